@@ -136,15 +136,17 @@ def pool(g, op):
     )
 
 
-@maker("nn.adaptive_avg_pool2d")
+@maker(*[f"nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3)])
 def adaptive(g, op):
-    layout = g.rng.choice(["NCHW", "NHWC"])
-    x = image(g, 2, 3, layout)
+    rank = int(op[-2])
+    axes = "DHW"[3 - rank :]
+    layout = g.rng.choice([f"NC{axes}", f"N{axes}C"])
+    x = image(g, rank, 3, layout)
     g.call(
         op,
         x,
         exact=False,
-        output_size=[g.rng.choice([1, 2, 3, 7]) for _ in "hw"],
+        output_size=[g.rng.choice([1, 2, 3, 7]) for _ in range(rank)],
         layout=layout,
         out_layout=layout,
     )

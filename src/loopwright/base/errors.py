@@ -41,6 +41,27 @@ class DiagnosticError(LoopwrightError):
         return text if self.span is None else text.partition(f"\n{self.span.render()}")[0]
 
 
+class CallError(LoopwrightError):
+    """A call of an operator with arguments that it does not take; it is a ValueError or a TypeError
+    as well."""
+
+
+class CallValueError(CallError, ValueError):
+    """A call of an operator with values that do not fit."""
+
+
+class CallTypeError(CallError, TypeError):
+    """A call of an operator with arguments of wrong types."""
+
+
+def call_error(err: ValueError | TypeError, text: str | None = None) -> CallError:
+    """The error of an operator's call for what its definition raised, with another text."""
+    if isinstance(err, CallError):
+        return err
+    kind = CallTypeError if isinstance(err, TypeError) else CallValueError
+    return kind(str(err) if text is None else text)
+
+
 def explain(
     what: str, *, got: object = None, instead: str | None = None, span: Span | None = None
 ) -> str:

@@ -17,7 +17,7 @@ from .reduce import softmax
 MASKS = ("TopLeft", "BottomRight")
 
 
-@op("relax.nn.attention", kind=OPAQUE)
+@op("relax.nn.attention", kind=OPAQUE, mixed="always")
 def attention(
     query: Tensor,
     key: Tensor,

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import tir
+from ..base.errors import explain
 from ..ir import prim_op
-from ..ir.prim_expr import PrimExpr
+from ..ir.prim_expr import IntImm, PrimExpr
+from ..relax import op as R
 from ..relax.expr import Call, Constant
-from .core import case
+from ..relax.struct_info import TensorStructInfo
+from .common import common_dtype, compute, dims_equal, element, shape_of
+from .core import case, op
 from .family import binary
+from .flow import broadcasting
+from .gradient import Backward
+from .params import Tensor
 
 _INT = {"dtype": "int32", "low": 1, "high": 9}
 _BOOL = {"dtype": "bool"}
@@ -47,9 +56,38 @@ def _by_nonzero(call: Call) -> bool:
     return isinstance(divisor, Constant) and bool(np.all(divisor.data.numpy() != 0))
 
 
-binary("relax.add", lambda a, b: a + b, np.add, "x1 + x2", finite=True, commutes=True)
-binary("relax.subtract", lambda a, b: a - b, np.subtract, "x1 - x2", finite=True)
-binary("relax.multiply", lambda a, b: a * b, np.multiply, "x1 * x2", finite=True, commutes=True)
+def _chosen(cx: Backward, first: Any) -> tuple[Any, Any]:
+    """The gradients where the result is the first operand or else the second one."""
+    zero = cx.number(0)
+    return R.where(first, cx.grad, zero), R.where(first, zero, cx.grad)
+
+
+binary(
+    "relax.add",
+    lambda a, b: a + b,
+    np.add,
+    "x1 + x2",
+    finite=True,
+    commutes=True,
+    slopes=lambda cx, a, b: (cx.grad, cx.grad),
+)
+binary(
+    "relax.subtract",
+    lambda a, b: a - b,
+    np.subtract,
+    "x1 - x2",
+    finite=True,
+    slopes=lambda cx, a, b: (cx.grad, -cx.grad),
+)
+binary(
+    "relax.multiply",
+    lambda a, b: a * b,
+    np.multiply,
+    "x1 * x2",
+    finite=True,
+    commutes=True,
+    slopes=lambda cx, a, b: (cx.grad * b, cx.grad * a),
+)
 binary(
     "relax.divide",
     prim_op.div,
@@ -57,6 +95,7 @@ binary(
     "x1 / x2; integers round toward zero, by 0 to 0.",
     sample=_POSITIVE,
     finite=_by_nonzero,
+    slopes=lambda cx, a, b: (cx.grad / b, -cx.grad * cx.out / b),
 )
 binary(
     "relax.floor_divide",
@@ -65,7 +104,34 @@ binary(
     "x1 / x2 rounded down; integers by 0: 0.",
     sample=_POSITIVE,
 )
-binary("relax.power", tir.power, np.power, "x1 to the power x2.", sample=_POSITIVE)
+binary(
+    "relax.power",
+    tir.power,
+    np.power,
+    "x1 to the power x2.",
+    sample=_POSITIVE,
+    slopes=lambda cx, a, b: (
+        cx.grad * b * R.power(a, b - cx.number(1)),
+        cx.grad * cx.out * R.log(a),
+    ),
+)
+
+
+def _log_add_exp(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """From the larger operand: its exponential could overflow."""
+    top = prim_op.maximum(a, b)
+    gap = tir.if_then_else(tir.EQ(a, b), prim_op.const(0, a.dtype), -tir.abs(a - b))
+    return top + tir.log1p(tir.exp(gap))
+
+
+binary(
+    "relax.log_add_exp",
+    _log_add_exp,
+    np.logaddexp,
+    "log(exp(x1) + exp(x2))",
+    commutes=True,
+    slopes=lambda cx, a, b: (cx.grad * R.sigmoid(a - b), cx.grad * R.sigmoid(b - a)),
+)
 binary(
     "relax.mod",
     lambda a, b: tir.fmod(a, b) if a.dtype.is_float else prim_op.truncmod(a, b),
@@ -78,9 +144,32 @@ floor_mod = binary(
 )
 _ENDS = np.array([np.inf, -np.inf, 0, -0.0, 1, -2.5, 3e38, np.nan], np.float32)
 floor_mod.samples(case(_ENDS[:, None], _ENDS))
-binary("relax.maximum", prim_op.maximum, np.maximum, "The larger of x1 and x2.", finite=True)
-binary("relax.minimum", prim_op.minimum, np.minimum, "The smaller of x1 and x2.", finite=True)
-binary("relax.atan2", tir.atan2, np.arctan2, "The angle of the point (x2, x1).")
+binary(
+    "relax.maximum",
+    prim_op.maximum,
+    np.maximum,
+    "The larger of x1 and x2.",
+    finite=True,
+    slopes=lambda cx, a, b: _chosen(cx, a >= b),
+)
+binary(
+    "relax.minimum",
+    prim_op.minimum,
+    np.minimum,
+    "The smaller of x1 and x2.",
+    finite=True,
+    slopes=lambda cx, a, b: _chosen(cx, a < b),
+)
+binary(
+    "relax.atan2",
+    tir.atan2,
+    np.arctan2,
+    "The angle of the point (x2, x1).",
+    slopes=lambda cx, a, b: (
+        cx.grad * b / (a * a + b * b),
+        -cx.grad * a / (a * a + b * b),
+    ),
+)
 
 for _name, _fn, _np, _doc in (
     ("equal", prim_op.equal, np.equal, "x1 == x2"),
@@ -103,3 +192,52 @@ binary("relax.bitwise_or", prim_op.bitwise_or, np.bitwise_or, "x1 | x2", sample=
 binary("relax.bitwise_xor", prim_op.bitwise_xor, np.bitwise_xor, "x1 ^ x2", sample=_INT)
 binary("relax.left_shift", prim_op.shift_left, np.left_shift, "x1 << x2", sample=_INT)
 binary("relax.right_shift", prim_op.shift_right, np.right_shift, "x1 >> x2", sample=_INT)
+
+
+@op("relax.ewise_fma", mixed="follow")
+def ewise_fma(x1: Tensor, x2: Tensor, x3: Tensor):
+    """x1 * x2 + x3, element by element."""
+
+    def cell(*i):
+        a, b, c = (element(x, list(i)) for x in (x1, x2, x3))
+        return a * b + c
+
+    return compute(shape_of(x1), cell, "ewise_fma", axes="i")
+
+
+@ewise_fma.infer
+def _(x1: TensorStructInfo, x2: TensorStructInfo, x3: TensorStructInfo):
+    infos = (x1, x2, x3)
+    ranks = {t.ndim for t in infos if t.ndim != -1}
+    if len(ranks) > 1:
+        what = "the tensors must have one shape"
+        raise ValueError(explain(what, got=", ".join(map(str, infos))))
+    dtype = common_dtype(x1, x2)
+    dtype = common_dtype(TensorStructInfo(dtype=dtype), x3)
+    shapes = [t.get_shape() for t in infos]
+    if any(s is None for s in shapes):
+        same = x1.shape is not None and x1.shape is x2.shape is x3.shape
+        rank = max(t.ndim for t in infos)
+        return TensorStructInfo(x1.shape if same else None, dtype, ndim=rank)
+    for dims in zip(*shapes, strict=True):
+        literal = {d.value for d in dims if isinstance(d, IntImm)}
+        if len(literal) > 1:
+            what = "the tensors must have one shape"
+            raise ValueError(explain(what, got=", ".join(map(str, infos))))
+        if not all(dims_equal(dims[0], d) for d in dims):
+            return TensorStructInfo(dtype=dtype, ndim=x1.ndim)
+    return TensorStructInfo(x1.shape, dtype, ndim=x1.ndim)
+
+
+@ewise_fma.numpy
+def _(x1, x2, x3):
+    return x1 * x2 + x3
+
+
+@ewise_fma.grad
+def _(cx, x1, x2, x3):
+    return [cx.grad * x2, cx.grad * x1, cx.grad]
+
+
+ewise_fma.layout(broadcasting(finite=True))
+ewise_fma.samples(case((2, 3), (2, 3), (2, 3)), case(("n", 4), ("n", 4), ("n", 4)))

@@ -47,9 +47,16 @@ def expand_per_axis(values, rank, name):
 
 
 def conv_extent(size, kernel, stride, dilation, before, after):
-    """Output extent of a window that slides along one axis (rounded down)."""
+    """Output extent of a window that slides along one axis (rounded down), as TVM writes it: what
+    is a whole multiple of the stride stands outside of the division."""
     reach = dilation * (kernel - 1) + 1
-    return simplify(floordiv(size + (before + after) - reach, stride) + 1)
+    grown = simplify(const(before + after, "int64") - reach)
+    if isinstance(size, IntImm) or not isinstance(grown, IntImm):
+        return simplify(floordiv(size + (before + after) - reach, stride) + 1)
+    inside = 0 if grown.value % stride == 0 else grown.value
+    whole = simplify(floordiv(size + inside, stride))
+    more = 1 + (0 if inside else grown.value // stride)
+    return whole + more if more else whole
 
 
 def _make(rank: int) -> Operator:
@@ -78,7 +85,7 @@ def _make(rank: int) -> Operator:
         "dilation - padding] * weight[o, i, k], channels in `groups`. `padding` is 1, "
         f"{rank} or {2 * rank} numbers (all before, then all after)."
     )
-    operator = op(f"relax.nn.{name}")(body)
+    operator = op(f"relax.nn.{name}", mixed="always")(body)
 
     @operator.build
     def _(**values):
@@ -359,7 +366,7 @@ conv2d.samples(
 )
 
 
-@op("relax.nn.conv2d_transpose")
+@op("relax.nn.conv2d_transpose", mixed="always")
 def conv2d_transpose(
     data: Tensor,
     weight: Tensor,

@@ -35,7 +35,7 @@ def _with_height(x, name):
     return compute(shape, lambda n, c, _, w: x(n, c, w), name, tag="injective")
 
 
-@op("relax.nn.conv1d_transpose")
+@op("relax.nn.conv1d_transpose", mixed="always")
 def conv1d_transpose(
     data: Tensor,
     weight: Tensor,

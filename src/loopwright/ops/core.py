@@ -31,7 +31,8 @@ the hooks say everything.
 
 Hooks (a closed list): `numpy` the meaning; `infer` the struct info, where the body cannot tell;
 `build` checks and completes arguments before the call is built; `legalize` another lowering than
-the body; `tir` a TensorIR body; `layout`; `samples` the cases of the test matrix.
+the body; `tir` a TensorIR body; `layout`; `grad` the gradient (`gradient`); `samples` the cases of
+the test matrix. `@op(..., mixed=...)` says how it takes part in mixed precision.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ from typing import Any
 import numpy as np
 
 from .. import te
-from ..base.errors import LoopwrightError, explain
+from ..base.errors import LoopwrightError, call_error, explain
 from ..base.registry import Registry, origin_of
+from ..ir.dtype import DataType
 from ..ir.expr import Attrs
 from ..ir.op import Op, register_op
 from ..relax.expr import Call, Expr
@@ -53,12 +55,16 @@ from ..relax.op import register_view as register_relax_view
 from ..relax.struct_info import StructInfo, TensorStructInfo
 from ..script.relax import register_view as register_script_view
 from ..te.tensor import Operators
+from .gradient import Rule, gradient_of
 from .inference import check_kind, device_of, infer_by_body, info_of, on_device
 from .lowering import lower_by_body
 from .params import attribute, graph_argument, public_signature, read_params
 
 # Fusion kinds, as AnnotateTIROpPattern numbers them.
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
+# What ToMixedPrecision does with an operator, as its policies are numbered: "always" computes in the
+# short dtype, "follow" if all its arguments have it, "never" in the original one.
+MIXED = {"always": 0, "follow": 1, "never": 2}
 OPERATORS: Registry[str, Operator] = Registry("operator definition")
 
 
@@ -92,6 +98,7 @@ class Operator:
         pure: bool,
         view: bool,
         has_body: bool,
+        mixed: str,
     ) -> None:
         self.name = name
         self.body = body
@@ -109,6 +116,9 @@ class Operator:
         self.op.set_attr("FPurity", pure)
         self.op.set_attr("FInferStructInfo", self._infer)
         self.op.set_attr("definition", self)
+        self.op.set_attr("TMixedPrecisionPolicy", MIXED[mixed])
+        if mixed == "always":
+            self.op.set_attr("FInferMixedPrecision", _with_out_dtype)
         if kind is not None:
             self.op.set_attr("TOpPattern", kind)
         if has_body:
@@ -168,6 +178,11 @@ class Operator:
         self.op.set_attr("FRelaxInferLayout", fn)
         return fn
 
+    def grad(self, rule: Rule) -> Rule:
+        """Set the gradient: see `gradient.Backward`."""
+        self.op.set_attr("FPrimalGradient", gradient_of(self, rule))
+        return rule
+
     def samples(self, *cases: Case) -> None:
         """Add rows to the test matrix."""
         self.cases.extend(cases)
@@ -194,6 +209,12 @@ class Operator:
 
     def make_call(self, values: dict[str, Any]) -> Call:
         """The call with all arguments given by name."""
+        try:
+            return self._make_call(values)
+        except (ValueError, TypeError) as err:
+            raise call_error(err) from err
+
+    def _make_call(self, values: dict[str, Any]) -> Call:
         if "build" in self.hooks:
             values = self.hooks["build"](**values)
         graph: list[Any] = []
@@ -228,10 +249,10 @@ class Operator:
     # -- derived facts -------------------------------------------------------------------------
 
     def _infer(self, call: Call, bb: Any) -> StructInfo:
-        args = self.args_of(call)
-        for p in self.graph_params:
-            check_kind(p, args[p.name], call)
         try:
+            args = self.args_of(call)
+            for p in self.graph_params:
+                check_kind(p, args[p.name], call)
             hook = self.hooks.get("infer")
             if hook is not None:
                 infos = [info_of(value) for value in args.values()]
@@ -242,14 +263,15 @@ class Operator:
             return info if device is None else on_device(info, device)
         except (ValueError, TypeError) as err:
             if str(err).startswith(self.name):
-                raise
+                raise call_error(err) from err
             given = ", ".join(str(info_of(a)) for a in call.args)
             text = f"{self.name}: {err}"
             numeric = "ufunc" in text or "must be real number" in text  # of numpy, of math
             hint = (
                 "elements are symbolic: use functions of tir, such as tir.exp" if numeric else None
             )
-            raise type(err)(explain(text, got=given, instead=hint, span=call.span)) from err
+            text = explain(text, got=given, instead=hint, span=call.span)
+            raise call_error(err, text) from err
 
     def _legalize(self, bb: Any, call: Call) -> Any:
         args, attrs = self.args_of(call), self.attrs_of(call)
@@ -268,6 +290,14 @@ class Operator:
         return entry
 
 
+def _with_out_dtype(call: Call, dtype: str) -> Call:
+    """The call that computes in `dtype`, where it has an attribute for it."""
+    if call.attrs is None or "out_dtype" not in call.attrs:
+        return call
+    values = {**call.attrs.values, "out_dtype": DataType(dtype)}
+    return call.replace(attrs=call.attrs.replace(values=values))
+
+
 def op(
     name: str,
     *,
@@ -275,6 +305,7 @@ def op(
     pure: bool = True,
     view: bool = True,
     body: bool = True,
+    mixed: str = "never",
 ) -> Callable[[Callable[..., Any]], Operator]:
     """Define the operator `name` by a function: see the module's docstring.
 
@@ -282,6 +313,7 @@ def op(
     pure: whether a call has no side effect.
     view: whether it appears in `relax.op` and `R`.
     body: False if the function's body is `...` and hooks define the operator.
+    mixed: a key of MIXED.
     """
 
     def define(fn: Callable[..., Any]) -> Operator:
@@ -289,7 +321,7 @@ def op(
             what = f"operator {name} is defined twice"
             hint = "an operator has one definition; use relax.register_legalize for another kernel"
             raise LoopwrightError(explain(what, got=fn.__module__, instead=hint))
-        operator = Operator(name, fn, kind, pure, view, body)
+        operator = Operator(name, fn, kind, pure, view, body, mixed)
         OPERATORS.register(name, operator, origin=origin_of(fn))
         return operator
 

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 
 from .. import te, tir
+from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, cast, ceildiv, const, multiply, subtract
+from ..relax import op as R
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
-from .common import compute, element, shape_of, simplify
+from .common import accumulator, compute, element, shape_of, simplify
 from .core import case, op
 from .flow import along
+from .gradient import no_gradient
 from .params import DType, Prim, Scalar, Shape, Tensor
 
 
@@ -62,6 +65,8 @@ def _(x, fill_value, dtype=None):
     return np.full_like(x, fill_value, dtype=None if dtype is None else numpy_dtype(dtype))
 
 
+full.grad(no_gradient)
+full_like.grad(no_gradient)
 full_like.layout(along())
 full_like.samples(case((2, 3), np.float32(2.0)))
 
@@ -78,6 +83,8 @@ def _filled(name: str, value: int) -> None:
     like.__name__, like.__doc__ = "full_like", f"A tensor of {name} of x's shape."
     filled, filled_like = op(f"relax.{name}")(body), op(f"relax.{name}_like")(like)
     filled_like.layout(along())
+    filled.grad(no_gradient)
+    filled_like.grad(no_gradient)
 
     @filled.numpy
     def _(shape, dtype):
@@ -158,6 +165,107 @@ def _(start, end, step, dtype):
 arange.samples(case(0, 8, 1, dtype="int64"), case(1, 9, 3, dtype="float32"), case(5, dtype="int64"))
 
 
+def _identity(shape, k, dtype, name):
+    def cell(*i):
+        here = tir.EQ(cast("int64", i[-1]), cast("int64", i[-2]) + cast("int64", _diagonal(k)))
+        return tir.Select(here, const(1, dtype), const(0, dtype))
+
+    return compute(shape, cell, name, tag="injective")
+
+
+@op("relax.eye", mixed="follow")
+def eye(n: Prim, m: Prim | None = None, k: Prim = 0, dtype: DType = "float32"):
+    """n x m (None: n x n): 1 on the diagonal number k, 0 elsewhere."""
+    return _identity([n, n if m is None else m], k, dtype, "eye")
+
+
+@eye.build
+def _(n, m, k, dtype):
+    return {"n": n, "m": n if m is None else m, "k": k, "dtype": dtype}
+
+
+@eye.infer
+def _(n: PrimStructInfo, m: PrimStructInfo, k, dtype="float32"):
+    if n.value is None or m.value is None:
+        return TensorStructInfo(dtype=dtype, ndim=2)
+    return TensorStructInfo([n.value, m.value], dtype)
+
+
+@eye.numpy
+def _(n, m=None, k=0, dtype="float32"):
+    return np.eye(int(n), None if m is None else int(m), int(k), numpy_dtype(dtype))
+
+
+eye.samples(case(3, dtype="float32"), case(3, 5, 1, dtype="int64"), case(4, 2, -2, dtype="int32"))
+
+
+@op("relax.eye_like", mixed="follow")
+def eye_like(x: Tensor, k: Prim = 0, dtype: DType | None = None):
+    """`eye` of the shape of the matrix x."""
+    return _identity(x.shape, k, x.dtype if dtype is None else dtype, "eye_like")
+
+
+@eye_like.infer
+def _(x: TensorStructInfo, k, dtype=None):
+    if x.ndim not in (-1, 2):
+        raise ValueError(explain("needs a matrix", got=f"rank {x.ndim}"))
+    return TensorStructInfo(x.shape, dtype or x.dtype, ndim=x.ndim)
+
+
+@eye_like.numpy
+def _(x, k=0, dtype=None):
+    return np.eye(*x.shape, int(k), x.dtype if dtype is None else numpy_dtype(dtype))
+
+
+eye_like.grad(no_gradient)
+eye_like.samples(case((3, 4), dtype="float32"), case(("n", 3), 1, dtype="int64"))
+
+
+@op("relax.hamming_window", mixed="follow")
+def hamming_window(window_size: Prim, periodic: Prim, alpha: Prim, beta: Prim, dtype: DType):
+    """alpha - beta * cos(2 pi i / m) for i below window_size, where m is window_size, or one less
+    if it is not `periodic`."""
+    wide = accumulator(dtype)
+    length = cast(wide, window_size)
+    whole = tir.max(tir.Select(cast("bool", periodic), length, length - 1), const(1, wide))
+
+    def cell(i):
+        turn = const(2 * math.pi, wide) * cast(wide, i) / whole
+        value = cast(wide, alpha) - cast(wide, beta) * tir.cos(turn)
+        if_one = cast(wide, alpha) + cast(wide, beta)
+        return cast(dtype, tir.Select(window_size > 1, value, if_one))
+
+    return te.compute([cast("int64", window_size)], cell, name="hamming_window", tag="injective")
+
+
+@hamming_window.infer
+def _(window_size: PrimStructInfo, periodic, alpha, beta, dtype):
+    if not DataType(dtype).is_float:
+        raise TypeError(explain("dtype must be a float", got=str(dtype)))
+    size = window_size.value
+    if size is None:
+        return TensorStructInfo(dtype=dtype, ndim=1)
+    if isinstance(size, IntImm) and size.value < 1:
+        raise ValueError(explain("window_size must be 1 or more", got=size.value))
+    return TensorStructInfo([simplify(size)], dtype)
+
+
+@hamming_window.numpy
+def _(window_size, periodic, alpha, beta, dtype):
+    size = int(window_size)
+    whole = max(size if periodic else size - 1, 1)
+    turn = np.arange(size) * (2 * np.pi / whole)
+    value = float(alpha) - float(beta) * np.cos(turn)
+    return (value if size > 1 else np.array([float(alpha) + float(beta)])).astype(
+        numpy_dtype(dtype)
+    )
+
+
+hamming_window.samples(
+    case(20, True, 0.54, 0.46, dtype="float32"), case(7, False, 0.5, 0.5, dtype="float64")
+)
+
+
 def _triangle(name: str, keep, meaning) -> None:
     def body(x: Tensor, k: Prim = 0):
         zero, shift = const(0, x.dtype), _diagonal(k)
@@ -174,6 +282,10 @@ def _triangle(name: str, keep, meaning) -> None:
     @operator.infer
     def _(x: TensorStructInfo, k=None):
         return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
+
+    @operator.grad
+    def _(cx, x, k):
+        return [getattr(R, name)(cx.grad, k), None]
 
     operator.numpy(lambda x, k=0: meaning(x, min(max(int(k), -_FAR), _FAR)))
     operator.samples(case((3, 4)), case((2, 4, 4), 1), case((2, 3), -(1 << 63)))

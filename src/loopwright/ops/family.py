@@ -29,6 +29,7 @@ from .common import (
 )
 from .core import Operator, case, op
 from .flow import broadcasting, elementwise, reducing
+from .gradient import Backward, Rule, no_gradient
 from .params import Axes, Tensor
 
 
@@ -42,10 +43,12 @@ def binary(
     sample: dict[str, Any] | None = None,
     finite: bool | Callable[[Call], bool] = False,
     commutes: bool = False,
+    slopes: Callable[..., tuple[Any, Any]] | None = None,
 ) -> Operator:
     """A broadcasting operator of two tensors. `result` is its dtype if it differs from the
     operands'; `finite`: see `flow.broadcasting`; `commutes`: patterns match its operands in either
-    order."""
+    order. slopes(cx, x1, x2) gives the gradients before they are summed to the operands' shapes; an
+    operator without has none."""
     short = name.rsplit(".", 1)[-1]
 
     def body(x1: Tensor, x2: Tensor) -> Any:
@@ -58,8 +61,15 @@ def binary(
         return compute(dims, cell, f"T_{short}", tag="broadcast")
 
     body.__name__, body.__doc__ = short, doc
-    operator = op(name)(body)
+    operator = op(name, mixed="follow")(body)
     operator.layout(broadcasting(finite=finite))
+
+    def grad(cx: Backward, x1: Any, x2: Any) -> list[Any]:
+        assert slopes is not None
+        first, second = slopes(cx, x1, x2)
+        return [cx.fit(first, x1), cx.fit(second, x2)]
+
+    operator.grad(no_gradient if slopes is None else grad)
     if commutes:
         operator.op.set_attr("commutes", True)
     operator.infer(
@@ -99,8 +109,10 @@ def unary(
     result: str | None = None,
     sample: dict[str, Any] | None = None,
     finite: bool = False,
+    slope: Callable[..., Any] | None = None,
 ) -> Operator:
-    """An elementwise operator of one tensor. `finite`: see `flow.elementwise`."""
+    """An elementwise operator of one tensor. `finite`: see `flow.elementwise`. slope(cx, x) is its
+    derivative; an operator without has none."""
     short = name.rsplit(".", 1)[-1]
 
     def cells(x: Any) -> Any:
@@ -115,8 +127,12 @@ def unary(
     # The operators of `nn` name their argument `data`.
     body: Callable[..., Any] = of_data if name.startswith("relax.nn.") else of_x
     body.__name__, body.__doc__ = short, doc
-    operator = op(name)(body)
+    operator = op(name, mixed="follow")(body)
     operator.layout(elementwise(finite=finite))
+    if slope is None:
+        operator.grad(no_gradient)
+    else:
+        operator.grad(lambda cx, **args: cx.grad * slope(cx, *args.values()))
 
     def infer(x: TensorStructInfo) -> TensorStructInfo:
         if float_only and not (x.dtype.is_void or x.dtype.is_float):
@@ -131,6 +147,16 @@ def unary(
     return operator
 
 
+def reduction_gradient(slope: Callable[..., Any]) -> Rule:
+    """The rule of a reduction: see `reduction`."""
+
+    def grad(cx: Backward, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        y, g = (cx.spread(v, x, axis, keepdims) for v in (cx.out, cx.grad))
+        return slope(cx, x, y, g)
+
+    return grad
+
+
 def reduction(
     name: str,
     combine: Callable[..., Any],
@@ -138,9 +164,11 @@ def reduction(
     doc: str,
     *,
     grows: bool = False,
+    slope: Callable[..., Any] | None = None,
 ) -> Operator:
     """A reduction `combine(values, axis=...)` over `axis` (None: all). `grows`: the result may need
-    more digits than the values, so that short floats are widened."""
+    more digits than the values, so that short floats are widened. slope(cx, x, y, g) is the
+    gradient, where y and g (result and its gradient) have the reduced axes again."""
     short = name.rsplit(".", 1)[-1]
 
     def body(x: Tensor, axis: Axes | None = None, keepdims: bool = False) -> Any:
@@ -155,6 +183,8 @@ def reduction(
     operator = op(name)(body)
     operator.layout(reducing())
     operator.infer(infer_reduce)
+    if slope is not None:
+        operator.grad(reduction_gradient(slope))
 
     def run(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         which = None if axis is None else tuple(axis)

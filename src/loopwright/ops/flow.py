@@ -131,6 +131,8 @@ def image(name: str) -> Hook:
             layout = numbered(query.desired[0], before)
         if layout is None or is_plain(layout) or not before.isupper():
             return None
+        if call.attrs["out_layout"] not in (None, before):
+            return None
         after = spelled(layout, before)
         if spatial(after) != spatial(layout_of(before)):
             return None  # sizes and strides refer to this axis order

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import tir
+from .. import relax, te, tir
 from ..base.errors import explain
+from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const
+from ..relax import op as R
+from ..relax.op import register_view as register_relax_view
 from ..relax.struct_info import TensorStructInfo
+from ..script.relax import register_view as register_script_view
 from .common import (
+    accumulator,
     broadcast_index,
     broadcast_shape,
     common_dtype,
     compute,
+    dims_equal,
     element,
     infer_broadcast,
     normalize_axis,
@@ -21,7 +27,8 @@ from .common import (
 )
 from .core import case, op
 from .flow import broadcasting
-from .params import Axis, Prim, Tensor
+from .gradient import no_gradient
+from .params import Axis, DType, Prim, Tensor
 
 
 @op("relax.where")
@@ -48,6 +55,13 @@ def _(condition: TensorStructInfo, x1: TensorStructInfo, x2: TensorStructInfo):
 @where.numpy
 def _(condition, x1, x2):
     return np.where(condition, x1, x2)
+
+
+@where.grad
+def _(cx, condition, x1, x2):
+    zero = cx.number(0)
+    first, second = R.where(condition, cx.grad, zero), R.where(condition, zero, cx.grad)
+    return [None, cx.fit(first, x1), cx.fit(second, x2)]
 
 
 where.layout(broadcasting())
@@ -81,6 +95,7 @@ def _(indices, on_value, off_value, depth, axis=-1):
     return np.where(at, on_value, off_value).astype(kind)
 
 
+one_hot.grad(no_gradient)
 one_hot.samples(
     case(np.array([0, 3, 1], np.int64), 1.0, 0.0, depth=4),
     case(np.array([[0, 2]], np.int32), 5.0, -1.0, depth=3, axis=0),
@@ -114,6 +129,12 @@ def _(data, indices, axis=0):
     at = list(np.indices(indices.shape, sparse=True))
     at[axis] = indices
     return data[tuple(at)]
+
+
+@gather_elements.grad
+def _(cx, data, indices, axis=0):
+    zero = R.zeros(cx.shape(data), str(data.struct_info.dtype))
+    return [R.scatter_elements(zero, indices, cx.grad, axis, "add"), None]
 
 
 gather_elements.samples(
@@ -155,7 +176,134 @@ def _(data, indices, batch_dims=0):
     return data[(*at, *(indices[..., k] for k in range(indices.shape[-1])))]
 
 
+@gather_nd.grad
+def _(cx, data, indices, batch_dims=0):
+    if batch_dims:
+        raise cx.refusal("batch_dims", batch_dims)
+    zero = R.zeros(cx.shape(data), str(data.struct_info.dtype))
+    return [R.scatter_nd(zero, indices, cx.grad, "add"), None]
+
+
 gather_nd.samples(
     case((3, 4), np.array([[0, 1], [2, 3]], np.int64)),
     case((2, 3, 4), np.array([[1], [2]], np.int64), batch_dims=1),
 )
+
+
+@op("relax.bucketize")
+def bucketize(
+    input_tensor: Tensor, boundaries: Tensor, out_int32: bool = False, right: bool = False
+):
+    """For each element the number of `boundaries` (in ascending order) below it; with `right`, not
+    above it."""
+    k = te.reduce_axis((const(0, "int64"), boundaries.shape[0]), name="k")
+    kind = "int32" if out_int32 else "int64"
+
+    def cell(*i):
+        value, bound = element(input_tensor, list(i)), boundaries(k)
+        before = bound <= value if right else bound < value
+        return te.sum(tir.Select(before, const(1, kind), const(0, kind)), axis=k)
+
+    return compute(shape_of(input_tensor), cell, "bucketize", tag="comm_reduce")
+
+
+@bucketize.infer
+def _(input_tensor: TensorStructInfo, boundaries: TensorStructInfo, out_int32=False, right=False):
+    if boundaries.ndim not in (-1, 1):
+        raise ValueError(explain("boundaries must be a vector", got=f"rank {boundaries.ndim}"))
+    kind = "int32" if out_int32 else "int64"
+    return TensorStructInfo(input_tensor.shape, kind, ndim=input_tensor.ndim)
+
+
+@bucketize.numpy
+def _(input_tensor, boundaries, out_int32=False, right=False):
+    found = np.searchsorted(boundaries, input_tensor, "right" if right else "left")
+    return np.asarray(found, np.int32 if out_int32 else np.int64)
+
+
+_EDGES = np.array([-1, 0, 0.5, 1], np.float32)
+bucketize.samples(
+    case(np.array([[-2, -1, 0.2], [0.5, 3, 1]], np.float32), _EDGES),
+    case(np.array([-1, 0, 1], np.float32), _EDGES, out_int32=True, right=True),
+)
+
+
+@op("relax.multinomial_from_uniform")
+def multinomial_from_uniform(
+    prob: Tensor, uniform_sample: Tensor, sample_indices: Tensor, dtype: DType = "int64"
+):
+    """For each row n the first class whose cumulated probability in prob[sample_indices[n]] reaches
+    uniform_sample[n], else the last one; [rows, 1]."""
+    classes = prob.shape[1]
+    j = te.reduce_axis((const(0, "int64"), classes), name="j")
+    zero, wide = const(0, "int64"), accumulator(prob.dtype)
+
+    def up_to(n, c):
+        row = tir.checked_index(cast("int64", sample_indices(n, zero)), prob.shape[0])
+        value = tir.if_then_else(j.var <= c, cast(wide, prob(row, j)), const(0, wide))
+        return te.sum(value, axis=j)
+
+    rows = uniform_sample.shape[0]
+    total = te.compute([rows, classes], up_to, name="cumulated")
+    k = te.reduce_axis((zero, classes), name="k")
+
+    def count(n, _):
+        below = total(n, k) < cast(wide, uniform_sample(n, zero))
+        return te.sum(tir.Select(below, const(1, "int64"), zero), axis=k)
+
+    found = te.compute([rows, const(1, "int64")], count, name="below")
+    last = classes - 1
+    return compute(
+        found.shape, lambda *i: cast(dtype, tir.min(found(*i), last)), "multinomial_from_uniform"
+    )
+
+
+@multinomial_from_uniform.infer
+def _(prob, uniform_sample, sample_indices, dtype="int64"):
+    for name, info in (("prob", prob), ("uniform_sample", uniform_sample)):
+        if not (info.dtype.is_void or info.dtype.is_float):
+            raise TypeError(explain(f"{name} must hold floats", got=str(info.dtype)))
+    for name, info in (
+        ("prob", prob),
+        ("uniform_sample", uniform_sample),
+        ("sample_indices", sample_indices),
+    ):
+        if info.ndim not in (-1, 2):
+            raise ValueError(explain(f"{name} must be a matrix", got=f"rank {info.ndim}"))
+    if not (sample_indices.dtype.is_void or sample_indices.dtype.is_integer):
+        what = "sample_indices must hold integers"
+        raise TypeError(explain(what, got=str(sample_indices.dtype)))
+    shape = uniform_sample.get_shape()
+    if shape is None or prob.get_shape() is None:
+        return TensorStructInfo(dtype=dtype, ndim=uniform_sample.ndim)
+    own = sample_indices.get_shape()
+    if own is not None and not dims_equal(own[0], shape[0]):
+        what = "uniform_sample and sample_indices must have one number of rows"
+        raise ValueError(explain(what, got=f"{shape[0]} and {own[0]}"))
+    return TensorStructInfo([shape[0], 1], dtype)
+
+
+@multinomial_from_uniform.numpy
+def _(prob, uniform_sample, sample_indices, dtype="int64"):
+    total = np.cumsum(prob, 1)[sample_indices[:, 0]]
+    found = (total < uniform_sample).sum(1, keepdims=True)
+    return np.minimum(found, prob.shape[1] - 1).astype(numpy_dtype(dtype))
+
+
+multinomial_from_uniform.samples(
+    case(
+        np.array([[0.2, 0.3, 0.5], [0.9, 0.1, 0]], np.float32),
+        np.array([[0.1], [0.45], [0.99]], np.float32),
+        np.array([[0], [0], [1]], np.int64),
+        dtype="int64",
+    )
+)
+
+
+def masked_fill(x, mask, value):
+    """x with `value` (a number) where `mask` holds."""
+    return R.where(mask, R.full_like(x, relax.const(value, str(x.struct_info.dtype))), x)
+
+
+register_relax_view("masked_fill", masked_fill)
+register_script_view("masked_fill", masked_fill)

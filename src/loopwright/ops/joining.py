@@ -10,14 +10,15 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, cast, ceildiv, const, floordiv, multiply, subtract
-from ..relax.expr import Call, PrimValue, Tuple
+from ..relax import op as R
+from ..relax.expr import Call, PrimValue, Tuple, TupleGetItem
 from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import (
     PrimStructInfo,
     TensorStructInfo,
     TupleStructInfo,
 )
-from .common import compute, normalize_axis, product, simplify
+from .common import compute, element, normalize_axis, product, shape_of, simplify
 from .core import case, op
 from .flow import cut, join, positions
 from .manipulate import flatten
@@ -86,6 +87,18 @@ def _(tensors, axis=0):
     return np.concatenate(list(tensors), axis)
 
 
+@concatenate.grad
+def _(cx, tensors, axis=0):
+    infos = tensors.struct_info.fields
+    if axis is None:
+        raise cx.refusal("flattened tensors", "axis None")
+    ends, at = [], 0
+    for info in infos[:-1]:
+        at += cx.known(info.get_shape()[axis])
+        ends.append(at)
+    return R.split(cx.grad, ends, axis)
+
+
 concatenate.layout(join)
 concatenate.samples(case([(2, 3), (2, 5)], axis=1), case([("n", 3), (4, 3), (1, 3)], axis=0))
 
@@ -149,10 +162,130 @@ def _(x, indices_or_sections, axis=0):
     return tuple(np.ascontiguousarray(p) for p in np.split(x, where, axis))
 
 
+@split.grad
+def _(cx, x, indices_or_sections, axis=0):
+    return R.concat(cx.grad, axis)
+
+
 split.layout(cut)
 split.samples(
     case((4, 6), indices_or_sections=3, axis=1), case(("n", 6), indices_or_sections=[2], axis=1)
 )
+
+
+@op("relax.stack")
+def stack(tensors: Tensors, axis: Axis = 0):
+    """Tensors of one shape along a new axis `axis` of the result."""
+    dims = shape_of(tensors[0])
+    which = normalize_axis(axis, len(dims) + 1)
+
+    def cell(*i):
+        rest = [*i[:which], *i[which + 1 :]]
+        value = element(tensors[-1], rest)
+        for k in range(len(tensors) - 2, -1, -1):
+            value = tir.if_then_else(tir.EQ(i[which], k), element(tensors[k], rest), value)
+        return value
+
+    shape = [*dims[:which], const(len(tensors), "int64"), *dims[which:]]
+    return compute(shape, cell, "T_stack", tag="injective")
+
+
+def _one_dtype(infos):
+    """The dtype that tensors share; void if one is unknown."""
+    kinds = {str(t.dtype) for t in infos if not t.dtype.is_void}
+    if len(kinds) > 1:
+        raise TypeError(explain("tensors of different dtypes", got=", ".join(sorted(kinds))))
+    return infos[0].dtype if all(not t.dtype.is_void for t in infos) else "void"
+
+
+@stack.infer
+def _(tensors: TupleStructInfo, axis=0):
+    infos = tensors.fields
+    if not infos:
+        raise ValueError(explain("needs at least one tensor", got="none"))
+    dtype = _one_dtype(infos)
+    ranks = {t.ndim for t in infos if t.ndim != -1}
+    if len(ranks) > 1:
+        raise ValueError(explain("tensors of different rank", got=sorted(ranks)))
+    if not ranks:
+        return TensorStructInfo(dtype=dtype)
+    which = normalize_axis(axis, min(ranks) + 1)
+    shapes = [t.get_shape() for t in infos]
+    known = [s for s in shapes if s is not None]
+    for other in known[1:]:
+        for x, y in zip(known[0], other, strict=True):
+            if isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
+                raise ValueError(explain("tensors of different shape", got=f"{known[0]}, {other}"))
+    if len(known) < len(shapes):
+        return TensorStructInfo(dtype=dtype, ndim=min(ranks) + 1)
+    return TensorStructInfo([*known[0][:which], len(infos), *known[0][which:]], dtype)
+
+
+@stack.numpy
+def _(tensors, axis=0):
+    return np.stack(tensors, axis)
+
+
+@stack.grad
+def _(cx, tensors, axis=0):
+    parts = R.split(cx.grad, len(tensors.struct_info.fields), axis)
+    parts = cx.bb.emit(parts)
+    count = len(tensors.struct_info.fields)
+    return Tuple([R.squeeze(TupleGetItem(parts, k), [axis]) for k in range(count)])
+
+
+stack.samples(case([(2, 3), (2, 3)]), case([("n", 3)] * 3, axis=-1), case([(4,)], axis=1))
+
+
+@op("relax.meshgrid")
+def meshgrid(tensors: Tensors, indexing: str | None = "ij"):
+    """Each of the vectors spread over the grid of all of them, as `np.meshgrid`: with "xy" the first
+    two axes are exchanged."""
+    order = list(range(len(tensors)))
+    if indexing == "xy" and len(order) > 1:
+        order[:2] = [1, 0]
+    shape = [tensors[k].shape[0] for k in order]
+
+    def spread(k):
+        place = order.index(k)
+        return compute(shape, lambda *i: tensors[k](i[place]), "T_meshgrid", tag="broadcast")
+
+    return [spread(k) for k in range(len(tensors))]
+
+
+@meshgrid.build
+def _(tensors, indexing):
+    if indexing not in ("ij", "xy", None):
+        what = "relax.meshgrid: unknown indexing"
+        raise ValueError(explain(what, got=indexing, instead="ij or xy"))
+    return {"tensors": tensors, "indexing": indexing or "ij"}
+
+
+@meshgrid.infer
+def _(tensors: TupleStructInfo, indexing="ij"):
+    infos = tensors.fields
+    dtype = _one_dtype(infos)
+    for t in infos:
+        if t.ndim not in (-1, 1):
+            raise ValueError(explain("needs vectors", got=f"rank {t.ndim}"))
+    shapes = [t.get_shape() for t in infos]
+    if any(s is None for s in shapes):
+        made = TensorStructInfo(dtype=dtype, ndim=len(infos))
+    else:
+        dims = [s[0] for s in shapes]
+        if indexing == "xy" and len(dims) > 1:
+            dims[:2] = dims[1::-1]
+        made = TensorStructInfo(dims, dtype)
+    return TupleStructInfo([made] * len(infos))
+
+
+@meshgrid.numpy
+def _(tensors, indexing="ij"):
+    grid: Any = np.meshgrid  # its overloads are for literals
+    return tuple(np.ascontiguousarray(t) for t in grid(*tensors, indexing=indexing))
+
+
+meshgrid.samples(case([(2,), (3,)]), case([("n",), (3,), (2,)], indexing="xy"))
 
 
 @op("relax.strided_slice")
@@ -184,11 +317,12 @@ def _slice_ranges(shape, axes, begin, end, steps, inbound):
     ranges = {}
     for axis, first, last, step in zip(axes, begin, end, steps, strict=True):
         which = normalize_axis(int(axis), len(shape))
-        ranges[which] = _slice_range(shape[which], first, last, int(step), inbound)
+        ranges[which] = slice_range(shape[which], first, last, int(step), inbound)
     return ranges
 
 
-def _slice_range(extent, first, last, step, inbound):
+def slice_range(extent, first, last, step, inbound):
+    """(first, step, count) of a slice of an axis."""
     if step == 0:
         raise ValueError("the stride of a slice may not be 0")
     first, last = cast("int64", first), cast("int64", last)
@@ -252,6 +386,25 @@ def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     if places is None:
         return None
     return LayoutPlan((given,), (given,), args={1: Tuple([PrimValue(p) for p in places])})
+
+
+@strided_slice.grad
+def _(cx, x, axes, begin, end, strides=None, assume_inbound=False):
+    """The gradient put back into zeros, from the last axis on."""
+    groups = [[f.value for f in g.fields] for g in (axes, begin, end)]
+    steps = [1] * len(groups[0]) if strides is None else [f.value for f in strides.fields]
+    rank, dims = x.struct_info.ndim, list(x.struct_info.get_shape())
+    value = cx.grad
+    for axis, first, last, step in zip(*groups, steps, strict=True):
+        if int(step) < 0:
+            raise cx.refusal("negative strides", int(step))
+        which = normalize_axis(int(axis), rank)
+        shape = list(cx.out.struct_info.get_shape())
+        done = [normalize_axis(int(a), rank) for a in groups[0]]
+        done = done[: done.index(which) + 1]
+        zeros = R.zeros([dims[a] if a in done else d for a, d in enumerate(shape)], cx.kind)
+        value = R.slice_scatter(zeros, value, first, last, step, which)
+    return [value] + [None] * (len(cx.call.args) - 1)
 
 
 strided_slice.samples(

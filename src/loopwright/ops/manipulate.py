@@ -11,6 +11,7 @@ from ..base.errors import explain
 from ..ir.literals import is_one, is_zero
 from ..ir.prim_expr import IntImm, PrimExpr, Range
 from ..ir.prim_op import add, cast, const, floordiv, indexdiv, indexmod, multiply, subtract
+from ..relax import op as R
 from ..relax.expr import Call, ShapeExpr
 from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import (
@@ -70,6 +71,12 @@ def _(x: TensorStructInfo, axes=None):
 @transpose.numpy
 def _(x, axes=None):
     return np.transpose(x, axes)
+
+
+@transpose.grad
+def _(cx, x, axes=None):
+    order = _order(axes, x.struct_info.ndim)
+    return R.permute_dims(cx.grad, [order.index(a) for a in range(len(order))])
 
 
 @transpose.layout
@@ -158,6 +165,11 @@ def _(x, shape):
     return np.reshape(x, tuple(int(d) for d in shape))
 
 
+@reshape.grad
+def _(cx, x, shape):
+    return [R.reshape(cx.grad, cx.shape(x)), None]
+
+
 reshape.samples(case((2, 6), [3, 4]), case(("n", 4), ["n * 2", 2]))
 
 
@@ -170,6 +182,11 @@ def flatten(x: Tensor):
 @flatten.numpy
 def _(x):
     return x.reshape(-1)
+
+
+@flatten.grad
+def _(cx, x):
+    return R.reshape(cx.grad, cx.shape(x))
 
 
 flatten.samples(case((2, 3)))
@@ -189,6 +206,11 @@ def expand_dims(x: Tensor, axis: Axes):
 @expand_dims.numpy
 def _(x, axis):
     return np.expand_dims(x, tuple(axis))
+
+
+@expand_dims.grad
+def _(cx, x, axis):
+    return R.squeeze(cx.grad, axis)
 
 
 @expand_dims.layout
@@ -255,6 +277,11 @@ def _(x, axis=None):
     return np.squeeze(x, None if axis is None else tuple(axis))
 
 
+@squeeze.grad
+def _(cx, x, axis=None):
+    return R.reshape(cx.grad, cx.shape(x))
+
+
 squeeze.layout(squeezing)
 squeeze.samples(case((2, 1, 3)), case((1, "n", 1), axis=[0]))
 
@@ -285,6 +312,11 @@ def _(x: TensorStructInfo, shape: ShapeStructInfo):
 @broadcast_to.numpy
 def _(x, shape):
     return np.broadcast_to(x, tuple(int(d) for d in shape)).copy()
+
+
+@broadcast_to.grad
+def _(cx, x, shape):
+    return [cx.fit(cx.grad, x), None]
 
 
 broadcast_to.samples(case((3, 1), [2, 3, 4]), case(("n", 1), ["n", 5]))
@@ -336,6 +368,13 @@ def _(x, indices, axis=None, mode: Any = "fast"):
     return np.take(x, indices, axis, mode="raise" if mode == "fast" else mode)
 
 
+@take.grad
+def _(cx, x, indices, axis=None, mode="fast"):
+    if mode != "fast":
+        raise cx.refusal("this mode", mode)
+    return [R.grad.take_backward(cx.grad, x, indices, axis), None]
+
+
 take.samples(
     case((5, 3), np.array([0, 4, 2], np.int64), axis=0),
     case((5, 3), np.array([[7, -1]], np.int32), axis=0, mode="wrap"),
@@ -356,6 +395,27 @@ def repeat(data: Tensor, repeats: int, axis: Axis | None = None):
 @repeat.numpy
 def _(data, repeats, axis=None):
     return np.repeat(data, repeats, axis)
+
+
+def _summed_parts(g, dims, counts, inner):
+    """`g` summed over `counts` copies along each axis: of each element (inner), or of all."""
+    cut, axes = [], []
+    for d, c in zip(dims, counts, strict=True):
+        axes.append(len(cut) + inner)
+        cut += [d, c] if inner else [c, d]
+    return R.sum(R.reshape(g, cut), axes)
+
+
+@repeat.grad
+def _(cx, data, repeats, axis=None):
+    dims = list(data.struct_info.get_shape())
+    if axis is None:
+        flat = _summed_parts(cx.grad, [product(dims)], [repeats], True)
+        return R.reshape(flat, dims)
+    which = normalize_axis(axis, len(dims))
+    return _summed_parts(
+        cx.grad, dims, [repeats if a == which else 1 for a in range(len(dims))], True
+    )
 
 
 repeat.layout(along("axis"))
@@ -379,6 +439,15 @@ def _(data, repeats):
     return np.tile(data, repeats)
 
 
+@tile.grad
+def _(cx, data, repeats):
+    dims = list(data.struct_info.get_shape())
+    rank = max(len(dims), len(repeats))
+    counts = [1] * (rank - len(repeats)) + list(repeats)
+    wide = [1] * (rank - len(dims)) + dims
+    return R.reshape(_summed_parts(cx.grad, wide, counts, False), dims)
+
+
 tile.samples(case((2, 3), repeats=[2, 1]), case((2, 3), repeats=[2, 1, 2]))
 
 
@@ -394,6 +463,11 @@ def flip(data: Tensor, axis: Axis):
 @flip.numpy
 def _(data, axis):
     return np.ascontiguousarray(np.flip(data, axis))
+
+
+@flip.grad
+def _(cx, data, axis):
+    return R.flip(cx.grad, axis)
 
 
 flip.layout(along("axis"))

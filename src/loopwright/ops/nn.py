@@ -1,8 +1,7 @@
-"""Activations and normalizations."""
+"""Normalizations, dropout and padding."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
+from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from .common import (
     accumulator,
@@ -22,160 +22,8 @@ from .common import (
     widened,
 )
 from .core import FUSABLE, case, op
-from .family import unary
 from .flow import along, elementwise, padding
 from .params import Axes, Axis, Ints, Tensor
-
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-
-
-def _c(value, x):
-    return const(value, x.dtype)
-
-
-unary(
-    "relax.nn.relu",
-    lambda x: tir.max(x, _c(0, x)),
-    lambda x: np.maximum(x, 0),
-    "max(x, 0)",
-    finite=True,
-)
-unary(
-    "relax.nn.relu6",
-    lambda x: tir.min(tir.max(x, _c(0, x)), _c(6, x)),
-    lambda x: np.clip(x, 0, 6),
-    "x limited to [0, 6].",
-    finite=True,
-)
-unary(
-    "relax.nn.silu",
-    lambda x: x * tir.sigmoid(x),
-    lambda x: x / (1 + np.exp(-x)),
-    "x * sigmoid(x)",
-    float_only=True,
-    finite=True,
-)
-unary(
-    "relax.nn.gelu",
-    lambda x: x * _c(0.5, x) * (_c(1, x) + tir.erf(x * _c(math.sqrt(0.5), x))),
-    lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
-    "x times the normal distribution's cumulative function: x / 2 * (1 + erf(x / sqrt(2)))",
-    float_only=True,
-    finite=True,
-)
-
-
-def _gelu_tanh(x):
-    inner = _c(math.sqrt(2 / math.pi), x) * (x + _c(0.044715, x) * x * x * x)
-    return _c(0.5, x) * x * (_c(1, x) + tir.tanh(inner))
-
-
-unary(
-    "relax.nn.gelu_tanh",
-    _gelu_tanh,
-    lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-    "gelu by its tanh approximation (Hendrycks and Gimpel, 2016)",
-    float_only=True,
-    finite=True,
-)
-unary(
-    "relax.nn.hardsigmoid",
-    lambda x: tir.min(tir.max(x + _c(3, x), _c(0, x)), _c(6, x)) / _c(6, x),
-    lambda x: np.clip(x + 3, 0, 6) / 6,
-    "clip(x + 3, 0, 6) / 6",
-    float_only=True,
-    finite=True,
-)
-unary(
-    "relax.nn.hardswish",
-    lambda x: x * tir.min(tir.max(x + _c(3, x), _c(0, x)), _c(6, x)) / _c(6, x),
-    lambda x: x * np.clip(x + 3, 0, 6) / 6,
-    "x * clip(x + 3, 0, 6) / 6",
-    float_only=True,
-    finite=True,
-)
-
-
-@op("relax.nn.leakyrelu")
-def leaky_relu(data: Tensor, alpha: float = 0.01):
-    """x where positive, else alpha * x."""
-    value = lambda v: tir.Select(v > _c(0, v), v, v * _c(alpha, v))  # noqa: E731
-    return compute(data.shape, lambda *i: value(data(*i)), "compute", axes="i", tag="elemwise")
-
-
-@leaky_relu.numpy
-def _(data, alpha=0.01):
-    return np.where(data > 0, data, data * np.asarray(alpha, data.dtype))
-
-
-leaky_relu.layout(elementwise(finite=True))
-leaky_relu.samples(case((2, 3), alpha=0.1))
-
-
-@op("relax.nn.prelu")
-def prelu(data: Tensor, alpha: Tensor, axis: Axis = 1):
-    """x, times the alpha of its channel where negative."""
-    which = normalize_axis(axis, len(data.shape))
-
-    def cell(*i):
-        v = data(*i)
-        return tir.Select(v < _c(0, v), v * alpha(i[which]), v)
-
-    return compute(data.shape, cell, "compute", axes="i", tag="broadcast")
-
-
-@prelu.numpy
-def _(data, alpha, axis=1):
-    shape = [1] * data.ndim
-    shape[axis] = -1
-    return np.where(data < 0, data * alpha.reshape(shape), data)
-
-
-prelu.layout(along("axis"))
-prelu.samples(case((2, 3, 4), (3,)))
-
-
-@op("relax.nn.softplus")
-def softplus(data: Tensor, beta: float = 1.0, threshold: float = 20.0):
-    """log(1 + exp(beta * x)) / beta; x itself if beta * x exceeds the threshold."""
-
-    def cell(*i):
-        v = data(*i)
-        scaled = v * _c(beta, v)
-        tail = tir.log1p(tir.exp(-tir.abs(scaled)))  # overflows nowhere, and keeps small values
-        smooth = (tir.max(scaled, _c(0, v)) + tail) / _c(beta, v)
-        return tir.Select(scaled > _c(threshold, v), v, smooth)
-
-    return compute(data.shape, cell, "compute", axes="i", tag="elemwise")
-
-
-@softplus.numpy
-def _(data, beta=1.0, threshold=20.0):
-    scaled = data.astype(np.float64) * beta
-    smooth = np.logaddexp(0, scaled) / beta
-    return np.where(scaled > threshold, data, smooth).astype(data.dtype)
-
-
-softplus.layout(elementwise())
-softplus.samples(case((2, 3)), case(("n", 4), beta=2.0, threshold=1.0))
-
-
-@op("relax.nn.bias_add")
-def bias_add(data: Tensor, bias: Tensor, axis: Axis = -1):
-    """data + bias along `axis`."""
-    which = normalize_axis(axis, len(data.shape))
-    return compute(data.shape, lambda *i: data(*i) + bias(i[which]), "T_add", tag="broadcast")
-
-
-@bias_add.numpy
-def _(data, bias, axis=-1):
-    shape = [1] * data.ndim
-    shape[axis] = -1
-    return data + bias.reshape(shape)
-
-
-bias_add.layout(along("axis"))
-bias_add.samples(case((2, 3, 4), (3,), axis=1))
 
 
 def moments(over, value, count, name):
@@ -217,7 +65,7 @@ def scaled(value, gain, shift):
     return value if shift is None else value + cast(value.dtype, shift)
 
 
-@op("relax.nn.layer_norm", kind=FUSABLE)
+@op("relax.nn.layer_norm", kind=FUSABLE, mixed="follow")
 def layer_norm(
     data: Tensor,
     gamma: Tensor,
@@ -277,13 +125,30 @@ def _(data, gamma, beta, axes, epsilon=1e-5, center=True, scale=True):
     return (out + beta.reshape(shape) if center else out).astype(data.dtype)
 
 
+@layer_norm.grad
+def _(cx, data, gamma, beta, axes, epsilon=1e-5, center=True, scale=True):
+    rank = data.struct_info.ndim
+    which = normalize_axes(axes, rank)
+    others = [a for a in range(rank) if a not in which]
+    factor = R.rsqrt(R.variance(data, which, True) + cx.number(epsilon))
+    normal = (data - R.mean(data, which, True)) * factor
+    g = cx.grad * gamma if scale else cx.grad
+    mean = lambda v: R.mean(v, which, True)  # noqa: E731
+    of_data = factor * (g - mean(g) - normal * mean(g * normal))
+    return [
+        of_data,
+        R.sum(cx.grad * normal, others) if scale else None,
+        R.sum(cx.grad, others) if center else None,
+    ]
+
+
 layer_norm.layout(along("axes", ordered=True))
 layer_norm.samples(
     case((2, 3, 8), (8,), (8,), axes=[-1]), case(("n", 8), (8,), (8,), axes=[-1], epsilon=1e-6)
 )
 
 
-@op("relax.nn.rms_norm", kind=FUSABLE)
+@op("relax.nn.rms_norm", kind=FUSABLE, mixed="follow")
 def rms_norm(data: Tensor, weight: Tensor, axes: Axes = -1, epsilon: float = 1e-5):
     """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""
     which = normalize_axes(axes, len(data.shape))
@@ -317,6 +182,17 @@ def _(data, weight, axes, epsilon=1e-5):
     shape = [d if a in which else 1 for a, d in enumerate(data.shape)]
     out = x / np.sqrt((x * x).mean(which, keepdims=True) + epsilon) * weight.reshape(shape)
     return out.astype(data.dtype)
+
+
+@rms_norm.grad
+def _(cx, data, weight, axes=-1, epsilon=1e-5):
+    rank = data.struct_info.ndim
+    which = normalize_axes(axes, rank)
+    others = [a for a in range(rank) if a not in which]
+    factor = R.rsqrt(R.mean(data * data, which, True) + cx.number(epsilon))
+    g = cx.grad * weight
+    of_data = factor * (g - data * factor * factor * R.mean(g * data, which, True))
+    return [of_data, R.sum(cx.grad * data * factor, others)]
 
 
 rms_norm.layout(along("axes", ordered=True))
@@ -416,7 +292,7 @@ batch_norm.samples(
 )
 
 
-@op("relax.nn.dropout")
+@op("relax.nn.dropout", mixed="follow")
 def dropout(data: Tensor, rate: float = 0.5):
     """The identity, as at inference: (data, a mask of ones)."""
     same = compute(data.shape, lambda *i: data(*i), "T_identity")
@@ -487,6 +363,16 @@ def _(data, pad_width, pad_mode="constant", pad_value=0.0):
     mode: Any = {"replicate": "edge", "circular": "wrap"}.get(pad_mode, pad_mode)
     extra: dict[str, Any] = {"constant_values": pad_value} if mode == "constant" else {}
     return np.pad(data, pairs, mode, **extra)
+
+
+@pad.grad
+def _(cx, data, pad_width, pad_mode="constant", pad_value=0.0):
+    if pad_mode != "constant":
+        raise cx.refusal("this mode", pad_mode)
+    dims = data.struct_info.get_shape()
+    begin = pad_width[0::2]
+    end = [b + d for b, d in zip(begin, dims, strict=True)]
+    return R.strided_slice(cx.grad, list(range(len(dims))), begin, end)
 
 
 pad.layout(padding)

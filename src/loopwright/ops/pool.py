@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm
-from ..ir.prim_op import cast, ceildiv, const, div, floordiv, infimum, multiply
+from ..ir.prim_op import add, cast, ceildiv, const, div, floordiv, infimum, multiply
+from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
-from .blocks import extent, from_plain, sliding, spatial, to_plain
-from .common import accumulator, listed, shape_text, simplify, widened
+from .blocks import extent, from_plain, index_in, shape_in, sliding, spatial, to_plain
+from .common import accumulator, compute, listed, shape_text, simplify, widened
 from .conv import conv_extent, expand_padding, expand_per_axis
 from .core import case, op
 from .flow import image
@@ -20,7 +23,7 @@ from .nn import padded
 from .params import Ints, Tensor
 
 
-def _windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode):
+def pool_windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode):
     """Per spatial letter: (extent out, size, window, stride, dilation, before, after), the last
     enlarged so that a window of ceil mode stays inside."""
     letters = spatial(layout)
@@ -52,6 +55,42 @@ def _padded_input(data, layout, windows, value):
     return padded(data, before, after, value, "constant", "pad_temp")
 
 
+def pool_arguments(rank, values):
+    """The arguments of a pool's builder with one number for each axis, and padding for each side."""
+    for key in ("pool_size", "strides", "dilation"):
+        values[key] = expand_per_axis(listed(values[key]), rank, key)
+    before, after = expand_padding(listed(values["padding"]), rank)
+    values["padding"] = [*before, *after]
+    values["out_layout"] = values["out_layout"] or values["layout"]
+    return values
+
+
+def infer_image(data, rank, layout, out_layout, dims):
+    """The struct info of an operator on images with `rank` spatial axes. dims(shape, layout) gives
+    the result's shape in the layout of `data`."""
+    plan, out_plan = layout_of(layout), layout_of(out_layout or layout)
+    for what, given in (("layout", plan), ("out_layout", out_plan)):
+        letters = sorted(n for n in given if n.isupper())
+        if letters != sorted("NC" + "DHW"[3 - rank :]):
+            hint = f"name the axes NC{'DHW'[3 - rank :]} in any order"
+            raise ValueError(explain(f"{what} of other axes", got=str(given), instead=hint))
+    if data.ndim not in (-1, len(plan)):
+        what = f"data of layout {plan} has {len(plan)} axes"
+        raise ValueError(explain(what, got=f"rank {data.ndim}"))
+    shape = data.get_shape()
+    if shape is None:
+        return TensorStructInfo(dtype=data.dtype, ndim=len(out_plan))
+    made = dims(shape, plan)
+    return TensorStructInfo(moved_dims(made, plan, out_plan), data.dtype)
+
+
+def moved_dims(dims, plan, out_plan):
+    """A shape in another layout."""
+    if plan == out_plan:
+        return dims
+    return shape_in(out_plan, {n: extent(plan, dims, n) for n in plan if n.isupper()})
+
+
 def _pool(rank: int, average: bool) -> None:
     letters = "DHW"[3 - rank :]
     name = f"{'avg' if average else 'max'}_pool{rank}d"
@@ -76,6 +115,7 @@ def _pool(rank: int, average: bool) -> None:
             ceil_mode,
             count_include_pad,
             layout,
+            out_layout,
             average,
         )
 
@@ -85,25 +125,25 @@ def _pool(rank: int, average: bool) -> None:
         f"The {what} of each window of `pool_size`. `ceil_mode` lets a last partial window in; "
         "`count_include_pad` counts the padding in a mean."
     )
-    operator = op(f"relax.nn.{name}")(body)
+    operator = op(f"relax.nn.{name}", mixed="follow")(body)
 
-    @operator.build
-    def _(**values):
-        for key in ("pool_size", "strides", "dilation"):
-            values[key] = expand_per_axis(listed(values[key]), rank, key)
-        before, after = expand_padding(listed(values["padding"]), rank)
-        values["padding"] = [*before, *after]
-        values["out_layout"] = values["out_layout"] or values["layout"]
-        return values
+    operator.build(lambda **values: pool_arguments(rank, values))
 
     @operator.infer
     def _(data: TensorStructInfo, **attrs):
-        shape, layout = data.get_shape(), layout_of(attrs["layout"])
-        if shape is None:
-            return TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
         keys = ("pool_size", "strides", "padding", "dilation", "ceil_mode")
-        windows = _windows(shape, layout, *[attrs[k] for k in keys])
-        return TensorStructInfo(_out_shape(shape, layout, windows), data.dtype)
+
+        def dims(shape, layout):
+            windows = pool_windows(shape, layout, *[attrs[k] for k in keys])
+            return _out_shape(shape, layout, windows)
+
+        return infer_image(data, rank, attrs["layout"], attrs["out_layout"], dims)
+
+    if rank == 2:
+
+        @operator.grad
+        def _(cx, data, **attrs):
+            return getattr(R.grad, f"{name}_backward")(cx.grad, data, **attrs)
 
     operator.layout(image("layout"))
     operator.numpy(lambda data, **attrs: _numpy_pool(data, average, **attrs))
@@ -115,9 +155,27 @@ def _pool(rank: int, average: bool) -> None:
     )
 
 
-def _pool_expr(data, pool_size, strides, padding, dilation, ceil_mode, include, layout, average):
-    layout = layout_of(layout)
-    windows = _windows(data.shape, layout, pool_size, strides, padding, dilation, ceil_mode)
+def relaid(tensor, plan, out_plan):
+    """A tensor of layout `plan` in the layout `out_plan`."""
+    if plan == out_plan:
+        return tensor
+
+    def cell(*i):
+        at = {}
+        for (letter, factor), place in zip(out_plan.parts, i, strict=True):
+            if factor > 0:
+                place = add(multiply(at[letter.upper()], factor), place)
+            at[letter.upper()] = place
+        return tensor(*index_in(plan, at))
+
+    return compute(moved_dims(tensor.shape, plan, out_plan), cell, "relaid", tag="injective")
+
+
+def _pool_expr(
+    data, pool_size, strides, padding, dilation, ceil_mode, include, layout, out_layout, average
+):
+    layout, out_plan = layout_of(layout), layout_of(out_layout or layout)
+    windows = pool_windows(data.shape, layout, pool_size, strides, padding, dilation, ceil_mode)
     start = const(0, data.dtype) if average else infimum(data.dtype)
     source = _padded_input(data, layout, windows, start.value)
     spans = {
@@ -138,16 +196,17 @@ def _pool_expr(data, pool_size, strides, padding, dilation, ceil_mode, include, 
     name = "pool_sum" if average else "pool_max"
     total = te.compute(shape, cell, name=name, tag=name, varargs_names=names)
     if not average:
-        return total
+        return relaid(total, layout, out_plan)
 
     def mean(*i):
-        count = cast(total.dtype, _count(i, layout, windows, padding, include))
+        count = cast(total.dtype, window_count(i, layout, windows, padding, include))
         return cast(data.dtype, div(total(*i), count))
 
-    return te.compute(shape, mean, name="pool_avg", tag="elemwise", varargs_names=names)
+    made = te.compute(shape, mean, name="pool_avg", tag="elemwise", varargs_names=names)
+    return relaid(made, layout, out_plan)
 
 
-def _count(i, layout, windows, padding, include):
+def window_count(i, layout, windows, padding, include):
     """The number of counted elements in the window of element `i`."""
     _, after = expand_padding(padding, len(windows))
     count = const(1, "int64")
@@ -169,7 +228,16 @@ def _count(i, layout, windows, padding, include):
 
 
 def _numpy_pool(
-    data, average, pool_size, strides, padding, dilation, ceil_mode, count_include_pad, layout, **_
+    data,
+    average,
+    pool_size,
+    strides,
+    padding,
+    dilation,
+    ceil_mode,
+    count_include_pad,
+    layout,
+    out_layout,
 ):
     parsed = layout_of(layout)
     letters = spatial(parsed)
@@ -194,7 +262,7 @@ def _numpy_pool(
         counted = np.pad(counted, [(0, e) for e in extra])
         count = sliding(counted, pool_size, strides, dilation).sum(inner)
         pooled = windows(widened(x), 0).sum(inner) / np.maximum(count, 1)
-    return from_plain(pooled.astype(x.dtype), layout, "NC" + letters)
+    return from_plain(pooled.astype(x.dtype), out_layout or layout, "NC" + letters)
 
 
 for _rank in (1, 2, 3):
@@ -202,16 +270,69 @@ for _rank in (1, 2, 3):
     _pool(_rank, average=True)
 
 
-@op("relax.nn.adaptive_avg_pool2d")
-def adaptive_avg_pool2d(
-    data: Tensor,
-    output_size: Ints | None = None,
-    layout: str = "NCHW",
-    out_layout: str | None = None,
-):
-    """The mean of output_size windows that cover the image (None: one per pixel).
-    Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""
-    parsed = layout_of(layout)
+def _adaptive(rank: int) -> None:
+    letters = "DHW"[3 - rank :]
+
+    def body(
+        data: Tensor,
+        output_size: Ints | None = None,
+        layout: str = f"NC{letters}",
+        out_layout: str | None = None,
+    ):
+        plan = layout_of(layout)
+        made = _adaptive_expr(data, output_size, plan)
+        return relaid(made, plan, layout_of(out_layout or layout))
+
+    body.__name__ = f"adaptive_avg_pool{rank}d"
+    body.__doc__ = (
+        "The mean of output_size windows that cover the image (None: one per pixel). "
+        "Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."
+    )
+    operator = op(f"relax.nn.{body.__name__}", mixed="follow")(body)
+
+    @operator.build
+    def _(**values):
+        if values["output_size"] is not None:
+            sizes = expand_per_axis(listed(values["output_size"]), rank, "output_size")
+            values["output_size"] = sizes
+        values["out_layout"] = values["out_layout"] or values["layout"]
+        return values
+
+    @operator.infer
+    def _(data: TensorStructInfo, output_size=None, layout="", out_layout=None):
+        def dims(shape, plan):
+            sizes = {s: extent(plan, shape, s) for s in spatial(plan)}
+            wanted = dict(zip(spatial(plan), _wanted(output_size, sizes), strict=True))
+            return [wanted.get(n, d) for n, d in zip(plan, shape, strict=True)]
+
+        made = infer_image(data, rank, layout, out_layout, dims)
+        same = output_size is None and layout == (out_layout or layout)
+        return TensorStructInfo(data.shape, data.dtype, ndim=made.ndim) if same else made
+
+    operator.numpy(partial(_numpy_adaptive, f"NC{letters}"))
+    operator.layout(image("layout"))
+    shape = {1: (9,), 2: (7, 5), 3: (4, 5, 6)}[rank]
+    operator.samples(
+        case((2, 3, *shape), output_size=(1,) * rank),
+        case((1, 2, *shape), output_size=(3, 2, 4)[:rank]),
+    )
+
+
+def _numpy_adaptive(plain, data, output_size=None, layout="", out_layout=None):
+    x = to_plain(data, layout, plain)
+    sizes, every = tuple(output_size or x.shape[2:]), (slice(None), slice(None))
+    out = np.empty((*x.shape[:2], *sizes), np.float64)
+    for at in np.ndindex(*sizes):
+        spans = [
+            slice(i * s // n, -(-(i + 1) * s // n))
+            for i, s, n in zip(at, x.shape[2:], sizes, strict=True)
+        ]
+        window = widened(x)[(*every, *spans)]
+        out[(*every, *at)] = window.mean(tuple(range(2, window.ndim)))
+    return from_plain(out.astype(x.dtype), out_layout or layout, plain)
+
+
+def _adaptive_expr(data, output_size, parsed):
     sizes = {s: extent(parsed, data.shape, s) for s in spatial(parsed)}
     wanted = dict(zip(spatial(parsed), _wanted(output_size, sizes), strict=True))
     shape = [wanted.get(n, d) for n, d in zip(parsed, data.shape, strict=True)]
@@ -272,39 +393,5 @@ def _wanted(output_size, sizes):
     return [const(v, "int64") for v in values]
 
 
-@adaptive_avg_pool2d.build
-def _(**values):
-    if values["output_size"] is not None:
-        values["output_size"] = expand_per_axis(listed(values["output_size"]), 2, "output_size")
-    values["out_layout"] = values["out_layout"] or values["layout"]
-    return values
-
-
-@adaptive_avg_pool2d.infer
-def _(data: TensorStructInfo, output_size=None, layout="NCHW", out_layout=None):
-    shape, parsed = data.get_shape(), layout_of(layout)
-    if shape is None:
-        return TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
-    sizes = {s: extent(parsed, shape, s) for s in spatial(parsed)}
-    wanted = dict(zip(spatial(parsed), _wanted(output_size, sizes), strict=True))
-    dims = [wanted.get(n, d) for n, d in zip(parsed, shape, strict=True)]
-    return TensorStructInfo(dims, data.dtype)
-
-
-@adaptive_avg_pool2d.numpy
-def _(data, output_size=None, layout="NCHW", out_layout=None):
-    x = to_plain(data, layout, "NCHW")
-    rows, cols = output_size or x.shape[2:]
-    out = np.empty((*x.shape[:2], rows, cols), np.float64)
-    for r in range(rows):
-        for c in range(cols):
-            top, left = r * x.shape[2] // rows, c * x.shape[3] // cols
-            bottom, right = -(-(r + 1) * x.shape[2] // rows), -(-(c + 1) * x.shape[3] // cols)
-            out[:, :, r, c] = widened(x)[:, :, top:bottom, left:right].mean((2, 3))
-    return from_plain(out.astype(x.dtype), layout, "NCHW")
-
-
-adaptive_avg_pool2d.layout(image("layout"))
-adaptive_avg_pool2d.samples(
-    case((2, 3, 8, 6), output_size=[1, 1]), case((1, 2, 7, 5), output_size=[3, 2])
-)
+for _rank in (1, 2, 3):
+    _adaptive(_rank)

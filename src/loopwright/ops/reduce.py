@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .. import te, tir
+from ..base.errors import explain
 from ..ir.dtype import DataType
+from ..ir.literals import is_one
+from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, div, infimum, max_value, multiply, supremum
-from ..relax.struct_info import TensorStructInfo
+from ..relax import op as R
+from ..relax.expr import ShapeExpr
+from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
 from .common import (
     accumulator,
     compute,
@@ -17,17 +22,42 @@ from .common import (
     product,
     reduce_over,
     rounded,
+    shape_of,
+    shape_text,
     widened,
 )
 from .core import case, op
 from .family import reduction
 from .flow import along, reducing
-from .params import Axes, Axis, Tensor
+from .gradient import no_gradient
+from .params import Axes, Axis, Shape, Tensor
 
-sum = reduction("relax.sum", te.sum, np.sum, "The sum over `axis`.", grows=True)
-max = reduction("relax.max", te.max, np.max, "The greatest value over `axis`.")
-min = reduction("relax.min", te.min, np.min, "The least value over `axis`.")
-prod = reduction("relax.prod", te.prod, np.prod, "The product over `axis`.", grows=True)
+
+def _of_extreme(cx, x, y, g):
+    """To the elements that are the greatest or the least; equal ones share it evenly."""
+    hit = R.where(R.equal(x, y), cx.number(1), cx.number(0))
+    axis = cx.call.attrs.axis
+    return g * hit / R.sum(hit, axis, True)
+
+
+sum = reduction(
+    "relax.sum",
+    te.sum,
+    np.sum,
+    "The sum over `axis`.",
+    grows=True,
+    slope=lambda cx, x, y, g: R.broadcast_to(g, cx.shape(x)),
+)
+max = reduction("relax.max", te.max, np.max, "The greatest value over `axis`.", slope=_of_extreme)
+min = reduction("relax.min", te.min, np.min, "The least value over `axis`.", slope=_of_extreme)
+prod = reduction(
+    "relax.prod",
+    te.prod,
+    np.prod,
+    "The product over `axis`.",
+    grows=True,
+    slope=lambda cx, x, y, g: g * y / x,
+)
 
 
 def _mean(x, axes, keepdims, cell=None):
@@ -75,6 +105,12 @@ def _tuple(axis):
     return None if axis is None else tuple(axis)
 
 
+@mean.grad
+def _(cx, x, axis=None, keepdims=False):
+    share = cx.spread(cx.grad, x, axis, keepdims) / cx.number(cx.count(x, axis))
+    return R.broadcast_to(share, cx.shape(x))
+
+
 mean.layout(reducing(finite=True))
 mean.samples(case((2, 3, 4), axis=[1, 2]), case(("n", 8), axis=[-1], keepdims=True))
 
@@ -105,6 +141,16 @@ def _(x, axis=None, keepdims=False):
     return np.var(widened(x), axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
 
 
+def _from_mean(cx, x, g, axis):
+    """The gradient of the variance times `g`."""
+    return g * cx.number(2 / cx.count(x, axis)) * (x - R.mean(x, axis, True))
+
+
+@variance.grad
+def _(cx, x, axis=None, keepdims=False):
+    return _from_mean(cx, x, cx.spread(cx.grad, x, axis, keepdims), axis)
+
+
 variance.layout(reducing())
 variance.samples(case((2, 3, 4), axis=[1]), case(("n", 8), axis=[-1], keepdims=True))
 
@@ -123,6 +169,12 @@ std.infer(infer_reduce)
 @std.numpy
 def _(x, axis=None, keepdims=False):
     return np.std(widened(x), axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
+
+
+@std.grad
+def _(cx, x, axis=None, keepdims=False):
+    g = cx.spread(cx.grad / (cx.number(2) * cx.out), x, axis, keepdims)
+    return _from_mean(cx, x, g, axis)
 
 
 std.layout(reducing())
@@ -173,6 +225,7 @@ def _arg(name, better, start, meaning, doc):
             return np.full(none.shape, np.iinfo(np.int64).max)
         return np.asarray(meaning(x, axis=axis, keepdims=keepdims), np.int64)
 
+    operator.grad(no_gradient)
     operator.layout(reducing())
     operator.samples(case((2, 3, 4), axis=1), case(("n", 8), axis=-1, keepdims=True))
     return operator
@@ -226,6 +279,11 @@ def _(data, axis=-1):
     return (e / e.sum(axis=axis, keepdims=True)).astype(data.dtype)
 
 
+@softmax.grad
+def _(cx, data, axis=-1):
+    return (cx.grad - R.sum(cx.grad * cx.out, axis, True)) * cx.out
+
+
 softmax.layout(along("axis"))
 softmax.samples(case((2, 8), axis=-1), case(("n", 3, 5), axis=1))
 
@@ -256,5 +314,97 @@ def _(data, axis=-1):
     return (shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))).astype(data.dtype)
 
 
+@log_softmax.grad
+def _(cx, data, axis=-1):
+    return cx.grad - R.sum(cx.grad, axis, True) * R.nn.softmax(data, axis)
+
+
 log_softmax.layout(along("axis"))
 log_softmax.samples(case((2, 8), axis=-1))
+
+
+def _collapse(data, shape):
+    """`data` summed over the axes that lack in `shape`, or are 1 there."""
+    extra = len(data.shape) - len(shape)
+    axes = [
+        extra + k for k, d in enumerate(shape) if is_one(d) and not is_one(data.shape[extra + k])
+    ]
+    wide = accumulator(data.dtype)
+    spans = {
+        a: te.reduce_axis((const(0, "int64"), data.shape[a]), name=f"k{a}")
+        for a in [*range(extra), *axes]
+    }
+    if not spans:
+        return compute(shape, lambda *i: data(*i), "collapse_sum")
+
+    def cell(*i):
+        at = [spans[a] if a in spans else i[a - extra] for a in range(len(data.shape))]
+        return te.sum(cast(wide, data(*at)), axis=list(spans.values()))
+
+    return rounded(compute(shape, cell, "collapse_sum", tag="comm_reduce"), data.dtype)
+
+
+def _check_collapse(data, shape):
+    dims = data.get_shape()
+    if shape is None or dims is None:
+        return
+    fits = len(shape) <= len(dims)
+    for a, b in zip(reversed(dims), reversed(shape), strict=False):
+        both = isinstance(a, IntImm) and isinstance(b, IntImm)
+        fits = fits and (is_one(b) or not both or a.value == b.value)
+    if not fits:
+        what = "data cannot be collapsed to this shape"
+        hint = "each of its dims, from the last one on, must be 1 or that of data"
+        raise ValueError(
+            explain(what, got=f"{shape_text(dims)} to {shape_text(shape)}", instead=hint)
+        )
+
+
+def _numpy_collapse(data, shape):
+    extra = data.ndim - len(shape)
+    kept = tuple(extra + k for k, d in enumerate(shape) if d == 1)
+    summed = widened(data).sum((*range(extra), *kept), keepdims=True)
+    return summed.reshape(shape).astype(data.dtype)
+
+
+@op("relax.collapse_sum_to")
+def collapse_sum_to(data: Tensor, shape: Shape):
+    """data summed until its shape is `shape`: the reverse of broadcast_to."""
+    return _collapse(data, list(shape))
+
+
+@collapse_sum_to.infer
+def _(data: TensorStructInfo, shape: ShapeStructInfo):
+    _check_collapse(data, shape.values)
+    if shape.values is None:
+        return TensorStructInfo(dtype=data.dtype, ndim=shape.ndim)
+    return TensorStructInfo(ShapeExpr(shape.values), data.dtype)
+
+
+@collapse_sum_to.numpy
+def _(data, shape):
+    return _numpy_collapse(data, tuple(int(d) for d in shape))
+
+
+@op("relax.collapse_sum_like")
+def collapse_sum_like(data: Tensor, collapse_target: Tensor):
+    """data summed until its shape is that of `collapse_target`."""
+    return _collapse(data, shape_of(collapse_target))
+
+
+@collapse_sum_like.infer
+def _(data: TensorStructInfo, collapse_target: TensorStructInfo):
+    _check_collapse(data, collapse_target.get_shape())
+    target = collapse_target
+    return TensorStructInfo(target.shape, data.dtype, ndim=target.ndim)
+
+
+@collapse_sum_like.numpy
+def _(data, collapse_target):
+    return _numpy_collapse(data, collapse_target.shape)
+
+
+collapse_sum_to.samples(
+    case((2, 3, 4), [3, 1]), case(("n", 4), [1, 4]), case((2, 3), []), case((2, 3), [2, 3])
+)
+collapse_sum_like.samples(case((2, 3, 4), (1, 4)), case(("n", 4), ("n", 1)))

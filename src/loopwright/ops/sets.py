@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import relax
+from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
 from ..runtime import register_func
@@ -110,4 +111,51 @@ nonzero.samples(
     case(np.array([[0, 2, 0], [1, 0, 3]], np.float32)),
     case(np.array([False, True, True])),
     case(np.zeros((2, 2), np.int32)),
+)
+
+
+@op("relax.dynamic_strided_slice")
+def dynamic_strided_slice(x: Tensor, begin: Tensor, end: Tensor, strides: Tensor):
+    """x[begin[a]:end[a]:strides[a]] on each axis a, with Python's rule for negative and large
+    bounds: vectors that are known at run time only."""
+
+
+@dynamic_strided_slice.infer
+def _(x: TensorStructInfo, begin, end, strides):
+    for name, info in (("begin", begin), ("end", end), ("strides", strides)):
+        if not (info.dtype.is_void or str(info.dtype) == "int64"):
+            raise TypeError(explain(f"{name} must hold int64", got=str(info.dtype)))
+        dims = info.get_shape()
+        if info.ndim != 1 or dims is None:
+            what = f"{name} must be a vector of known length"
+            raise ValueError(explain(what, got=str(info)))
+        if x.ndim != -1 and not (isinstance(dims[0], IntImm) and dims[0].value == x.ndim):
+            what = f"{name} must have one number for each axis"
+            raise ValueError(explain(what, got=f"{dims[0]} for rank {x.ndim}"))
+    return TensorStructInfo(dtype=x.dtype, ndim=x.ndim)
+
+
+@dynamic_strided_slice.numpy
+def _(x, begin, end, strides):
+    at = []
+    for b, e, s, n in zip(begin, end, strides, x.shape, strict=True):
+        stop = None if s < 0 and e < -n else int(e)
+        at.append(slice(int(b), stop, int(s)))
+    return np.ascontiguousarray(x[tuple(at)])
+
+
+@dynamic_strided_slice.legalize
+def _(bb, call):
+    return relax.op.call_pure_packed(
+        "relax.run.dynamic_strided_slice", *call.args, sinfo_args=call.struct_info
+    )
+
+
+@register_func("relax.run.dynamic_strided_slice", override=True)
+def _(*arrays: Any) -> Any:
+    return dynamic_strided_slice.op.get_attr("FNumpy")(*map(np.asarray, arrays))
+
+
+dynamic_strided_slice.samples(
+    case((6, 5), np.array([1, -1]), np.array([6, -9]), np.array([2, -1])),
 )

@@ -16,40 +16,17 @@ import numpy as np
 from .. import tir
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
-from ..ir.literals import is_one
-from ..ir.prim_expr import IntImm, PrimExpr
+from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const
+from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..tir.ir_builder import IRBuilder
 from .common import accumulator, normalize_axis, product, simplify, void_or
 from .core import Operator, case, op
 from .flow import along
+from .gradient import Backward
 from .params import Axis, DType, Tensor
-
-
-def _long(value: int) -> PrimExpr:
-    return const(value, "int64")
-
-
-def _prim_func(buffers: list[tir.Buffer], write: Callable[..., None]) -> tir.PrimFunc:
-    """A PrimFunc over `buffers`; `write(ib, *pointers)` builds its body."""
-    ib = tir.ir_builder.create()
-    write(ib, *[ib.buffer_ptr(b) for b in buffers])
-    params = {tir.Var(f"var_{b.name}", "handle"): b for b in buffers}
-    return tir.PrimFunc(list(params), ib.get(), None, params)
-
-
-def _loops(ib: IRBuilder, stack: ExitStack, dims: list[Any], parallel: bool) -> list[Any]:
-    """Nested loops over `dims`, open until the stack is closed; the first long one may be
-    parallel."""
-    loops = []
-    for n, extent in enumerate(dims):
-        kind = "parallel" if parallel and not is_one(extent) else "serial"
-        parallel = parallel and kind == "serial"
-        loop = ib.for_range(_long(0), extent, f"i{n}", dtype="int64", kind=kind)
-        loops.append(stack.enter_context(loop))
-    return loops
-
+from .statements import long, loops, prim_func
 
 # ---------------------------------------------------------------- running sums and products
 
@@ -75,8 +52,8 @@ def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusiv
         total = ib.allocate(wide, 1, "total")
         total[0] = const(start, wide)
         with ExitStack() as stack:
-            at = _loops(ib, stack, shape, parallel=False)
-            place = _long(0)
+            at = loops(ib, stack, shape, parallel=False)
+            place = long(0)
             for i, extent in zip(at, shape, strict=True):
                 place = place * extent + i
             step(total, x, out, tuple(at), place)
@@ -84,18 +61,18 @@ def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusiv
     def write_rows(ib, x, out):
         """Row by row, with the running value beside the result, which has fewer digits."""
         with ExitStack() as stack:
-            rest = _loops(ib, stack, [*shape[:which], *shape[which + 1 :]], parallel=True)
+            rest = loops(ib, stack, [*shape[:which], *shape[which + 1 :]], parallel=True)
             total = ib.allocate(wide, 1, "total")
             total[0] = const(start, wide)
-            with ib.for_range(_long(0), shape[which], "k", dtype="int64") as k:
+            with ib.for_range(long(0), shape[which], "k", dtype="int64") as k:
                 here = (*rest[:which], k, *rest[which:])
                 step(total, x, out, here, here)
 
     def write(ib, x, out):
         with ExitStack() as stack:
-            outer = _loops(ib, stack, shape[:which], parallel=True)
-            k = stack.enter_context(ib.for_range(_long(0), shape[which], "k", dtype="int64"))
-            inner = _loops(ib, stack, shape[which + 1 :], parallel=False)
+            outer = loops(ib, stack, shape[:which], parallel=True)
+            k = stack.enter_context(ib.for_range(long(0), shape[which], "k", dtype="int64"))
+            inner = loops(ib, stack, shape[which + 1 :], parallel=False)
             here = (*outer, k, *inner)
             before = (*outer, k - 1, *inner)
             first = const(start, kind) if exclusive else cast(kind, x[here])
@@ -106,7 +83,7 @@ def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusiv
                 out[here] = combine(out[before], value)
 
     rows = write_rows if wide != kind else write
-    return _prim_func([source, result], write_flat if flat else rows)
+    return prim_func([source, result], write_flat if flat else rows)
 
 
 def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -> Operator:
@@ -147,6 +124,8 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
 
     operator.tir(partial(_running_kernel, short, combine, start))
     operator.layout(along("axis"))
+    if name == "relax.cumsum":
+        operator.grad(_backwards)
     operator.samples(
         case((2, 5), axis=1, dtype="void"),
         case((3, "n", 4), axis=-2, dtype="void", exclusive=True),
@@ -155,6 +134,14 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
         case((3, 0), axis=1, dtype="void"),
     )
     return operator
+
+
+def _backwards(cx: Backward, data: Any, axis: Any, dtype: Any, exclusive: bool) -> Any:
+    """The running sum of the gradient from the end."""
+    which = 0 if axis is None else axis
+    made = R.flip(R.cumsum(R.flip(cx.grad, which), which, exclusive=exclusive), which)
+    made = R.reshape(made, cx.shape(data)) if axis is None else made
+    return made if dtype is None else R.astype(made, str(data.struct_info.dtype))
 
 
 cumsum = _running("relax.cumsum", lambda a, b: a + b, 0, np.cumsum)
@@ -183,19 +170,19 @@ def _merge_sort(ib: IRBuilder, size: Any, keys: Any, order: Any, descending: boo
     random floats: 1.3 times numpy's stable sort against 2 to 3 times)."""
     state = ib.allocate("int64", 2, "state")  # length and start of the sorted runs
     cursor = ib.allocate("int64", 2, "cursor")  # of the left run, of the right one
-    state[0] = _long(1)
-    state[1] = _long(0)
+    state[0] = long(1)
+    state[1] = long(0)
     with ib.while_loop(state[0] < size):
         width, source = ib.let("width", state[0]), ib.let("source", state[1])
         target = ib.let("target", size - source)
         pairs = tir.floordiv(size + width * 2 - 1, width * 2)
-        with ib.for_range(_long(0), pairs, "pair", dtype="int64") as pair:
+        with ib.for_range(long(0), pairs, "pair", dtype="int64") as pair:
             low = ib.let("low", pair * width * 2)
             middle = ib.let("middle", tir.min(low + width, size))
             high = ib.let("high", tir.min(low + width * 2, size))
             cursor[0] = low
             cursor[1] = middle
-            with ib.for_range(_long(0), high - low, "at", dtype="int64") as at:
+            with ib.for_range(long(0), high - low, "at", dtype="int64") as at:
                 left, right = ib.let("left", cursor[0]), ib.let("right", cursor[1])
                 after = _comes_after(keys[source + left], keys[source + right], descending)
                 both = tir.And(left < middle, right < high)
@@ -233,7 +220,7 @@ def _sorting(
         what = "needs a tensor of rank 1 or more"
         raise ValueError(explain(what, got="a scalar"))
     size = shape[which]
-    kept = size if count is None else _long(count)
+    kept = size if count is None else long(count)
     dims = [kept if a == which else d for a, d in enumerate(shape)]
     source = tir.decl_buffer(shape, x.dtype, "data")
     results = []
@@ -247,22 +234,22 @@ def _sorting(
             text = tir.StringImm(f"topk: the axis has fewer than {count} elements")
             ib.emit(lambda body: tir.AssertStmt(kept <= size, text, body))
         with ExitStack() as stack:
-            rest = _loops(ib, stack, [*shape[:which], *shape[which + 1 :]], parallel=True)
+            rest = loops(ib, stack, [*shape[:which], *shape[which + 1 :]], parallel=True)
             row = lambda k: (*rest[:which], k, *rest[which:])  # noqa: E731
             kind = "int8" if x.dtype.is_bool else x.dtype  # booleans have no order
             keys = ib.allocate(kind, size * 2, "keys")
             order = None if indices is None else ib.allocate(dtype, size * 2, "order")
-            with ib.for_range(_long(0), size, "k", dtype="int64") as k:
+            with ib.for_range(long(0), size, "k", dtype="int64") as k:
                 keys[k] = cast(kind, data[row(k)])
                 if order is not None:
                     order[k] = cast(dtype, k)
             begin = _merge_sort(ib, size, keys, order, descending)
             sorted_ = [*([keys] if values is not None else []), *([order] if order else [])]
-            with ib.for_range(_long(0), kept, "k", dtype="int64") as k:
+            with ib.for_range(long(0), kept, "k", dtype="int64") as k:
                 for out, source in zip(outs, sorted_, strict=True):
                     out[row(k)] = cast(out.dtype, source[begin + k])
 
-    return _prim_func([source, *results], write)
+    return prim_func([source, *results], write)
 
 
 def _order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
@@ -386,7 +373,7 @@ def _(data: TensorStructInfo, k=1, axis=-1, ret_type="both", largest=True, dtype
         if isinstance(size, IntImm) and k > size.value:
             what = f"k is greater than the extent of axis {axis}"
             raise ValueError(explain(what, got=f"{k} of {size.value}"))
-        dims = [_long(k) if a == which and k > 0 else d for a, d in enumerate(shape)]
+        dims = [long(k) if a == which and k > 0 else d for a, d in enumerate(shape)]
         values, indices = (TensorStructInfo(dims, d) for d in (data.dtype, kind))
     both = {"values": values, "indices": indices}
     return both.get(ret_type) or TupleStructInfo([values, indices])

@@ -11,11 +11,13 @@ import numpy as np
 from .. import tir
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_op import cast, const
+from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo
 from .common import compute
 from .core import case, op
 from .family import unary
 from .flow import elementwise
+from .gradient import Backward
 from .params import DType, Prim, Tensor
 
 _SMALL = {"low": -0.9, "high": 0.9}
@@ -26,34 +28,128 @@ def _float(name: str, meaning: Callable[..., Any], doc: str, **options: Any) -> 
     unary(f"relax.{name}", getattr(tir, name), meaning, doc, float_only=True, **options)
 
 
+def _over(cx: Backward, x: Any) -> Any:
+    """One over x."""
+    return cx.number(1) / x
+
+
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
-_float("exp", np.exp, "e to the power x.")
-_float("log", np.log, "The natural logarithm.", sample=_POSITIVE)
-_float("sqrt", np.sqrt, "The square root.", sample=_POSITIVE)
-_float("rsqrt", lambda x: 1 / np.sqrt(x), "One over the square root.", sample=_POSITIVE)
-_float("sin", np.sin, "The sine of an angle in radians.")
-_float("cos", np.cos, "The cosine of an angle in radians.")
-_float("tan", np.tan, "The tangent of an angle in radians.", sample=_SMALL)
-_float("sinh", np.sinh, "The hyperbolic sine.")
-_float("cosh", np.cosh, "The hyperbolic cosine.")
-_float("tanh", np.tanh, "The hyperbolic tangent.", finite=True)
-_float("asin", np.arcsin, "The arc sine, in radians.", sample=_SMALL)
-_float("acos", np.arccos, "The arc cosine, in radians.", sample=_SMALL)
-_float("atan", np.arctan, "The arc tangent, in radians.")
-_float("asinh", np.arcsinh, "The inverse hyperbolic sine.")
-_float("acosh", np.arccosh, "The inverse hyperbolic cosine.", sample={"low": 1.1, "high": 4.0})
-_float("atanh", np.arctanh, "The inverse hyperbolic tangent.", sample=_SMALL)
-_float("sigmoid", lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + exp(-x)).", finite=True)
-_float("erf", lambda x: _erf(np.asarray(x, np.float64)), "The error function.")
+_float("exp", np.exp, "e to the power x.", slope=lambda cx, x: cx.out)
+_float("log", np.log, "The natural logarithm.", sample=_POSITIVE, slope=lambda cx, x: _over(cx, x))
+_float(
+    "sqrt",
+    np.sqrt,
+    "The square root.",
+    sample=_POSITIVE,
+    slope=lambda cx, x: cx.number(0.5) / cx.out,
+)
+_float(
+    "rsqrt",
+    lambda x: 1 / np.sqrt(x),
+    "One over the square root.",
+    sample=_POSITIVE,
+    slope=lambda cx, x: cx.number(-0.5) * cx.out / x,
+)
+_float("sin", np.sin, "The sine of an angle in radians.", slope=lambda cx, x: R.cos(x))
+_float("cos", np.cos, "The cosine of an angle in radians.", slope=lambda cx, x: -R.sin(x))
+_float(
+    "tan",
+    np.tan,
+    "The tangent of an angle in radians.",
+    sample=_SMALL,
+    slope=lambda cx, x: cx.number(1) + cx.out * cx.out,
+)
+_float("sinh", np.sinh, "The hyperbolic sine.", slope=lambda cx, x: R.cosh(x))
+_float("cosh", np.cosh, "The hyperbolic cosine.", slope=lambda cx, x: R.sinh(x))
+_float(
+    "tanh",
+    np.tanh,
+    "The hyperbolic tangent.",
+    finite=True,
+    slope=lambda cx, x: cx.number(1) - cx.out * cx.out,
+)
+_float(
+    "asin",
+    np.arcsin,
+    "The arc sine, in radians.",
+    sample=_SMALL,
+    slope=lambda cx, x: R.rsqrt(cx.number(1) - x * x),
+)
+_float(
+    "acos",
+    np.arccos,
+    "The arc cosine, in radians.",
+    sample=_SMALL,
+    slope=lambda cx, x: -R.rsqrt(cx.number(1) - x * x),
+)
+_float(
+    "atan",
+    np.arctan,
+    "The arc tangent, in radians.",
+    slope=lambda cx, x: _over(cx, cx.number(1) + x * x),
+)
+_float(
+    "asinh",
+    np.arcsinh,
+    "The inverse hyperbolic sine.",
+    slope=lambda cx, x: R.rsqrt(cx.number(1) + x * x),
+)
+_float(
+    "acosh",
+    np.arccosh,
+    "The inverse hyperbolic cosine.",
+    sample={"low": 1.1, "high": 4.0},
+    slope=lambda cx, x: R.rsqrt(x * x - cx.number(1)),
+)
+_float(
+    "atanh",
+    np.arctanh,
+    "The inverse hyperbolic tangent.",
+    sample=_SMALL,
+    slope=lambda cx, x: _over(cx, cx.number(1) - x * x),
+)
+_float(
+    "sigmoid",
+    lambda x: 1 / (1 + np.exp(-x)),
+    "1 / (1 + exp(-x)).",
+    finite=True,
+    slope=lambda cx, x: cx.out * (cx.number(1) - cx.out),
+)
+_float(
+    "erf",
+    lambda x: _erf(np.asarray(x, np.float64)),
+    "The error function.",
+    slope=lambda cx, x: cx.number(2 / math.sqrt(math.pi)) * R.exp(-(x * x)),
+)
 
-unary("relax.abs", tir.abs, np.abs, "The absolute value.", finite=True)
-unary("relax.negative", lambda x: -x, np.negative, "Minus x.", finite=True)
+unary(
+    "relax.abs",
+    tir.abs,
+    np.abs,
+    "The absolute value.",
+    finite=True,
+    slope=lambda cx, x: R.where(x < cx.number(0), cx.number(-1), cx.number(1)),
+)
+unary(
+    "relax.negative",
+    lambda x: -x,
+    np.negative,
+    "Minus x.",
+    finite=True,
+    slope=lambda cx, x: cx.number(-1),
+)
 unary("relax.ceil", tir.ceil, np.ceil, "Rounded up to an integer.")
 unary("relax.floor", tir.floor, np.floor, "Rounded down to an integer.")
 unary("relax.round", tir.round, np.rint, "Rounded to the nearest integer, ties to even.")
 unary("relax.trunc", tir.trunc, np.trunc, "Rounded toward zero.")
-unary("relax.square", lambda x: x * x, np.square, "x times x.")
+unary(
+    "relax.square",
+    lambda x: x * x,
+    np.square,
+    "x times x.",
+    slope=lambda cx, x: cx.number(2) * x,
+)
 unary(
     "relax.sign",
     lambda x: tir.Select(
@@ -84,7 +180,7 @@ unary(
 )
 
 
-@op("relax.astype")
+@op("relax.astype", mixed="follow")
 def cast_(x: Tensor, dtype: DType):
     """x converted to `dtype`; float to int truncates toward zero."""
     return compute(x.shape, lambda *i: cast(dtype, x(*i)), "compute", axes="i", tag="elemwise")
@@ -103,11 +199,27 @@ def _(x, dtype):
     return x.astype(numpy_dtype(dtype))
 
 
+@cast_.grad
+def _(cx, x, dtype):
+    return R.astype(cx.grad, str(x.struct_info.dtype))
+
+
 cast_.layout(elementwise())
 cast_.samples(case((2, 3), dtype="int32"), case(("n", 3), dtype="float16"))
 
 
-@op("relax.clip")
+@op("relax.wrap_param")
+def wrap_param(data: Tensor, dtype: DType = "float32"):
+    """A parameter of the model in `dtype`."""
+    return cast_(data, dtype)
+
+
+wrap_param.infer(lambda data, dtype: TensorStructInfo(data.shape, dtype, ndim=data.ndim))
+wrap_param.numpy(lambda data, dtype="float32": data.astype(numpy_dtype(dtype)))
+wrap_param.samples(case((2, 3), dtype="float16"), case((2,), dtype="float32"))
+
+
+@op("relax.clip", mixed="follow")
 def clip(x: Tensor, min: Prim, max: Prim):
     """x limited to [min, max]."""
     low, high = cast(x.dtype, min), cast(x.dtype, max)
@@ -124,6 +236,12 @@ def _(x: TensorStructInfo, *_: object) -> TensorStructInfo:
 def _(x, min, max):
     limited = np.clip(x, np.asarray(min, x.dtype), np.asarray(max, x.dtype))
     return limited.astype(x.dtype, copy=False)
+
+
+@clip.grad
+def _(cx, x, min, max):
+    inside = R.logical_and(x >= cx.number(min.value.value), x <= cx.number(max.value.value))
+    return [R.where(inside, cx.grad, cx.number(0)), None, None]
 
 
 clip.layout(elementwise(finite=True))

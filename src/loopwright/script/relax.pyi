@@ -7,6 +7,8 @@ import builtins as _py
 from contextlib import nullcontext as _nullcontext
 from loopwright.ir.expr import GlobalVar as GlobalVar
 from loopwright.ir.module import IRModule as IRModule
+from loopwright.ops.index import masked_fill as masked_fill
+from loopwright.ops.linear import linear as linear
 from loopwright.relax.dpl.rewrite import PatternMatchingRewriter as PatternMatchingRewriter
 from loopwright.relax.expr import (
     DataTypeImm as DataTypeImm, Expr as _Expr, ExternFunc as ExternFunc, PrimValue as PrimValue,

@@ -1,0 +1,107 @@
+"""Gradients: the hook `grad` of an operator, and what its rules are written with.
+
+    @log.grad
+    def _(cx, x):
+        return cx.grad / x
+
+A rule gets a `Backward` and the call's graph arguments by name (omitted ones are None), then its
+attributes. It returns the gradient for the only argument, or a list with one for each argument of
+the call: an expression, or None for an argument that has none (indices, conditions, shapes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import relax
+from ..base.errors import explain
+from ..ir.prim_expr import IntImm
+from ..relax.expr import Call, Var
+from ..relax.relations import can_prove_shape_equal
+
+if TYPE_CHECKING:
+    from .core import Operator
+
+Rule = Callable[..., Any]
+# (the variable that holds the result, the call, the gradient of the result, a block builder)
+FGradient = Callable[[Var, Call, Var, Any], list[Any]]
+
+
+class Backward:
+    """The call that is differentiated.
+
+    out: its result. grad: the gradient of the result, of the result's type. call: the call.
+    """
+
+    def __init__(self, out: Var, call: Call, grad: Any, bb: Any) -> None:
+        self.out, self.call, self.grad, self.bb = out, call, grad, bb
+
+    def shape(self, value: Any) -> Any:
+        """The shape of a tensor, which must be known."""
+        return value.struct_info.shape
+
+    def number(self, value: float, like: Any = None) -> Any:
+        """A constant of the dtype of `like` (None: of the result)."""
+        return relax.const(value, str((self.out if like is None else like).struct_info.dtype))
+
+    @property
+    def kind(self) -> str:
+        """The dtype of the result."""
+        return str(self.out.struct_info.dtype)
+
+    def fit(self, value: Any, x: Any) -> Any:
+        """A gradient of the result's shape, summed where the argument `x` was broadcast."""
+        wanted = self.shape(x)
+        if can_prove_shape_equal(self.shape(self.out), wanted):
+            return value
+        return relax.op.collapse_sum_to(value, wanted)
+
+    def spread(self, value: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+        """What a reduction of `x` over `axis` gave, with the reduced axes put back."""
+        if keepdims:
+            return value
+        if axis is None:
+            axis = list(range(x.struct_info.ndim))
+        rank = x.struct_info.ndim
+        return relax.op.expand_dims(value, sorted(a % rank for a in axis)) if axis else value
+
+    def count(self, x: Any, axis: Any) -> int:
+        """The number of elements over `axis` (None: all), which must be known."""
+        dims = x.struct_info.get_shape()
+        total = 1
+        for a in range(len(dims)) if axis is None else axis:
+            total *= self.known(dims[a])
+        return total
+
+    def known(self, dim: Any) -> int:
+        """A literal extent. Raises NotImplementedError for a symbolic one."""
+        if isinstance(dim, int | IntImm):
+            return int(dim)
+        raise self.refusal("symbolic extents", dim)
+
+    def refusal(self, what: str, got: Any) -> NotImplementedError:
+        """The error of a rule that does not cover a call."""
+        text = f"{self.call.op.name} has no gradient for {what}"
+        return NotImplementedError(explain(text, got=got, span=self.call.span))
+
+
+def gradient_of(operator: Operator, rule: Rule) -> FGradient:
+    """The fact "FPrimalGradient" for a rule."""
+
+    def gradient(out: Var, call: Call, grad: Any, bb: Any) -> list[Any]:
+        args = operator.args_of(call)
+        made = rule(Backward(out, call, grad, bb), **args, **operator.attrs_of(call))
+        given = [value for value in args.values() if value is not None]
+        listed = made if isinstance(made, list) else [made]
+        return [
+            relax.op.grad.no_grad(arg) if one is None else one
+            for one, arg in zip(listed, given, strict=True)
+        ]
+
+    return gradient
+
+
+def no_gradient(cx: Backward, *args: Any, **values: Any) -> list[None]:
+    """The rule of operators whose result does not change with their arguments."""
+    return [None] * len(cx.call.args)

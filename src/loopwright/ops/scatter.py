@@ -1,0 +1,446 @@
+"""Operators that write elements where indices say, and those that read there.
+
+The ones that write copy their data first, then store one update after the other, so that a later
+one wins where two have one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from .. import te, tir
+from ..base.errors import explain, suggest
+from ..ir.prim_expr import IntImm
+from ..ir.prim_op import cast, const, maximum, minimum
+from ..relax.struct_info import TensorStructInfo, TupleStructInfo
+from .common import (
+    aligned_index,
+    broadcast_shape,
+    common_dtype,
+    compute,
+    element,
+    infer_broadcast,
+    normalize_axis,
+    shape_of,
+    simplify,
+)
+from .core import case, op
+from .joining import slice_range
+from .params import Axis, Prim, Tensor, Tensors
+from .statements import loops, prim_func
+
+# What an update does to the element at its place: as an expression, and as numpy's ufunc.
+_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "update": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "mean": lambda old, new: (old + new) / const(2, old.dtype),
+    "min": minimum,
+    "max": maximum,
+}
+_NUMPY: dict[str, Callable[[Any, Any], Any]] = {
+    **_COMBINE,
+    "mean": lambda old, new: ((old + new) / 2).astype(old.dtype),
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def _known(reduction: str) -> None:
+    if reduction not in _COMBINE:
+        hint = suggest(reduction, _COMBINE)
+        raise ValueError(explain("unknown reduction", got=reduction, instead=hint))
+
+
+def _updated(
+    data: Any, others: list[Any], dims: list[Any], place: Callable[..., Any], name: str, how: str
+) -> Any:
+    """A copy of `data` changed by one update for each index of `dims`. place(at, others) gives the
+    element's indices and the new value, from the updates' indices and the tensors `others`."""
+    tensors = [t for t in others if isinstance(t, te.Tensor)]
+    sources = [data, *tensors]
+    buffers = [tir.decl_buffer(t.shape, t.dtype, f"in{k}") for k, t in enumerate(sources)]
+    out = tir.decl_buffer(data.shape, data.dtype, "out")
+
+    def write(ib, old, *pointers):
+        *given, result = pointers
+        with ExitStack() as stack:
+            at = tuple(loops(ib, stack, list(data.shape), parallel=True))
+            result[at] = old[at]
+        read = iter(given)
+        values = [next(read) if isinstance(t, te.Tensor) else t for t in others]
+        with ExitStack() as stack:
+            at = loops(ib, stack, dims, parallel=False)
+            where, new = place(at, values)
+            where = tuple(where)
+            result[where] = _COMBINE[how](result[where], new)
+
+    return te.extern_primfunc(sources, prim_func([*buffers, out], write), name=name)
+
+
+def _need_integers(indices: TensorStructInfo) -> None:
+    if not (indices.dtype.is_void or indices.dtype.is_integer):
+        raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
+
+
+def _differ(a: Any, b: Any) -> bool:
+    return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value
+
+
+# ---------------------------------------------------------------- along one axis
+
+
+@op("relax.scatter_elements")
+def scatter_elements(
+    data: Tensor, indices: Tensor, updates: Tensor, axis: Axis = 0, reduction: str = "update"
+):
+    """data with updates[i0, i1, ...] at [i0, ..., indices[i0, i1, ...], ...], the index on `axis`;
+    negative ones count from the end. `reduction`: "update", or what an element and its update
+    become: "add", "mul", "mean" (of the two), "min", "max"."""
+    which = normalize_axis(axis, len(data.shape))
+
+    def place(at, others):
+        spot, new = others
+        where = list(at)
+        where[which] = tir.checked_index(cast("int64", spot[tuple(at)]), data.shape[which])
+        return where, new[tuple(at)]
+
+    dims = list(indices.shape)
+    return _updated(data, [indices, updates], dims, place, "scatter_elements", reduction)
+
+
+@scatter_elements.infer
+def _(data, indices, updates, axis=0, reduction="update"):
+    _known(reduction)
+    _need_integers(indices)
+    common_dtype(data, updates)
+    if data.ndim != -1:
+        normalize_axis(axis, data.ndim)
+    ranks = {t.ndim for t in (data, indices, updates) if t.ndim != -1}
+    if len(ranks) > 1:
+        what = "data, indices and updates must have one rank"
+        raise ValueError(explain(what, got=", ".join(map(str, sorted(ranks)))))
+    a, b = indices.get_shape(), updates.get_shape()
+    if a is not None and b is not None and any(map(_differ, a, b)):
+        what = "indices and updates must have one shape"
+        raise ValueError(explain(what, got=f"{indices} and {updates}"))
+    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+
+
+@scatter_elements.numpy
+def _(data, indices, updates, axis=0, reduction="update"):
+    out, combine = data.copy(), _NUMPY[reduction]
+    for at in np.ndindex(indices.shape):
+        where = list(at)
+        where[axis] = indices[at]
+        out[tuple(where)] = combine(out[tuple(where)], updates[at])
+    return out
+
+
+_TWICE = np.array([[0, 2, -1], [0, 1, 0]], np.int64)
+scatter_elements.samples(
+    case((3, 4), _TWICE, (2, 3), axis=0),
+    case((3, 4), _TWICE, (2, 3), axis=1, reduction="add"),
+    case(("n", 4), _TWICE, (2, 3), axis=-1, reduction="mul"),
+    case((3, 4), _TWICE, (2, 3), reduction="max"),
+    case((3, 4), _TWICE, (2, 3), reduction="mean"),
+)
+
+
+@op("relax.grad.take_backward")
+def take_backward(output_grad: Tensor, x: Tensor, indices: Tensor, axis: Axis | None = None):
+    """The gradient of take for `x`: each element of output_grad added where it was taken."""
+    which = 0 if axis is None else normalize_axis(axis, len(x.shape))
+    width = len(shape_of(indices))
+    shape = list(x.shape)
+    zero = compute(shape, lambda *i: const(0, x.dtype), "zero")
+
+    def place(at, others):
+        given, spot = others
+        middle = tuple(at[which : which + width])
+        index = cast("int64", element_at(spot, middle))
+        if axis is None:
+            flat, where = index, []
+            for extent in reversed(shape):
+                where.append(tir.indexmod(flat, extent))
+                flat = tir.indexdiv(flat, extent)
+            return where[::-1], given[tuple(at)]
+        index = tir.checked_index(index, shape[which])
+        return [*at[:which], index, *at[which + width :]], given[tuple(at)]
+
+    dims = list(output_grad.shape)
+    return _updated(zero, [output_grad, indices], dims, place, "take_backward", "add")
+
+
+def element_at(value: Any, at: tuple[Any, ...]) -> Any:
+    """An element of a buffer, or a scalar expression itself."""
+    return value if isinstance(value, tir.PrimExpr) else value[at]
+
+
+@take_backward.infer
+def _(output_grad, x, indices, axis=None):
+    return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
+
+
+@take_backward.numpy
+def _(output_grad, x, indices, axis=None):
+    out = np.zeros_like(x)
+    if axis is None:
+        np.add.at(out.reshape(-1), np.asarray(indices), output_grad)
+        return out
+    at = [slice(None)] * x.ndim
+    at[axis] = np.asarray(indices)
+    np.add.at(out, tuple(at), output_grad)
+    return out
+
+
+_ROWS = np.array([1, 0, 1], np.int64)
+take_backward.samples(
+    case((3, 4), (2, 4), _ROWS, axis=0),
+    case((3, 3), (3, 2), _ROWS, axis=1),
+    case((3,), (2, 4), np.array([7, 0, 7], np.int64)),
+)
+
+
+# ---------------------------------------------------------------- by vectors of indices
+
+
+@op("relax.scatter_nd")
+def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str = "update"):
+    """data with updates[i] at the index vector indices[i] (the last axis of `indices`), an element
+    or a slice. `reduction` as for scatter_elements."""
+    lead = len(indices.shape) - 1
+    count = indices.shape[-1].value
+
+    def place(at, others):
+        spot, new = others
+        vector = [cast("int64", spot[(*at[:lead], const(k, "int64"))]) for k in range(count)]
+        where = [tir.checked_index(v, data.shape[k]) for k, v in enumerate(vector)]
+        return [*where, *at[lead:]], new[tuple(at)]
+
+    dims = list(updates.shape)
+    return _updated(data, [indices, updates], dims, place, "scatter_nd", reduction)
+
+
+@scatter_nd.infer
+def _(data, indices, updates, reduction="update"):
+    _known(reduction)
+    _need_integers(indices)
+    common_dtype(data, updates)
+    a, b, c = (t.get_shape() for t in (data, indices, updates))
+    if indices.ndim == 0 or data.ndim == 0:
+        raise ValueError(explain("data and indices must have a rank of 1 or more", got="rank 0"))
+    if b is not None and a is not None and isinstance(b[-1], IntImm):
+        count = b[-1].value
+        if count > len(a):
+            what = "an index vector is longer than the rank of data"
+            raise ValueError(explain(what, got=f"{count} for rank {len(a)}"))
+        wanted = [*b[:-1], *a[count:]]
+        if c is not None and (len(c) != len(wanted) or any(map(_differ, wanted, c))):
+            what = "updates must have the shape of indices without the last axis, then the slice's"
+            raise ValueError(explain(what, got=str(updates)))
+    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+
+
+@scatter_nd.numpy
+def _(data, indices, updates, reduction="update"):
+    out, combine = data.copy(), _NUMPY[reduction]
+    for at in np.ndindex(indices.shape[:-1]):
+        where = tuple(indices[at])
+        out[where] = combine(out[where], updates[at])
+    return out
+
+
+_VECTORS = np.array([[0, 1], [2, 3], [0, 1]], np.int64)
+scatter_nd.samples(
+    case((3, 4), _VECTORS, (3,)),
+    case((3, 4, 2), _VECTORS, (3, 2), reduction="add"),
+    case((3, 2), np.array([[[1]], [[-1]]], np.int64), (2, 1, 2)),
+)
+
+
+def _axes_of(data, indices):
+    if len(indices) > len(data):
+        what = "there are more indices than axes"
+        raise ValueError(explain(what, got=f"{len(indices)} for rank {len(data)}"))
+
+
+def _common(shapes):
+    dims = []
+    for shape in shapes:
+        dims = broadcast_shape(dims, list(shape))
+    return dims
+
+
+@op("relax.index_tensor")
+def index_tensor(data: Tensor, indices: Tensors):
+    """numpy's data[indices[0], indices[1], ...]: tensors of integers that broadcast, one for each
+    of the first axes; negative ones count from the end."""
+    _axes_of(data.shape, indices)
+    dims = _common(shape_of(t) for t in indices)
+
+    def cell(*i):
+        front, where = i[: len(dims)], []
+        for a, t in enumerate(indices):
+            at = element(t, aligned_index(shape_of(t), front, dims))
+            where.append(tir.checked_index(cast("int64", at), data.shape[a]))
+        return data(*where, *i[len(dims) :])
+
+    shape = [*dims, *data.shape[len(indices) :]]
+    return compute(shape, cell, "index", tag="injective")
+
+
+@index_tensor.infer
+def _(data: TensorStructInfo, indices: TupleStructInfo):
+    if not indices.fields:
+        raise ValueError(explain("needs a tensor of indices", got="none"))
+    if data.ndim != -1:
+        _axes_of(range(data.ndim), indices.fields)
+    given: list[Any] = list(indices.fields)
+    for t in given:
+        _need_integers(t)
+    whole = given[0]
+    for t in given[1:]:
+        whole = infer_broadcast(whole, t, "int64")
+    shape, dims = data.get_shape(), whole.get_shape()
+    if shape is not None and dims is not None:
+        return TensorStructInfo([*dims, *shape[len(indices.fields) :]], data.dtype)
+    if -1 in (data.ndim, whole.ndim):
+        return TensorStructInfo(dtype=data.dtype)
+    return TensorStructInfo(dtype=data.dtype, ndim=whole.ndim + data.ndim - len(indices.fields))
+
+
+@index_tensor.numpy
+def _(data, indices):
+    return data[tuple(indices)]
+
+
+_LEFT, _RIGHT = np.array([[0], [2]], np.int64), np.array([1, -1, 0], np.int32)
+index_tensor.samples(
+    case((3, 4), [_LEFT, _RIGHT]), case((3, 4, 2), [_LEFT]), case(("n", 4), [_RIGHT])
+)
+
+
+@op("relax.index_put")
+def index_put(data: Tensor, indices: Tensors, values: Tensor, accumulate: bool = False):
+    """data with `values` (which broadcast) at numpy's data[indices[0], indices[1], ...];
+    `accumulate` adds them."""
+    _axes_of(data.shape, indices)
+    front = _common(shape_of(t) for t in indices)
+    dims = [*front, *data.shape[len(indices) :]]
+
+    def place(at, others):
+        *spots, new = others
+        where = []
+        for a, (t, spot) in enumerate(zip(indices, spots, strict=True)):
+            here = aligned_index(shape_of(t), at[: len(front)], front)
+            index = cast("int64", element_at(spot, tuple(here)))
+            where.append(tir.checked_index(index, data.shape[a]))
+        here = aligned_index(shape_of(values), at, dims)
+        return [*where, *at[len(front) :]], element_at(new, tuple(here))
+
+    how = "add" if accumulate else "update"
+    return _updated(data, [*indices, values], dims, place, "index_put", how)
+
+
+@index_put.infer
+def _(data, indices, values, accumulate=False):
+    common_dtype(data, values)
+    if data.ndim != -1:
+        _axes_of(range(data.ndim), indices.fields)
+    for t in indices.fields:
+        _need_integers(t)
+    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+
+
+@index_put.build
+def _(data, indices, values, accumulate):
+    return {
+        "data": data,
+        "indices": indices if isinstance(indices, (list, tuple)) else _listed(indices),
+        "values": values,
+        "accumulate": accumulate,
+    }
+
+
+def _listed(indices):
+    """One tensor of indices stands for a tuple of it."""
+    info = getattr(indices, "struct_info", None)
+    return [indices] if isinstance(info, TensorStructInfo) else indices
+
+
+@index_put.numpy
+def _(data, indices, values, accumulate=False):
+    out = data.copy()
+    if accumulate:
+        np.add.at(out, tuple(indices), values)
+    else:
+        out[tuple(indices)] = values
+    return out
+
+
+index_put.samples(
+    case((3, 4), [_LEFT, _RIGHT], (2, 3)),
+    case((3, 4), [np.array([0, 2, 0], np.int64)], (3, 4), accumulate=True),
+    case((3, 4), [np.array([1, 2], np.int64)], (1, 4)),
+)
+
+
+@op("relax.slice_scatter")
+def slice_scatter(
+    input_tensor: Tensor, src: Tensor, start: Prim, end: Prim, step: Prim, axis: Axis = 0
+):
+    """input_tensor with `src` in place of its slice start:end:step on `axis`."""
+    which = normalize_axis(axis, len(input_tensor.shape))
+    extent = input_tensor.shape[which]
+    first, by, count = slice_range(extent, start, end, int(step), False)
+
+    def cell(*i):
+        gap = i[which] - first
+        inside = tir.all(
+            i[which] >= first,
+            i[which] < first + count * by,
+            tir.EQ(tir.indexmod(tir.max(gap, const(0, "int64")), const(by, "int64")), 0),
+        )
+        place = tir.indexdiv(gap, const(by, "int64"))
+        new = src(*i[:which], place, *i[which + 1 :])
+        return tir.if_then_else(inside, new, input_tensor(*i))
+
+    return compute(input_tensor.shape, cell, "slice_scatter", tag="injective")
+
+
+@slice_scatter.infer
+def _(input_tensor, src, start, end, step, axis=0):
+    common_dtype(input_tensor, src)
+    if -1 not in (input_tensor.ndim, src.ndim) and input_tensor.ndim != src.ndim:
+        what = "input_tensor and src must have one rank"
+        raise ValueError(explain(what, got=f"{input_tensor.ndim} and {src.ndim}"))
+    if isinstance(step.value, IntImm) and step.value.value < 1:
+        raise ValueError(explain("step must be 1 or more", got=step.value.value))
+    shape, own = input_tensor.get_shape(), src.get_shape()
+    if shape is not None:
+        which = normalize_axis(axis, len(shape))
+        values = [start.value, end.value, step.value]
+        if own is not None and all(v is not None for v in values):
+            count = slice_range(shape[which], values[0], values[1], int(values[2]), False)[2]
+            wanted = [*shape[:which], count, *shape[which + 1 :]]
+            if any(_differ(simplify(a), simplify(b)) for a, b in zip(wanted, own, strict=True)):
+                what = "src does not have the shape of the slice"
+                raise ValueError(explain(what, got=str(src)))
+    return TensorStructInfo(input_tensor.shape, input_tensor.dtype, ndim=input_tensor.ndim)
+
+
+@slice_scatter.numpy
+def _(input_tensor, src, start, end, step, axis=0):
+    out = input_tensor.copy()
+    at = [slice(None)] * out.ndim
+    at[axis] = slice(int(start), int(end), int(step))
+    out[tuple(at)] = src
+    return out
+
+
+slice_scatter.samples(case((6, 3), (3, 3), 1, 6, 2), case(("n", 5), ("n", 2), -3, -1, 1, axis=1))

@@ -1,0 +1,38 @@
+"""What operators are written with that are TensorIR, not tensor expressions: they read what they
+wrote before, or write where an index says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from .. import tir
+from ..ir.literals import is_one
+from ..ir.prim_expr import PrimExpr
+from ..ir.prim_op import const
+from ..tir.ir_builder import IRBuilder
+
+
+def long(value: int) -> PrimExpr:
+    return const(value, "int64")
+
+
+def prim_func(buffers: list[tir.Buffer], write: Callable[..., None]) -> tir.PrimFunc:
+    """A PrimFunc over `buffers`; `write(ib, *pointers)` builds its body."""
+    ib = tir.ir_builder.create()
+    write(ib, *[ib.buffer_ptr(b) for b in buffers])
+    params = {tir.Var(f"var_{b.name}", "handle"): b for b in buffers}
+    return tir.PrimFunc(list(params), ib.get(), None, params)
+
+
+def loops(ib: IRBuilder, stack: ExitStack, dims: list[Any], parallel: bool) -> list[Any]:
+    """Nested loops over `dims`, open until the stack is closed; the first long one may be
+    parallel."""
+    made = []
+    for n, extent in enumerate(dims):
+        kind = "parallel" if parallel and not is_one(extent) else "serial"
+        parallel = parallel and kind == "serial"
+        loop = ib.for_range(long(0), extent, f"i{n}", dtype="int64", kind=kind)
+        made.append(stack.enter_context(loop))
+    return made
