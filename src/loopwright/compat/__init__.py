@@ -93,7 +93,7 @@ def _serve_names(module: ModuleType) -> None:
             if name.startswith("__") or being_imported(module.__name__) or _has_file(module, name):
                 raise
             value = _tvm_name(paths, name)
-            if value is None:
+            if value is None or value is module:  # merged with what would be below it
                 raise
         setattr(module, name, value)
         return value
