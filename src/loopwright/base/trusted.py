@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import grp
 import os
-import pwd
 import stat
+import sys
 from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+    import grp
+    import pwd
 
 _MOST_LINKS = 40
 
@@ -25,7 +29,7 @@ def weakness(path: Path, links: int = 0) -> str | None:
         except FileNotFoundError:
             return None
         if stat.S_ISLNK(state.st_mode):
-            if state.st_uid not in (0, os.getuid()):
+            if is_open(state, sticky=True):
                 return f"the link {part} belongs to another user"
             if links == _MOST_LINKS:
                 return f"the link {part} leads in a circle"
@@ -39,7 +43,10 @@ def weakness(path: Path, links: int = 0) -> str | None:
 
 
 def is_open(state: os.stat_result, *, sticky: bool = False) -> str | None:
-    """How others can change a file or folder of this state; None if they cannot."""
+    """How others can change a file or folder of this state; None if they cannot, and on Windows,
+    where a user's folders are closed to others."""
+    if sys.platform == "win32":
+        return None
     if state.st_uid not in (0, os.getuid()):
         return "belongs to another user"
     if sticky:
@@ -53,8 +60,17 @@ def is_open(state: os.stat_result, *, sticky: bool = False) -> str | None:
 
 def _is_private(group: int) -> bool:
     """Whether a group is root's, or this user's own, which many systems give each user."""
+    if sys.platform == "win32":
+        return True
     try:
         members, user = grp.getgrgid(group), pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return group == 0
     return group == 0 or (members.gr_name == user and set(members.gr_mem) <= {user})
+
+
+def lock(file: int) -> None:
+    """Lock an open file until it is closed. Raises OSError where another process holds the lock;
+    does nothing on Windows, where an open file cannot be removed anyway."""
+    if sys.platform != "win32":
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

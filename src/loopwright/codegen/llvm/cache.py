@@ -9,7 +9,6 @@ bound, the least recently used entries are evicted.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -26,13 +25,15 @@ import llvmlite.binding as llvm
 
 from loopwright.base.config import knob
 from loopwright.base.errors import explain
-from loopwright.base.trusted import is_open, weakness
+from loopwright.base.trusted import is_open, lock, weakness
 
 _MAGIC = b"LWOBJ2\0\0"
 _VERSION = "1"  # increase when the same text must compile differently
 _DIGEST = 16
 _HEAD = len(_MAGIC) + _DIGEST
 _KINDS = "objects", "executables"
+# Neither a link is followed nor a pipe waited for, where the system has such flags.
+_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _ENTRY = re.compile(r"[0-9a-f]{2}/([0-9a-f]{38}\.o|tmp\w+\.tmp)")
 
 
@@ -151,7 +152,7 @@ def _is_own(folder: Path) -> bool:
 
 def _read(path: Path, most: int) -> bytes | None:
     """The content of a file of this user's; None for anything else in its place."""
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
+    with open(os.open(path, os.O_RDONLY | _PLAIN), "rb") as stream:
         state = os.fstat(stream.fileno())
         fits = stat.S_ISREG(state.st_mode) and state.st_size <= most
         return stream.read() if fits and not is_open(state) and _is_own(path.parent) else None
@@ -164,7 +165,7 @@ def _write(path: Path, data: bytes) -> None:
     try:
         with open(handle, "wb") as stream:
             with suppress(OSError):  # not every file system has locks
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(handle)
             stream.write(data)
             stream.flush()
             os.replace(temporary, path)
@@ -177,7 +178,7 @@ def _write(path: Path, data: bytes) -> None:
 def _remove_left(path: Path) -> None:
     """Remove a temporary file whose process was killed. Raises OSError while one is writing it."""
     with path.open("rb") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(stream.fileno())
         path.unlink()
 
 
