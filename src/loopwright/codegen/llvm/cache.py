@@ -33,7 +33,7 @@ _DIGEST = 16
 _HEAD = len(_MAGIC) + _DIGEST
 _KINDS = "objects", "executables"
 # Neither a link is followed nor a pipe waited for, where the system has such flags.
-_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_PLAIN = sum(getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "BINARY"))
 _ENTRY = re.compile(r"[0-9a-f]{2}/([0-9a-f]{38}\.o|tmp\w+\.tmp)")
 
 
