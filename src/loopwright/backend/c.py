@@ -33,7 +33,7 @@ def graph_pipeline(
     passes = [
         *llvm.library_dispatch_passes(target, backends),
         *legalize_passes(target),
-        *llvm.dataflow_lower_passes(target),
+        *dataflow_lower_passes(target),
         *finalize_passes(target, arenas),
     ]
     return Sequential(passes, name="c.graph_pipeline")
@@ -42,6 +42,11 @@ def graph_pipeline(
 def legalize_passes(target: Target | None = None) -> list[Pass]:
     """From operators to fused, scheduled loops."""
     return [p for p in llvm.legalize_passes(target) if p.name != "BlockedLayout"]
+
+
+def dataflow_lower_passes(target: Target | None = None) -> list[Pass]:
+    """From values to storage. Nothing runs what is not native: it is not taken apart."""
+    return [p for p in llvm.dataflow_lower_passes(target) if p.name != "OutlineNative"]
 
 
 def finalize_passes(target: Target | None = None, arenas: Sequence[Arena | str] = ()) -> list[Pass]:
@@ -83,7 +88,11 @@ def emit(lowered: Lowered) -> CModel:
     return CModel(lowered)
 
 
-PHASES = llvm.PHASES | {"legalize": legalize_passes, "finalize": finalize_passes}
+PHASES = llvm.PHASES | {
+    "legalize": legalize_passes,
+    "dataflow_lower": dataflow_lower_passes,
+    "finalize": finalize_passes,
+}
 TARGET = register_target(
     TargetBackend("c", graph_pipeline, emit, CModel, loop_pipeline, phases=PHASES)
 )

@@ -67,6 +67,7 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
     return [
         rt.LambdaLift(),
         rt.NameRuntimeShapes(),
+        rt.ConvertToDataflow(),
         rt.BlockedLayout(),
         rt.FoldConstant(),
         rt.CanonicalizeBindings(),

@@ -238,9 +238,11 @@ class BlockBuilder:
     def _close_into_function(self) -> None:
         """End the current block and add it to the function unless it is empty."""
         function = self._function()
-        block = self._end_block()
-        if block.bindings:
-            function._blocks.append(block)
+        block, blocks = self._end_block(), function._blocks
+        if block.bindings and blocks and type(blocks[-1]) is type(block) is rx.BindingBlock:
+            blocks[-1] = rx.BindingBlock([*blocks[-1].bindings, *block.bindings])
+        elif block.bindings:
+            blocks.append(block)
 
     # ------------------------------------------------------------------ blocks and scopes
 

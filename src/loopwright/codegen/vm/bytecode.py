@@ -101,9 +101,10 @@ class _Writer:
     def again(self, call: rx.Call) -> None:
         """Set the parameters and begin anew. Checks of what is known to hold are left out."""
         given = [self.value(a) for a in call.args]
-        moved = [self.copied(g) if g.kind == "r" and g.value < len(given) else g for g in given]
+        ours = [self.builder.r(k) for k in range(len(given))]
+        moved = [g if g == r or g not in ours else self.copied(g) for g, r in zip(given, ours)]
         for k, operand in enumerate(moved):
-            if operand != self.builder.r(k):
+            if operand != ours[k]:
                 self.builder.emit_call("vm.builtin.copy", [operand], self.builder.r(k))
         known = min(
             struct_info_base_check(p.struct_info, a.struct_info)

@@ -38,6 +38,7 @@ class Context:
         self.subgraph: Callable[[Any], list[Value]]
         # Converts two of which a condition chooses one at run time; gives the chosen one's outputs.
         self.choice: Callable[[Value, Any, Any], list[Value]]
+        self.loop: Callable[[Any, Value | None, Value | None, list[Value]], list[Value]]
         self._constants: dict[Any, np.ndarray | None] = {}
         self._scalars: dict[tuple[Any, str], rx.Constant] = {}
 
@@ -220,11 +221,12 @@ class Context:
 
     def found(self, expr: Any, *dims: Any) -> Value:
         """A tensor of known rank; None among its dimensions is one that its data decides."""
-        shape = [self._symbol() if d is None else d for d in dims]
+        shape = [self.symbol() if d is None else d for d in dims]
         info = TensorStructInfo(rx.ShapeExpr(shape), expr.struct_info.dtype)
         return Value(self, self.builder.match_cast(expr, info))
 
-    def _symbol(self) -> TirVar:
+    def symbol(self) -> TirVar:
+        """A new dimension that data decides."""
         symbol = TirVar("found", "int64")
         self.analyzer.assume_nonnegative(symbol)
         return symbol

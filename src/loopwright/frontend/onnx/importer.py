@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from keyword import iskeyword
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
@@ -25,6 +27,7 @@ from ...relax.struct_info import TensorStructInfo
 from .context import Context
 from .functions import expanding
 from .integer_rules import find_rule
+from .loops import Loop
 from .reader import Model, Node, Port, load, node_of, ordered, read
 from .registry import Entry, find_converter
 from .tensors import array_of
@@ -96,6 +99,7 @@ class _Import:
         self.context = Context(self.builder, model.opsets.get("", 1))
         self.context.subgraph = self._subgraph
         self.context.choice = self._choice
+        self.context.loop = self._loop
         self.values: dict[str, Value] = {}
         self.dims: dict[str, TirVar] = {}
         self.names: set[str] = set()
@@ -256,14 +260,18 @@ class _Import:
             raise ValueError(explain(what, instead="register_converter for either"))
         return self._outputs(node, entry, inputs)
 
-    def _subgraph(self, graph: Any) -> list[Value]:
-        """Convert a graph that is an attribute, seeing the values around it."""
-        model, outer = self.model, self.values
+    def _subgraph(
+        self, graph: Any, feeds: Mapping[str, Value] = MappingProxyType({})
+    ) -> list[Value]:
+        """Convert a graph that is an attribute, seeing the values around it. feeds: the values of
+        its inputs."""
+        model, outer = self.model, {**self.values, **feeds}
         weights = {t.name: array_of(t, model.folder) for t in graph.initializer}
         nodes = [node_of(n, model.opsets, model.folder) for n in graph.node]
         wanted = [value.name for value in graph.output]
         nodes = ordered(nodes, {*outer, *weights}, wanted)
-        span, self.values = self.builder.span, dict(outer)
+        span, around = self.builder.span, self.values
+        self.values = dict(outer)
         try:
             for name, array in weights.items():
                 self.values[name] = Value(self.context, self.context.constant(array))
@@ -271,7 +279,28 @@ class _Import:
                 self._convert(node, entry)
             return [self.values[name] for name in wanted]
         finally:
-            self.builder.span, self.values = span, outer
+            self.builder.span, self.values = span, around
+
+    def _loop(
+        self, graph: Any, limit: Value | None, go: Value | None, state: list[Value]
+    ) -> list[Value]:
+        """The outputs of a loop over a graph."""
+        for given in (limit, go, *state):
+            if given is not None:
+                _ = given.output
+        for value in self.values.values():
+            value.leave_block()
+        with self.builder.between_dataflow():
+            return Loop(self.context, graph, self._turn, limit, go).outputs(state)
+
+    def _turn(self, graph: Any, feeds: dict[str, Value]) -> list[Value]:
+        """The outputs of a loop's graph. Known integers that become tensors in it do not in the
+        graph around it."""
+        outer = self.values
+        self.values = {name: value.copy() for name, value in outer.items()}
+        results = self._subgraph(graph, feeds)
+        self.values = outer
+        return results
 
     def _choice(self, condition: Value, *graphs: Any) -> list[Value]:
         """The outputs of one of two graphs. An If is no part of a dataflow block: the open one ends

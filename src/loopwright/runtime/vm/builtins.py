@@ -414,6 +414,27 @@ def kv_cache_view(cache: KVCache, shape: ShapeTuple) -> Any:
     return arrive(cache.rows[: shape[0]].reshape(shape))
 
 
+# --- lists that grow --------------------------------------------------------------------
+
+
+@builtin("relax.run.append")
+def append(before: Any, value: Any) -> tuple[Any, Any]:
+    """A list with a value added: what there was before, and the value. None is the empty list."""
+    return before, value
+
+
+@builtin("relax.run.stack")
+def stack(items: Any, shape: ShapeTuple, dtype: str) -> Any:
+    """The tensors of a list as one; shape and data type are those of one where there is none."""
+    found = []
+    while items is not None:
+        items, value = items
+        found.append(view_of(value))
+    if not found:
+        return arrive(np.zeros((0, *shape), numpy_dtype(dtype)))
+    return arrive(np.stack(found[::-1]))
+
+
 def as_function(value: Any, own: Callable[[str], Any]) -> Callable[..., Any]:
     """A value in a register as what is called with registers' values."""
     if isinstance(value, str):

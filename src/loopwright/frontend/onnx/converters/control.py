@@ -26,3 +26,10 @@ def branch(cx: Context, node: Node, condition: Value) -> Any:
     if condition.ndim:
         condition = cx.value(op.reshape(condition.expr, ShapeExpr([])))
     return cx.choice(condition, then, other)
+
+
+@converter("Loop")
+def loop(
+    cx: Context, node: Node, limit: Value | None = None, go: Value | None = None, *state: Value
+) -> Any:
+    return cx.loop(node.graph("body"), limit, go, list(state))

@@ -1,0 +1,232 @@
+"""Loops of unknown length: a function that calls itself as its last step.
+
+    def loop(i, go, limit, *state, *lists, *captured):
+        if i < limit and go:
+            ... the body ...
+            return loop(i + 1, go, limit, *state, *lists, *captured)
+        return (*state, *lists)
+
+The virtual machine makes a jump of the call. What each turn adds to an output (a scan output) is
+collected in a list and stacked after the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import explain
+from ...base.names import free_name
+from ...ir.expr import GlobalVar
+from ...ir.prim_expr import IntImm
+from ...ir.prim_expr import Var as TirVar
+from ...relax import expr as rx
+from ...relax import op
+from ...relax.analysis import free_symbolic_vars, free_vars
+from ...relax.specialize import copy_with_new_vars
+from ...relax.struct_info import (
+    ObjectStructInfo,
+    PrimStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from .context import Context
+from .values import Value
+
+_TRIES = 4  # each makes a dimension of the state one that varies, or is the last
+Body = Callable[[Any, dict[str, Value]], list[Value]]
+
+
+@dataclass
+class _Made:
+    """An attempt at the function: what it takes besides the state, and what one turn gives."""
+
+    gvar: GlobalVar
+    func: rx.Function
+    captured: list[Any]
+    state: list[Value]
+    items: list[Value]
+
+
+class Loop:
+    """A loop being imported. body: converts the graph with values for its inputs."""
+
+    def __init__(
+        self, cx: Context, graph: Any, body: Body, limit: Value | None, go: Value | None
+    ) -> None:
+        self.cx, self.graph, self.body = cx, graph, body
+        self.limit, self.go = limit, go
+        self.varying: set[TirVar] = set()
+
+    def outputs(self, carried: list[Value]) -> list[Value]:
+        """The state after the last turn, then what the turns collected."""
+        cx = self.cx
+        infos = [v.info for v in carried]
+        for _ in range(_TRIES):
+            made = self.attempt(infos)
+            wider = [self.joined(k, a, b.info) for k, (a, b) in enumerate(zip(infos, made.state))]
+            if all(a is b for a, b in zip(infos, wider, strict=True)):
+                break
+            infos = wider
+        else:
+            what = "the shapes of a Loop's state change in a way that has no common form"
+            raise ValueError(explain(what, got=", ".join(map(str, infos))))
+        cx.builder.update_func(made.gvar, copy_with_new_vars(made.func))
+        start: list[Any] = [rx.const(np.array(0, np.int64))]
+        start.append(rx.const(np.array(True)) if self.go is None else _scalar(cx, self.go))
+        if self.limit is not None:
+            start.append(_scalar(cx, self.limit))
+        empty = [cx.builder.emit(op.null_value()) for _ in made.items]
+        args = [*start, *(v.expr for v in carried), *empty, *made.captured]
+        result = cx.builder.emit(rx.Call(made.gvar, args))
+        fields = [result[k] for k in range(len(infos) + len(empty))]
+        state = [self.found(f, i) for f, i in zip(fields, infos)]
+        lists = fields[len(infos) :]
+        return [*state, *(self.stacked(f, v) for f, v in zip(lists, made.items, strict=True))]
+
+    def found(self, expr: Any, info: TensorStructInfo) -> Value:
+        """A part of the state after the loop."""
+        dims = [None if d in self.varying else d for d in info.get_shape() or ()]
+        return self.cx.found(self.cx.builder.emit(expr), *dims)
+
+    def stacked(self, items: Any, item: Value) -> Value:
+        """The collected tensors as one."""
+        dims = [d.value if isinstance(d, IntImm) else None for d in item.shape]
+        info = TensorStructInfo(dtype=item.dtype, ndim=len(dims) + 1)
+        shape = rx.ShapeExpr([d or 0 for d in dims])
+        kind = rx.StringImm(str(item.dtype))
+        given = [self.cx.builder.emit(items), shape, kind]
+        called = op.call_pure_packed("relax.run.stack", *given, sinfo_args=info)
+        return self.cx.found(self.cx.builder.emit(called), None, *dims)
+
+    def joined(self, k: int, info: TensorStructInfo, after: TensorStructInfo) -> TensorStructInfo:
+        """A struct info that holds before and after a turn; the same one where `info` does."""
+        dims, others = info.get_shape(), after.get_shape()
+        if dims is None or others is None or len(dims) != len(others) or info.dtype != after.dtype:
+            what = f"value {k} of a Loop's state must keep its rank and data type"
+            raise ValueError(explain(what, got=f"{info} and then {after}"))
+        same = [d in self.varying or self.cx.equal(d, o) for d, o in zip(dims, others, strict=True)]
+        if all(same):
+            return info
+        new = [d if s else self.cx.symbol() for d, s in zip(dims, same, strict=True)]
+        self.varying.update(d for d, s in zip(new, same, strict=True) if not s)  # type: ignore[misc]
+        return TensorStructInfo(rx.ShapeExpr(new), info.dtype)
+
+    # -- the function --------------------------------------------------------------------------
+
+    def attempt(self, infos: list[TensorStructInfo]) -> _Made:
+        """The function, for a state of these struct infos."""
+        cx, builder = self.cx, self.cx.builder
+        names = [value.name for value in self.graph.input]
+        turn, go = rx.Var("i", TensorStructInfo((), "int64")), rx.Var("go", _FLAG)
+        state = [rx.Var(f"state{k}", info) for k, info in enumerate(infos)]
+        lists = [rx.Var(f"list{k}", ObjectStructInfo()) for k in range(self.count(infos))]
+        limit = [] if self.limit is None else [rx.Var("limit", TensorStructInfo((), "int64"))]
+        feeds = dict(zip(names, (Value(cx, v) for v in (turn, go, *state)), strict=False))
+        outs: list[Value] = []
+        following: list[Any] = []
+
+        def inside() -> Any:
+            with builder.dataflow():
+                outs.extend(self.body(self.graph, feeds))
+                new = [op.add(turn, rx.const(np.array(1, np.int64))), _scalar(cx, outs[0])]
+                new += [v.expr for v in outs[1 : 1 + len(state)]]
+                for item, collected in zip(outs[1 + len(state) :], lists, strict=True):
+                    info = ObjectStructInfo()
+                    new.append(
+                        op.call_pure_packed(
+                            "relax.run.append", collected, item.expr, sinfo_args=info
+                        )
+                    )
+                following.extend(Value(cx, cx.emit(n)).output for n in new)
+            return following[0]
+
+        turns = builder.branch(inside)
+        more = builder.branch(lambda: self.test(turn, go, *limit))
+        params = [turn, go, *limit, *state, *lists]
+        held = set(params)
+        captured = [v for v in free_vars(turns) if v not in held]
+        gvar = GlobalVar(free_name("loop", {g.name_hint for g in builder.get().functions}))
+        ret = TupleStructInfo([*(self.erased(i) for i in infos), *(v.struct_info for v in lists)])
+        given = [*following[:2], *limit, *following[2:], *captured]
+        first = _function(gvar, [*params, *captured], ret, (more, turns, given), [*state, *lists])
+        symbols = free_symbolic_vars(first)
+        numbers = [rx.Var(s.name, PrimStructInfo(value=s)) for s in symbols]
+        values = [rx.PrimValue(s) for s in symbols]
+        func = _function(
+            gvar,
+            [*params, *captured, *numbers],
+            ret,
+            (more, turns, [*given, *values]),
+            [*state, *lists],
+        )
+        items = outs[1 + len(state) :]
+        return _Made(gvar, func, [*captured, *values], outs[1 : 1 + len(state)], items)
+
+    def count(self, infos: list[Any]) -> int:
+        """The number of outputs that are collected."""
+        return len(self.graph.output) - 1 - len(infos)
+
+    def test(self, turn: rx.Var, go: rx.Var, limit: rx.Var | None = None) -> Any:
+        """Whether there is another turn."""
+        if limit is None:
+            return go
+        before = self.cx.builder.emit(op.less(turn, limit))
+        return self.cx.builder.emit(op.logical_and(before, go))
+
+    def erased(self, info: TensorStructInfo) -> TensorStructInfo:
+        """What is known of a part of the state whatever the number of turns."""
+        dims = info.get_shape() or ()
+        if any(d in self.varying for d in dims):
+            return TensorStructInfo(dtype=info.dtype, ndim=len(dims))
+        return info
+
+
+_FLAG = TensorStructInfo((), "bool")
+
+
+def _scalar(cx: Context, value: Value) -> Any:
+    """A tensor with one element as a 0-d one."""
+    expr = value.expr
+    if value.info.ndim != 0:
+        expr = op.reshape(expr, rx.ShapeExpr([]))
+    return cx.emit(expr)
+
+
+def _function(
+    gvar: GlobalVar,
+    params: list[rx.Var],
+    ret: TupleStructInfo,
+    parts: tuple[rx.SeqExpr, rx.SeqExpr, list[Any]],
+    result: list[rx.Var],
+) -> rx.Function:
+    """The function: test, body and next call, or the result."""
+    more, turns, given = parts
+    again, done, out = rx.Var("again", ret), rx.Var("done", ret), rx.Var("out", ret)
+    call = rx.Call(gvar, given)
+    call._update_struct_info(ret)
+    true = _seq(turns.blocks, rx.VarBinding(again, call))
+    whole = rx.Tuple(result)
+    whole._update_struct_info(TupleStructInfo([v.struct_info for v in result]))
+    false = _seq([], rx.VarBinding(done, whole))
+    choice = rx.If._make(more.body, true, false, span=None)
+    choice._update_struct_info(ret)
+    body = _seq(more.blocks, rx.VarBinding(out, choice))
+    func = rx.Function(params, body, ret, True)
+    gvar.struct_info = func.struct_info
+    return func
+
+
+def _seq(blocks: Sequence[rx.BindingBlock], last: rx.VarBinding) -> rx.SeqExpr:
+    """Blocks and one more binding, which is the result."""
+    blocks = list(blocks)
+    before = [] if not blocks or isinstance(blocks[-1], rx.DataflowBlock) else blocks.pop().bindings
+    seq = rx.SeqExpr._make((*blocks, rx.BindingBlock([*before, last])), last.var, span=None)
+    seq._update_struct_info(last.var.struct_info)
+    return seq
+
+
+__all__ = ["Loop"]

@@ -1,0 +1,201 @@
+"""Loop on the virtual machine, against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import loopwright as lw
+from loopwright.frontend.onnx import from_onnx
+
+F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+node, info = helper.make_node, helper.make_tensor_value_info
+
+
+def body(nodes, outs, state=(("v", F32, ["n"]),)):
+    """A Loop's graph; each output is (name, type, shape)."""
+    ins = [info("i", I64, []), info("go", BOOL, []), *(info(*s) for s in state)]
+    return helper.make_graph(nodes, "body", ins, [info(*o) for o in outs])
+
+
+def model(nodes: Any, inputs: Any, outputs: Any) -> Any:
+    graph = helper.make_graph(
+        nodes, "loops", [info(*i) for i in inputs], [info(*o) for o in outputs]
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(made)
+    return made
+
+
+def check(made: Any, *many: dict[str, Any]) -> Any:
+    exe = lw.compile(made)
+    session = onnxruntime.InferenceSession(made.SerializeToString())
+    for feeds in many:
+        got = exe.run(feeds)
+        for want, (name, tensor) in zip(session.run(None, feeds), got.items(), strict=True):
+            np.testing.assert_allclose(tensor.numpy(), want, rtol=1e-5, err_msg=name)
+            assert tensor.dtype == want.dtype.name
+    return exe
+
+
+def ramp(*shape):
+    return np.arange(np.prod(shape), dtype="float32").reshape(shape) + 1
+
+
+def test_a_loop_until_its_limit_or_its_condition():
+    turn = body(
+        [
+            node("Add", ["v", "step"], ["w"]),
+            node("ReduceSum", ["w"], ["total"], keepdims=0),
+            node("Less", ["total", "bound"], ["again"]),
+            node("Mul", ["w", "w"], ["square"]),
+        ],
+        [("again", BOOL, []), ("w", F32, ["n"]), ("square", F32, ["n"])],
+    )
+    made = model(
+        [node("Loop", ["limit", "", "x"], ["y", "squares"], body=turn), node("Neg", ["y"], ["z"])],
+        [("x", F32, ["n"]), ("step", F32, ["n"]), ("bound", F32, []), ("limit", I64, [])],
+        [("z", F32, ["n"]), ("squares", F32, ["k", "n"])],
+    )
+
+    def feeds(n, limit, bound):
+        size = {"x": ramp(n), "step": ramp(n) / 8}
+        return {**size, "bound": np.array(bound, "float32"), "limit": np.array(limit)}
+
+    exe = check(made, feeds(3, 4, 1e9), feeds(3, 50, 30), feeds(5, 1, 0), feeds(2, 1200, 1e30))
+    # The turns are calls of native parts; the call of itself is a jump.
+    text = exe.machine_runner.program.as_text().partition("@loop:")[2].partition("@")[0]
+    assert "loop " not in text and "goto" in text and "loop_part" in text
+
+
+def test_a_loop_without_turns_or_without_a_limit():
+    turn = body(
+        [
+            node("Add", ["v", "v"], ["w"]),
+            node("ReduceMax", ["w"], ["most"], keepdims=0),
+            node("Less", ["most", "bound"], ["again"]),
+        ],
+        [("again", BOOL, []), ("w", F32, ["n"])],
+    )
+    inputs = [("x", F32, ["n"]), ("bound", F32, []), ("first", BOOL, [])]
+    loop = node("Loop", ["", "first", "x"], ["y"], body=turn)
+    made = model([loop], inputs, [("y", F32, ["n"])])
+    feeds = {"x": ramp(3), "bound": np.array(100, "float32"), "first": np.array(True)}
+    check(made, feeds, {**feeds, "first": np.array(False)})
+
+
+def test_a_state_that_grows():
+    one = node("Unsqueeze", ["f", "zero"], ["item"])
+    turn = body(
+        [
+            node("Cast", ["i"], ["f"], to=F32),
+            node("Constant", [], ["zero"], value=helper.make_tensor("z", I64, [1], [0])),
+            one,
+            node("Concat", ["v", "item"], ["w"], axis=0),
+            node("Identity", ["go"], ["again"]),
+        ],
+        [("again", BOOL, []), ("w", F32, ["m"])],
+    )
+    made = model(
+        [node("Loop", ["limit", "", "x"], ["y"], body=turn), node("Add", ["y", "y"], ["z"])],
+        [("x", F32, ["n"]), ("limit", I64, [])],
+        [("z", F32, ["k"])],
+    )
+    check(made, *({"x": ramp(2), "limit": np.array(k)} for k in (0, 1, 5)))
+
+
+def test_a_loop_in_a_loop_and_in_a_branch():
+    inner = helper.make_graph(
+        [
+            node("Add", ["iv", "x"], ["iw"]),
+            node("Identity", ["igo"], ["iagain"]),
+        ],
+        "inner",
+        [info("ii", I64, []), info("igo", BOOL, []), info("iv", F32, ["n"])],
+        [info("iagain", BOOL, []), info("iw", F32, ["n"])],
+    )
+    turn = body(
+        [
+            node("Loop", ["i", "", "v"], ["w"], body=inner),
+            node("Identity", ["go"], ["again"]),
+        ],
+        [("again", BOOL, []), ("w", F32, ["n"])],
+    )
+    outs = [info("y", F32, ["n"])]
+    then = helper.make_graph([node("Loop", ["limit", "", "x"], ["y"], body=turn)], "t", [], outs)
+    other = helper.make_graph([node("Neg", ["x"], ["y"])], "e", [], outs)
+    made = model(
+        [node("If", ["c"], ["r"], then_branch=then, else_branch=other)],
+        [("x", F32, ["n"]), ("limit", I64, []), ("c", BOOL, [])],
+        [("r", F32, ["n"])],
+    )
+    feeds = {"x": ramp(3), "limit": np.array(4), "c": np.array(True)}
+    check(made, feeds, {**feeds, "c": np.array(False)})
+
+
+def test_sizes_of_the_graph_around_a_loop():
+    turn = body(
+        [
+            node("Shape", ["big"], ["dims"]),
+            node("Cast", ["dims"], ["real"], to=F32),
+            node("ReduceSum", ["real"], ["size"], keepdims=0),
+            node("Add", ["v", "size"], ["w"]),
+            node("Identity", ["go"], ["again"]),
+        ],
+        [("again", BOOL, []), ("w", F32, ["n"])],
+    )
+    made = model(
+        [node("Loop", ["limit", "", "x"], ["y"], body=turn)],
+        [("x", F32, ["n"]), ("big", F32, ["a", "b"]), ("limit", I64, [])],
+        [("y", F32, ["n"])],
+    )
+    check(made, {"x": ramp(3), "big": ramp(4, 5), "limit": np.array(3)})
+
+
+def test_what_a_loop_cannot_do_is_said():
+    turn = body(
+        [node("Unsqueeze", ["v", "zero"], ["w"]), node("Identity", ["go"], ["again"])],
+        [("again", BOOL, []), ("w", F32, [1, "n"])],
+    )
+    made = model(
+        [
+            node("Constant", [], ["zero"], value=helper.make_tensor("z", I64, [1], [0])),
+            node("Loop", ["limit", "", "x"], ["y"], name="grow", body=turn),
+        ],
+        [("x", F32, ["n"]), ("limit", I64, [])],
+        [("y", F32, [1, "n"])],
+    )
+    with pytest.raises(lw.LoopwrightError, match="must keep its rank(?s:.)*onnx:grow"):
+        from_onnx(made)
+
+
+def test_data_dependent_shapes_in_a_model_with_control_flow():
+    """NonZero -> Gather, If and Loop in one model."""
+    turn = body(
+        [node("Add", ["v", "v"], ["w"]), node("Identity", ["go"], ["again"])],
+        [("again", BOOL, []), ("w", F32, ["m"])],
+        [("v", F32, ["m"])],
+    )
+    outs = [info("b", F32, ["m"])]
+    then = helper.make_graph([node("Neg", ["kept"], ["b"])], "t", [], outs)
+    other = helper.make_graph([node("Abs", ["kept"], ["b"])], "e", [], outs)
+    made = model(
+        [
+            node("NonZero", ["x"], ["places"]),
+            node("Constant", [], ["axis"], value=helper.make_tensor("a", I64, [1], [0])),
+            node("Squeeze", ["places", "axis"], ["flat"]),
+            node("Gather", ["x", "flat"], ["kept"]),
+            node("If", ["c"], ["r"], then_branch=then, else_branch=other),
+            node("Loop", ["limit", "", "r"], ["y"], body=turn),
+        ],
+        [("x", F32, ["n"]), ("limit", I64, []), ("c", BOOL, [])],
+        [("y", F32, ["k"])],
+    )
+    x = np.array([0, 2, 0, -3, 4, 0], "float32")
+    feeds = {"x": x, "limit": np.array(3), "c": np.array(True)}
+    check(made, feeds, {**feeds, "c": np.array(False)}, {**feeds, "x": x * 0})

@@ -1,0 +1,167 @@
+"""Passes that prepare functions for the virtual machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import loopwright as lw
+from loopwright.ir.structural import assert_structural_equal
+from loopwright.relax import transform as rt
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+
+def test_shapes_known_at_run_time_get_names_where_kernels_take_them():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor(ndim=1, dtype="float32"), y: R.Tensor(ndim=1, dtype="float32")):
+            with R.dataflow():
+                z = R.exp(x)
+                u = R.unique(y)
+                R.output(z, u)
+            return (z, u)
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor(ndim=1, dtype="float32"), y: R.Tensor(ndim=1, dtype="float32")):
+            a, b = T.int64(), T.int64()
+            x1 = R.match_cast(x, R.Tensor((a,), "float32"))
+            y1 = R.match_cast(y, R.Tensor((b,), "float32"))
+            with R.dataflow():
+                z = R.exp(x1)
+                u = R.unique(y1)
+                R.output(z, u)
+            return (z, u)
+
+    after = rt.NameRuntimeShapes()(Before)
+    assert_structural_equal(after, Expected)
+    assert rt.NameRuntimeShapes()(after) is after
+
+
+def test_pure_bindings_become_dataflow_blocks_in_branches_too():
+    @I.ir_module
+    class Before:
+        @R.function(pure=False)
+        def main(c: R.Tensor((), "bool"), x: R.Tensor((4,), "float32")):
+            a = R.exp(x)
+            b = R.add(a, a)
+            R.print(b)
+            d = R.exp(b)
+            if c:
+                e = R.add(d, d)
+                f = R.exp(e)
+                r = R.add(f, e)
+            else:
+                r = d
+            return r
+
+    @I.ir_module
+    class Expected:
+        @R.function(pure=False)
+        def main(c: R.Tensor((), "bool"), x: R.Tensor((4,), "float32")):
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.add(a, a)
+                R.output(b)
+            R.print(b)
+            d = R.exp(b)
+            if c:
+                with R.dataflow():
+                    e = R.add(d, d)
+                    f = R.exp(e)
+                    r1 = R.add(f, e)
+                    R.output(r1)
+                r = r1
+            else:
+                r = d
+            return r
+
+    after = rt.ConvertToDataflow()(Before)
+    assert_structural_equal(after, Expected)
+    assert rt.ConvertToDataflow(min_size=4)(Before) is Before
+
+
+def parts(mod) -> dict[str, int]:
+    """The native parts of a compiled module, and how many kernels each calls."""
+    lowered = lw.lower(mod)
+    last = lowered[len(lowered) - 1].after
+    found = {g.name_hint: f for g, f in last.functions.items() if "_part" in g.name_hint}
+    return {name: f.script().count("Module.") for name, f in found.items()}
+
+
+def test_kernels_that_follow_each_other_are_one_native_part():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(c: R.Tensor((), "bool"), x: R.Tensor(("n", 4), "float32")):
+            a = R.sum(x, axis=1)
+            b = R.exp(a)
+            if c:
+                d = R.sum(b)
+                r = R.add(x, d)
+            else:
+                r = x
+            e = R.matmul(r, R.permute_dims(r))
+            return e
+
+    exe = lw.compile(Module)
+    assert len(exe.machine_runner.program.functions) < 20
+    x = np.arange(12, dtype="float32").reshape(3, 4) / 10
+    for c in (True, False):
+        r = x + np.exp(x.sum(1)).sum() if c else x
+        np.testing.assert_allclose(exe["main"](np.array(c), x).numpy(), r @ r.T, rtol=1e-5)
+    assert len(parts(Module)) == 3
+
+
+def test_what_is_native_as_a_whole_is_not_taken_apart():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(("n", 4), "float32")):
+            a = R.sum(x, axis=1)
+            return R.exp(a)
+
+    assert lw.compile(Module).machine_runner is None
+    assert parts(Module) == {}
+
+
+def test_sizes_that_no_tensor_of_a_part_has_are_passed_as_numbers():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(c: R.Tensor((), "bool"), s: R.Shape(["n", "m"]), x: R.Tensor((4,), "float32")):
+            n, m = T.int64(), T.int64()
+            if c:
+                r = R.broadcast_to(x, R.shape([n * m, 4]))
+            else:
+                r = R.broadcast_to(R.exp(x), R.shape([m * n, 4]))
+            return r
+
+    exe = lw.compile(Module)
+    x = np.ones(4, "float32")
+    assert exe["main"](np.array(True), (2, 3), x).shape == (6, 4)
+    np.testing.assert_allclose(exe["main"](np.array(False), (2, 3), x).numpy(), np.e, rtol=1e-6)
+
+
+def test_a_call_of_itself_at_the_end_is_a_jump():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(n: R.Tensor((), "int64"), x: R.Tensor(("k",), "float32")) -> R.Tensor(
+            ndim=1, dtype="float32"
+        ):
+            c = R.equal(n, R.const(0, "int64"))
+            if c:
+                r = x
+            else:
+                m = R.subtract(n, R.const(1, "int64"))
+                y = R.concat([x, x])
+                r = Module.main(m, y)
+            return r
+
+    exe = lw.compile(Module)
+    assert "goto" in exe.machine_runner.program.as_text()
+    assert exe["main"](np.array(10), np.ones(3, "float32")).shape == (3 * 2**10,)
