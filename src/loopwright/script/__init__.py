@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..base.late import public_names as _public_names
-from . import ir, printer, relax, tir
+from . import ir, ir_builder, printer, relax, tir
 from .ir import ir_module
 from .parser import ir_parser as _ir_parser
 from .parser import relax_parser as _relax_parser
@@ -15,4 +15,4 @@ for _name, _module in {"I": ir, "ir": ir, "T": tir, "tir": tir, "R": relax, "rel
 
 __dir__ = _public_names(__name__)
 
-__all__ = ["from_source", "ir", "ir_module", "parse", "printer", "relax", "tir"]
+__all__ = ["from_source", "ir", "ir_builder", "ir_module", "parse", "printer", "relax", "tir"]
