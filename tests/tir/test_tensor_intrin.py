@@ -12,9 +12,12 @@ import pytest
 import loopwright as lw
 from loopwright import te, tir
 from loopwright.codegen.llvm.compiler import CompileError, host_features
+from loopwright.ir.structural import assert_structural_equal
+from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.tir import tensor_intrin
 from loopwright.tir.interpreter import run
+from loopwright.tir.tensor_intrin import hexagon, rocm
 
 KNOWN = tensor_intrin.KNOWN
 ROWS = [name for name, spec in KNOWN.items() if spec[0] > 1]
@@ -161,3 +164,23 @@ def test_an_instruction_of_another_machine(name):
 
     with pytest.raises(CompileError, match=f"no instruction for {name}"):
         lw.build(f, target="llvm")
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "scope"),
+    [
+        (hexagon.VRMPY_u8u8i32_INTRIN, [(4,), (32, 4), (32,)], "global"),
+        (hexagon.VDMPY_i16i16i32_INTRIN, [(2,), (32, 2), (32,)], "global"),
+        (hexagon.VRMPY_u8i8i32_VTCM_INTRIN, [(4,), (32, 4), (32,)], "global.vtcm"),
+        (rocm.AMDGPU_SDOT4_INTRIN, [(4,), (4,), (1,)], "shared"),
+    ],
+)
+def test_intrinsics_of_other_machines(name, shapes, scope):
+    intrin = tir.TensorIntrin.get(name)
+    for func in (intrin.desc, intrin.impl):
+        buffers = [func.buffer_map[p] for p in func.params]
+        assert [tuple(map(int, b.shape)) for b in buffers] == shapes
+        assert buffers[0].scope() == scope
+        named = func.with_attr("global_symbol", "main")
+        assert_structural_equal(from_source(named.script()), named)
+    assert "call_llvm_pure_intrin" in intrin.impl.script()

@@ -1,4 +1,4 @@
-"""Dot products of four bytes, for several rows: the description, and parts of implementations."""
+"""Dot products of four numbers, for several rows: the description, and parts of implementations."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ Update = Callable[[Buffer, Buffer, Buffer], Stmt]
 Spec = tuple[int, str, str, str, Update]
 
 
-def dot(rows: int, a: str, b: str, c: str, update: Any) -> TensorIntrin:
-    """C[i] += sum over 4 k of A[k] * B[i, k] for i in `rows` (one row: C[0], B[k]).
+def dot(spec: Spec, depth: int = 4, scopes: tuple[str, ...] = ("global",) * 3) -> TensorIntrin:
+    """C[i] += sum over `depth` k of A[k] * B[i, k] for i in the rows (one row: C[0], B[k]).
 
-    `update(A, B, C)` is the statement that does it in one go.
+    `update(A, B, C)` is the statement that does it in one go; scopes: where A, B and C lie.
     """
-    desc = _function(rows, a, b, c, partial(_loops, rows))
-    return TensorIntrin(desc, _function(rows, a, b, c, update))
+    loops = partial(_loops, spec[0], depth)
+    desc = _function((*spec[:4], loops), depth, scopes)
+    return TensorIntrin(desc, _function(spec, depth, scopes))
 
 
-def _function(rows: int, a: str, b: str, c: str, body: Any) -> PrimFunc:
-    shapes = {"A": ((4,), a), "B": ((rows, 4) if rows > 1 else (4,), b), "C": ((rows,), c)}
-    buffers = [decl_buffer(s, t, n, offset_factor=1) for n, (s, t) in shapes.items()]
+def _function(spec: Spec, depth: int, scopes: tuple[str, ...]) -> PrimFunc:
+    rows, a, b, c, body = spec
+    shapes = [(depth,), (rows, depth) if rows > 1 else (depth,), (rows,)]
+    parts = zip("ABC", shapes, (a, b, c), scopes, strict=True)
+    buffers = [decl_buffer(s, t, n, scope=m, offset_factor=1) for n, s, t, m in parts]
     left, right, out = buffers
     reads = [BufferRegion.full_region(x) for x in (out, left, right)]
     root = Block([], reads, [reads[0]], "root", body(*buffers))
@@ -39,16 +42,16 @@ def _function(rows: int, a: str, b: str, c: str, body: Any) -> PrimFunc:
     )
 
 
-def _loops(rows: int, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+def _loops(rows: int, depth: int, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     """The description: one block in a loop over the rows and one over the products."""
     i, k = Var("i", "int32"), Var("k", "int32")
     vi = IterVar(Range(rows), Var("vi", "int32"), IterVar.DataPar)
-    vk = IterVar(Range(4), Var("vk", "int32"), IterVar.CommReduce)
+    vk = IterVar(Range(depth), Var("vk", "int32"), IterVar.CommReduce)
     at = [vi.var] if rows > 1 else [const(0)]
     weight = BufferLoad(b, [vi.var, vk.var] if rows > 1 else [vk.var])
     product = multiply(cast(c.dtype, BufferLoad(a, [vk.var])), cast(c.dtype, weight))
     store = BufferStore(c, add(BufferLoad(c, at), product), at)
-    axes, loops = ([vi, vk], [(i, rows), (k, 4)]) if rows > 1 else ([vk], [(k, 4)])
+    axes, loops = ([vi, vk], [(i, rows), (k, depth)]) if rows > 1 else ([vk], [(k, depth)])
     regions = [BufferRegion.from_point(x.buffer, x.indices) for x in (store.value.a, weight)]
     first = BufferRegion.from_point(a, [vk.var])
     block = Block(axes, [regions[0], first, regions[1]], [regions[0]], "update", store)
@@ -85,6 +88,6 @@ def four_times(a: Buffer, rows: int) -> PrimExpr:
     return Broadcast(reinterpret("int32", lanes(a)), rows)
 
 
-def register(name: str, spec: Spec) -> None:
-    """Register the intrinsic `dot(*spec)` under a name; it is built on first use."""
-    TensorIntrin.register_maker(name, partial(dot, *spec))
+def register(name: str, spec: Spec, **options: Any) -> None:
+    """Register the intrinsic `dot(spec, **options)` under a name; it is built on first use."""
+    TensorIntrin.register_maker(name, partial(dot, spec, **options))

@@ -1,0 +1,24 @@
+"""Tensor intrinsics of AMD's GPUs. There is no code generator for them here; schedules that use
+them can be made and printed."""
+
+from __future__ import annotations
+
+from ...ir.prim_op import add, const
+from ..buffer import Buffer
+from ..expr import BufferLoad
+from ..op import call_llvm_pure_intrin, reinterpret
+from ..stmt import BufferStore, Stmt
+from .dot import lanes, register
+
+AMDGPU_SDOT4_INTRIN = "sdot4"
+
+
+def _sdot4(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+    parts = [reinterpret("int32", lanes(x)) for x in (a, b)]
+    last = (const(0, "int32"), const(True, "bool"))
+    call = call_llvm_pure_intrin("int32", "llvm.amdgcn.sdot4", *parts, *last)
+    return BufferStore(c, add(BufferLoad(c, [const(0)]), call), [const(0)])
+
+
+_SPEC = (1, "int8", "int8", "int32", _sdot4)
+register(AMDGPU_SDOT4_INTRIN, _SPEC, scopes=("shared", "shared", "local"))
