@@ -22,10 +22,10 @@ ALSO: dict[str, str] = {
     "ir.expr": "ir tir",
     "ir.type": "ir relax.types",
     "relax.expr": "relax",
-    "runtime.executable": "codegen.llvm.executable",
     "script.parser": "script",
     "script.parser.relax.entry": "script.relax",
     "target": "ir.target",
+    "tir": "tir.schedule",
     "tir.block_scope": "tir.schedule",
     "tir.expr": "tir",
     "tir.function": "tir",
@@ -43,8 +43,12 @@ NAMES: dict[str, str] = {
     "ir.FuncType": "relax.types:FuncType",
     "ir.TupleType": "relax.types:TupleType",
     "ir.Type": "relax.types:Type",
+    "metal": "runtime:metal",
     "nd.NDArray": "runtime:Tensor",
+    "relax.utils.args_converter": "compat.args_converter",
+    "rocm": "runtime:rocm",
     "runtime.DataType": "ir.dtype:DataType",
+    "runtime.Executable": "compat.executable:Executable",
     "runtime.NDArray": "runtime:Tensor",
     "runtime.ObjectPath": "ir.object_path:ObjectPath",
     "runtime.ObjectPathPair": "ir.object_path:ObjectPathPair",
@@ -54,6 +58,11 @@ NAMES: dict[str, str] = {
     "tir.expr.EqualOp": "compat.layout:EqualOp",
     "tir.expr.IntImmEnum": "compat.layout:IntImmEnum",
     "tir.expr.NotEqualOp": "compat.layout:NotEqualOp",
+    "vulkan": "runtime:vulkan",
+    # newer spellings, of 0.22 and later
+    "tir.SBlock": "tir:Block",
+    "tir.SBlockRealize": "tir:BlockRealize",
+    "tir.SBlockScope": "tir.schedule:BlockScope",
 }
 
 

@@ -9,6 +9,8 @@ PATHS: dict[str, str] = {
     "backend.cpu_generic.pipeline": "backend.llvm",
     "backend.pattern_registry": "relax.byoc.patterns",
     "backend.patterns": "relax.dpl.well_known",
+    "contrib.cc": "compat.contrib",
+    "contrib.clang": "compat.contrib",
     "contrib.utils": "testing.files",
     "dlight": "sched",
     "driver.build_module": "driver.build",
@@ -27,6 +29,7 @@ PATHS: dict[str, str] = {
     "relax.testing": "testing",
     "relax.ty": "relax.types",
     "relax.vm_build": "driver.build",
+    "runtime.executable": "compat.executable",
     "runtime.ndarray": "runtime",
     "runtime.object_generic": "ir.node",
     "runtime.object_path": "ir.object_path",
@@ -59,6 +62,15 @@ PATHS: dict[str, str] = {
     "tir.schedule.transform": "tir.schedule.tensorize_mapping",
     "tir.transform.function_pass": "tir.transform.prim_func_pass",
     "transform": "ir.transform",
+    # newer spellings, of 0.22 and later
+    "s_tir": "tir",
+    "s_tir.dlight": "sched",
+    "s_tir.sblock_dependence_info": "tir.schedule",
+    "s_tir.sblock_scope": "tir.schedule",
+    "script.ir_builder.tirx": "script.ir_builder.tir",
+    "script.parser.tirx": "script.tir",
+    "script.tirx": "script.tir",
+    "tirx": "tir",
 }
 
 # What is a folder of files in TVM and one module here: "topi.reduction" is "topi".

@@ -200,7 +200,7 @@ class IterVar(PrimExpr):
     ThreadIndex = 1
     CommReduce = 2
     Ordered = 3
-    DimInfo = 4
+    Opaque = DimInfo = 4
     Unrolled = 5
     Vectorized = 6
     Parallelized = 7

@@ -1,0 +1,88 @@
+"""What scripts import from TVM's `contrib`, `relax.utils` and `runtime`, in its own form."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+from pathlib import Path
+
+import pytest
+
+import loopwright as lw
+from loopwright import relax
+from loopwright.base.errors import LoopwrightError
+from loopwright.compat import args_converter, contrib
+from loopwright.compat.executable import Executable
+from loopwright.relax.expr import Expr
+from loopwright.script import tir as T
+
+SOURCE = "int twice(int x) { return 2 * x; }\n"
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    if contrib.get_cc() is None:
+        pytest.skip("needs a C compiler")
+    path = tmp_path / "twice.c"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_create_shared(source, tmp_path):
+    contrib.create_shared(tmp_path / "a.so", source)
+    assert ctypes.CDLL(str(tmp_path / "a.so")).twice(4) == 8
+    other = contrib.cross_compiler(contrib.get_cc(), ["-O2"])
+    other(tmp_path / "b.so", [source])
+    assert ctypes.CDLL(str(tmp_path / "b.so")).twice(5) == 10
+    assert other.output_format == "so" and "-" in other.get_target_triple()
+
+
+def test_create_staticlib(source, tmp_path):
+    contrib.create_shared(tmp_path / "twice.o", source, ["-c"])
+    contrib.create_staticlib(tmp_path / "one.a", tmp_path / "twice.o")
+    contrib.create_staticlib(tmp_path / "two.a", [tmp_path / "one.a"])
+    assert (tmp_path / "two.a").read_bytes().startswith(b"!<arch>")
+    with pytest.raises(LoopwrightError, match="failed"):
+        contrib.create_staticlib(tmp_path / "no.a", tmp_path / "nothing.o")
+
+
+def test_create_llvm():
+    if not contrib.find_clang(required=False):
+        with pytest.raises(LoopwrightError, match="no clang"):
+            contrib.find_clang()
+        pytest.skip("needs clang")
+    assert "twice" in contrib.create_llvm(SOURCE)
+    assert shutil.which("clang")
+
+
+@T.prim_func
+def add_one(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        B[i] = A[i] + T.float32(1)
+
+
+def test_executable():
+    built = lw.compile(add_one)
+    wrapped = Executable(built)
+    assert isinstance(built, Executable) and wrapped.jit() is wrapped.mod is built
+    a, b = lw.nd.array([1.0, 2.0, 3.0, 4.0], dtype="float32"), lw.nd.empty((4,), "float32")
+    wrapped["add_one"](a, b)
+    assert b.numpy().tolist() == [2.0, 3.0, 4.0, 5.0]
+
+
+def test_args_converter():
+    @args_converter.auto
+    def shape_of(x: Expr, rest: list[Expr] | None = None, axis: int = 0) -> tuple:
+        return x, rest, axis
+
+    x, rest, axis = shape_of((1, 2), [3, "four"], axis=5)
+    assert isinstance(x, relax.Tuple) and all(isinstance(r, Expr) for r in rest) and axis == 5
+    assert shape_of(1)[1] is None
+
+    @args_converter.to_list_expr("items")
+    def many(*items: list[Expr]) -> tuple:
+        return items
+
+    assert [len(item) for item in many([1, 2], [3])] == [2, 1]
+    with pytest.raises(TypeError, match="a list of expressions"):
+        many(1)
