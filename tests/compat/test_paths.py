@@ -159,9 +159,12 @@ from tvm.script import tir as T
 func = tvm.script.from_source("@T.prim_func\\ndef f(a: T.handle):\\n    T.evaluate(0)\\n")
 print(func.script().splitlines()[0])
 print(tvm.script.from_source("import tvm\\n" + func.script()).same_as(func))
+print(str(tvm.tir.Schedule(func).trace).splitlines()[0])
 """
     done = run(program)
-    assert done.stdout == "# from tvm.script import tir as T\nFalse\n", done.stderr
+    assert done.stdout == ("# from tvm.script import tir as T\nFalse\n# from tvm import tir\n"), (
+        done.stderr
+    )
 
 
 def test_another_package_of_that_name():

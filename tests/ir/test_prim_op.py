@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loopwright.base.errors import LoopwrightError
+from loopwright.ir import prim_expr as pe
 from loopwright.ir import prim_op as op
 from loopwright.ir.dtype import DataType
 from loopwright.ir.prim_expr import (
@@ -122,8 +124,11 @@ def test_identities():
 
 def test_division_by_zero():
     for divide in (op.floordiv, op.floormod, op.truncdiv, op.truncmod, op.div):
-        with pytest.raises(ZeroDivisionError, match="division by the literal 0"):
+        with pytest.raises(ZeroDivisionError, match="division by the literal 0") as error:
             divide(Var("x"), 0)
+        assert isinstance(error.value, LoopwrightError)
+        with pytest.raises(ZeroDivisionError, match="division by the literal 0"):
+            divide(pe.Ramp(0, 1, 4), 0)
 
 
 def test_shifts():

@@ -62,6 +62,10 @@ def call_error(err: ValueError | TypeError, text: str | None = None) -> CallErro
     return kind(str(err) if text is None else text)
 
 
+class DivisionByZero(LoopwrightError, ZeroDivisionError):
+    """A division by the literal 0 in a program."""
+
+
 def explain(
     what: str, *, got: object = None, instead: str | None = None, span: Span | None = None
 ) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from ..codegen.compiled import CompiledModel
 
 
-class Executable(metaclass=ABCMeta):
+class Executable(metaclass=ABCMeta):  # noqa: B024
     """Wraps what `tvm.compile` gives, which counts as one itself."""
 
     def __init__(self, mod: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import LoopwrightError, explain
+from ..base.errors import DivisionByZero, LoopwrightError, explain
 from . import prim_expr as pe
 from .datatype import least
 from .dtype import DataType, numpy_dtype
@@ -345,8 +345,9 @@ def div(a: Any, b: Any, span: Any = None) -> PrimExpr:
 
 
 def _check_divisor(b: PrimExpr) -> None:
+    b = b.value if isinstance(b, pe.Broadcast) else b
     if isinstance(b, IntImm) and b.value == 0:
-        raise ZeroDivisionError(explain("division by the literal 0"))
+        raise DivisionByZero(explain("division by the literal 0"))
 
 
 def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:

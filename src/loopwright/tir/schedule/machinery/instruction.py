@@ -62,5 +62,9 @@ class Instruction:
         self.attrs = list(attrs)
         self.outputs = list(outputs)
 
+    def same_as(self, other: object) -> bool:
+        """Whether `other` is this very step."""
+        return self is other
+
     def __repr__(self) -> str:
         return f"Instruction({self.kind.name})"

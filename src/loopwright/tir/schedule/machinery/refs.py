@@ -26,6 +26,10 @@ class Ref:
         self.func = func
         self.children: list[Ref] = []
 
+    def same_as(self, other: object) -> bool:
+        """Whether `other` is this very place."""
+        return self is other
+
     @property
     def node(self) -> Any:
         """The statement in the program: a For or a BlockRealize."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from ....base.names import Served
 from ....ir.node import Node
 from ....ir.prim_expr import FloatImm, IntImm, PrimExpr, StringImm, Var
 from ....ir.serialize import load_json, save_json
@@ -149,9 +150,9 @@ class Trace:
 
     def __str__(self) -> str:
         lines = [f"  {line}" for line in self.as_python()] or ["  pass"]
-        head = ["# from loopwright import tir", "def apply_trace(sch: tir.Schedule) -> None:"]
+        head = [f"# from {Served.name} import tir", "def apply_trace(sch: tir.Schedule) -> None:"]
         if any("T." in line for line in lines):  # in the text of an index map
-            head.insert(1, "# from loopwright.script import tir as T")
+            head.insert(1, f"# from {Served.name}.script import tir as T")
         return "\n".join([*head, *lines])
 
     __repr__ = __str__
