@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopwright.ir import get_first_structural_mismatch, object_path
+from loopwright.ir import GlobalVar, get_first_structural_mismatch, object_path
 from loopwright.ir.object_path import ObjectPath
 
 ROOT = ObjectPath.root()
@@ -51,3 +51,7 @@ def test_first_mismatch(a, b, left, right):
     assert [str(path) for path in get_first_structural_mismatch(a, b)] == [left, right]
     assert [str(path) for path in get_first_structural_mismatch(b, a)] == [right, left]
     assert get_first_structural_mismatch(a, a) is None
+
+
+def test_a_global_variable_as_a_key():
+    assert str(ROOT.attr("functions").map_value(GlobalVar("f"))) == "<root>.functions[f]"

@@ -10,6 +10,7 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.ir import prim_expr as pe
 from loopwright.ir.dtype import DataType
 from loopwright.ir.module import IRModule
+from loopwright.ir.object_path import ObjectPath
 from loopwright.ir.prim_op import const
 from loopwright.script import from_source, printer
 from loopwright.tir import op
@@ -509,3 +510,14 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "x + 1\n"
     (x + 1).show(style="light")
     assert "\x1b[" in capsys.readouterr().out
+
+
+def test_the_header_is_not_underlined():
+    func = from_source("@T.prim_func\ndef f(a: T.handle):\n    T.evaluate(0)\n")
+    mod = IRModule({"f": func})
+    (key,) = mod.functions
+    path = ObjectPath.root().attr("functions").map_value(key)
+    for text in (func.script(obj_to_underline=[func]), mod.script(path_to_underline=[path])):
+        lines = text.splitlines()
+        assert "^" not in lines[1]
+        assert text.count("^^^") and lines[-1].strip("^ ") == ""

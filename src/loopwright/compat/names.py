@@ -24,6 +24,7 @@ ALSO: dict[str, str] = {
     "relax.expr": "relax",
     "script.parser": "script",
     "script.parser.relax.entry": "script.relax",
+    "script.printer.doc": "compat.doc",
     "target": "ir.target",
     "tir": "tir.schedule",
     "tir.block_scope": "tir.schedule",

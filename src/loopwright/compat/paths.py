@@ -46,7 +46,7 @@ PATHS: dict[str, str] = {
     "script.parser.relax": "script.relax",
     "script.parser.relax.entry": "script.parser.proxies",
     "script.parser.tir": "script.tir",
-    "script.printer.doc_printer": "script.printer.doc",
+    "script.printer.doc_printer": "compat.doc",
     "target": "ir.target",
     "target.datatype": "ir.datatype",
     "target.target": "ir.target",

@@ -64,7 +64,8 @@ class ObjectPath:
 
     def map_value(self, key: Any) -> ObjectPath:
         """On to the value of a key."""
-        return MapValuePath(self, f"[{json.dumps(key) if isinstance(key, str) else key}]")
+        text = json.dumps(key) if isinstance(key, str) else getattr(key, "name_hint", key)
+        return MapValuePath(self, f"[{text}]")
 
     def missing_map_entry(self) -> ObjectPath:
         """On to the value of a key that is not there."""

@@ -5,6 +5,7 @@ steps from a node to text. What each kind of node looks like stands in `ir.py`, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -162,7 +163,10 @@ class Printer:
         if self.plain or start == len(out):
             return
         if id(node) in self.underlined:
-            mark_statements(out, start)
+            head = start  # the comment that says which dialects are used is not the node's
+            while head < len(out) and isinstance(out[head], str) and _HEADER.match(out[head]):
+                head += 1
+            mark_statements(out, head)
         note = self.notes.get(id(node))
         if note is None:
             return
@@ -306,6 +310,7 @@ class Printer:
         )
 
 
+_HEADER = re.compile(r"# from \S+ import |$")
 _OMITTED = "# Metadata omitted. Use show_meta=True in script() method to show it."
 
 

@@ -26,7 +26,7 @@ def _follow(here: Any, step: ObjectPath) -> Any:
         if isinstance(step, MapValuePath):
             key = step.step[1:-1].strip('"')
             if isinstance(here, dict):
-                return {getattr(k, "name_hint", k): v for k, v in here.items()}[key]
+                return {str(getattr(k, "name_hint", k)): v for k, v in here.items()}[key]
             return here[key]
     except (AttributeError, IndexError, KeyError, TypeError):
         pass
