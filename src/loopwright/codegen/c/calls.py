@@ -131,16 +131,37 @@ def atomic_add(ctx: FunctionText, node: Call) -> str:
 
 
 def checked_index(ctx: FunctionText, node: Call) -> str:
-    """An index from data, non-negative; 0 where it is out of range, and the function fails."""
+    """An index from data, non-negative; 0 where it is out of range, and the function fails: `bad`
+    holds whether it does, the index and the extent."""
     name = "lw_checked_index"
-    lines = ["if (index < 0) index += extent;", "if (index >= 0 && index < extent) return index;"]
-    lines += ["*bad = 1;", "return 0;"]
-    params = "int64_t index, int64_t extent, int32_t* bad"
+    lines = ["const int64_t at = index < 0 ? index + extent : index;"]
+    lines += ["if (at >= 0 && at < extent) return at;", "bad[0] = 1;", "bad[1] = index;"]
+    lines += ["bad[2] = extent;", "return 0;"]
+    params = "int64_t index, int64_t extent, int64_t* bad"
     ctx.module.helpers.setdefault(name, definition("int64_t", name, params, *lines))
     ctx.can_fail = True
     ctx.bad_index = ctx.bad_index or ctx.name("bad_index")
     index, extent = (ctx.bare(a) for a in node.args)
-    return f"{name}({index}, {extent}, &{ctx.bad_index})"
+    return f"{name}({index}, {extent}, {ctx.bad_index})"
+
+
+def bad_index_message(ctx: FunctionText, place: str) -> str:
+    """Statements that say which index is out of range, in the array `text` (without stdio)."""
+    lines = ["while (*s != 0) *to++ = *s++;", "*to = 0;", "return to;"]
+    text = definition("char*", "lw_put_text", "char* to, const char* s", *lines)
+    lines = ["char digits[20];", "int32_t n = 0;"]
+    lines += ["uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;"]
+    lines += ["do digits[n++] = (char)('0' + left % 10); while ((left /= 10) != 0);"]
+    lines += ["if (value < 0) *to++ = '-';", "while (n > 0) *to++ = digits[--n];"]
+    number = definition(
+        "char*", "lw_put_int", "char* to, int64_t value", *lines, "*to = 0;", "return to;"
+    )
+    ctx.module.helpers |= {"lw_put_text": text, "lw_put_int": number}
+    parts = [f"{place}: index ", " is out of range for an axis of extent "]
+    first, second = (ctx.expr(StringImm(part)) for part in parts)
+    size = sum(len(part.encode()) for part in parts) + 2 * 20 + 1
+    at = f"lw_put_text(lw_put_int(lw_put_text(text, {first}), {ctx.bad_index}[1]), {second})"
+    return f"char text[{size}]; lw_put_int({at}, {ctx.bad_index}[2]);"
 
 
 def call_extern(ctx: FunctionText, node: Call) -> str:

@@ -25,7 +25,7 @@ from ...tir.function import PrimFunc
 from ...tir.transform.lower.lower_scalar_ops import ScalarOps, lowered
 from ..context import STATEMENTS as COMMON
 from ..context import refuse_thread_loop
-from .calls import CALLS, INSTEAD, argument, const_of, index_operand
+from .calls import CALLS, INSTEAD, argument, bad_index_message, const_of, index_operand
 from .expr import EXPRESSIONS, element
 from .function_text import RETURN_BAD, RETURN_OK, FunctionText, Program
 from .functions import NATIVE
@@ -262,11 +262,10 @@ def run(ctx: FunctionText, written: set[Var]) -> None:
             ctx.params.append((p, c_type(p.dtype)))
     ctx.stmt(ctx.func.body)
     if ctx.bad_index:
-        place = str(ctx.func.span or ctx.symbol).splitlines()[0]
-        text = ctx.expr(StringImm(f"{place}: an index is out of range"))
-        failed = f"{ctx.module.macro}_ERROR({text}); return -1;"
-        ctx.check_index = f"if ({ctx.bad_index} != 0) {{ {failed} }}\n  "
-        ctx.lines.insert(0, f"  int32_t {ctx.bad_index} = 0;")
+        message = bad_index_message(ctx, str(ctx.func.span or ctx.symbol).splitlines()[0])
+        failed = f"{message} {ctx.module.macro}_ERROR(text); return -1;"
+        ctx.check_index = f"if ({ctx.bad_index}[0] != 0) {{ {failed} }}\n  "
+        ctx.lines.insert(0, f"  int64_t {ctx.bad_index}[3] = {{0}};")
     if ctx.scratch_bytes:
         declared.append("uint8_t* scratch")
     result = "int32_t" if ctx.can_fail else "void"
