@@ -1,6 +1,10 @@
-"""Loads under conditions: one pointer chosen among the data and zeros, no branches."""
+"""What loads may read: under conditions one pointer is chosen among the data and zeros, without
+branches; what lies between elements is read, what lies behind the last is not."""
 
 from __future__ import annotations
+
+import ctypes
+import mmap
 
 import numpy as np
 import pytest
@@ -55,3 +59,30 @@ def test_another_value_is_given_where_it_is_asked_for(seed):
     out = np.full(6, 9, "float32")
     exe["main"](x, out)
     np.testing.assert_array_equal(out, [0, *x, 7])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32", "int64", "bool"])
+@pytest.mark.parametrize("lanes", [2, 4, 16])
+@pytest.mark.parametrize("stride", [2, 3, 4, 5])
+def test_every_nth_element_is_read_by_dense_loads(stride, lanes, dtype):
+    """No load goes beyond the last element: what lies behind it may not be read."""
+    size = stride * (lanes - 1) + 2
+
+    @T.prim_func
+    def pick(a: T.Buffer((size,), dtype), b: T.Buffer((lanes,), dtype)):
+        for i in T.vectorized(lanes):
+            b[i] = a[i * stride + 1]
+
+    exe = lw.compile(pick)
+    text = exe.program.text("pick")
+    assert ("masked.gather" in text) == (stride > 4)
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + page), page, 0) == 0
+    kind = np.dtype(dtype)
+    a = np.frombuffer(memory, kind, size, page - size * kind.itemsize)
+    a[:] = np.arange(size) % (2 if dtype == "bool" else 100)
+    b = np.zeros(lanes, kind)
+    exe["pick"](a, b)
+    np.testing.assert_array_equal(b, a[1::stride])

@@ -32,7 +32,6 @@ def test_some_graphs():
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="faults that are known and open; the search prints them", strict=False)
 def test_more_graphs():
     assert outcomes(range(4000, 4400)) == {}
 

@@ -18,6 +18,7 @@ from .types import llvm_type, memory_type, scalar_type, tag, vector_of
 
 ZEROS = "lw.zeros"  # what a guarded load reads instead of out-of-bounds memory
 ZEROS_BYTES = 128
+NEAR = 4  # the longest stride of a vector that dense loads and shuffles give faster than a gather
 
 
 def is_dense(index: PrimExpr) -> bool:
@@ -103,12 +104,45 @@ def load_value(
         else:
             pointer = pointer if mask is None else or_zeros(ctx, mask, pointer)
             raw = ctx.fresh(f"load {kind}, ptr {pointer}, align {align}")
+    elif mask is None and _is_near(index) and buffer.dtype.lanes == 1:
+        raw = _every_nth(ctx, buffer, index, kind, align)
     else:
         check_scalar_elements(buffer)
         pointers = f"<{lanes} x ptr>", addresses(ctx, buffer, index)
         flags = mask or "splat (i1 true)"
         raw = masked_load(ctx, "gather", pointers, buffer.dtype, lanes, flags)
     return from_memory(ctx, raw, buffer.dtype, dtype)
+
+
+def _is_near(index: PrimExpr) -> bool:
+    """Whether the index is a ramp of a stride so short that what lies between is read, too."""
+    if not isinstance(index, Ramp) or index.base.dtype.lanes != 1 or index.dtype.is_scalable:
+        return False
+    return isinstance(index.stride, IntImm) and 2 <= index.stride.value <= NEAR
+
+
+def _every_nth(ctx: FunctionText, buffer: Buffer, index: Ramp, kind: str, align: int) -> str:
+    """Every `stride`-th element, picked from as many dense loads; the last one ends with the last
+    element, so that none reads beyond it."""
+    lanes, stride = index.dtype.lanes, index.stride.value
+    last, made = (lanes - 1) * stride, ""
+    at = address(ctx, buffer, index.base)
+    for k in range(stride):
+        first = min(k * lanes, last + 1 - lanes)
+        where = ctx.value(f"getelementptr {element_type(buffer.dtype)}, ptr {at}, i64 {first}")
+        part = ctx.fresh(f"load {kind}, ptr {where}, align {align}")
+        own = range(k * lanes, min((k + 1) * lanes, last + 1))
+        places = [n * stride for n in range(lanes)]
+        if not k:
+            picked = [p if p in own else 0 for p in places]
+        else:
+            picked = [lanes + p - first if p in own else n for n, p in enumerate(places)]
+        mask = ", ".join(f"i32 {p}" for p in picked)
+        other = part if k else "poison"
+        made = ctx.value(
+            f"shufflevector {kind} {made or part}, {kind} {other}, <{lanes} x i32> <{mask}>"
+        )
+    return made
 
 
 def check_scalar_elements(buffer: Buffer) -> None:
