@@ -15,7 +15,14 @@ def per_channel(g, op):
     g.call(op, v, g.new(v.dtype, [v.shape[axis]]), exact=False, axis=axis)
 
 
-@maker("nn.layer_norm", "nn.rms_norm", "nn.batch_norm", "nn.group_norm", "nn.dropout")
+@maker(
+    "nn.layer_norm",
+    "nn.rms_norm",
+    "nn.batch_norm",
+    "nn.group_norm",
+    "nn.instance_norm",
+    "nn.dropout",
+)
 def norm(g, op):
     v = g.pick(["float32"] * 3 + ["float16"], (2, 4))
     if op == "nn.dropout":
@@ -39,6 +46,9 @@ def norm(g, op):
     else:
         if len(set(c)) > 1 or not c[0] or v.rank < 3:
             raise NotHere
+        if op == "nn.instance_norm":
+            g.call(op, v, *more, exact=False, channel_axis=1, axes=list(range(2, v.rank)), **attrs)
+            return
         groups = g.rng.choice([k for k in range(1, c[0] + 1) if c[0] % k == 0])
         axes = list(range(2, v.rank))
         g.call(op, v, *more, exact=False, num_groups=groups, channel_axis=1, axes=axes, **attrs)

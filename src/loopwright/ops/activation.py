@@ -9,6 +9,7 @@ import numpy as np
 from .. import tir
 from ..ir.prim_op import const
 from ..relax import op as R
+from ..relax.struct_info import TensorStructInfo
 from .common import compute, normalize_axis
 from .core import case, op
 from .family import unary
@@ -139,6 +140,11 @@ def leaky_relu(data: Tensor, alpha: float = 0.01):
     return compute(data.shape, lambda *i: value(data(*i)), "compute", axes="i", tag="elemwise")
 
 
+@leaky_relu.infer
+def _(data: TensorStructInfo, **_):
+    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+
+
 @leaky_relu.numpy
 def _(data, alpha=0.01):
     return np.where(data > 0, data, data * np.asarray(alpha, data.dtype))
@@ -200,6 +206,11 @@ def softplus(data: Tensor, beta: float = 1.0, threshold: float = 20.0):
         return tir.Select(scaled > _c(threshold, v), v, smooth)
 
     return compute(data.shape, cell, "compute", axes="i", tag="elemwise")
+
+
+@softplus.infer
+def _(data: TensorStructInfo, **_):
+    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
 
 
 @softplus.numpy

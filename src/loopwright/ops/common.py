@@ -13,7 +13,7 @@ from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm, PrimExpr
-from ..ir.prim_op import cast, const, match_types, multiply
+from ..ir.prim_op import cast, const, match_types, multiply, subtract
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
 
@@ -51,6 +51,12 @@ def dims_equal(a: Any, b: Any) -> bool:
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value
     return a is b or Analyzer().can_prove_equal(*match_types(a, b))
+
+
+def dims_gap(a: Any, b: Any) -> int | None:
+    """The difference of two dimensions, None where it is not known."""
+    gap = simplify(subtract(a, b))
+    return gap.value if isinstance(gap, IntImm) else None
 
 
 def simplify(expr: Any) -> Any:
@@ -144,7 +150,10 @@ def normalize_axes(axes: Any, ndim: int) -> list[int]:
     """Axes as sorted non-negative numbers; None means all. Raises ValueError out of range."""
     if axes is None:
         return list(range(ndim))
-    return sorted(normalize_axis(a, ndim) for a in axes)
+    which = sorted(normalize_axis(a, ndim) for a in axes)
+    if len(set(which)) < len(which):
+        raise ValueError(explain("an axis is named twice", got=list(axes)))
+    return which
 
 
 def normalize_axis(axis: int, ndim: int) -> int:
@@ -189,8 +198,12 @@ def infer_reduce(
 ) -> TensorStructInfo:
     """Struct info of a reduction."""
     result = dtype or x.dtype
+    if axis is None and not keepdims:
+        return TensorStructInfo([], result)
     if x.ndim == -1:
-        return TensorStructInfo(dtype=result, ndim=0 if axis is None and not keepdims else -1)
+        return TensorStructInfo(dtype=result)
+    if axis is None:
+        return TensorStructInfo([1] * x.ndim, result)
     which = normalize_axes(axis, x.ndim)
     shape = x.get_shape()
     if shape is None:

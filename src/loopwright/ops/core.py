@@ -16,6 +16,7 @@ The function's parameters are the operator's signature; their annotations say wh
 | annotation | in the graph | in the body |
 |---|---|---|
 | `Tensor` | a tensor expression (`Tensor | None`: may be left out) | te.Tensor (or a PrimExpr for a scalar constant) |
+| `Operand` | a tensor or a scalar (PrimValue) | te.Tensor or a PrimExpr |
 | `Scalar` | a 0-d tensor | the same; a constant is always a PrimExpr |
 | `Tensors` | a tuple of tensors | a list of te.Tensors |
 | `Shape` | a shape expression | a list of PrimExprs |
@@ -56,7 +57,15 @@ from ..relax.struct_info import StructInfo, TensorStructInfo
 from ..script.relax import register_view as register_script_view
 from ..te.tensor import Operators
 from .gradient import Rule, gradient_of
-from .inference import check_kind, device_of, infer_by_body, info_of, on_device
+from .inference import (
+    check_kind,
+    device_of,
+    infer_by_body,
+    info_of,
+    on_device,
+    operand_info,
+    with_shape_argument,
+)
 from .lowering import lower_by_body
 from .params import attribute, graph_argument, public_signature, read_params
 
@@ -255,10 +264,16 @@ class Operator:
                 check_kind(p, args[p.name], call)
             hook = self.hooks.get("infer")
             if hook is not None:
-                infos = [info_of(value) for value in args.values()]
+                infos = [
+                    operand_info(args[p.name])
+                    if p.annotation == "Operand"
+                    else info_of(args[p.name])
+                    for p in self.graph_params
+                ]
                 info = hook(*infos, **self.attrs_of(call))
             else:
                 info = infer_by_body(self.body, self.graph_params, args, self.attrs_of(call))
+            info = with_shape_argument(info, args)
             device = device_of(args)
             return info if device is None else on_device(info, device)
         except (ValueError, TypeError) as err:

@@ -65,6 +65,20 @@ def _(x, fill_value, dtype=None):
     return np.full_like(x, fill_value, dtype=None if dtype is None else numpy_dtype(dtype))
 
 
+@full_like.legalize
+def _(bb, call):
+    x, fill_value = call.args
+    if not isinstance(x.struct_info.shape, ShapeExpr):
+        return None
+    return R.full(x.struct_info.shape, fill_value, _kind_of(call))
+
+
+def _kind_of(call):
+    """The dtype of what is filled like another tensor."""
+    dtype = call.attrs.dtype
+    return call.args[0].struct_info.dtype if DataType(dtype).is_void else dtype
+
+
 full.grad(no_gradient)
 full_like.grad(no_gradient)
 full_like.layout(along())
@@ -79,12 +93,25 @@ def _filled(name: str, value: int) -> None:
         kind = x.dtype if dtype is None else dtype
         return compute(shape_of(x), lambda *i: const(value, kind), "T_full_like", tag="elemwise")
 
-    body.__name__, body.__doc__ = "full", f"A tensor of {name}."
+    body.__name__, body.__doc__ = name, f"A tensor of {name}."
     like.__name__, like.__doc__ = "full_like", f"A tensor of {name} of x's shape."
     filled, filled_like = op(f"relax.{name}")(body), op(f"relax.{name}_like")(like)
     filled_like.layout(along())
     filled.grad(no_gradient)
     filled_like.grad(no_gradient)
+
+    @filled.build
+    def _(shape, dtype):
+        if not dtype or DataType(dtype).is_void:
+            what = f"relax.{name} needs a dtype"
+            raise ValueError(explain(what, got="none", instead="such as 'float32'"))
+        return {"shape": shape, "dtype": dtype}
+
+    @filled.infer
+    def _(shape: ShapeStructInfo, dtype):
+        if shape.values is None:
+            return TensorStructInfo(dtype=dtype, ndim=shape.ndim)
+        return TensorStructInfo(ShapeExpr(shape.values), dtype)
 
     @filled.numpy
     def _(shape, dtype):
@@ -93,6 +120,11 @@ def _filled(name: str, value: int) -> None:
     @filled_like.infer
     def _(x: TensorStructInfo, dtype=None):
         return TensorStructInfo(x.shape, dtype or x.dtype, ndim=x.ndim)
+
+    @filled_like.legalize
+    def _(bb, call):
+        shape = call.args[0].struct_info.shape
+        return filled.builder(shape, _kind_of(call)) if isinstance(shape, ShapeExpr) else None
 
     @filled_like.numpy
     def _(x, dtype=None):
@@ -281,6 +313,8 @@ def _triangle(name: str, keep, meaning) -> None:
 
     @operator.infer
     def _(x: TensorStructInfo, k=None):
+        if x.ndim in (0, 1):
+            raise ValueError(explain("needs a tensor of two axes or more", got=f"rank {x.ndim}"))
         return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
 
     @operator.grad

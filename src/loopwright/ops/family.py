@@ -30,7 +30,7 @@ from .common import (
 from .core import Operator, case, op
 from .flow import broadcasting, elementwise, reducing
 from .gradient import Backward, Rule, no_gradient
-from .params import Axes, Tensor
+from .params import Axes, Operand, Tensor
 
 
 def binary(
@@ -51,7 +51,7 @@ def binary(
     operator without has none."""
     short = name.rsplit(".", 1)[-1]
 
-    def body(x1: Tensor, x2: Tensor) -> Any:
+    def body(x1: Operand, x2: Operand) -> Any:
         dims = broadcast_shape(shape_of(x1), shape_of(x2))
 
         def cell(*i: Any) -> PrimExpr:
@@ -94,7 +94,9 @@ def _known(x1: TensorStructInfo, x2: TensorStructInfo, result: str | None) -> bo
 
 def _keep_dtype(meaning: Callable[..., Any]) -> Callable[..., Any]:
     def run(x1: Any, x2: Any) -> Any:
-        return np.asarray(meaning(x1, x2)).astype(x1.dtype, copy=False)
+        kind = next(x.dtype for x in (x1, x2) if hasattr(x, "dtype"))  # the other is a number
+        both = (np.asarray(x, kind) for x in (x1, x2))
+        return np.asarray(meaning(*both)).astype(kind, copy=False)
 
     return run
 

@@ -45,7 +45,7 @@ def where(condition: Tensor, x1: Tensor, x2: Tensor):
 
 @where.infer
 def _(condition: TensorStructInfo, x1: TensorStructInfo, x2: TensorStructInfo):
-    if not (condition.dtype.is_void or condition.dtype.is_bool):
+    if not condition.dtype.is_bool:
         what = "the condition must be a tensor of bool"
         raise TypeError(explain(what, got=str(condition.dtype)))
     dtype = common_dtype(x1, x2)

@@ -14,12 +14,19 @@ from ..ir.prim_expr import PrimExpr, Var
 from ..ir.structural import structural_equal
 from ..relax import struct_info as si
 from ..relax.expr import Call, ShapeExpr
+from ..relax.expr import Var as GraphVar
 from .params import Param
 
 
 def info_of(value: Any) -> Any:
     """The struct info of an argument, or None."""
     return getattr(value, "struct_info", None)
+
+
+def operand_info(value: Any) -> Any:
+    """The struct info of an argument, a scalar's as that of a 0-d tensor."""
+    info = info_of(value)
+    return si.TensorStructInfo([], info.dtype) if isinstance(info, si.PrimStructInfo) else info
 
 
 _EXPECTED = {
@@ -37,9 +44,14 @@ def check_kind(p: Param, value: Any, call: Call) -> None:
     if value is None or expected is None:
         return
     info = info_of(value)
+    if p.annotation == "Operand" and isinstance(info, si.PrimStructInfo):
+        return
     ok = isinstance(info, expected[0])
     if ok and p.kind == "Tensors":
         ok = all(isinstance(f, si.TensorStructInfo) for f in info.fields)
+    if ok and p.annotation == "Scalar" and info.ndim != 0:
+        what = f"{call.op.name}: argument {p.name} must be a 0-d tensor"
+        raise ValueError(explain(what, got=str(info), span=call.span))
     if not ok:
         what = f"{call.op.name}: argument {p.name} must be {expected[1]}"
         raise TypeError(explain(what, got=str(info), span=call.span))
@@ -73,6 +85,18 @@ def on_device(info: si.StructInfo, device: VDevice) -> si.StructInfo:
     if not isinstance(info, si.TensorStructInfo) or info.vdevice is not None:
         return info
     return si.TensorStructInfo(info.shape, info.dtype, device, info.ndim)
+
+
+def with_shape_argument(info: si.StructInfo, args: dict[str, Any]) -> si.StructInfo:
+    """The struct info of a tensor whose shape is the argument `shape`, a variable. Where tensors are
+    read too, known dimensions tell more than the variable."""
+    shape = args.get("shape")
+    if not isinstance(shape, GraphVar) or not isinstance(info, si.TensorStructInfo):
+        return info
+    reads = any(t.ndim != 0 for value in args.values() for t in _tensor_infos(value))
+    if reads and info.shape is not None:
+        return info
+    return si.TensorStructInfo(shape, info.dtype, info.vdevice)
 
 
 def _rank_unknown(value: Any) -> bool:

@@ -18,7 +18,7 @@ from ..relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from .common import compute, element, normalize_axis, product, shape_of, simplify
+from .common import compute, element, normalize_axes, normalize_axis, product, shape_of, simplify
 from .core import case, op
 from .flow import cut, join, positions
 from .manipulate import flatten
@@ -331,7 +331,8 @@ def slice_range(extent, first, last, step, inbound):
         first, last = _bound(first, extent, low, high), _bound(last, extent, low, high)
     gap = subtract(last, first) if step > 0 else subtract(first, last)
     count = floordiv(add(gap, abs(step) - 1), abs(step))
-    return first, step, simplify(tir.max(simplify(count), const(0, "int64")))
+    count = simplify(count)
+    return first, step, count if inbound else simplify(tir.max(count, const(0, "int64")))
 
 
 def _bound(value, extent, low, high):
@@ -348,10 +349,25 @@ def _bound(value, extent, low, high):
     return simplify(tir.max(tir.min(value, high), low))
 
 
+@strided_slice.build
+def _(**values):
+    groups = [values[key] for key in ("axes", "begin", "end", "strides")]
+    lengths = {len(g) for g in groups if isinstance(g, (list, tuple))}
+    if len(lengths) > 1:
+        what = "relax.strided_slice: axes, begin, end and strides must have one length"
+        raise ValueError(explain(what, got=", ".join(map(str, sorted(lengths)))))
+    return values
+
+
 @strided_slice.infer
 def _(x: TensorStructInfo, axes, begin, end, strides=None, assume_inbound=False):
     shape = x.get_shape()
     groups = [axes, begin, end, strides]
+    if not axes.fields:
+        return x if shape is None else TensorStructInfo(shape, x.dtype)
+    if x.ndim != -1:
+        known = [_value(f) for f in axes.fields]
+        normalize_axes([int(a) for a in known if isinstance(a, IntImm)], x.ndim)
     values: list[Any] = [None if g is None else [_value(f) for f in g.fields] for g in groups]
     missing = any(v is None for g in values if g is not None for v in g)
     if shape is None or missing:

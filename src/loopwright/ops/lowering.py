@@ -11,7 +11,7 @@ from ..ir.prim_expr import FloatImm, IntImm, Var
 from ..ir.structural import StructuralKey
 from ..relax.expr import Call, Constant, PrimValue, ShapeExpr, Tuple
 from ..relax.expr import Var as GraphVar
-from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
+from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from ..relax.te_call import scalar_literal
 from .inference import dtype_unknown, info_of, is_static, run_body
 from .params import Param
@@ -33,7 +33,8 @@ def lower_by_body(
     `params`) and the attributes `attrs`; the call itself if a shape is unknown."""
     given = []
     for p, value in zip(params, args.values(), strict=True):
-        if value is not None and not is_static(value):
+        passed = p.annotation == "Operand" and isinstance(info_of(value), PrimStructInfo)
+        if value is not None and not passed and not is_static(value):
             return call
         info = info_of(value)
         if isinstance(info, ShapeStructInfo):

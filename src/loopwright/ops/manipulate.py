@@ -31,7 +31,7 @@ from .common import (
 )
 from .core import INJECTIVE, case, op
 from .flow import along, inserted, moved, squeezing
-from .params import Axes, Axis, Ints, Shape, Tensor
+from .params import Axes, Axis, Ints, Operand, Shape, Tensor
 
 
 @op("relax.permute_dims")
@@ -323,7 +323,7 @@ broadcast_to.samples(case((3, 1), [2, 3, 4]), case(("n", 1), ["n", 5]))
 
 
 @op("relax.take")
-def take(x: Tensor, indices: Tensor, axis: Axis | None = None, mode: str = "fast"):
+def take(x: Tensor, indices: Operand, axis: Axis | None = None, mode: str = "fast"):
     """x at `indices` along `axis`. `mode` says what an index out of range is: "fast" fails (negative
     ones count from the end), "wrap" takes it modulo the extent, "clip" clamps it, "nan" gives
     NaN."""
@@ -353,6 +353,22 @@ def take(x: Tensor, indices: Tensor, axis: Axis | None = None, mode: str = "fast
     middle = list(indices.shape) if isinstance(indices, te.Tensor) else []
     shape = [*x.shape[:which], *middle, *x.shape[which + 1 :]]
     return compute(shape, cell, "T_take", tag="injective")
+
+
+@take.infer
+def _(x: TensorStructInfo, indices, axis=None, mode="fast"):
+    if not (indices.dtype.is_void or indices.dtype.is_integer):
+        raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
+    if axis is None and x.ndim != 1:
+        what = "without an axis, x must be a vector"
+        raise ValueError(explain(what, got=f"rank {x.ndim}", instead="name the axis"))
+    if -1 in (x.ndim, indices.ndim):
+        return TensorStructInfo(dtype=x.dtype)
+    which = 0 if axis is None else normalize_axis(axis, x.ndim)
+    shape, spots = x.get_shape(), indices.get_shape()
+    if shape is None or spots is None:
+        return TensorStructInfo(dtype=x.dtype, ndim=x.ndim + indices.ndim - 1)
+    return TensorStructInfo([*shape[:which], *spots, *shape[which + 1 :]], x.dtype)
 
 
 @take.numpy

@@ -8,13 +8,13 @@ import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
-from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from .common import (
     accumulator,
     compute,
+    dims_gap,
     normalize_axes,
     normalize_axis,
     product,
@@ -47,7 +47,7 @@ def moments(over, value, count, name):
     return mean, mean_of(squared, f"{name}_spread")
 
 
-def _moments(x, axes, name):
+def moments_over(x, axes, name):
     """Mean and variance over `axes`, in the type of sums."""
 
     def over(cell, name):
@@ -77,7 +77,7 @@ def layer_norm(
 ):
     """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes`."""
     which = normalize_axes(axes, len(data.shape))
-    mean, spread = _moments(data, which, f"{data.op.name}_red_temp")
+    mean, spread = moments_over(data, which, f"{data.op.name}_red_temp")
 
     def cell(*i):
         at = [v for a, v in enumerate(i) if a not in which]
@@ -92,23 +92,41 @@ def layer_norm(
 
 @layer_norm.infer
 def _(data, gamma, beta, axes, epsilon=1e-5, center=True, scale=True):
-    _need_floats(data)
-    shape, own = data.get_shape(), gamma.get_shape()
-    if shape is not None and own is not None:
-        for a, d in zip(normalize_axes(axes, len(shape)), own, strict=True):
-            _same_extent(shape[a], d, "gamma")
-    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+    return like_data(data, check_params(data, axes, gamma=gamma, beta=beta))
 
 
-def _need_floats(data):
+def check_params(data, axes, **params):
+    """Check the parameters of a normalization, which have the extents of `axes` of the data. Returns
+    whether these are proved to be equal. Raises TypeError or ValueError if they do not fit."""
     if not (data.dtype.is_void or data.dtype.is_float):
         raise TypeError(explain("needs a tensor of floats", got=str(data.dtype)))
+    which = [normalize_axis(a, data.ndim) for a in axes] if data.ndim != -1 else axes
+    if len(set(which)) < len(which):
+        raise ValueError(explain("an axis is named twice", got=list(axes)))
+    shape, proved = data.get_shape(), True
+    for name, info in params.items():
+        if info.dtype != data.dtype:
+            got = f"{name} of {info.dtype} for data of {data.dtype}"
+            hint = "cast one side with astype"
+            raise TypeError(explain("operands of different dtypes", got=got, instead=hint))
+        if info.ndim not in (-1, len(axes)):
+            what = f"{name} must have one axis for each normalized one"
+            raise ValueError(explain(what, got=f"rank {info.ndim} for axes {list(axes)}"))
+        own = info.get_shape()
+        if shape is None or own is None:
+            continue
+        for a, d in zip(which, own, strict=True):
+            gap = dims_gap(shape[a], d)
+            proved = proved and gap == 0
+            if gap:
+                what = f"{name} does not fit the normalized axis"
+                raise ValueError(explain(what, got=f"{d} for an axis of {shape[a]}"))
+    return proved
 
 
-def _same_extent(a, b, name):
-    if isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value:
-        what = f"{name} does not fit the normalized axis"
-        raise ValueError(explain(what, got=f"{b.value} for an axis of {a.value}"))
+def like_data(data, proved):
+    """The struct info of a tensor of the data's shape, which is unknown unless it is proved."""
+    return TensorStructInfo(data.shape if proved else None, data.dtype, ndim=data.ndim)
 
 
 def _norm_axes(x, axes):
@@ -172,8 +190,7 @@ def rms_norm(data: Tensor, weight: Tensor, axes: Axes = -1, epsilon: float = 1e-
 
 @rms_norm.infer
 def _(data, weight, axes, epsilon=1e-5):
-    _need_floats(data)
-    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+    return like_data(data, check_params(data, axes, weight=weight))
 
 
 @rms_norm.numpy
@@ -223,7 +240,7 @@ def batch_norm(
     wide = lambda v: cast(accumulator(data.dtype), v)  # noqa: E731
     if training:
         others = [a for a in range(len(data.shape)) if a != which]
-        center_of, spread_of = _moments(data, others, "batch_moments")
+        center_of, spread_of = moments_over(data, others, "batch_moments")
 
     def cell(*i):
         c = i[which]
@@ -245,12 +262,9 @@ def batch_norm(
 
 @batch_norm.infer
 def _(data, gamma, beta, moving_mean, moving_var, axis=1, **_):
-    shape, own = data.get_shape(), gamma.get_shape()
-    if shape is not None and own is not None:
-        _same_extent(shape[normalize_axis(axis, len(shape))], own[0], "gamma")
-    out = TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
-    plain = [TensorStructInfo(t.shape, t.dtype, ndim=t.ndim) for t in (moving_mean, moving_var)]
-    return TupleStructInfo([out, *plain])
+    given = {"gamma": gamma, "beta": beta, "moving_mean": moving_mean, "moving_var": moving_var}
+    proved = check_params(data, [axis], **given)
+    return TupleStructInfo([like_data(t, proved) for t in (data, moving_mean, moving_var)])
 
 
 @batch_norm.numpy

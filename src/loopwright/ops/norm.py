@@ -12,11 +12,11 @@ from ..relax.struct_info import TensorStructInfo
 from .common import accumulator, compute, normalize_axes, normalize_axis, product, simplify, widened
 from .core import FUSABLE, case, op
 from .flow import along
-from .nn import moments, scaled
+from .nn import check_params, like_data, moments, moments_over, scaled
 from .params import Axes, Tensor
 
 
-@op("relax.nn.group_norm", kind=FUSABLE)
+@op("relax.nn.group_norm", kind=FUSABLE, mixed="follow")
 def group_norm(
     data: Tensor,
     gamma: Tensor,
@@ -64,8 +64,9 @@ def group_norm(
 
 @group_norm.infer
 def _(data: TensorStructInfo, gamma, beta, num_groups, channel_axis, axes, **_):
-    if not (data.dtype.is_void or data.dtype.is_float):
-        raise TypeError(explain("needs a tensor of floats", got=str(data.dtype)))
+    proved = check_params(data, [channel_axis], gamma=gamma, beta=beta)
+    if data.ndim != -1:
+        normalize_axes(axes, data.ndim)
     shape = data.get_shape()
     if shape is not None:
         channel = normalize_axis(channel_axis, len(shape))
@@ -76,7 +77,7 @@ def _(data: TensorStructInfo, gamma, beta, num_groups, channel_axis, axes, **_):
         if isinstance(extent, IntImm) and extent.value % num_groups:
             what = "the groups must be of one size"
             raise ValueError(explain(what, got=f"{extent.value} channels in {num_groups} groups"))
-    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+    return like_data(data, proved)
 
 
 @group_norm.numpy
@@ -98,4 +99,55 @@ group_norm.samples(
     case((2, 6, 4, 5), (6,), (6,), num_groups=3, channel_axis=1, axes=[2, 3]),
     case(("n", 5, 4), (4,), (4,), num_groups=2, channel_axis=-1, axes=[1]),
     case((2, 4, 3), (4,), (4,), num_groups=4, channel_axis=1, axes=[2], center=False),
+)
+
+
+@op("relax.nn.instance_norm", kind=FUSABLE, mixed="follow")
+def instance_norm(
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    channel_axis: int,
+    axes: Axes,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+):
+    """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` of each image;
+    gamma and beta have one element per channel."""
+    rank = len(data.shape)
+    channel, which = normalize_axis(channel_axis, rank), normalize_axes(axes, rank)
+    mean, spread = moments_over(data, which, f"{data.op.name}_red_temp")
+
+    def cell(*i):
+        at, c = [v for a, v in enumerate(i) if a not in which], i[channel]
+        factor = tir.rsqrt(spread(*at) + const(epsilon, spread.dtype))
+        normal = (cast(mean.dtype, data(*i)) - mean(*at)) * factor
+        normal = scaled(normal, gamma(c) if scale else None, beta(c) if center else None)
+        return cast(data.dtype, normal)
+
+    return compute(data.shape, cell, "T_instance_norm")
+
+
+@instance_norm.infer
+def _(data: TensorStructInfo, gamma, beta, channel_axis, axes, **_):
+    if data.ndim != -1:
+        normalize_axes(axes, data.ndim)
+    return like_data(data, check_params(data, [channel_axis], gamma=gamma, beta=beta))
+
+
+@instance_norm.numpy
+def _(data, gamma, beta, channel_axis, axes, epsilon=1e-5, center=True, scale=True):
+    x, over = data.astype(np.float64), tuple(a % data.ndim for a in axes)
+    out = (x - x.mean(over, keepdims=True)) / np.sqrt(x.var(over, keepdims=True) + epsilon)
+    own = [-1 if a == channel_axis % data.ndim else 1 for a in range(data.ndim)]
+    if scale:
+        out = out * gamma.reshape(own)
+    return (out + beta.reshape(own) if center else out).astype(data.dtype)
+
+
+instance_norm.layout(along("channel_axis", "axes"))
+instance_norm.samples(
+    case((2, 3, 4, 5), (3,), (3,), channel_axis=1, axes=[2, 3]),
+    case(("n", 5, 4), (4,), (4,), channel_axis=-1, axes=[1], scale=False),
 )

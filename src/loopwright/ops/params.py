@@ -28,10 +28,12 @@ if TYPE_CHECKING:  # a body gets different types for these, see `core`
     Axes = Any
     Ints = Any
     Scalar = Any
+    Operand = Any
     Sections = Any
 else:
     Tensor = NewType("Tensor", object)
     Scalar = NewType("Scalar", object)
+    Operand = NewType("Operand", object)
     Tensors = NewType("Tensors", object)
     Shape = NewType("Shape", object)
     Prim = NewType("Prim", object)
@@ -46,6 +48,7 @@ else:
 _GRAPH_KINDS = {
     "Tensor": "Tensor",
     "Scalar": "Tensor",
+    "Operand": "Tensor",
     "Tensors": "Tensors",
     "Shape": "Shape",
     "Prim": "Prim",
@@ -99,8 +102,6 @@ def graph_argument(operator: str, p: Param, value: Any, siblings: list[Any]) -> 
     first tensor among `siblings`. Raises TypeError for other values."""
     if p.kind == "Shape" and isinstance(value, (list, tuple)):
         return ShapeExpr(value)
-    if p.kind == "Shape" and isinstance(value, (int, PrimExpr)):
-        return ShapeExpr([value])
     if p.kind == "Prim":
         return value if isinstance(value, Expr) else PrimValue(value)
     if p.kind == "Prims":
@@ -111,7 +112,10 @@ def graph_argument(operator: str, p: Param, value: Any, siblings: list[Any]) -> 
         return Tuple(list(value))
     if p.kind == "Tensor" and isinstance(value, (bool, int, float, np.ndarray, np.generic)):
         return relax.const(value, _sibling_dtype(siblings))
-    if p.kind == "Callee" or isinstance(value, (Expr, PrimExpr)) or hasattr(value, "struct_info"):
+    if p.annotation == "Operand" and isinstance(value, PrimExpr):
+        return PrimValue(value)
+    known = isinstance(value, Expr) or (p.kind != "Shape" and isinstance(value, PrimExpr))
+    if p.kind == "Callee" or known or hasattr(value, "struct_info"):
         return value
     what = f"{operator}: argument {p.name} must be a Relax expression"
     raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}"))

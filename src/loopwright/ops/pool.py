@@ -307,7 +307,9 @@ def _adaptive(rank: int) -> None:
 
         made = infer_image(data, rank, layout, out_layout, dims)
         same = output_size is None and layout == (out_layout or layout)
-        return TensorStructInfo(data.shape, data.dtype, ndim=made.ndim) if same else made
+        if same and data.shape is not None:
+            return TensorStructInfo(data.shape, data.dtype)
+        return made
 
     operator.numpy(partial(_numpy_adaptive, f"NC{letters}"))
     operator.layout(image("layout"))

@@ -36,6 +36,11 @@ def _(x: TensorStructInfo, sorted, return_index, return_inverse, return_counts, 
     which = _literal(axis)
     if which is not None and x.ndim != -1:
         normalize_axis(which, x.ndim)
+    if x.ndim == 0:  # one value
+        flags = (return_index, return_inverse, return_counts)
+        infos = [TensorStructInfo([1], x.dtype)]
+        infos += [TensorStructInfo([1], "int64") for f in flags if _literal(f)]
+        return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
     infos = [TensorStructInfo(dtype=x.dtype, ndim=1 if axis is None else x.ndim)]
     for wanted in (return_index, return_inverse, return_counts):
         if _literal(wanted):

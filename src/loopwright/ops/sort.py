@@ -370,10 +370,9 @@ def _(data: TensorStructInfo, k=1, axis=-1, ret_type="both", largest=True, dtype
     else:
         which = normalize_axis(axis, len(shape))
         size = shape[which]
-        if isinstance(size, IntImm) and k > size.value:
-            what = f"k is greater than the extent of axis {axis}"
-            raise ValueError(explain(what, got=f"{k} of {size.value}"))
-        dims = [long(k) if a == which and k > 0 else d for a, d in enumerate(shape)]
+        most = isinstance(size, IntImm) and k >= size.value  # all of them
+        whole = most or k < 1
+        dims = [d if whole or a != which else long(k) for a, d in enumerate(shape)]
         values, indices = (TensorStructInfo(dims, d) for d in (data.dtype, kind))
     both = {"values": values, "indices": indices}
     return both.get(ret_type) or TupleStructInfo([values, indices])

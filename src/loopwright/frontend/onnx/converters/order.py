@@ -70,10 +70,11 @@ def non_zero(cx: Context, node: Node, x: Value) -> Any:
 @converter("Compress", 9)
 def compress(cx: Context, node: Node, data: Value, condition: Value) -> Any:
     chosen, axis = condition.constant, node.integer("axis", None)
+    whole = op.reshape(data.expr, [-1]) if axis is None else data.expr
     if chosen is not None:
-        return op.take(data.expr, cx.constant(np.flatnonzero(chosen)), axis)
+        return op.take(whole, cx.constant(np.flatnonzero(chosen)), axis)
     places = cx.found(cx.emit(op.nonzero(condition.expr)), 1, None)
-    return op.take(data.expr, op.squeeze(places.expr, [0]), axis)
+    return op.take(whole, op.squeeze(places.expr, [0]), axis)
 
 
 @converter("Unique", 11)
