@@ -1,0 +1,117 @@
+"""What operators infer for unknown shapes, shapes given by variables and scalars; wrong calls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relax, tir
+from loopwright.ir.structural import assert_structural_equal
+from loopwright.relax import op
+from loopwright.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
+
+n, c, w = (tir.Var(name, "int64") for name in "ncw")
+SIZE = relax.Var("s", ShapeStructInfo(ndim=2))
+
+
+def var(*shape, dtype="float32", ndim=-1):
+    return relax.Var("x", TensorStructInfo(shape or None, dtype, ndim=ndim))
+
+
+def tensor(*shape, dtype="float32", ndim=-1):
+    return TensorStructInfo(shape or None, dtype, ndim=ndim)
+
+
+def inferred(call):
+    return relax.BlockBuilder().normalize(call).struct_info
+
+
+SCALAR = TensorStructInfo([], "float32")
+PLACED = relax.Var("x", TensorStructInfo(SIZE, "float32"))
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (op.sum(var()), SCALAR),
+        (op.mean(var(ndim=2), axis=None, keepdims=True), tensor(1, 1)),
+        (op.zeros(SIZE, "float32"), TensorStructInfo(SIZE, "float32")),
+        (op.broadcast_to(var(1), SIZE), TensorStructInfo(SIZE, "float32")),
+        (op.nn.leakyrelu(PLACED), TensorStructInfo(SIZE, "float32")),
+        (op.strided_slice(PLACED, [], [], []), TensorStructInfo(SIZE, "float32")),
+        (op.nn.max_pool1d(var()), tensor(ndim=3)),
+        (op.nn.max_pool1d(var(2, 3, 8), out_layout="NWC"), tensor(2, 8, 3)),
+        (op.nn.max_pool1d(var(n, c, w), 3, 3, 2, 2), tensor(n, c, (w - 1) // 3 + 1)),
+        (op.nn.max_pool1d(var(n, c, w), 3, 2, 1, 2, True), tensor(n, c, w // 2)),
+        (op.nn.layer_norm(var(n, c), var(w), var(w), -1), tensor(ndim=2)),
+        (op.take(var(4, 10, dtype="int8"), var(6, dtype=""), 1), tensor(4, 6, dtype="int8")),
+        (op.add(var(2, 3), relax.PrimValue(tir.const(1, "float32"))), tensor(2, 3)),
+        (op.topk(var(2, 4), k=6, ret_type="values"), tensor(2, 4)),
+        (op.dynamic_strided_slice(var(2), *[var(1, dtype="int64")] * 3), tensor(ndim=1)),
+    ],
+    ids=lambda value: value.op.name if isinstance(value, relax.Call) else "",
+)
+def test_inferred(call, expected):
+    assert_structural_equal(inferred(call), expected)
+
+
+VECTOR = var(3)
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (lambda: op.full([2], VECTOR), "fill_value must be a 0-d tensor"),
+        (lambda: op.zeros(4, "float32"), "argument shape must be a Relax expression"),
+        (lambda: op.ones([2], ""), "needs a dtype"),
+        (lambda: op.tril(VECTOR), "two axes or more"),
+        (lambda: op.mean(var(2, 3), axis=[1, -1]), "an axis is named twice"),
+        (lambda: op.take(var(2, 3), var(2, dtype="int64")), "without an axis"),
+        (lambda: op.take(VECTOR, var(2), 0), "indices must be integers"),
+        (lambda: op.strided_slice(VECTOR, [0], [], [1]), "must have one length"),
+        (lambda: op.where(VECTOR, VECTOR, VECTOR), "tensor of bool"),
+        (lambda: op.nn.max_pool2d(var(2, 3, 4)), "has 4 axes"),
+        (lambda: op.nn.max_pool2d(var(2, 3, 4, 4), layout="OIHW"), "layout of other axes"),
+        (lambda: op.nn.layer_norm(var(2, 3), var(3), var(4), -1), "beta does not fit"),
+        (lambda: op.nn.layer_norm(var(2, 3), var(3, 1), VECTOR, -1), "one axis for each"),
+        (
+            lambda: op.nn.group_norm(var(2, 4, 3), var(4), var(4, dtype="float16"), 2, 1, [2]),
+            "beta of float16",
+        ),
+    ],
+)
+def test_wrong_calls_are_errors_of_both_kinds(build, text):
+    with pytest.raises(lw.TVMError, match=text) as caught:
+        inferred(build())
+    assert isinstance(caught.value, (ValueError, TypeError))
+
+
+def test_a_scalar_parameter_as_an_operand():
+    x, y = var(n, 3), relax.Var("y", PrimStructInfo("float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x, y]):
+        bb.emit_func_output(bb.emit(op.subtract(x, y)))
+    array = np.arange(6, dtype="float32").reshape(2, 3)
+    kernel = relax.transform.LegalizeOps()(bb.get())["subtract"]
+    assert len(kernel.params) == 3 and len(kernel.buffer_map) == 2
+    for stage in (bb.get(), relax.transform.LegalizeOps()(bb.get())):
+        got = relax.interpreter.Interpreter(stage)["main"](array, 1.5)
+        np.testing.assert_array_equal(got.numpy(), array - np.float32(1.5))
+
+
+def test_what_is_filled_like_a_tensor_does_not_read_it():
+    x = var(2, 3)
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(op.ones_like(x)))
+    lowered = relax.transform.LegalizeOps()(bb.get())
+    assert len(lowered["ones"].params) == 1
+
+
+def test_mixed_precision_policies():
+    policy = lambda name: relax.op.base.Op.get(name).get_attr("TMixedPrecisionPolicy")  # noqa: E731
+    assert [policy(f"relax.{k}") for k in ("matmul", "add", "nn.softmax")] == [0, 1, 2]
+    call = op.matmul(var(2, 3), var(3, 4))
+    shorter = call.op.get_attr("FInferMixedPrecision")(call, "float16")
+    assert str(inferred(shorter).dtype) == "float16"
