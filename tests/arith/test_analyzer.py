@@ -142,3 +142,17 @@ def test_long_sum(ana):
     for x in range(500):
         total = total + Var(f"v{x}")
     assert ana.simplify(total) is total
+
+
+def test_bounds_of_truncated_division():
+    x, y = Var("x", "int32"), Var("y", "int32")
+    ana = Analyzer()
+    ana.bind(x, Range(-9, 5))
+    ana.bind(y, Range(4, 11))
+    bound = ana.const_int_bound(po.truncmod(x, y))
+    assert (bound.min_value, bound.max_value) == (-9, 4)
+    bound = ana.const_int_bound(po.truncdiv(x, y))
+    assert (bound.min_value, bound.max_value) == (-2, 1)
+    ana.bind(y, Range(-4, 0), True)
+    bound = ana.const_int_bound(po.truncdiv(x, y))
+    assert (bound.min_value, bound.max_value) == (-4, 9)

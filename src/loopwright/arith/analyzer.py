@@ -14,7 +14,7 @@ from ..ir import prim_op as po
 from ..ir.literals import is_true
 from ..ir.node import Node
 from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
-from . import bounds, build, constraints, convert, division, normal, proof, simplify
+from . import bounds, build, constraints, convert, division, normal, proof, rewrite, simplify
 from . import poly as P
 from .atoms import Atoms, is_index
 from .constraints import ConstraintScope
@@ -180,7 +180,7 @@ class Analyzer:
     rebuilt = simplify.rebuilt
     expand = simplify.expand
     simplify = simplify.simplify
-    rewrite_simplify = simplify
+    rewrite_simplify = rewrite.rewrite_simplify
     canonical_simplify = simplify
     bind_value_bounds = constraints.bind_value_bounds
 

@@ -219,6 +219,35 @@ def _floormod_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     return (0, high - 1) if low >= 1 else natural
 
 
+def _toward_zero(a: float, b: float) -> float:
+    """a / b rounded toward zero, with infinities."""
+    if abs(b) == inf:
+        return 0
+    return a * b if abs(a) == inf else int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _divisors(ctx: Context, e: Any) -> list[float]:
+    """The ends of what divides, without 0, by which nothing is ever divided."""
+    low, high = any_bound(ctx, e)
+    ends: list[float] = []
+    if low < 0:
+        ends += [low, min(high, -1)]
+    if high > 0:
+        ends += [max(low, 1), high]
+    return ends
+
+
+def _truncdiv_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+    corners = [_toward_zero(x, d) for x in any_bound(ctx, e.a) for d in _divisors(ctx, e.b)]
+    return (min(corners), max(corners)) if corners and e.dtype.is_int else natural
+
+
+def _truncmod_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+    low, high = any_bound(ctx, e.a)
+    most = max(map(abs, _divisors(ctx, e.b)), default=inf) - 1
+    return (max(min(low, 0), -most), min(max(high, 0), most)) if e.dtype.is_int else natural
+
+
 def _and_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     limits = [high for low, high in (any_bound(ctx, a) for a in e.args) if low >= 0]
     return (0, min(limits)) if limits else natural
@@ -246,6 +275,8 @@ _EXPR_BOUNDS: dict[type, _Rule] = {
     pe.Select: lambda ctx, e, natural: _union(ctx, e.true_value, e.false_value),
     pe.Mul: _mul_bound,
     pe.FloorMod: _floormod_bound,
+    pe.Div: _truncdiv_bound,
+    pe.Mod: _truncmod_bound,
 }
 _CALL_BOUNDS: dict[str, _Rule] = {
     "tir.if_then_else": lambda ctx, e, natural: _union(ctx, e.args[1], e.args[2]),
@@ -253,6 +284,7 @@ _CALL_BOUNDS: dict[str, _Rule] = {
     "tir.shift_right": _shift_bound,
     "tir.clz": _bit_count_bound,
     "tir.popcount": _bit_count_bound,
+    "tir.vscale": lambda ctx, e, natural: (1, natural[1]),
 }
 
 

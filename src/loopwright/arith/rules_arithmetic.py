@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -112,7 +113,13 @@ def with_args(expr: Any, args: tuple[Any, ...]) -> Any:
     return pe.Call._make(expr.dtype, expr.op, args, span=expr.span)
 
 
-_FOLDS = {
+def _leading_zeros(x: IntImm) -> PrimExpr:
+    return po.const(x.dtype.bits - (x.value % (1 << x.dtype.bits)).bit_length(), "int32")
+
+
+_FOLDS: dict[str, Callable[..., PrimExpr]] = {
+    "tir.clz": _leading_zeros,
+} | {
     f"tir.{fn.__name__}": fn
     for fn in (
         po.shift_left,

@@ -556,6 +556,10 @@ class Let(PrimExpr):
     value: PrimExpr
     body: PrimExpr
 
+    def __init__(self, var: Var, value: Any, body: Any, span: Span | None = None) -> None:
+        convert = PrimExpr._build.convert
+        self._set(var, convert(value), convert(body), span)
+
     def _derive(self) -> None:
         self.dtype = self.body.dtype
 
