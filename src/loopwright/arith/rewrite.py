@@ -61,9 +61,6 @@ class _Rewrite(Rewriter):
         return None
 
 
-_QUOTIENTS = (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)
-
-
 def _whole(operand: PrimExpr) -> bool:
     dtype = operand.dtype
     return dtype.lanes == 1 and (dtype in ("int32", "int64") or dtype.is_bool)
@@ -71,8 +68,6 @@ def _whole(operand: PrimExpr) -> bool:
 
 def folded(node: PrimExpr) -> PrimExpr:
     """`node` with literal operands computed."""
-    if isinstance(node, _QUOTIENTS):
-        po.check_divisor(node.b)
     if isinstance(node, pe.BinaryOpExpr) and not isinstance(node, pe.LogicalExpr):
         value = po.fold_binary(type(node), node.a, node.b)
         return node if value is None else value

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from ..ir import prim_expr as pe
@@ -93,10 +94,15 @@ class Rule:
             return node.op.name.removeprefix("tir.") if isinstance(node.op, Op) else ""
         return type(node)
 
+    def _holds(self, ctx: Context, env: Env) -> bool:
+        with suppress(ZeroDivisionError):
+            return eval(self.condition, {"nonneg": ctx_nonneg(ctx)}, env)
+        return False
+
     def apply(self, ctx: Context, node: PrimExpr) -> PrimExpr | None:
         """What the rule makes of an expression; None where it does not fit."""
         for env in _matches(self.left, node, {}, ctx):
-            if eval(self.condition, {"nonneg": ctx_nonneg(ctx)}, env):
+            if self._holds(ctx, env):
                 found = [v.dtype for v in env.values() if isinstance(v, PrimExpr)]
                 return _build(
                     self.right, env, next((d for d in found if not d.is_bool), node.dtype)

@@ -340,12 +340,11 @@ def multiply(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
 def div(a: Any, b: Any, span: Any = None) -> PrimExpr:
     """a / b: floats divide, integers round toward zero (use floordiv for shapes)."""
     a, b = match_types(a, b)
-    check_divisor(b)
+    _check_divisor(b)
     return _binary(pe.Div, a, b, span)
 
 
-def check_divisor(b: PrimExpr) -> None:
-    """Raise DivisionByZero where what divides is the literal 0."""
+def _check_divisor(b: PrimExpr) -> None:
     b = b.value if isinstance(b, pe.Broadcast) else b
     if isinstance(b, IntImm) and b.value == 0:
         raise DivisionByZero(explain("division by the literal 0"))
@@ -356,7 +355,7 @@ def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     if not a.dtype.is_integer:
         what, hint = f"{name} is for integers", "use div, or floor the quotient"
         raise TypeError(explain(what, got=str(a.dtype), instead=hint))
-    check_divisor(b)
+    _check_divisor(b)
     return a, b
 
 
