@@ -115,3 +115,29 @@ def test_mixed_precision_policies():
     call = op.matmul(var(2, 3), var(3, 4))
     shorter = call.op.get_attr("FInferMixedPrecision")(call, "float16")
     assert str(inferred(shorter).dtype) == "float16"
+
+
+def test_the_dtype_is_known_where_the_rank_is_not():
+    for call in (op.flatten(var()), op.tile(var(), [2]), op.expand_dims(var(), [0])):
+        assert str(inferred(call).dtype) == "float32"
+
+
+def test_operators_of_scalars_give_scalars():
+    one = relax.PrimValue(tir.const(1, "float32"))
+    assert_structural_equal(inferred(op.less(one, one)), PrimStructInfo("bool"))
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (lambda: op.squeeze(var(ndim=2), [2]), "out of range"),
+        (lambda: op.split(var(ndim=2), 2, axis=2), "out of range"),
+        (lambda: op.concat([var(ndim=2)], axis=2), "out of range"),
+        (lambda: op.concat([]), "at least one tensor"),
+        (lambda: op.gather_elements(var(2), var(2)), "must be integers"),
+        (lambda: op.nn.conv1d(var(1, 2, 4), var(3, 2, 1, dtype="float16")), "different dtypes"),
+    ],
+)
+def test_axes_are_checked_without_shapes(build, text):
+    with pytest.raises(lw.TVMError, match=text):
+        inferred(build())

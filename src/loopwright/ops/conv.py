@@ -103,6 +103,7 @@ def _make(rank: int) -> Operator:
         layout = layout_of(attrs["out_layout"])
         _check_rank("data", data, attrs["data_layout"])
         _check_rank("weight", weight, attrs["kernel_layout"])
+        check_dtypes(data, weight)
         if shape is None or kernel is None:
             return TensorStructInfo(dtype=dtype, ndim=len(layout))
         plan = ConvPlan(
@@ -116,6 +117,15 @@ def _make(rank: int) -> Operator:
     operator.numpy(_numpy_conv)
     operator.samples(*_cases(rank))
     return operator
+
+
+def check_dtypes(data: TensorStructInfo, weight: TensorStructInfo) -> None:
+    """Raise TypeError if a convolution's operands differ in dtype."""
+    kinds = {str(t.dtype) for t in (data, weight) if not t.dtype.is_void}
+    if len(kinds) > 1:
+        hint = "cast one side with astype"
+        got = f"{data.dtype} and {weight.dtype}"
+        raise TypeError(explain("operands of different dtypes", got=got, instead=hint))
 
 
 def _check_rank(what: str, info: TensorStructInfo, layout: str) -> None:

@@ -62,6 +62,7 @@ from .inference import (
     device_of,
     infer_by_body,
     info_of,
+    of_scalars,
     on_device,
     operand_info,
     with_shape_argument,
@@ -273,7 +274,7 @@ class Operator:
                 info = hook(*infos, **self.attrs_of(call))
             else:
                 info = infer_by_body(self.body, self.graph_params, args, self.attrs_of(call))
-            info = with_shape_argument(info, args)
+            info = of_scalars(with_shape_argument(info, args), self.graph_params, args)
             device = device_of(args)
             return info if device is None else on_device(info, device)
         except (ValueError, TypeError) as err:

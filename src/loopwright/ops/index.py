@@ -121,6 +121,10 @@ def _(data: TensorStructInfo, indices: TensorStructInfo, axis=0):
     if data.ndim != indices.ndim and -1 not in (data.ndim, indices.ndim):
         what = "data and indices must have one rank"
         raise ValueError(explain(what, got=f"{data.ndim} and {indices.ndim}"))
+    if not (indices.dtype.is_void or indices.dtype.is_integer):
+        raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
+    if data.ndim != -1:
+        normalize_axis(axis, data.ndim)
     return TensorStructInfo(indices.shape, data.dtype, ndim=indices.ndim)
 
 

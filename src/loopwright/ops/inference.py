@@ -87,6 +87,15 @@ def on_device(info: si.StructInfo, device: VDevice) -> si.StructInfo:
     return si.TensorStructInfo(info.shape, info.dtype, device, info.ndim)
 
 
+def of_scalars(info: si.StructInfo, params: list[Param], args: dict[str, Any]) -> si.StructInfo:
+    """The struct info of an operator's result: a scalar's, where all its operands are scalars."""
+    scalars = [isinstance(info_of(args[p.name]), si.PrimStructInfo) for p in params]
+    operands = all(p.annotation == "Operand" for p in params)
+    if params and operands and all(scalars) and isinstance(info, si.TensorStructInfo):
+        return si.PrimStructInfo(info.dtype)
+    return info
+
+
 def with_shape_argument(info: si.StructInfo, args: dict[str, Any]) -> si.StructInfo:
     """The struct info of a tensor whose shape is the argument `shape`, a variable. Where tensors are
     read too, known dimensions tell more than the variable."""
@@ -130,12 +139,41 @@ def infer_by_body(
     for p in params:
         value = args[p.name]
         if _rank_unknown(value):
-            return (
-                si.ObjectStructInfo() if p.kind == "Tensors" else si.TensorStructInfo(dtype="void")
-            )
+            return _of_any_rank(body, params, args, attrs)
         dtype_known = dtype_known and not dtype_unknown(value)
         given.append(_placeholder(p, value, marks))
     return _struct_info_of(run_body(body, attrs, *given), marks, dtype_known)
+
+
+def _of_any_rank(
+    body: Callable[..., Any], params: list[Param], args: dict[str, Any], attrs: dict[str, Any]
+) -> si.StructInfo:
+    """What a body gives where the rank of a tensor is unknown: dtypes and the number of results are
+    those for the least rank that it takes."""
+    plain = all(p.kind in ("Tensor", "Prim", "Prims") or args[p.name] is None for p in params)
+    for rank in range(1, 6) if plain else ():
+        given = []
+        for p in params:
+            info = info_of(args[p.name])
+            if isinstance(info, si.TensorStructInfo) and info.ndim == -1:
+                info = si.TensorStructInfo(dtype=info.dtype, ndim=rank)
+                given.append(_te_placeholder(info, p.name, {}))
+            else:
+                given.append(_placeholder(p, args[p.name], {}))
+        try:
+            made = run_body(body, attrs, *given)
+        except (ValueError, TypeError, IndexError):
+            continue
+        known = not any(dtype_unknown(value) for value in args.values())
+        return _dtypes_of(made, known)
+    some = any(p.kind == "Tensors" for p in params)
+    return si.ObjectStructInfo() if some else si.TensorStructInfo(dtype="void")
+
+
+def _dtypes_of(made: Any, known: bool) -> si.StructInfo:
+    if isinstance(made, (list, tuple)):
+        return si.TupleStructInfo([_dtypes_of(m, known) for m in made])
+    return si.TensorStructInfo(dtype=made.dtype if known else "void")
 
 
 def run_body(body: Callable[..., Any], attrs: dict[str, Any], *given: Any) -> Any:

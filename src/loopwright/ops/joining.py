@@ -53,13 +53,14 @@ def concatenate(tensors: Tensors, axis: Axis | None = 0):
 @concatenate.infer
 def _(tensors: TupleStructInfo, axis=0):
     infos = tensors.fields
-    dtypes = {str(t.dtype) for t in infos if not t.dtype.is_void}
-    if len(dtypes) > 1:
-        raise TypeError(explain("tensors of different dtypes", got=", ".join(sorted(dtypes))))
-    dtype = infos[0].dtype if all(not t.dtype.is_void for t in infos) else "void"
+    if not infos:
+        raise ValueError(explain("needs at least one tensor", got="none"))
+    dtype = _one_dtype(infos)
     ranks = {t.ndim for t in infos if t.ndim != -1}
     if len(ranks) > 1 and axis is not None:
         raise ValueError(explain("tensors of different rank", got=sorted(ranks)))
+    if ranks and axis is not None:
+        normalize_axis(axis, min(ranks))
     shapes = [t.get_shape() for t in infos]
     if axis is None or any(s is None for s in shapes):
         rank = 1 if axis is None else next(iter(ranks), -1)
@@ -144,6 +145,8 @@ def _(x: TensorStructInfo, indices_or_sections, axis=0):
     where = indices_or_sections
     count = where if isinstance(where, int) else len(where) + 1
     shape = x.get_shape()
+    if x.ndim != -1:
+        normalize_axis(axis, x.ndim)
     if shape is None:
         one = TensorStructInfo(dtype=x.dtype, ndim=x.ndim)
         return TupleStructInfo([one] * count)

@@ -32,6 +32,8 @@ def lower_by_body(
     """A call of the kernel that `body` defines for the graph arguments `args` (by the names of
     `params`) and the attributes `attrs`; the call itself if a shape is unknown."""
     given = []
+    if isinstance(call.struct_info, PrimStructInfo):
+        return call
     for p, value in zip(params, args.values(), strict=True):
         passed = p.annotation == "Operand" and isinstance(info_of(value), PrimStructInfo)
         if value is not None and not passed and not is_static(value):

@@ -264,6 +264,8 @@ def _(x, axis):
 @squeeze.infer
 def _(x: TensorStructInfo, axis=None):
     shape = x.get_shape()
+    if axis is not None and x.ndim != -1:
+        normalize_axes(axis, x.ndim)
     if shape is None:
         if x.ndim == -1 or axis is None:
             return TensorStructInfo(dtype=x.dtype)
