@@ -104,8 +104,8 @@ def load_value(
         else:
             pointer = pointer if mask is None else or_zeros(ctx, mask, pointer)
             raw = ctx.fresh(f"load {kind}, ptr {pointer}, align {align}")
-    elif mask is None and _is_near(index) and buffer.dtype.lanes == 1:
-        raw = _every_nth(ctx, buffer, index, kind, align)
+    elif mask is None and buffer.dtype.lanes == 1 and (stride := _near_stride(index)):
+        raw = _every_nth(ctx, buffer, index, stride, kind, align)
     else:
         check_scalar_elements(buffer)
         pointers = f"<{lanes} x ptr>", addresses(ctx, buffer, index)
@@ -114,19 +114,22 @@ def load_value(
     return from_memory(ctx, raw, buffer.dtype, dtype)
 
 
-def _is_near(index: PrimExpr) -> bool:
-    """Whether the index is a ramp of a stride so short that what lies between is read, too."""
+def _near_stride(index: PrimExpr) -> int:
+    """The stride of a ramp if it is so short that what lies between may be read, too, else 0."""
     if not isinstance(index, Ramp) or index.base.dtype.lanes != 1 or index.dtype.is_scalable:
-        return False
-    return isinstance(index.stride, IntImm) and 2 <= index.stride.value <= NEAR
+        return 0
+    stride = index.stride.value if isinstance(index.stride, IntImm) else 0
+    return stride if 2 <= stride <= NEAR else 0
 
 
-def _every_nth(ctx: FunctionText, buffer: Buffer, index: Ramp, kind: str, align: int) -> str:
+def _every_nth(
+    ctx: FunctionText, buffer: Buffer, index: PrimExpr, stride: int, kind: str, align: int
+) -> str:
     """Every `stride`-th element, picked from as many dense loads; the last one ends with the last
     element, so that none reads beyond it."""
-    lanes, stride = index.dtype.lanes, index.stride.value
+    lanes = index.dtype.lanes
     last, made = (lanes - 1) * stride, ""
-    at = address(ctx, buffer, index.base)
+    at = address(ctx, buffer, first_of(index))
     for k in range(stride):
         first = min(k * lanes, last + 1 - lanes)
         where = ctx.value(f"getelementptr {element_type(buffer.dtype)}, ptr {at}, i64 {first}")
