@@ -86,3 +86,25 @@ def test_every_nth_element_is_read_by_dense_loads(stride, lanes, dtype):
     b = np.zeros(lanes, kind)
     exe["pick"](a, b)
     np.testing.assert_array_equal(b, a[1::stride])
+
+
+@pytest.mark.parametrize(
+    "wide, dtype", [("int32", "uint8"), ("int32", "int16"), ("int64", "int32")]
+)
+def test_a_masked_store_of_one_lane_writes_no_more(wide, dtype):
+    """17 columns of a narrow type, computed in a wide one: the second tile has one lane."""
+
+    @T.prim_func
+    def narrow(a: T.Buffer((8, 17), wide), b: T.Buffer((8, 17), dtype)):
+        T.func_attr({"tir.is_scheduled": True, "tir.noalias": True})
+        for tile in T.unroll(2):
+            for row in T.unroll(8):
+                for lane in T.vectorized(16):
+                    with T.block("b"):
+                        i, j = T.axis.spatial(8, row), T.axis.spatial(17, tile * 16 + lane)
+                        T.where(tile * 16 + lane < 17)
+                        b[i, j] = T.Cast(dtype, a[i, j])
+
+    a, b = np.arange(8 * 17, dtype=wide).reshape(8, 17), np.zeros((8, 17), dtype)
+    lw.compile(narrow, "llvm -mcpu=skylake-avx512")["narrow"](a, b)
+    np.testing.assert_array_equal(b, a)

@@ -18,6 +18,7 @@ from .types import llvm_type, memory_type, scalar_type, tag, vector_of
 
 ZEROS = "lw.zeros"  # what a guarded load reads instead of out-of-bounds memory
 ZEROS_BYTES = 128
+KEPT = "llvm.fake.use"
 NEAR = 4  # the longest stride of a vector that dense loads and shuffles give faster than a gather
 
 
@@ -234,4 +235,9 @@ def masked_store(
     """A masked store or scatter of memory elements."""
     name, kind = masked_name(what, dtype, lanes)
     flags, align = (f"<{lanes} x i1>", mask), ("i32", str(dtype.itemsize))
+    if what == "store" and memory_type(dtype) in ("i8", "i16", "i32"):
+        # With AVX-512, LLVM 22 merges a truncation into the store, and one of a single known lane
+        # then writes the wide number. A second use of the value keeps them apart; it is no code.
+        ctx.module.declare(KEPT, f"declare void @{KEPT}(...)")
+        ctx.emit(f"call void (...) @{KEPT}({kind} {value})")
     ctx.emit(ctx.calling("void", name, (kind, value), at, align, flags))
