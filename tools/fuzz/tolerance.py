@@ -22,6 +22,8 @@ OF_ONE = {"relax.nn.log_softmax", "relax.nn.gelu", "relax.nn.gelu_tanh", "relax.
 # Sums overflow in one order and not in another: which of these they are then is open.
 SUMS = re.compile("sum|mean|matmul|conv|norm|softmax|variance|std|prod|avg_pool|attention|resize")
 OVERFLOWED = (np.nan, np.inf, -np.inf)
+# Operators made of several sums: one of these within them may overflow and the result be a number.
+COMPOSED = re.compile("attention|norm|variance|std")
 
 
 class Disturbed(Interpreter):
@@ -36,6 +38,9 @@ class Disturbed(Interpreter):
         """The operator's meaning between two disturbances."""
         name = call.op.name
         made = super().operator(call, [self.shaken(a) for a in args])
+        if COMPOSED.search(name) and any(_overflows(a) for a in args):
+            made = [np.full_like(m, np.nan) for m in (made if isinstance(made, tuple) else [made])]
+            made = tuple(made) if len(made) > 1 else made[0]
         return self.shaken(made, float(name in OF_ONE), bool(SUMS.search(name)))
 
     def shaken(self, value: Any, least: float = 0, sums: bool = False) -> Any:
@@ -50,6 +55,15 @@ class Disturbed(Interpreter):
             moved = wide * (1 + step) + np.where(np.abs(wide) < least, step * least, 0)
             moved = np.where(np.isfinite(wide), moved, self.overflowed) if sums else moved
             return moved.astype(value.dtype)
+
+
+def _overflows(value: Any) -> bool:
+    """Whether a sum of squares of a tensor's numbers may overflow in float32."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "biuO":
+        return False
+    with np.errstate(all="ignore"):
+        sizes = value.astype("float32") ** 2 * value.size
+    return not np.isfinite(sizes).all()
 
 
 def unit(dtype: Any) -> float:

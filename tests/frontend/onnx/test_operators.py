@@ -72,6 +72,8 @@ BINARY = [
     case("Pow", X, np.asarray(2.0, F32), fed=1),
     case("Pow", X, np.asarray([3], np.int64), fed=1),
     case("Pow", integers(2, 3), np.asarray(2, np.int64)),
+    case("Add", np.asarray([2**31 - 1], np.int32), np.asarray([7], np.int32), fed=0),
+    case("Mul", np.asarray([2**62], np.int64), np.asarray([6], np.int64), fed=0),
     case("Mod", integers(2, 3), integers(3, low=1)),
     case("Mod", X, Y, fmod=1),
     case("Mod", integers(2, 3, dtype=np.int32), integers(3, low=1, dtype=np.int32), fmod=1),

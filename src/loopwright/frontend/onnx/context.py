@@ -22,7 +22,7 @@ from ...relax.expr import Call as RelaxCall
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import TensorStructInfo
 from ...runtime.tensor import empty
-from .values import Value, literal, object_array
+from .values import Value, literal, object_array, wrapped
 
 _MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
 
@@ -60,7 +60,7 @@ class Context:
         """A value of which every element is known: an object array, or a list of elements."""
         if not isinstance(elements, np.ndarray):
             elements = object_array(elements)
-        return Value(self, None, elements, dtype)
+        return Value(self, None, wrapped(elements, DataType(dtype)), dtype)
 
     def constant(self, array: Any, dtype: str | None = None) -> rx.Constant:
         """A constant tensor, in memory aligned for vector loads. Types below a byte are stored one

@@ -154,3 +154,12 @@ def object_array(values: Any, shape: tuple[int, ...] | None = None) -> np.ndarra
     for k, v in enumerate(flat):
         array[k] = literal(v)
     return array if shape is None else array.reshape(shape)
+
+
+def wrapped(elements: np.ndarray, dtype: DataType) -> np.ndarray:
+    """Known integers as their type holds them: arithmetic on numbers of Python does not overflow."""
+    if not dtype.is_int or all(type(e) is not int or -(2**31) <= e < 2**31 for e in elements.flat):
+        return elements
+    half = 1 << (dtype.bits - 1)
+    wrap = [(e + half) % (2 * half) - half if type(e) is int else e for e in elements.flat]
+    return object_array(wrap, elements.shape)

@@ -62,7 +62,7 @@ from ....ir.variables import vars_in
 from ....tir.analysis.access import get_block_read_write_region
 from ....tir.buffer import Buffer, decl_buffer
 from ....tir.function import PrimFunc
-from ....tir.stmt import Block, BlockRealize, Stmt, seq
+from ....tir.stmt import Block, BlockRealize, SeqStmt, Stmt, seq
 from ....tir.stmt_functor import renew_defs
 from ...expr import Call, Function, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ...functor import GraphRewriter
@@ -205,7 +205,7 @@ class _Fuser:
     values: dict[Any, Any] = field(default_factory=dict)  # relax Var -> slot, or list of them
     inputs: list[_Slot] = field(default_factory=list)
     scalars: list[TirVar] = field(default_factory=list)
-    stmts: list[tuple[Stmt, list[_Slot]]] = field(default_factory=list)  # loops, what they make
+    stmts: list[Stmt] = field(default_factory=list)
     allocated: list[Buffer] = field(default_factory=list)
     used: set[Any] = field(default_factory=set)
     names: dict[str, int] = field(default_factory=dict)
@@ -303,7 +303,7 @@ class _Fuser:
                 given.append(slot)
         outs = tensor_fields(call.sinfo_args[0])
         slots = self.outputs(call, outs, params, func, buffers, known, given)
-        self.append(func, buffers, known, slots)
+        self.append(func, buffers, known)
         return _like(call.sinfo_args[0], iter(slots))
 
     def outputs(
@@ -361,13 +361,7 @@ class _Fuser:
 
     # ------------------------------------------------------------------ loops
 
-    def append(
-        self,
-        func: PrimFunc,
-        buffers: dict[Buffer, Buffer],
-        known: dict[Any, Any],
-        made: list[_Slot],
-    ) -> None:
+    def append(self, func: PrimFunc, buffers: dict[Buffer, Buffer], known: dict[Any, Any]) -> None:
         """Append the loops of a function, with buffers and variables replaced."""
         pointers: dict[Any, Any] = {old.data: new.data for old, new in buffers.items()}
         pointers.update(known)
@@ -392,7 +386,7 @@ class _Fuser:
         # One rewrite for both, so that a buffer stays one object.
         renamed, allocated = rewrite((stmt, own), post, pre)
         self.allocated += allocated
-        self.stmts.append((renamed, made))
+        self.stmts += renamed.seq if isinstance(renamed, SeqStmt) else (renamed,)
         self.targets.append(func.attrs.get("target"))
 
     def block(self, block: Block, aliased: bool) -> Block:
@@ -448,19 +442,16 @@ class _Fuser:
         return Fused(func, taken, inplace, self.callees)
 
     def needed(self, outs: list[_Slot]) -> tuple[list[Stmt], set[TirVar]]:
-        """The loops that outputs need (zeros_like does not read what it is given), and the
-        pointers in them."""
+        """The loops that outputs need (zeros_like does not read what it is given; a moving mean
+        may be asked by nobody), and the pointers in them."""
         used = {s.buffer.data for s in outs if s.buffer is not None}
-
-        def visit(node: Any) -> None:
-            if isinstance(node, TirVar):
-                used.add(node)
-
+        own = {b.data for b in self.allocated}
         kept: list[Stmt] = []
-        for stmt, made in reversed(self.stmts):
-            if any(s.buffer is not None and s.buffer.data in used for s in made):
+        for stmt in reversed(self.stmts):
+            pointers, written = _pointers(stmt)
+            if not written or not written <= own or written & used:
                 kept.insert(0, stmt)
-                post_order_visit(stmt, visit)
+                used |= pointers
         return kept, used
 
     def symbols(self) -> set[TirVar]:
@@ -468,6 +459,21 @@ class _Fuser:
         shapes = [b.shape for b in self.allocated]
         shapes += [s.buffer.shape for s in self.inputs if s.buffer is not None]
         return vars_in(shapes) - set(self.scalars)
+
+
+def _pointers(stmt: Stmt) -> tuple[set[TirVar], set[TirVar]]:
+    """The variables in a statement; the pointers that its blocks write to."""
+    variables: set[TirVar] = set()
+    written: set[TirVar] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, TirVar):
+            variables.add(node)
+        elif isinstance(node, Block):
+            written.update(region.buffer.data for region in node.writes)
+
+    post_order_visit(stmt, visit)
+    return variables, written
 
 
 def _vars(slot: _Slot) -> list[TirVar]:
