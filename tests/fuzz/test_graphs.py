@@ -98,7 +98,7 @@ def _dies(item, say):
 
 def test_a_worker_that_dies_or_hangs_is_replaced():
     items = ["fine", "abort", "sleep", "memory", "fine"]
-    made = list(Pool(_dies, 1, Limits(seconds=2, memory=1 << 30)).run(items))
+    made = list(Pool(_dies, 1, Limits(seconds=1, memory=1 << 30)).run(items))
     assert [outcome.kind for _, outcome, _ in made] == ["right", "crash", "hang", "tool", "right"]
     assert [outcome.stage for _, outcome, _ in made[1:3]] == ["here", "here"]
     assert "MemoryError" in made[3][1].message

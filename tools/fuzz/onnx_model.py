@@ -45,11 +45,16 @@ def _node(
 
 def _attribute(value: Any) -> Any:
     """{"tensor": [dtype, values]} is a tensor, {"graph": nodes} a branch that gives what its last
-    node does, {"type": dtype} a number for it."""
+    node does (or "outputs") and may take "inputs", {"type": dtype} a number for it."""
     if isinstance(value, dict) and "graph" in value:
         inner = [_node(number, *node) for number, node in enumerate(value["graph"])]
-        results = [helper.make_empty_tensor_value_info(n) for n in inner[-1].output]
-        return helper.make_graph(inner, "branch", [], results)
+        names = value.get("outputs", inner[-1].output)
+        results = [helper.make_empty_tensor_value_info(n) for n in names]
+        ports = [
+            helper.make_tensor_value_info(name, element_type(dtype), shape)
+            for name, dtype, shape in value.get("inputs", ())
+        ]
+        return helper.make_graph(inner, "branch", ports, results)
     if isinstance(value, dict) and "tensor" in value:
         dtype, values = value["tensor"]
         return numpy_helper.from_array(np.array(values, numpy_dtype(dtype)))

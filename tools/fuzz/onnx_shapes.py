@@ -353,6 +353,21 @@ def branches(g, op):
     assert made
 
 
+@maker("Loop")
+def loop(g, op):
+    """A value changed some times, and each of its states."""
+    # Of no turns, onnxruntime does not know the shape of a state.
+    v, turns = g.pick(["float32"], (0, 3)), g.rng.choice([1, 2, 4])
+    way = g.rng.choice(["Relu", "Neg", "Abs", "Sigmoid"])
+    turn, going, x, on, y, state = (g.name("b") for _ in range(6))
+    nodes = [["Identity", [going], [on], {}], [way, [x], [y], {}], ["Identity", [y], [state], {}]]
+    ports = [[turn, "int64", []], [going, "bool", []], [x, "float32", None]]
+    body = {"graph": nodes, "inputs": ports, "outputs": [on, y, state]}
+    states = (v.dtype, [g.const(turns), *v.shape])
+    g.add(op, [g.weight("int64", turns, []), "", v], (v.dtype, v.shape), states, exact=False)
+    g.case.nodes[-1][3].update(body=body)
+
+
 @maker("Constant", "CastLike")
 def constants(g, op):
     if op == "Constant":

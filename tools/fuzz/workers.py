@@ -28,6 +28,7 @@ ENVIRONMENT = {
     "LOOPWRIGHT_NUM_THREADS": "2",
     "LOOPWRIGHT_PIN_THREADS": "0",
 }
+WAITS = 10
 CASES_EACH = 400  # after which a worker makes room for a new one
 Task = Callable[[Any, Callable[[str], None]], Outcome]
 
@@ -40,12 +41,14 @@ class _Worker:
     item: Any = None
     stage: str = ""
     started: float = 0.0
+    spent: float = 0.0  # of its processors' time when the case started
     served: int = 0
 
 
 @dataclass
 class Limits:
-    """What a case may take: seconds, and bytes of memory (address space that it adds)."""
+    """What a case may take: seconds of a processor (a case that waits may take WAITS times as
+    long), and bytes of memory (address space that it adds)."""
 
     seconds: float = 20.0
     memory: int = 4 << 30
@@ -106,7 +109,11 @@ class Pool:
             kind = "invalid" if worker.stage == "onnxruntime" else "crash"
             words = f"exit code {worker.process.exitcode}: {_last_words(worker)}"
             return Outcome(kind, worker.stage, words, self._name(worker))
-        if time.monotonic() - worker.started > self.limits.seconds:
+        waited = time.monotonic() - worker.started
+        if waited > self.limits.seconds and (
+            waited > WAITS * self.limits.seconds
+            or processor_time(worker.process.pid) - worker.spent > self.limits.seconds
+        ):
             words = f"over {self.limits.seconds:g} s"
             return Outcome("hang", worker.stage, words, self._name(worker))
         return None
@@ -117,6 +124,7 @@ class Pool:
 
     def _give(self, worker: _Worker, item: Any) -> None:
         worker.item, worker.stage, worker.started = item, "start", time.monotonic()
+        worker.spent = processor_time(worker.process.pid)
         worker.pipe.send(item)
 
     def _start(self) -> _Worker:
@@ -136,6 +144,18 @@ class Pool:
         worker.process.join()
         worker.pipe.close()
         worker.log.close()
+
+
+def processor_time(pid: int) -> float:
+    """Seconds that a process and those it started have run."""
+    total, todo = 0, [pid]
+    while todo:
+        place = Path(f"/proc/{todo.pop()}")
+        with contextlib.suppress(OSError):  # it has ended
+            total += sum(map(int, (place / "stat").read_text().rpartition(")")[2].split()[11:15]))
+            for task in (place / "task").iterdir():
+                todo += map(int, (task / "children").read_text().split())
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def _last_words(worker: _Worker) -> str:

@@ -166,10 +166,12 @@ def reduction(
     doc: str,
     *,
     grows: bool = False,
+    start: Callable[[np.dtype], Any] | None = None,
     slope: Callable[..., Any] | None = None,
 ) -> Operator:
     """A reduction `combine(values, axis=...)` over `axis` (None: all). `grows`: the result may need
-    more digits than the values, so that short floats are widened. slope(cx, x, y, g) is the
+    more digits than the values, so that short floats are widened. start(type) is what numpy's
+    `meaning` gives of no values, where it has no answer of its own. slope(cx, x, y, g) is the
     gradient, where y and g (result and its gradient) have the reduced axes again."""
     short = name.rsplit(".", 1)[-1]
 
@@ -190,7 +192,8 @@ def reduction(
 
     def run(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         which = None if axis is None else tuple(axis)
-        out = np.asarray(meaning(widened(x), axis=which, keepdims=keepdims))
+        more = {} if x.size or start is None else {"initial": start(x.dtype)}
+        out = np.asarray(meaning(widened(x), axis=which, keepdims=keepdims, **more))
         return out.astype(x.dtype, copy=False)
 
     operator.numpy(run)

@@ -48,8 +48,22 @@ sum = reduction(
     grows=True,
     slope=lambda cx, x, y, g: R.broadcast_to(g, cx.shape(x)),
 )
-max = reduction("relax.max", te.max, np.max, "The greatest value over `axis`.", slope=_of_extreme)
-min = reduction("relax.min", te.min, np.min, "The least value over `axis`.", slope=_of_extreme)
+max = reduction(
+    "relax.max",
+    te.max,
+    np.max,
+    "The greatest value over `axis`.",
+    start=lambda dtype: infimum(str(dtype)).value,
+    slope=_of_extreme,
+)
+min = reduction(
+    "relax.min",
+    te.min,
+    np.min,
+    "The least value over `axis`.",
+    start=lambda dtype: supremum(str(dtype)).value,
+    slope=_of_extreme,
+)
 prod = reduction(
     "relax.prod",
     te.prod,

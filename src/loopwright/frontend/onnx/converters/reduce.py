@@ -39,7 +39,7 @@ def _log_sum_exp(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
 def _integer_max(build: Callable[..., Any]) -> Reduce:
     def run(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
         if x.dtype.is_bool:  # opset 20 reduces bool as 0 and 1
-            return op.astype(build(op.astype(x.expr, "int8"), axes, keep), "bool")
+            return op.astype(build(op.astype(x.expr, "uint8"), axes, keep), "bool")
         return build(x.expr, axes, keep)
 
     return run
