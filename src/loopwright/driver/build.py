@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from ..backend.base import backend_of
 from ..backend.pipeline import get_pipeline
 from ..base.errors import explain
+from ..base.foreign import noted
 from ..base.plugins import load_extensions
 from ..base.registry import Registry
 from ..codegen.compiled import CompiledModel
@@ -48,7 +49,8 @@ def compile_steps(
         alone = options.tir_pipeline == "default" and unwatched() and not options.arenas
         lowered = Lowered(graph, passes, target, one_by_one=alone and record.one_by_one)
         before = time.perf_counter() - start - lowered.seconds
-        compiled = record.emit(lowered)
+        with noted(f"the code generator of target {record.kind}", record.emit):
+            compiled = record.emit(lowered)
         passed = before + lowered.seconds
         return compiled, {"passes": passed, "machine code": time.perf_counter() - start - passed}
 

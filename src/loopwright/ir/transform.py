@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 from ..base import config as knobs
 from ..base.errors import explain, suggest
+from ..base.foreign import noted
 from ..base.late import public_names as _public_names
 from ..base.registry import Registry
 from ..base.span import Span, source_line
@@ -132,7 +133,8 @@ class Pass:
 
     def _checked_run(self, mod: IRModule, info: PassInfo, ctx: PassContext) -> IRModule:
         before = structural_hash(mod) if ctx.option("testing.immutable_module") else None
-        result = self.run(mod, ctx)
+        with noted(f"the pass {info.name!r}", self.user_code()):
+            result = self.run(mod, ctx)
         if before is not None and structural_hash(mod) != before:
             what = f"pass {info.name!r} changed the module it was given"
             hint = "change a copy: mod.clone()"

@@ -47,6 +47,7 @@ import numpy as np
 
 from .. import te
 from ..base.errors import LoopwrightError, call_error, explain
+from ..base.foreign import RuleError, named_errors
 from ..base.registry import Registry, origin_of
 from ..ir.dtype import DataType
 from ..ir.expr import Attrs
@@ -277,21 +278,25 @@ class Operator:
             info = of_scalars(with_shape_argument(info, args), self.graph_params, args)
             device = device_of(args)
             return info if device is None else on_device(info, device)
-        except (ValueError, TypeError) as err:
-            if str(err).startswith(self.name):
+        except Exception as err:
+            if isinstance(err, LoopwrightError):
+                raise
+            expected = isinstance(err, (ValueError, TypeError))
+            if expected and str(err).startswith(self.name):
                 raise call_error(err) from err
-            given = ", ".join(str(info_of(a)) for a in call.args)
-            text = f"{self.name}: {err}"
+            got = ", ".join(str(info_of(a)) for a in call.args)
+            text = f"{self.name}: {err if expected else f'{type(err).__name__}: {err}'}"
             numeric = "ufunc" in text or "must be real number" in text  # of numpy, of math
             hint = (
                 "elements are symbolic: use functions of tir, such as tir.exp" if numeric else None
             )
-            text = explain(text, got=given, instead=hint, span=call.span)
-            raise call_error(err, text) from err
+            text = explain(text, got=got, instead=hint, span=call.span)
+            raise (call_error(err, text) if expected else RuleError(text)) from err
 
     def _legalize(self, bb: Any, call: Call) -> Any:
         args, attrs = self.args_of(call), self.attrs_of(call)
-        return lower_by_body(bb, call, self.body, self.graph_params, args, attrs, self.te_name)
+        with named_errors(lambda: f"the body of {self.name}", self.body, lambda: call.span):
+            return lower_by_body(bb, call, self.body, self.graph_params, args, attrs, self.te_name)
 
     def _numpy_entry(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         optional = [p.name for p in self.attr_params if p.annotation == "DType"]

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from ..base.foreign import named_errors
 from ..ir.module import IRModule
 from ..ir.op import Op
 from ..tir import Layout
@@ -113,6 +115,11 @@ def with_tensors(call: Call, tensors: list[Any], plan: LayoutPlan) -> Call:
     return call.replace(args=tuple(args), attrs=call.attrs.replace(values=values))
 
 
+def _asked(hook: Hook, call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    with named_errors(lambda: f"the hook layout of {call.op.name}", hook, lambda: call.span):
+        return hook(call, query)
+
+
 class LayoutRewriter(GraphRewriter):
     """Keeps tensors in other layouts from one call to the next.
 
@@ -137,7 +144,8 @@ class LayoutRewriter(GraphRewriter):
 
     def hook(self, call: Call) -> Hook | None:
         """The called operator's hook, or None."""
-        return call.op.get_attr("FRelaxInferLayout") if isinstance(call.op, Op) else None
+        hook = call.op.get_attr("FRelaxInferLayout") if isinstance(call.op, Op) else None
+        return None if hook is None else partial(_asked, hook)
 
     def function(self, func: Function) -> Function:
         self.laid, self.plain, self.packed = {}, {}, {}

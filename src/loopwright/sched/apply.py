@@ -27,9 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..base.errors import explain
+from ..base.foreign import named_errors
 from ..base.names import free_name
 from ..ir import trace
 from ..ir.functor import Rewriter, any_node
@@ -84,11 +86,8 @@ class ApplyDefaultSchedule(FunctionPass):
             return func
         target = func.attrs.get("target") or Target.current(allow_none=True) or Target("llvm")
         old, func = func, named_apart(func)
-        try:
-            choice = ask(SCHEDULES.candidates(target), lambda c: scheduled(c, func, target))
-        except Exception as error:
-            error.add_note(f"while the kernel {name_in(mod, old)} is scheduled")
-            raise
+        name = partial(name_in, mod, old)
+        choice = ask(SCHEDULES.candidates(target), lambda c: scheduled(c, func, target, name))
         _note(mod, old, choice)
         if choice.winner is None:
             return func
@@ -100,18 +99,21 @@ def _never_runs(func: PrimFunc) -> bool:
     return any_node(func.body, lambda n: isinstance(n, For) and is_zero(n.extent), skip=PrimExpr)
 
 
-def scheduled(candidate: Candidate[Rule], func: PrimFunc, target: Target) -> PrimFunc | None:
-    """What a rule makes of a kernel. Raises TypeError where that is something else."""
-    where = f'the schedule rule "{candidate.name}" ({candidate.origin})'
-    try:
+def scheduled(
+    candidate: Candidate[Rule], func: PrimFunc, target: Target, kernel: Callable[[], str]
+) -> PrimFunc | None:
+    """What a rule makes of a kernel, whose name `kernel` gives. Raises TypeError where that is
+    something else, RuleError where a rule of others fails."""
+
+    def where() -> str:
+        return f'the schedule rule "{candidate.name}" ({candidate.origin}) of the kernel {kernel()}'
+
+    with named_errors(where, candidate.rule, lambda: func.span):
         result: Any = candidate.rule(func, target)
-    except Exception as error:
-        error.add_note(f"in {where}")
-        raise
     if result is None or isinstance(result, PrimFunc):
         return result
     hint = 'return sch.mod["main"] of a schedule sch, or None to decline'
-    what = f"{where} must return a PrimFunc"
+    what = f"{where()} must return a PrimFunc"
     raise TypeError(explain(what, got=type(result).__name__, instead=hint))
 
 

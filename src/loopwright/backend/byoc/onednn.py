@@ -34,7 +34,7 @@ from ...ir.prim_expr import IntImm, StringImm, Var
 from ...ir.prim_op import const as number
 from ...ir.target import register_target_kind
 from ...relax import Call, Constant, Function, const
-from ...relax.byoc import Backend, Cost
+from ...relax.byoc import Backend, Cost, composite_inputs
 from ...relax.dpl import DFPattern, is_const, is_op, wildcard
 from ...relax.op import call_tir
 from ...relax.struct_info import TensorStructInfo
@@ -343,7 +343,7 @@ PROTOTYPES = [
 def lower(bb: Any, call: Call) -> Any:
     """The rule: a call of a composite function becomes a call of its primitive's kernel."""
     composite = call.attrs["composite"]
-    given = dict(zip(composite.params, call.args, strict=True))
+    given = dict(zip(composite_inputs(composite), call.args, strict=True))
     bindings = {b.var: b.value for block in composite.body.blocks for b in block.bindings}
     job = read(bindings)
     assert job is not None  # guaranteed by the pattern's check

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain, suggest
-from ...base.registry import registering
 from ...ir import trace
 from ...ir.expr import Attrs, GlobalVar
 from ...ir.functor import post_order_visit
 from ...ir.literals import int_value
 from ...ir.module import IRModule
-from ...ir.op import Op, register_op
 from ...ir.prim_expr import Call as PrimCall
 from ...ir.prim_expr import StringImm as PrimString
 from ...ir.prim_expr import Var as PrimVar
@@ -37,7 +35,6 @@ from ..analysis import tir_vars_in_struct_info
 from ..expr import Call, Constant, Function, Tuple, Var
 from ..functor import GraphRewriter
 from ..op.base import call_dps_packed, call_tir
-from ..specialize import bind_params
 from ..struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
@@ -49,6 +46,7 @@ from ..transform._graph import called_functions
 from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, check_entries
 from ..transform.graph.legalize import LegalizeOps
 from ..transform.legalize_ops.common import LEGALIZATIONS, candidates
+from .composite import as_its_body, attributes_of, composite_inputs, composite_op, inlined
 from .registry import Backend, find_backend
 
 _SCALARS = (ShapeStructInfo, PrimStructInfo)
@@ -132,7 +130,8 @@ def _graph_level(
     functions = [mod[g] for g in gvars]
     names = _constant_names(gvars, functions, backend.name)
     assert backend.codegen is not None
-    modules = backend.codegen(functions, dict(options), names)
+    with backend.named("codegen", ", ".join(g.name_hint for g in gvars), functions[0]):
+        modules = backend.codegen(functions, dict(options), names)
     if not isinstance(modules, (list, tuple)):
         what = f"the code generator of {backend.name} returns a list of modules"
         raise LoopwrightError(explain(what, got=repr(modules), instead="[module]"))
@@ -420,56 +419,13 @@ class _Opener(GraphRewriter):
         if func is None:
             return call
         op = composite_op(str(func.attrs[COMPOSITE]))
-        if any(c.rule is not _as_its_body for c in candidates(op, self.target, {})):
-            attrs = Attrs(op.name, {**_attributes(func), "composite": func})
+        if any(c.rule is not as_its_body for c in candidates(op, self.target, {})):
+            attrs = Attrs(op.name, {**attributes_of(func), "composite": func})
             info = self.builder.normalize(call).struct_info  # in the region's symbols
-            return Call(op, call.args, attrs, [info], call.span)
+            given: dict[Any, Any] = dict(zip(func.params, call.args, strict=True))
+            args = [given.get(tensor, tensor) for tensor in composite_inputs(func)]
+            return Call(op, args, attrs, [info], call.span)
         return inlined(self, func, call.args)
-
-
-def composite_op(name: str) -> Op:
-    """The operator that represents a composite during legalization."""
-    op = register_op(name)
-    if op.get_attr("FInferStructInfo") is None:
-        with registering(__name__):
-            op.set_attr("FInferStructInfo", lambda call, bb: call.sinfo_args[0])
-            op.set_attr("FPurity", True)
-            op.set_attr("FLegalize", _as_its_body, 0)
-    return op
-
-
-def _as_its_body(builder: Any, call: Call) -> Any:
-    """The fallback rule of a composite, if no rule of the back end applies: its body."""
-    work = GraphRewriter(None)
-    work.builder = builder
-    return inlined(work, call.attrs["composite"], call.args)
-
-
-def _attributes(func: Function) -> dict[str, Any]:
-    """The attributes of the operators in a composite, by name; the first occurrence wins."""
-    attributes: dict[str, Any] = {}
-    for block in func.body.blocks:
-        for binding in block.bindings:
-            attrs = getattr(binding.value, "attrs", None)
-            for key, value in attrs.items() if attrs is not None else ():
-                attributes.setdefault(key, value)
-    return attributes
-
-
-def inlined(work: GraphRewriter, func: Function, args: Sequence[Any]) -> Any:
-    """Emit the bindings of a function for these arguments, except the last; return its value."""
-    inner = GraphRewriter(work.mod)
-    inner.builder = work.builder
-    given = dict(zip(func.params, map(work.builder.normalize_argument, args), strict=True))
-    if any(tir_vars_in_struct_info(p.struct_info) for p in func.params):
-        func = bind_params(func, given)  # also replaces symbolic variables
-    inner.var_map = dict(given)
-    for binding in (b for block in func.body.blocks for b in block.bindings):
-        value = inner.value(binding.value)
-        if binding.var is func.body.body:
-            return value  # the caller binds its own variable to it
-        inner.var_map[binding.var] = work.builder.emit(value, binding.var.name_hint)
-    return inner.value(func.body.body)
 
 
 def _lowered(
@@ -477,7 +433,8 @@ def _lowered(
 ) -> tuple[dict[GlobalVar, Any], list[ExternLibrary]]:
     """The result of a back end's `lower` on its regions' kernels."""
     assert backend.lower is not None
-    lowered = backend.lower(IRModule(kernels), dict(options))
+    with backend.named("lower", ", ".join(g.name_hint for g in kernels)):
+        lowered = backend.lower(IRModule(kernels), dict(options))
     libraries: Sequence[Any] = ()
     if isinstance(lowered, tuple) and len(lowered) == 2:
         lowered, libraries = lowered

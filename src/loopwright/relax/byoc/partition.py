@@ -27,7 +27,7 @@ from ..expr import Call, Function, If, SeqExpr
 from ..functor import GraphRewriter
 from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, FuseOpsByPattern
 from ..transform.fuse.merge_composite_functions import MergeCompositeFunctions
-from .lower import inlined
+from .composite import inlined
 from .registry import Backend, Cost, get_backend
 
 NO_PATTERN = "no pattern matches it"
@@ -175,7 +175,8 @@ def _pays(func: Function, backend: Backend, cost: Any) -> tuple[bool, str]:
     if cost == "declared":
         if backend.cost is None:
             return True, "the back end declares no cost"
-        answer: Any = backend.cost(func)
+        with backend.named("cost", str(func.attrs[COMPOSITE]), func):
+            answer: Any = backend.cost(func)
         how = "declared"
     elif cost == "measured":
         answer, how = _measured(func, backend), "measured"

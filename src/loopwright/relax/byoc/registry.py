@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...base.errors import LoopwrightError, explain, suggest
+from ...base.foreign import named_errors
 from ...base.plugins import broken, load_group, records, taker
 from ...base.registry import Registry, origin_of
 from ...ir.target import Target
@@ -56,7 +58,10 @@ class Backend:
 
     def fusion_patterns(self) -> list[FusionPattern]:
         """Its patterns. Raises LoopwrightError if one has another back end's name."""
-        given = self.patterns() if callable(self.patterns) else self.patterns
+        given: Any = self.patterns
+        if callable(self.patterns):
+            with self.named("patterns"):
+                given = self.patterns()
         patterns = [FusionPattern.of(p) for p in given]
         for pattern in patterns:
             if not pattern.name.startswith(f"{self.name}."):
@@ -74,7 +79,16 @@ class Backend:
 
     def why_not(self) -> str:
         """Why it cannot be used here; "" if it can."""
-        return self.available() if self.available is not None else ""
+        if self.available is None:
+            return ""
+        with self.named("available"):
+            return self.available()
+
+    def named(self, part: str, what: str = "", of: Any = None) -> AbstractContextManager[None]:
+        """Within it, an error of its function `part` names it and `what` it was called for, at the
+        place of the node `of`."""
+        text = f"the function {part} of back end {self.name}{what and f', called for {what},'}"
+        return named_errors(text, getattr(self, part), lambda: getattr(of, "span", None))
 
 
 BACKENDS: Registry[str, Backend] = Registry("back end", compiles=True)

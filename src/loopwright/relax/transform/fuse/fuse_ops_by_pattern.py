@@ -39,6 +39,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain, suggest
+from ....base.foreign import named_errors
 from ....ir import trace
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
@@ -267,7 +268,10 @@ class _Matcher(GroupedRewriter):
             users,
             dict(bound),
         )
-        if self.pattern.check(context):
+        name, span = self.pattern.name, lambda: binding.value.span
+        with named_errors(f"the check of the pattern {name}", self.pattern.check, span):
+            accepted = self.pattern.check(context)
+        if accepted:
             return ""
         return "; ".join(context.reasons) or "the pattern's check said no"
 
@@ -278,7 +282,9 @@ class _Matcher(GroupedRewriter):
     def attributes(self, parts: Mapping[dpl.DFPattern, Any]) -> dict[str, Any]:
         values: dict[str, Any] = {COMPOSITE: self.pattern.name}
         if self.pattern.attrs_getter is not None:
-            values.update(self.pattern.attrs_getter(self.annotated(parts)))
+            getter = self.pattern.attrs_getter
+            with named_errors(f"the function for attributes of {self.pattern.name}", getter):
+                values.update(getter(self.annotated(parts)))
         return values
 
     def note(self, binding: Any, inner: set[rx.Var], values: Any, refused: str) -> None:

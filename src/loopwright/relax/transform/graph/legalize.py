@@ -49,7 +49,7 @@ from ...functor import GraphRewriter
 from ...relations import BaseCheckResult, struct_info_base_check
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .._graph import device_of, is_tir_call, shape_known, tensor_fields
-from ..legalize_ops.common import candidates, is_checked, refusal
+from ..legalize_ops.common import answer, candidates, is_checked, refusal
 from .dead_code import DeadCodeElimination
 
 _DEEPEST = 32  # limit for rules that lower an operator to itself
@@ -112,7 +112,7 @@ class _Legalizer(GraphRewriter):
     def lower(self, call: Call, rules: list[Candidate], target: Target | None, device: Any) -> Any:
         builder = self.builder
         builder._begin(builder.current_block_is_dataflow())
-        choice = ask(rules, lambda c: c.rule(builder, call), lambda c: refusal(c, call))
+        choice = ask(rules, lambda c: answer(c, builder, call), lambda c: refusal(c, call))
         lowered = choice.result
         if lowered is None or lowered is call:
             builder._end_block()

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....base.errors import explain, suggest
+from ....base.foreign import named_errors
 from ....base.registry import origin_of
 from ....ir.op import OPS, Op, load_definitions, register_op
 from ....ir.rule_table import DEFAULT, Candidate, RuleTable
@@ -33,11 +34,18 @@ class Conditional:
         self.when = when
 
     def __call__(self, bb: Any, call: Any) -> Any:
-        return self.rule(bb, call) if self.when(call) else None
+        return self.rule(bb, call) if self.accepts(call) else None
+
+    def accepts(self, call: Any) -> bool:
+        """What the predicate says."""
+        with named_errors(
+            lambda: f"the predicate of a rule of {call.op.name}", self.when, lambda: call.span
+        ):
+            return self.when(call)
 
     def refusal(self, call: Any) -> str | None:
         """Why a call is refused: by the predicate, else by the rule."""
-        if not self.when(call):
+        if not self.accepts(call):
             return f"{getattr(self.when, '__name__', 'when')} said no"
         return _refusal(self.rule, call)
 
@@ -54,6 +62,13 @@ def _label(rule: Any) -> str:
 
 
 LEGALIZATIONS: RuleTable[Rule] = RuleTable("legalization", _label)
+
+
+def answer(candidate: Candidate[Rule], bb: Any, call: Any) -> Any:
+    """What a rule makes of a call. Raises RuleError where a rule of others fails."""
+    rule = _bare(candidate.rule)
+    with named_errors(lambda: f"the rule of {call.op.name} ({candidate})", rule, lambda: call.span):
+        return candidate.rule(bb, call)
 
 
 def refusal(candidate: Candidate[Rule], call: Any) -> str | None:
@@ -159,6 +174,7 @@ def taker(call: Any, target: Target | None) -> Candidate[Rule] | None:
 __all__ = [
     "LEGALIZATIONS",
     "Conditional",
+    "answer",
     "candidates",
     "is_checked",
     "may_be_taken",

@@ -3,7 +3,8 @@
 The kernel's buffers are the operator's tensors in order, then its results; a scalar parameter is
 the operator's attribute of that name. Symbolic extents of the kernel are bound to the call's,
 so one kernel serves every shape; a kernel that does not fit a call declines it with a
-reason. The body may contain anything: several blocks, intermediate buffers, calls of C functions.
+reason. A kernel of a back end's pattern need not have buffers for the pattern's numbers, nor, if a
+function makes it for the call, for its weights. The body may contain anything: several blocks, intermediate buffers, calls of C functions.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....base.errors import LoopwrightError, explain
+from ....base.foreign import named_errors
 from ....base.span import Span
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import const
 from ....ir.variables import substitute
 from ....tir.function import PrimFunc
-from ...expr import Call, ShapeExpr, Tuple
+from ...expr import Call, Constant, ShapeExpr, Tuple
 from ...op.base import call_tir
 from ...struct_info import TensorStructInfo, TupleStructInfo
 
@@ -68,16 +70,20 @@ class Kernel:
         return self._last[1]
 
     def _fit(self, call: Call) -> tuple[PrimFunc, list[Any]] | str:
-        func = self.tir if isinstance(self.tir, PrimFunc) else self.tir(call)
+        func: Any = self.tir
+        if not isinstance(self.tir, PrimFunc):
+            what = f"the function that makes the kernel {self.name} of {self.op_name}"
+            with named_errors(what, self.tir, lambda: call.span):
+                func = self.tir(call)
         if func is None:
             return "the function that makes the kernel answered None"
         if not isinstance(func, PrimFunc):
             what = f"the function that makes the kernel of {self.op_name} returns a PrimFunc"
             raise TypeError(explain(what, got=repr(func), instead="or None for: not mine"))
-        tensors = [leaf for a in call.args for leaf in _leaves(a)]
-        infos = [t.struct_info for t in tensors]
         outs = _results(call)
         buffers = func.buffers
+        tensors = self._tensors(call, len(buffers) - len(outs))
+        infos = [t.struct_info for t in tensors]
         if len(buffers) != len(infos) + len(outs):
             have = f"{len(infos)} tensors in and {len(outs)} out"
             return f"the kernel has {len(buffers)} buffers, the call {have}"
@@ -101,6 +107,19 @@ class Kernel:
         if known:
             func = substitute(func, known)
         return func, tensors
+
+    def _tensors(self, call: Call, count: int) -> list[Any]:
+        """The tensors that a kernel of so many inputs is passed: all; for a back end's pattern, those
+        that vary, where that is their number. The kernel then knows the others: numbers that the
+        pattern has, or weights for which it was made."""
+        tensors = [leaf for a in call.args for leaf in _leaves(a)]
+        if len(tensors) == count or call.attrs is None or "composite" not in call.attrs:
+            return tensors
+        made = not isinstance(self.tir, PrimFunc)
+        vary = [
+            t for t in tensors if not isinstance(t, Constant) or (t.struct_info.ndim and not made)
+        ]
+        return vary if len(vary) == count else tensors
 
     def _scalars(
         self, func: PrimFunc, call: Call, table: dict[Var, PrimExpr]
