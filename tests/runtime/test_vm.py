@@ -11,6 +11,7 @@ from loopwright.runtime import ShapeTuple, VirtualMachine, cpu, get_global_func,
 from loopwright.runtime.packed_func import remove_global_func
 from loopwright.runtime.tensor import Tensor, tensor
 from loopwright.runtime.vm import ExecBuilder, VMExecutable, VMFuncKind, VMInstrumentReturnKind
+from loopwright.runtime.vm.saved import from_bytes, to_bytes
 from loopwright.testing.vm import check_saved_func
 
 
@@ -318,3 +319,42 @@ def test_samples_are_drawn_by_sums_of_probabilities():
     prob = tensor(np.array([[0.5, 0.25, 0.25]] * 3, "float32"))
     got = draw(prob, tensor(np.array([[0.0], [0.6], [1.0]], "float32")))
     assert got.dtype == "int64" and got.numpy().ravel().tolist() == [0, 1, 2]
+
+
+def test_programs_are_written_and_read():
+    ib = power()
+    with ib.function("rest"):
+        values = [ramp(2, 3), tensor(np.array([1, -2], "int8"), dtype="int4"), (4, 5), "text", 2.5]
+        ib.emit_call("vm.builtin.make_tuple", values, ib.r(0))
+        ib.emit_ret(ib.r(0))
+    program = ib.get()
+    again = from_bytes(to_bytes(program))
+    assert again.as_text() == program.as_text() and again.stats() == program.stats()
+    vm = VirtualMachine(again, cpu())
+    np.testing.assert_array_equal(vm["power"](ramp(2), 3).numpy(), ramp(2).numpy() ** 3)
+    first, packed, *plain = vm["rest"]()
+    np.testing.assert_array_equal(first.numpy(), ramp(2, 3).numpy())
+    assert packed.dtype == "int4" and packed.numpy().tolist() == [1, -2]
+    assert plain == [(4, 5), "text", 2.5]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b"loopwright vm", b"something els", "does not begin"),
+        (b'["ret", 2]', b'["ret", 9]', "reads a register that was not set"),
+        (b'["goto", -3]', b'["goto", -9]', "jumps out"),
+        (b'["goto", -3]', b'["goto","f"]', "where a number is needed"),
+        (b'["r", 2]', b'["c", 2]', "which is not there"),
+        (b'["r", 2]', b'["x", 2]', "operand of kind x"),
+        (b'"functions"', b'"funktions"', "functions"),
+    ],
+)
+def test_programs_of_strangers_are_checked(old, new, message):
+    content = to_bytes(power().get())
+    assert old in content
+    with pytest.raises(ValueError, match=f"no program of the virtual machine(?s:.)*{message}"):
+        from_bytes(content.replace(old, new))
+    for end in range(0, len(content), 7):
+        with pytest.raises(ValueError, match="no program of the virtual machine"):
+            from_bytes(content[:end])

@@ -184,7 +184,9 @@ def _machine_signature(func: Any) -> Signature:
 
 def _argument(name: str, info: Any) -> Argument:
     dims = info.get_shape() if hasattr(info, "get_shape") else None
-    return Argument(name, str(getattr(info, "dtype", "object")), tuple(dims or ()))
+    if dims is None:  # as many as there are, if that is known, under names of their own
+        dims = [f"{name}_dim{k}" for k in range(max(getattr(info, "ndim", 0), 0))]
+    return Argument(name, str(getattr(info, "dtype", "object")), tuple(dims))
 
 
 def _leaves(info: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from ..ir.prim_op import cast, const, multiply
 from ..ir.target import Target
 from ..ir.transform import Pass
 from ..relax.expr import Function
-from ..relax.transform.lower.graph_to_tir import why_not_native
+from ..relax.transform.lower.graph_to_tir import NATIVE_PART, why_not_native
 from ..runtime.extern import EXTERNAL_MODS, ExternLibrary
 from ..runtime.signature import Argument, Signature
 from ..tir.buffer import Buffer
@@ -76,6 +76,7 @@ class Lowered:
         known = self.graph if self._done is None else self._done
         self.entries: dict[str, Signature] = {}
         self.machine: dict[str, Function] = {}
+        self.parts: set[str] = set()  # native functions that only the machine calls
         graphs: list[str] = []
         kernels: list[str] = []
         for gvar, func in known.functions.items():
@@ -84,14 +85,19 @@ class Lowered:
                 self.machine[name] = func
             elif entry is not None:
                 self.entries[name] = entry
+                if NATIVE_PART in func.attrs:
+                    self.parts.add(name)
                 graphs.append(name)
             elif isinstance(func, PrimFunc):
                 kernels.append(name)
         called = {name for func in self.machine.values() for name in _called(func)}
         for name in kernels:
             func = self.graph[name]
-            if name in called or not (graphs or self.machine) or "global_symbol" in func.attrs:
+            alone = not (graphs or self.machine)
+            if name in called or alone or "global_symbol" in func.attrs:
                 self.entries[name] = kernel_entry(func)
+                if not alone and "global_symbol" not in func.attrs:
+                    self.parts.add(name)
         self.kernels: Mapping[str, PrimFunc] = _Named(kernels, self._lowered)
         self.graphs: Mapping[str, PrimFunc] = _Named(graphs, self._lowered)
 

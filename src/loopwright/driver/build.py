@@ -27,7 +27,7 @@ from ..relax.expr import Function
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from .front import DEFAULT_TARGET, compile
-from .options import DEFAULTS, CompileOptions, Keywords
+from .options import DEFAULTS, EXEC_MODES, CompileOptions, Keywords
 
 IMPORTERS: Registry[str, Callable[[Any], IRModule | None]] = Registry("importer", compiles=True)
 IMPORTERS.register("onnx", from_path_or_proto, origin=__name__)
@@ -136,7 +136,7 @@ def relax_build(
     system_lib: bool | None = None,
 ) -> CompiledModel:
     """TVM's `relax.build`: `compile` with its parameters. Both `exec_mode`s give native code."""
-    if exec_mode not in ("bytecode", "compiled"):
+    if exec_mode not in EXEC_MODES:
         what = "unknown exec_mode"
         raise ValueError(explain(what, got=exec_mode, instead='use "bytecode" or "compiled"'))
     return compile(

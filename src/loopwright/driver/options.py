@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from ..base.errors import explain, suggest
 from ..runtime.arena import Arena, as_arenas
 
+EXEC_MODES = ("bytecode", "compiled")  # TVM's; both give native code and generated code here
 Pipeline = str | Sequence[Callable[..., Any]] | Callable[..., Any] | None
 
 

@@ -15,10 +15,10 @@ from loopwright.runtime.device import (
     vulkan,
 )
 from loopwright.runtime.extern import ExternLibrary
+from loopwright.runtime.library import load_module
 from loopwright.runtime.module import (
     BenchmarkResult,
     Module,
-    load_module,
     measure,
 )
 from loopwright.runtime.native import NativeFunction

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
-import json
 import statistics
-import struct
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from loopwright.base.errors import UnknownName, explain
-from loopwright.runtime import threads
+from loopwright.base.errors import explain
 from loopwright.runtime.device import Device
 from loopwright.runtime.device import device as make_device
-from loopwright.runtime.ffi import ffi
-from loopwright.runtime.native import NativeFunction
-from loopwright.runtime.signature import Signature, few
 from loopwright.runtime.tensor import Tensor
-
-# An exported library names its entries in this symbol: each name ends in a zero byte, an empty one
-# ends the list. The entry of `f` is the symbol `__tvm_ffi_f`, which tvm-ffi's loader knows too.
-EXPORTS_SYMBOL = "lw_exports"
-METADATA_SYMBOL = "lw_metadata"  # JSON: the inputs and outputs of each function
-ENTRY_PREFIX = "__tvm_ffi_"
-_POOL_SYMBOLS = (
-    "lw_set_num_threads",
-    "lw_num_threads",
-    "lw_pool_reset",
-    "lw_pool_set_pinning",
-)
 
 
 class BenchmarkResult:
@@ -258,109 +236,3 @@ def ordered_inputs(
         what = f"the inputs of {function} are {', '.join(names)}"
         raise ValueError(explain(what, got="; ".join(parts)))
     return [*args, *(given[n] if n in given else given[other] for n, other in left)]
-
-
-class LoadedLibrary(Module):
-    """The functions of an exported library, and what it tells of them by name."""
-
-    signatures: Mapping[str, Signature] = MappingProxyType({})
-
-    def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[int | str, ...]]]:
-        """(name, dtype, shape) of each input; symbolic dimensions are given by name."""
-        return [p.described() for p in self._signature(name).params]
-
-    def outputs(self, name: str = "main") -> list[tuple[str, str, tuple[int | str, ...]]]:
-        """(name, dtype, shape) of each output."""
-        return [r.described() for r in self._signature(name).results]
-
-    def input_names(self, name: str = "main") -> list[str]:
-        """The names of a function's inputs. Raises KeyError."""
-        return [p.name for p in self._signature(name).params]
-
-    def output_names(self, name: str = "main") -> list[str]:
-        """The names of a function's outputs. Raises KeyError."""
-        return [r.name for r in self._signature(name).results]
-
-    def _signature(self, name: str) -> Signature:
-        if name not in self.signatures:
-            have = ", ".join(self.signatures) or "none"
-            raise UnknownName(f"the library tells nothing of a function {name!r}; it has: {have}")
-        return self.signatures[name]
-
-    def __repr__(self) -> str:
-        known = (s.text(n) for n, s in self.signatures.items())
-        return f"<LoadedLibrary: {few(known, 2) or few(self._functions)}>"
-
-    def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Any]:
-        """Run with inputs by name (a dict, keywords) or in order; outputs by name.
-
-        Raises ValueError naming the inputs that are missing or unknown.
-        """
-        args = ordered_inputs(function, self.input_names(function), feeds, named)
-        result = self[function](*args)
-        flat = result if isinstance(result, (list, tuple)) else [result]
-        return dict(zip(self.output_names(function), flat, strict=True))
-
-
-def _told(lists: Mapping[str, Any]) -> Signature:
-    """The signature that a library's metadata has: {"inputs": [[name, dtype, shape]...], "outputs":
-    ...}; a scalar has no shape."""
-    inputs, outputs = lists["inputs"], lists["outputs"]
-    return Signature.from_lists({"params": inputs, "results": outputs, "symbols": ()})
-
-
-def _check_whole(file: Path) -> None:
-    """Raise ValueError for an ELF file that ends before what its headers tell of: loading one ends
-    the process with SIGBUS."""
-    with file.open("rb") as stream:
-        head = stream.read(64)
-        if sys.platform != "linux":
-            return
-        size = file.stat().st_size
-        end, whole = 64, head[:5] == b"\x7fELF\x02" and len(head) == 64
-        if whole:
-            segments, sections = struct.unpack_from("<QQ", head, 32)
-            length, count, width, number = struct.unpack_from("<HHHH", head, 54)
-            end = max(segments + length * count, sections + width * number)
-            stream.seek(segments)
-            table = stream.read(length * count)
-            whole = len(table) == length * count and length in (0, 56)
-            for at in range(0, len(table) if whole else 0, 56):
-                offset, _, _, filled = struct.unpack_from("<QQQQ", table, at + 8)
-                end = max(end, offset + filled)
-    if not whole or end > size:
-        what = f"{file} is not a whole library"
-        raise ValueError(explain(what, got=f"{size} bytes", instead="export or copy it again"))
-
-
-def load_module(path: str | Path, fmt: str = "") -> Module:
-    """Load an exported shared library. Its thread pool, if it has one, follows `threads`."""
-    file = Path(path)
-    if not file.is_file():
-        raise FileNotFoundError(f"no such library: {file}")
-    _check_whole(file)
-    ffi()  # the library uses its C API
-    library = ctypes.CDLL(str(file.resolve()))
-    try:
-        table = ctypes.c_char.in_dll(library, EXPORTS_SYMBOL)
-    except ValueError:
-        raise ValueError(
-            f"{file} was not exported by Loopwright: it has no symbol {EXPORTS_SYMBOL}"
-        ) from None
-    address = ctypes.addressof(table)
-    functions = {}
-    while name := ctypes.string_at(address).decode():
-        entry = getattr(library, ENTRY_PREFIX + name)
-        functions[name] = NativeFunction(
-            ctypes.cast(entry, ctypes.c_void_p).value or 0, name, keep_alive=library
-        )
-        address += len(name.encode()) + 1
-    if hasattr(library, _POOL_SYMBOLS[0]):
-        # ctypes never unloads a library, so the pool's code stays.
-        pool = {s: ctypes.cast(getattr(library, s), ctypes.c_void_p).value for s in _POOL_SYMBOLS}
-        threads.bind_pool({name: value or 0 for name, value in pool.items()})
-    loaded = LoadedLibrary(functions, kind="library", keep_alive=library)
-    if hasattr(library, METADATA_SYMBOL):
-        text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, METADATA_SYMBOL)))
-        loaded.signatures = {n: _told(lists) for n, lists in json.loads(text).items()}
-    return loaded

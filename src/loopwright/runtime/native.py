@@ -158,3 +158,25 @@ def native_view(function: Callable[..., Any]) -> Any:
         return to_ffi(function(*map(from_ffi, args)))
 
     return ffi().convert(call)
+
+
+def nested(native: NativeFunction, tree: Any) -> Any:
+    """The function with its results as a nested tuple: `tree` has their numbers, None for one."""
+    flat = tree is None or all(isinstance(t, int) for t in tree)
+    return native if flat else _Nested(native, tree)
+
+
+class _Nested:
+    """A native function whose results are a nested tuple."""
+
+    def __init__(self, native: NativeFunction, tree: Any) -> None:
+        self.native = native
+        self.tree = tree
+
+    def __call__(self, *args: Any) -> Any:
+        flat = self.native(*args)
+        return _nest(self.tree, [flat] if isinstance(flat, Tensor) else flat)
+
+
+def _nest(tree: Any, flat: list[Any]) -> Any:
+    return flat[tree] if isinstance(tree, int) else [_nest(t, flat) for t in tree]

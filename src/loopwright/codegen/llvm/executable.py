@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, UnknownName, explain
 from ...base.late import Slot
-from ...runtime.native import NativeFunction
+from ...runtime.native import nested
 from ...runtime.profiler import Profile
-from ...runtime.tensor import Tensor
 from ...runtime.vm import Machine, VMExecutable
 from ..compiled import CompiledModel
 from .program import NativeProgram
@@ -37,6 +36,8 @@ class Executable(CompiledModel):
     def __init__(self, program: NativeProgram, lowered: Lowered) -> None:
         super().__init__(lowered)
         self._load(program)
+        for part in lowered.parts:
+            self._functions.pop(part, None)
 
     def _load(self, program: NativeProgram) -> None:
         self.program = program
@@ -46,13 +47,15 @@ class Executable(CompiledModel):
         self.kernels: dict[str, Any] = {}
         for name, native in self.program.load().items():
             tree = self.entries[name].tree
-            self._functions[name] = native if _is_flat(tree) else _Nested(native, tree)
+            self._functions[name] = nested(native, tree)
             if not self.entries[name].results:
                 self.kernels[name] = native
 
     def add_machine(self, bytecode: VMExecutable) -> None:
         """Run the functions that are not native code on a machine."""
-        natives = {**self.program.imports, **self.program.functions}
+        natives = dict(self.program.imports)
+        for name, native in self.program.functions.items():
+            natives[name] = nested(native, self.entries[name].tree)
         self.machine_runner = Machine(bytecode, natives)
         for name, func in self.machine.items():
             if "global_symbol" in func.attrs or name == "main":
@@ -134,24 +137,3 @@ class Executable(CompiledModel):
     def as_python(self) -> str:
         """The lowered module as TVMScript."""
         return self.lowered.script()
-
-
-def _is_flat(tree: Any) -> bool:
-    return tree is None or all(isinstance(t, int) for t in tree)
-
-
-class _Nested:
-    """A native function whose results are a nested tuple."""
-
-    def __init__(self, native: NativeFunction, tree: Any) -> None:
-        self.native = native
-        self.tree = tree
-
-    def __call__(self, *args: Any) -> Any:
-        flat = self.native(*args)
-        flat = [flat] if isinstance(flat, Tensor) else flat
-        return _nest(self.tree, flat)
-
-
-def _nest(tree: Any, flat: list[Any]) -> Any:
-    return flat[tree] if isinstance(tree, int) else [_nest(t, flat) for t in tree]

@@ -25,7 +25,7 @@ from loopwright.codegen.llvm import abi, support
 from loopwright.codegen.llvm.compiler import host_triple, resolve
 from loopwright.codegen.llvm.jit import compile_objects
 from loopwright.codegen.objects import ELF, write_archive
-from loopwright.runtime.module import ENTRY_PREFIX, EXPORTS_SYMBOL
+from loopwright.runtime.library import ENTRY_PREFIX, EXPORTS_SYMBOL
 
 # The directive that keeps a symbol inside the library that defines it.
 _HIDDEN = ".private_extern" if sys.platform == "darwin" else ".hidden"

@@ -11,6 +11,7 @@ The suffix selects the kind of file: `.so`, `.dylib`, `.dll` a shared library, `
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Sequence
@@ -19,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
-from ...runtime.module import METADATA_SYMBOL
+from ...runtime.library import BYTECODE_SYMBOL, METADATA_SYMBOL
+from ...runtime.vm.saved import to_bytes
 from ..lowered import refuse_machine
 from . import export
 from .compiler import resolve
@@ -69,7 +71,7 @@ def export_library(
         what = "the file's suffix selects what is exported"
         hint = f"one of {', '.join((*_SHARED, '.a', '.o'))}"
         raise LoopwrightError(explain(what, got=path.name, instead=hint))
-    _check(exe)
+    _check(exe, path.suffix in _SHARED)
     prefix = c_name(path.name.split(".")[0])
     objects, flags = _objects(exe, prefix, path.suffix in _SHARED)
     triple = compile_options(exe.program.target)[0]
@@ -84,9 +86,10 @@ def export_library(
     return written
 
 
-def _check(exe: Executable) -> None:
+def _check(exe: Executable, shared: bool) -> None:
     """Reject executables that depend on this process."""
-    refuse_machine("only native functions can be exported", exe.mod, exe.machine)
+    if not shared:
+        refuse_machine("only native functions are in such a library", exe.mod, exe.machine)
     if exe.program.imports:
         what = "functions of this Python process cannot be exported"
         hint = "offload to C functions (ExternLibrary) instead"
@@ -116,6 +119,9 @@ def _objects(exe: Executable, prefix: str, shared: bool) -> tuple[list[bytes], l
             {name: f"{prefix}.{ENTRY_PREFIX}{name}" for name in program.entries}
         )
         public += export.public_string(METADATA_SYMBOL, json.dumps(metadata_of(exe)))
+        if exe.machine_runner is not None:
+            bytecode = base64.b85encode(to_bytes(exe.machine_runner.program)).decode()
+            public += export.public_string(BYTECODE_SYMBOL, bytecode)
     more, flags = [], []
     for library in program.libraries:
         if library.library is None:
@@ -206,8 +212,12 @@ def header_text(exe: Executable, prefix: str) -> str:
 
 def metadata_of(exe: Executable) -> dict[str, Any]:
     """The metadata of a loaded library's functions: inputs and outputs with dtypes and shapes."""
-    lists = {name: exe.described(name).as_lists() for name in exe.program.entries}
-    return {name: {"inputs": s["params"], "outputs": s["results"]} for name, s in lists.items()}
+    lists = {name: exe.described(name).as_lists() for name in exe.function_names()}
+    told = {name: {"inputs": s["params"], "outputs": s["results"]} for name, s in lists.items()}
+    for name, signature in exe.entries.items():
+        if signature.tree is not None and name in told:
+            told[name]["tree"] = signature.tree
+    return told
 
 
 __all__ = ["export_library", "header_text", "metadata_of"]

@@ -36,16 +36,22 @@ def program_of(functions: Mapping[str, rx.Function], natives: Container[str] = (
 
 
 def add_function(
-    builder: ExecBuilder, name: str, func: rx.Function, natives: Container[str] = ()
+    builder: ExecBuilder,
+    name: str,
+    func: rx.Function,
+    natives: Container[str] = (),
+    kind: VMFuncKind = VMFuncKind.VM_FUNC,
 ) -> None:
     """Write a graph function."""
     names = [p.name_hint for p in func.params]
-    with builder.function(name, len(names), names):
-        _Writer(builder, name, func, natives).write()
+    with builder.function(name, len(names), names, kind):
+        Writer(builder, name, func, natives).write()
     builder.place = ""
 
 
-class _Writer:
+class Writer:
+    """Writes a function binding by binding; subclasses write calls and branches in another form."""
+
     def __init__(
         self, builder: ExecBuilder, name: str, func: rx.Function, natives: Container[str]
     ) -> None:
@@ -120,9 +126,9 @@ class _Writer:
         self.builder.place = str(span) if span else ""
         kind = _check(binding.value) if self.matched < 0 else ""
         if self.checked < 0 and kind != "check":
-            self.checked = len(self.builder.code)
+            self.checked = self.position()
         if self.matched < 0 and not kind:
-            self.matched = len(self.builder.code)
+            self.matched = self.position()
         if isinstance(binding.value, rx.Function):
             what = f"{self.name}: a function within a function"
             raise LoopwrightError(explain(what, instead="run the pass LambdaLift first"))
@@ -135,8 +141,20 @@ class _Writer:
 
     def copied(self, value: Operand) -> Operand:
         dst = self.fresh()
-        self.builder.emit_call("vm.builtin.copy", [value], dst)
+        self.set_register(value, dst)
         return dst
+
+    def position(self) -> int:
+        """Where the next instruction will be."""
+        return len(self.builder.code)
+
+    def set_register(self, value: Any, dst: Operand) -> None:
+        """Copy a value to a register."""
+        self.write_call("vm.builtin.copy", [value], dst)
+
+    def write_call(self, name: str | Operand, args: list[Any], dst: Operand | None) -> None:
+        """Write a call whose result goes to a register, or is dropped."""
+        self.builder.emit_call(name, args, dst)
 
     def register(self, value: Operand) -> Operand:
         return value if value.kind == "r" else self.copied(value)
@@ -169,7 +187,7 @@ class _Writer:
     def branch(self, body: Any, dst: Operand) -> None:
         seq = _seq(body)
         self.bindings(seq)
-        self.builder.emit_call("vm.builtin.copy", [self.value(seq.body)], dst)
+        self.set_register(self.value(seq.body), dst)
 
     # -- expressions ---------------------------------------------------------------------------
 
@@ -216,7 +234,7 @@ class _Writer:
 
     def emit(self, name: str | Operand, args: list[Any]) -> Operand:
         dst = self.fresh()
-        self.builder.emit_call(name, args, dst)
+        self.write_call(name, args, dst)
         return dst
 
     def call(self, call: rx.Call) -> Operand:
@@ -292,7 +310,7 @@ def _is_bool(info: Any) -> bool:
 # --- operators -----------------------------------------------------------------------
 
 
-def _with_context(work: _Writer, call: rx.Call) -> Operand:
+def _with_context(work: Writer, call: rx.Call) -> Operand:
     callee, args = call.args
     given = [work.value(a) for a in args.fields]
     name = callee.global_symbol
@@ -301,34 +319,34 @@ def _with_context(work: _Writer, call: rx.Call) -> Operand:
     return work.emit(name, [work.builder.vm_state(), *given])
 
 
-def _alloc_storage(work: _Writer, call: rx.Call) -> Operand:
+def _alloc_storage(work: Writer, call: rx.Call) -> Operand:
     args = [work.value(a) for a in call.args]
     return work.emit("vm.builtin.alloc_storage", [work.builder.vm_state(), *args])
 
 
-def _alloc_tensor(work: _Writer, call: rx.Call) -> Operand:
+def _alloc_tensor(work: Writer, call: rx.Call) -> Operand:
     return work.emit("vm.builtin.alloc_tensor", [work.value(a) for a in call.args])
 
 
-def _kill(work: _Writer, call: rx.Call) -> Operand:
+def _kill(work: Writer, call: rx.Call) -> Operand:
     value = work.value(call.args[0])
     if value.kind == "r":
-        work.builder.emit_call("vm.builtin.null_value", [], value)
+        work.write_call("vm.builtin.null_value", [], value)
     return VOID
 
 
-def _null(work: _Writer, call: rx.Call) -> Operand:
+def _null(work: Writer, call: rx.Call) -> Operand:
     return work.emit("vm.builtin.null_value", [])
 
 
-def _call_tir_dyn(work: _Writer, call: rx.Call) -> Operand:
+def _call_tir_dyn(work: Writer, call: rx.Call) -> Operand:
     callee, args = call.args
     given = [work.value(a) for a in args.fields]
     head = [work.builder.vm_state(), work.value(callee)]
     return work.emit("vm.builtin.call_tir_dyn", [*head, *given])
 
 
-_OPERATORS: dict[str, Callable[[_Writer, rx.Call], Operand]] = {
+_OPERATORS: dict[str, Callable[[Writer, rx.Call], Operand]] = {
     "relax.call_builtin_with_ctx": _with_context,
     "relax.vm.alloc_storage": _alloc_storage,
     "relax.vm.alloc_tensor": _alloc_tensor,
@@ -338,23 +356,23 @@ _OPERATORS: dict[str, Callable[[_Writer, rx.Call], Operand]] = {
 }
 
 
-def _tensor(work: _Writer, node: rx.Constant) -> Operand:
+def _tensor(work: Writer, node: rx.Constant) -> Operand:
     data = node.data
     return work.constant(data if isinstance(data, Tensor) else Tensor(data))
 
 
-_VALUES: dict[type, Callable[[_Writer, Any], Operand]] = {
+_VALUES: dict[type, Callable[[Writer, Any], Operand]] = {
     rx.Constant: _tensor,
-    rx.Tuple: _Writer.tuple_,
-    rx.TupleGetItem: _Writer.item,
-    rx.ShapeExpr: _Writer.shape,
-    rx.PrimValue: _Writer.number,
+    rx.Tuple: Writer.tuple_,
+    rx.TupleGetItem: Writer.item,
+    rx.ShapeExpr: Writer.shape,
+    rx.PrimValue: Writer.number,
     rx.StringImm: lambda work, node: work.constant(node.value),
     rx.DataTypeImm: lambda work, node: work.constant(str(node.value)),
     GlobalVar: lambda work, node: work.function(node.name_hint),
     rx.ExternFunc: lambda work, node: work.function(node.global_symbol),
-    rx.If: _Writer.if_,
+    rx.If: lambda work, node: work.if_(node),
 }
 
 
-__all__ = ["add_function", "program_of"]
+__all__ = ["Writer", "add_function", "program_of"]

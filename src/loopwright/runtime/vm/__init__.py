@@ -5,4 +5,6 @@ from .bytecode import VMExecutable as VMExecutable
 from .bytecode import VMFuncKind as VMFuncKind
 from .machine import Machine as Machine
 from .machine import VMInstrumentReturnKind as VMInstrumentReturnKind
+from .saved import load as load
+from .saved import save as save
 from .virtual_machine import VirtualMachine as VirtualMachine

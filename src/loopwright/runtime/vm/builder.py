@@ -88,10 +88,14 @@ class ExecBuilder:
 
     @contextmanager
     def function(
-        self, func_name: str, num_inputs: int | None = 0, param_names: Sequence[str] | None = None
+        self,
+        func_name: str,
+        num_inputs: int | None = 0,
+        param_names: Sequence[str] | None = None,
+        kind: VMFuncKind = VMFuncKind.VM_FUNC,
     ) -> Iterator[None]:
         """The instructions emitted within are this function's. Raises ValueError if it has any."""
-        func = self.declare_function(func_name, VMFuncKind.VM_FUNC)
+        func = self.declare_function(func_name, kind)
         if func.code:
             raise ValueError(explain("a function of this name is there already", got=func_name))
         names = list(param_names or (f"param_{k}" for k in range(num_inputs or 0)))
@@ -148,8 +152,8 @@ class ExecBuilder:
         """The program, its registers numbered without gaps. Raises LoopwrightError for a register
         that is read before it is set, or a jump out of its function."""
         for func in self.functions:
-            if func.kind is VMFuncKind.VM_FUNC:
-                _formalize(func)
+            if func.kind is not VMFuncKind.PACKED_FUNC:
+                formalize(func)
         return VMExecutable(self.functions, self.constants)
 
 
@@ -173,7 +177,8 @@ def _key(value: Any) -> Any:
     return (type(value).__name__, value)
 
 
-def _formalize(func: VMFunction) -> None:
+def formalize(func: VMFunction) -> None:
+    """Number a function's registers without gaps; see `ExecBuilder.get`."""
     renumbered = {k: k for k in range(len(func.params))}
 
     def known(register: int, position: int) -> int:
@@ -201,4 +206,4 @@ def _formalize(func: VMFunction) -> None:
     func.code, func.registers = code, len(renumbered)
 
 
-__all__ = ["VOID", "ExecBuilder"]
+__all__ = ["VOID", "ExecBuilder", "formalize"]

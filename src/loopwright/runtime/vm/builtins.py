@@ -306,11 +306,14 @@ def tuple_reset_item(value: Any, index: int) -> Any:
 
 
 @builtin("make_closure")
-def make_closure(vm: Any, function: Any, *captured: Any) -> Callable[..., Any]:
-    """A function that is called with captured values first, or after the arguments for the machine's
-    own functions, as lambda lifting orders them."""
-    call = vm.callable(function)
-    return lambda *args: call(*args, *captured)
+def make_closure(*args: Any) -> Callable[..., Any]:
+    """A function that is called with its arguments and then the captured values, as lambda lifting
+    orders them. Takes the function and the values, after the machine where the function is a name."""
+    vm, function, captured = None, args[0], args[1:]
+    if hasattr(function, "callable"):
+        (vm, function), captured = args[:2], args[2:]
+    call = function if vm is None else vm.callable(function)
+    return lambda *given: call(*given, *captured)
 
 
 @builtin("invoke_closure")

@@ -16,7 +16,8 @@ from ..tensor import ShapeTuple, Tensor
 
 
 class VMFuncKind(IntEnum):
-    """Where a function is: a packed function by name, bytecode, or native code for the machine."""
+    """What a function is: a packed function by name, bytecode, or bytecode that was made with
+    exec_mode="compiled": TVM has native code there, here both run as generated code."""
 
     PACKED_FUNC = 0
     VM_FUNC = 1

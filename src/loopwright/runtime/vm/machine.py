@@ -114,7 +114,7 @@ class Machine:
 
     def _link(self, number: int) -> Callable[..., Any]:
         func = self.program.functions[number]
-        if func.kind is VMFuncKind.VM_FUNC:
+        if func.kind is not VMFuncKind.PACKED_FUNC:
             return self._compile(number)
         return self._watched(func.name, self._outside(func.name))
 

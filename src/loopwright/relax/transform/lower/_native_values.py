@@ -14,6 +14,7 @@ from ....ir.prim_op import const
 from ....tir import stmt as st
 from ....tir.function import PrimFunc
 from ... import expr as rx
+from ...functor import GraphRewriter
 
 
 class NotNative(Exception):
@@ -83,3 +84,17 @@ def kernels_of(func: Any) -> list[GlobalVar]:
     called: list[GlobalVar] = []
     post_order_visit(func, lambda n: called.append(n) if isinstance(n, GlobalVar) else None)
     return called
+
+
+class ByName(GraphRewriter):
+    """Calls of native functions, which take results and sizes too, as calls by name."""
+
+    def __init__(self, native: set[GlobalVar]) -> None:
+        super().__init__()
+        self.native = native
+
+    def call(self, call: rx.Call) -> Any:
+        if call.op not in self.native:
+            return call
+        named = rx.ExternFunc(call.op.name_hint)
+        return call.replace(op=named, sinfo_args=(call.struct_info,))

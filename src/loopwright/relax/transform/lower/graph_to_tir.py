@@ -61,10 +61,10 @@ from ....tir.function import PrimFunc
 from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.make_unpacked_api import symbolic_dims
 from ... import expr as rx
-from ...functor import GraphRewriter
 from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from ._native_values import Nothing, NotNative, Steps, StorageAt, TensorAt, callers
+from ._native_values import ByName, Nothing, NotNative, Steps, StorageAt, TensorAt, callers
 
+NATIVE_PART = "native_part"  # attribute of a part that a function of the machine calls
 _SHOWN = 8  # places of a shared kernel that its name in messages has
 ALIGNMENT = 64  # of every tensor in the workspace, in bytes
 
@@ -102,7 +102,7 @@ class GraphToTIR(ModulePass):
         native = {g for g, f in mod.functions.items() if functions[g].__class__ is not f.__class__}
         for gvar, func in mod.functions.items():
             if isinstance(functions[gvar], rx.Function):
-                functions[gvar] = _ByName(native).function(func)
+                functions[gvar] = ByName(native).function(func)
         return IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
 
     @staticmethod
@@ -119,20 +119,6 @@ def why_not_native(mod: IRModule, name: str) -> str:
     except NotNative as why:
         return str(why)
     return "its caller runs on the machine"
-
-
-class _ByName(GraphRewriter):
-    """Calls of native functions, which take results and sizes too, as calls by name."""
-
-    def __init__(self, native: set[GlobalVar]) -> None:
-        super().__init__()
-        self.native = native
-
-    def call(self, call: rx.Call) -> Any:
-        if call.op not in self.native:
-            return call
-        named = rx.ExternFunc(call.op.name_hint)
-        return call.replace(op=named, sinfo_args=(call.struct_info,))
 
 
 class _Converter:
@@ -176,8 +162,9 @@ class _Converter:
         body = self.sizes.checked(self.name, self.allocate(self.state.build()))
         entry = Signature(tuple(specs), tuple(results), symbols, tree).as_lists()
         attrs = {"global_symbol": self.name, "tir.noalias": False, NATIVE_ENTRY: entry}
-        if "tir_var_upper_bound" in func.attrs:  # needed for static memory
-            attrs["tir_var_upper_bound"] = func.attrs["tir_var_upper_bound"]
+        for name in ("tir_var_upper_bound", NATIVE_PART):  # the first is for static memory
+            if name in func.attrs:
+                attrs[name] = func.attrs[name]
         return PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
 
     def parameters(self) -> tuple[list[Var], list[Argument]]:

@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....base.errors import LoopwrightError, explain
 from ....ir.op import Op
 from ....runtime.device import Device
 from ...expr import Call, PrimValue, StringImm, Tuple
 from ...functor import GraphRewriter
 from ...op.base import call_builtin_with_ctx, call_packed
 from ...op.storage import (
+    BUILTIN_ALLOC_TENSOR,
     MEMORY_ALLOC_STORAGE,
     MEMORY_ALLOC_TENSOR,
     MEMORY_KILL_STORAGE,
@@ -69,6 +71,11 @@ def _tensor(work: _Lower, call: Call) -> Any:
     return vm_alloc_tensor(*call.args)
 
 
+def _too_late(work: _Lower, call: Call) -> Any:
+    what = "builtin.alloc_tensor is to be gone before LowerRuntimeBuiltin"
+    raise LoopwrightError(explain(what, instead="run LowerAllocTensor first", span=call.span))
+
+
 def _kill(work: _Lower, call: Call) -> Any:
     return vm_kill_object(call.args[0])
 
@@ -109,6 +116,7 @@ def _tuple_or_void(name: str) -> Rule:
 
 
 _RULES: dict[str, Rule] = {
+    BUILTIN_ALLOC_TENSOR.name: _too_late,
     MEMORY_ALLOC_STORAGE.name: _storage,
     MEMORY_ALLOC_TENSOR.name: _tensor,
     MEMORY_KILL_STORAGE.name: _kill,

@@ -14,6 +14,7 @@ Before (-) and after (+)::
 
     +     @R.function(private=True)
     +     def main_part(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +         R.func_attr({"native_part": True})
     +         cls = Module
     +         y = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
     +         z = R.call_tir(cls.exp, (y,), out_sinfo=R.Tensor((4,), dtype="float32"))
@@ -52,6 +53,7 @@ from ...block_builder import BlockBuilder
 from ...op.base import CALL_TIR
 from ...specialize import copy_with_new_vars
 from .._graph import functions_of, used_vars
+from .graph_to_tir import NATIVE_PART
 
 _VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset")
 
@@ -131,7 +133,8 @@ class _Outliner:
         scalars = [rx.Var(s.name, si.PrimStructInfo(value=s)) for s in symbols]
         body = results[0] if len(results) == 1 else rx.Tuple(results)
         seq = self.builder.normalize(rx.SeqExpr([rx.BindingBlock(run)], body))
-        func = rx.Function([*params, *scalars], seq, body.struct_info, True)
+        attrs = {NATIVE_PART: True}
+        func = rx.Function([*params, *scalars], seq, body.struct_info, True, attrs)
         gvar = self.builder.add_func(copy_with_new_vars(func), f"{self.name}_part")
         call = rx.Call(gvar, [*params, *map(rx.PrimValue, symbols)], span=run[0].span)
         call._update_struct_info(body.struct_info)

@@ -1,0 +1,95 @@
+"""Graph functions as TIR functions over lists of values: TVM's form of exec_mode="compiled".
+
+    __vmtir__f(ctx_ptr, r, c, f)
+
+`r` are the registers: the arguments, then the result, then the rest; `c` the constants, `f` the
+functions. A call sets a register; a branch is an If.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.prim_expr import Call as TirCall
+from ...ir.prim_expr import PrimExpr, StringImm, Var
+from ...ir.prim_op import const
+from ...relax import expr as rx
+from ...runtime.vm.builder import ExecBuilder
+from ...runtime.vm.bytecode import Operand
+from ...tir import stmt as st
+from ...tir.function import PrimFunc
+from .bytecode import Writer
+
+PREFIX = "__vmtir__"
+
+
+def tir_function(builder: ExecBuilder, name: str, func: rx.Function, kernels: set[str]) -> PrimFunc:
+    """A graph function as a TIR function. kernels: the TIR functions that it may call; constants
+    are added to the builder."""
+    return _TirWriter(builder, name, func, kernels).made()
+
+
+class _TirWriter(Writer):
+    def __init__(
+        self, builder: ExecBuilder, name: str, func: rx.Function, kernels: set[str]
+    ) -> None:
+        super().__init__(builder, name, func, ())
+        self.kernels = kernels
+        self.lists = {k: Var(n, "handle") for k, n in zip("vrcf", ("ctx_ptr", "r", "c", "f"))}
+        self.stmts: list[Any] = []
+        self.result = self.fresh()
+
+    def made(self) -> PrimFunc:
+        """The function."""
+        for k, param in enumerate(self.func.params):
+            self.values[param] = self.builder.r(k)
+        self.bindings(self.func.body)
+        self.set_register(self.value(self.func.body.body), self.result)
+        attrs = {"global_symbol": f"{PREFIX}{self.name}"}
+        params = [self.lists[k] for k in "vrcf"]
+        return PrimFunc(params, st.seq(*self.stmts), attrs=attrs)
+
+    def position(self) -> int:
+        """No instructions are jumped to."""
+        return 0
+
+    def do(self, call: PrimExpr) -> None:
+        self.stmts.append(st.Evaluate(call))
+
+    def argument(self, operand: Any) -> PrimExpr:
+        """What a call takes for an operand."""
+        operand = self.builder.convert_constant(operand)
+        if operand.kind == "vm":
+            return self.lists["v"]
+        if operand.kind == "i":
+            return const(operand.value, "int64")
+        index = const(operand.value, "int32")
+        return TirCall("handle", "tir.anylist_getitem", [self.lists[operand.kind], index])
+
+    def write_call(self, name: str | Operand, args: list[Any], dst: Operand | None) -> None:
+        """A call whose result goes to a register, or is dropped."""
+        symbol = name if isinstance(name, str) else self.builder.functions[name.value].name
+        given = [StringImm(symbol), *map(self.argument, args)]
+        if symbol in self.kernels:
+            self.do(TirCall("int32", "tir.call_cpacked", given))
+        elif dst is None:
+            self.do(TirCall("int32", "tir.call_packed", given))
+        else:
+            place = [self.lists["r"], const(dst.value, "int32")]
+            self.do(TirCall("handle", "tir.anylist_setitem_call_packed", [*place, *given]))
+
+    def if_(self, node: rx.If) -> Operand:
+        dst, outer = self.fresh(), self.stmts
+        given = [StringImm("vm.builtin.read_if_cond"), self.argument(self.value(node.cond))]
+        held = TirCall("bool", "tir.call_packed", given)
+        branches = []
+        for branch in (node.true_branch, node.false_branch):
+            self.stmts = []
+            self.branch(branch, dst)
+            branches.append(st.seq(*self.stmts))
+        self.stmts = outer
+        self.stmts.append(st.IfThenElse(held, *branches))
+        return dst
+
+
+__all__ = ["PREFIX", "tir_function"]

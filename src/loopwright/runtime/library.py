@@ -1,0 +1,178 @@
+"""Exported libraries: loading them, and what they tell of their functions."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import struct
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ..base.errors import LoopwrightError, UnknownName, explain
+from . import threads
+from .ffi import ffi
+from .module import Module, ordered_inputs
+from .native import NativeFunction, nested
+from .profiler import Profile
+from .signature import Signature, few
+from .vm import Machine
+from .vm.saved import from_bytes
+
+# An exported library names its entries in this symbol: each name ends in a zero byte, an empty one
+# ends the list. The entry of `f` is the symbol `__tvm_ffi_f`, which tvm-ffi's loader knows too.
+EXPORTS_SYMBOL = "lw_exports"
+BYTECODE_SYMBOL = "lw_bytecode"  # in base 85: a program of the virtual machine
+METADATA_SYMBOL = "lw_metadata"  # JSON: the inputs and outputs of each function
+ENTRY_PREFIX = "__tvm_ffi_"
+_POOL_SYMBOLS = (
+    "lw_set_num_threads",
+    "lw_num_threads",
+    "lw_pool_reset",
+    "lw_pool_set_pinning",
+)
+
+
+class LoadedLibrary(Module):
+    """The functions of an exported library, and what it tells of them by name."""
+
+    signatures: Mapping[str, Signature] = MappingProxyType({})
+    machine: Machine | None = None
+
+    def run_on(self, machine: Machine) -> None:
+        """Add the functions that the virtual machine runs, where the library tells of them."""
+        self.machine = machine
+        self._functions |= {n: machine[n] for n in self.signatures if n in machine}
+
+    def watched_machine(self) -> Machine:
+        """The machine, for `VirtualMachine.set_instrument`. Raises LoopwrightError without one."""
+        if self.machine is None:
+            what = "this library is native code, which calls nothing that could be watched"
+            raise LoopwrightError(explain(what, instead="watch the model before it is exported"))
+        return self.machine
+
+    def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
+        """Call a function and measure it; one of the virtual machine, what it calls."""
+        if self.machine is not None and function in self.machine:
+            return self.machine.profile(function, args, number)
+        profile, call = Profile(), self[function]
+        for _ in range(number):
+            begin = time.perf_counter()
+            call(*args)
+            profile.add(function, (time.perf_counter() - begin) * 1e6)
+        return profile
+
+    def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[int | str, ...]]]:
+        """(name, dtype, shape) of each input; symbolic dimensions are given by name."""
+        return [p.described() for p in self._signature(name).params]
+
+    def outputs(self, name: str = "main") -> list[tuple[str, str, tuple[int | str, ...]]]:
+        """(name, dtype, shape) of each output."""
+        return [r.described() for r in self._signature(name).results]
+
+    def input_names(self, name: str = "main") -> list[str]:
+        """The names of a function's inputs. Raises KeyError."""
+        return [p.name for p in self._signature(name).params]
+
+    def output_names(self, name: str = "main") -> list[str]:
+        """The names of a function's outputs. Raises KeyError."""
+        return [r.name for r in self._signature(name).results]
+
+    def _signature(self, name: str) -> Signature:
+        if name not in self.signatures:
+            have = ", ".join(self.signatures) or "none"
+            raise UnknownName(f"the library tells nothing of a function {name!r}; it has: {have}")
+        return self.signatures[name]
+
+    def __repr__(self) -> str:
+        known = (s.text(n) for n, s in self.signatures.items())
+        return f"<LoadedLibrary: {few(known, 2) or few(self._functions)}>"
+
+    def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Any]:
+        """Run with inputs by name (a dict, keywords) or in order; outputs by name.
+
+        Raises ValueError naming the inputs that are missing or unknown.
+        """
+        args = ordered_inputs(function, self.input_names(function), feeds, named)
+        result = self[function](*args)
+        flat = result if isinstance(result, (list, tuple)) else [result]
+        return dict(zip(self.output_names(function), flat, strict=True))
+
+
+def _told(lists: Mapping[str, Any]) -> Signature:
+    """The signature that a library's metadata has: {"inputs": [[name, dtype, shape]...], "outputs":
+    ...}; a scalar has no shape."""
+    inputs, outputs = lists["inputs"], lists["outputs"]
+    return Signature.from_lists({"params": inputs, "results": outputs, "symbols": ()})
+
+
+def _check_whole(file: Path) -> None:
+    """Raise ValueError for an ELF file that ends before what its headers tell of: loading one ends
+    the process with SIGBUS."""
+    with file.open("rb") as stream:
+        head = stream.read(64)
+        if sys.platform != "linux":
+            return
+        size = file.stat().st_size
+        end, whole = 64, head[:5] == b"\x7fELF\x02" and len(head) == 64
+        if whole:
+            segments, sections = struct.unpack_from("<QQ", head, 32)
+            length, count, width, number = struct.unpack_from("<HHHH", head, 54)
+            end = max(segments + length * count, sections + width * number)
+            stream.seek(segments)
+            table = stream.read(length * count)
+            whole = len(table) == length * count and length in (0, 56)
+            for at in range(0, len(table) if whole else 0, 56):
+                offset, _, _, filled = struct.unpack_from("<QQQQ", table, at + 8)
+                end = max(end, offset + filled)
+    if not whole or end > size:
+        what = f"{file} is not a whole library"
+        raise ValueError(explain(what, got=f"{size} bytes", instead="export or copy it again"))
+
+
+def load_module(path: str | Path, fmt: str = "") -> Module:
+    """Load an exported shared library. Its thread pool, if it has one, follows `threads`."""
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"no such library: {file}")
+    _check_whole(file)
+    ffi()  # the library uses its C API
+    library = ctypes.CDLL(str(file.resolve()))
+    try:
+        table = ctypes.c_char.in_dll(library, EXPORTS_SYMBOL)
+    except ValueError:
+        raise ValueError(
+            f"{file} was not exported by Loopwright: it has no symbol {EXPORTS_SYMBOL}"
+        ) from None
+    address = ctypes.addressof(table)
+    functions = {}
+    while name := ctypes.string_at(address).decode():
+        entry = getattr(library, ENTRY_PREFIX + name)
+        functions[name] = NativeFunction(
+            ctypes.cast(entry, ctypes.c_void_p).value or 0, name, keep_alive=library
+        )
+        address += len(name.encode()) + 1
+    if hasattr(library, _POOL_SYMBOLS[0]):
+        # ctypes never unloads a library, so the pool's code stays.
+        pool = {s: ctypes.cast(getattr(library, s), ctypes.c_void_p).value for s in _POOL_SYMBOLS}
+        threads.bind_pool({name: value or 0 for name, value in pool.items()})
+    loaded = LoadedLibrary(functions, kind="library", keep_alive=library)
+    if hasattr(library, METADATA_SYMBOL):
+        text = _text_at(library, METADATA_SYMBOL)
+        told = json.loads(text)
+        loaded.signatures = {name: _told(lists) for name, lists in told.items()}
+        trees = {n: lists["tree"] for n, lists in told.items() if "tree" in lists}
+        loaded._functions |= {n: nested(functions[n], t) for n, t in trees.items()}
+    if hasattr(library, BYTECODE_SYMBOL):
+        program = from_bytes(base64.b85decode(_text_at(library, BYTECODE_SYMBOL)))
+        loaded.run_on(Machine(program, functions))
+    return loaded
+
+
+def _text_at(library: ctypes.CDLL, symbol: str) -> bytes:
+    """A text that a library has."""
+    return ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, symbol)))

@@ -1,0 +1,139 @@
+"""Programs of the virtual machine as bytes: a length, JSON, then the constants' data.
+
+What is read is checked before it is used: instructions that name what is not there, or values of
+another kind, are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import LoopwrightError, explain
+from ..dtype import numpy_dtype
+from ..tensor import PackedTensor, ShapeTuple, Tensor, empty
+from .builder import formalize
+from .bytecode import Call, Goto, If, Operand, Ret, VMExecutable, VMFuncKind, VMFunction
+
+_MAGIC = b"loopwright vm 1\n"
+_ALIGN = 64
+_KINDS: dict[str, type] = {"call": Call, "ret": Ret, "goto": Goto, "if": If}
+
+
+def to_bytes(program: VMExecutable) -> bytes:
+    """A program without its native functions."""
+    data = bytearray()
+    constants = [_constant(c, data) for c in program.constants]
+    functions = [
+        [f.name, int(f.kind), f.params, [_written(op) for op in f.code], f.places]
+        for f in program.functions
+    ]
+    head = json.dumps({"functions": functions, "constants": constants}).encode()
+    return b"".join([_MAGIC, struct.pack("<Q", len(head)), head, data])
+
+
+def save(program: VMExecutable, path: str | Path) -> None:
+    """Write a program to a file."""
+    Path(path).write_bytes(to_bytes(program))
+
+
+def load(path: str | Path) -> VMExecutable:
+    """The program in a file. Raises ValueError for one that is none."""
+    return from_bytes(Path(path).read_bytes())
+
+
+def _constant(value: Any, data: bytearray) -> list[Any]:
+    if isinstance(value, ShapeTuple):
+        return ["shape", list(value)]
+    if not isinstance(value, Tensor):
+        return ["value", value]
+    data += bytes(-len(data) % _ALIGN)
+    begin, content = len(data), value.bytes() if isinstance(value, PackedTensor) else value.view()
+    data += np.ascontiguousarray(content).tobytes()
+    return ["tensor", value.dtype, list(value.shape), begin, len(data) - begin]
+
+
+def _written(op: Any) -> list[Any]:
+    name = next(n for n, kind in _KINDS.items() if isinstance(op, kind))
+    if isinstance(op, Call):
+        return [name, op.func, [list(a) for a in op.args], op.dst]
+    return [name, *op]
+
+
+def from_bytes(content: bytes) -> VMExecutable:
+    """The program that `to_bytes` wrote. Raises ValueError for anything else."""
+    try:
+        if not content.startswith(_MAGIC):
+            raise ValueError("it does not begin as one")
+        (length,) = struct.unpack_from("<Q", content, len(_MAGIC))
+        begin = len(_MAGIC) + 8 + length
+        head = json.loads(content[len(_MAGIC) + 8 : begin])
+        constants = [_read_constant(c, content[begin:]) for c in head["constants"]]
+        functions = [_function(*f) for f in head["functions"]]
+        _check(functions, len(constants))
+        return VMExecutable(functions, constants)
+    except (KeyError, IndexError, TypeError, ValueError, struct.error, LoopwrightError) as error:
+        what = "this is no program of the virtual machine"
+        hint = "save it again with this version"
+        raise ValueError(explain(what, got=str(error), instead=hint)) from error
+
+
+def _read_constant(entry: list[Any], data: bytes) -> Any:
+    kind, *rest = entry
+    if kind == "shape":
+        return ShapeTuple(rest[0])
+    if kind == "value" and isinstance(rest[0], (str, bool, int, float, type(None))):
+        return rest[0]
+    if kind != "tensor":
+        raise ValueError(f"a constant of kind {kind}")
+    dtype, shape, begin, size = rest
+    made = empty(tuple(int(d) for d in shape), str(dtype))
+    room = made.bytes() if isinstance(made, PackedTensor) else made.view()
+    part = data[int(begin) : int(begin) + int(size)]
+    if len(part) != room.nbytes:
+        raise ValueError(f"a constant of {len(part)} bytes instead of {room.nbytes}")
+    flat = np.frombuffer(part, np.uint8 if isinstance(made, PackedTensor) else numpy_dtype(dtype))
+    room[...] = flat.reshape(room.shape)
+    return made
+
+
+def _function(name: Any, kind: Any, params: Any, code: Any, places: Any) -> VMFunction:
+    made = VMFunction(str(name), VMFuncKind(kind), [str(p) for p in params])
+    made.code = [_instruction(*op) for op in code]
+    made.places = [str(p) for p in places]
+    return made
+
+
+def _instruction(name: str, *fields: Any) -> Any:
+    if name != "call":
+        return _KINDS[name](*(_whole(f) for f in fields))
+    func, args, dst = fields
+    given = tuple(Operand(str(kind), _whole(value)) for kind, value in args)
+    return Call(_whole(func), given, None if dst is None else _whole(dst))
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise ValueError(f"{value!r} where a number is needed")
+    return value
+
+
+def _check(functions: list[VMFunction], constants: int) -> None:
+    limits = {"c": constants, "f": len(functions)}
+    for func in functions:
+        for op in func.code:
+            operands = (*op.args, Operand("f", op.func)) if isinstance(op, Call) else ()
+            for kind, value in operands:
+                if kind not in ("r", "i", "vm", "c", "f"):
+                    raise ValueError(f"an operand of kind {kind}")
+                if kind in limits and not 0 <= value < limits[kind]:
+                    raise ValueError(f"{func.name} uses {kind}[{value}], which is not there")
+        if func.kind is not VMFuncKind.PACKED_FUNC:
+            formalize(func)
+
+
+__all__ = ["from_bytes", "load", "save", "to_bytes"]
