@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import explain
+from ..base.names import free_name
 from ..ir.expr import GlobalVar
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_expr import Var as TirVar
@@ -73,10 +74,21 @@ def _renormalized(func: Function) -> Function:
 
 
 def copy_with_new_vars(func: Function) -> Function:
-    """A copy with new variables of the same names, including symbolic ones."""
-    symbols = defined_symbolic_vars(func)
-    table: dict[Any, Any] = {v: TirVar._make(v.name, v.dtype, v.type_annotation) for v in symbols}
+    """A copy with new variables of the same names, including symbolic ones, which get names that
+    differ."""
+    table: dict[Any, Any] = {}
+    taken: set[str] = set()
+    for var in defined_symbolic_vars(func):
+        name = free_name(var.name, taken)
+        taken.add(name)
+        table[var] = TirVar._make(name, var.dtype, var.type_annotation)
     return _renormalized(_Replace(table, fresh=True).visit(func))
+
+
+def with_distinct_symbols(func: Function) -> Function:
+    """The function, or where two symbolic variables have one name, a copy where they have two."""
+    names = [v.name for v in defined_symbolic_vars(func)]
+    return func if len(set(names)) == len(names) else copy_with_new_vars(func)
 
 
 def _symbol(func: Function, key: Any, known: list[TirVar]) -> TirVar:

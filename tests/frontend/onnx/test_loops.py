@@ -199,3 +199,56 @@ def test_data_dependent_shapes_in_a_model_with_control_flow():
     x = np.array([0, 2, 0, -3, 4, 0], "float32")
     feeds = {"x": x, "limit": np.array(3), "c": np.array(True)}
     check(made, feeds, {**feeds, "c": np.array(False)}, {**feeds, "x": x * 0})
+
+
+def runtime(op_type: str, extra: dict[str, Any], x: Any = None, **attributes: Any) -> Any:
+    """A model of one operator whose integer inputs are computed at run time."""
+    numbers = {name: np.asarray(v, np.int64) for name, v in extra.items()}
+    nodes = [node("Abs", [n], [f"{n}_abs"]) for n in numbers]
+    nodes += [node("Sign", [n], [f"{n}_sign"]) for n in numbers]
+    nodes += [node("Mul", [f"{n}_abs", f"{n}_sign"], [f"{n}_"]) for n in numbers]
+    first = [] if x is None else ["x"]
+    nodes.append(node(op_type, [*first, *(f"{n}_" for n in numbers)], ["y"], "it", **attributes))
+    inputs = [(n, I64, list(v.shape)) for n, v in numbers.items()]
+    inputs += [] if x is None else [("x", F32, ["a", "b"])]
+    kind = F32 if x is not None or op_type == "ConstantOfShape" else I64
+    rank = {"Reshape": 2, "ConstantOfShape": 2, "Range": 1}.get(op_type, 2)
+    made = model(nodes, inputs, [("y", kind, [f"o{k}" for k in range(rank)])])
+    return made, numbers | ({} if x is None else {"x": x})
+
+
+@pytest.mark.parametrize(
+    ("op_type", "extra", "x"),
+    [
+        ("Reshape", {"shape": [3, 4]}, ramp(2, 6)),
+        ("Reshape", {"shape": [-1, 4]}, ramp(2, 6)),
+        ("Reshape", {"shape": [0, -1]}, ramp(2, 6)),
+        ("Slice", {"starts": [1], "ends": [3]}, ramp(4, 2)),
+        ("Slice", {"starts": [-3, 1], "ends": [-1, 99]}, ramp(4, 3)),
+        ("Slice", {"starts": [3], "ends": [1]}, ramp(4, 2)),
+        ("ConstantOfShape", {"shape": [2, 3]}, None),
+        ("ConstantOfShape", {"shape": [0, 3]}, None),
+        ("Expand", {"shape": [4, 3]}, ramp(1, 3)),
+    ],
+)
+def test_integers_known_at_run_time(op_type, extra, x):
+    if op_type == "Expand":
+        made, feeds = runtime(op_type, extra, x)
+        fixed = made.graph.input[-1].type.tensor_type.shape.dim
+        for dim, size in zip(fixed, x.shape, strict=True):
+            dim.Clear()
+            dim.dim_value = size
+    else:
+        made, feeds = runtime(op_type, extra, x)
+    exe = check(made, feeds)
+    assert exe.machine_runner is not None
+
+
+def test_integers_that_fit_nothing_are_errors():
+    made, feeds = runtime("Reshape", {"shape": [3, 4]}, ramp(2, 6))
+    exe = lw.compile(made)
+    with pytest.raises(ValueError, match=r"of shape \(2, 6\) cannot be reshaped\n  got: \(5, -1\)"):
+        exe.run({**feeds, "shape": np.array([5, -1])})
+    made, feeds = runtime("ConstantOfShape", {"shape": [2, 3]})
+    with pytest.raises(ValueError, match="a size may not be negative"):
+        lw.compile(made).run({"shape": np.array([2, -3])})

@@ -165,3 +165,18 @@ def test_a_call_of_itself_at_the_end_is_a_jump():
     exe = lw.compile(Module)
     assert "goto" in exe.machine_runner.program.as_text()
     assert exe["main"](np.array(10), np.ones(3, "float32")).shape == (3 * 2**10,)
+
+
+def test_symbols_of_one_name_stay_apart():
+    """They were one in the native function's signature: results had the size of the other."""
+    n, m = lw.tir.Var("n", "int64"), lw.tir.Var("n", "int64")
+    x = lw.relax.Var("x", R.Tensor((n, 2), "float32"))
+    y = lw.relax.Var("y", R.Tensor((m, 2), "float32"))
+    bb = lw.relax.BlockBuilder()
+    with bb.function("main", [x, y]):
+        with bb.dataflow():
+            out = bb.emit_output(lw.relax.op.concat([x, y], axis=0))
+        bb.emit_func_output(out)
+    exe = lw.compile(bb.get())
+    got = exe["main"](np.zeros((3, 2), "float32"), np.ones((1, 2), "float32")).numpy()
+    np.testing.assert_array_equal(got, [[0, 0], [0, 0], [0, 0], [1, 1]])

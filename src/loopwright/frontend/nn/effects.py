@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ... import relax
 from ...base.errors import explain
 from ...relax import BlockBuilder
 from ...relax.struct_info import ObjectStructInfo
-from ...runtime import Tensor, get_global_func, register_func, tensor
+from ...runtime import Tensor, get_global_func, register_func
 from .core import Effect
 
 INVOKE = "vm.builtin.invoke_debug_func"
@@ -66,50 +64,7 @@ def _print(line: Any, value: Any) -> None:
     print(f"[{line}] {shown}")
 
 
-# ---------------------------------------------------------------- the cache of `nn.KVCache`
-
+# What `nn.KVCache` calls; see `runtime.vm.builtins`.
 CACHE_CREATE = "vm.builtin.attention_kv_cache_create"
 CACHE_APPEND = "vm.builtin.attention_kv_cache_append"
 CACHE_VIEW = "vm.builtin.attention_kv_cache_view"
-
-
-class CacheState:
-    """Elements in the order they were appended, with room for more behind them."""
-
-    def __init__(self, room: np.ndarray, filled: int) -> None:
-        self.room = room
-        self.filled = filled
-
-    def append(self, values: np.ndarray) -> None:
-        """Add elements, growing the room to twice its size where it is too small."""
-        end = self.filled + len(values)
-        if end > len(self.room):
-            size = max(end, 2 * len(self.room))
-            grown = np.zeros((size, *self.room.shape[1:]), self.room.dtype)
-            grown[: self.filled] = self.room[: self.filled]
-            self.room = grown
-        self.room[self.filled : end] = values
-        self.filled = end
-
-    def view(self, shape: tuple[int, ...]) -> np.ndarray:
-        """The elements as a tensor of that shape. Raises ValueError when there are others."""
-        if shape[0] != self.filled:
-            what = f"the cache holds {self.filled} elements"
-            raise ValueError(explain(what, got=f"a view of {shape[0]}"))
-        return self.room[: self.filled].reshape(shape)
-
-
-@register_func(CACHE_CREATE, override=True)
-def _create(initial: Any, shape: Any, filled: Any) -> CacheState:
-    return CacheState(np.array(initial).reshape(tuple(shape)), int(filled))
-
-
-@register_func(CACHE_APPEND, override=True)
-def _append(cache: CacheState, values: Any) -> CacheState:
-    cache.append(np.asarray(values))
-    return cache
-
-
-@register_func(CACHE_VIEW, override=True)
-def _view(cache: CacheState, shape: Any) -> Any:
-    return tensor(cache.view(tuple(int(d) for d in shape)))

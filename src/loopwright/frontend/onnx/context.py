@@ -20,7 +20,7 @@ from ...relax import op
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import Call as RelaxCall
 from ...relax.expr import Var as RelaxVar
-from ...relax.struct_info import TensorStructInfo
+from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ...runtime.tensor import empty
 from .values import Value, literal, object_array, wrapped
 
@@ -112,17 +112,32 @@ class Context:
             return a == b
         return a is b or self.analyzer.can_prove_equal(a, b)
 
-    def integers(self, value: Value | None, what: str) -> list[Any]:
-        """The elements of a 1-d (or 0-d) integer input. Raises ValueError where they are only
-        known at run time."""
+    def integers(self, value: Value | None, what: str, dims: bool = False) -> list[Any]:
+        """The elements of a 1-d (or 0-d) integer input; what is known only at run time as symbols.
+        dims: they are sizes, which may not be negative."""
         if value is None:
             raise ValueError(f"input {what} is missing")
         elements = value.elements
-        if elements is None:
+        if elements is not None:
+            return [literal(e) for e in elements.flat]
+        count = literal(value.shape[0]) if value.ndim == 1 else 1 if value.ndim == 0 else None
+        if not isinstance(count, int):
             hint = "make it a constant or initializer of the model"
             got = f"{value.info}, computed at run time"
             raise ValueError(explain(f"input {what} must be known", got=got, instead=hint))
-        return [literal(e) for e in elements.flat]
+        name = "relax.run.sizes" if dims else "vm.builtin.tensor_to_shape"
+        return self.read(name, count, value.expr, nonnegative=dims)
+
+    def read(self, name: str, count: int, *args: Any, nonnegative: bool) -> list[Any]:
+        """Symbols for the integers that a function gives at run time as a shape."""
+        info = ShapeStructInfo(ndim=count)
+        found = self.emit(op.call_pure_packed(name, *args, sinfo_args=info))
+        symbols = [TirVar("read", "int64") for _ in range(count)]
+        if nonnegative:
+            for symbol in symbols:
+                self.analyzer.assume_nonnegative(symbol)
+        self.builder.match_cast(found, ShapeStructInfo(symbols))
+        return list(symbols)
 
     def numbers(self, value: Value | None, what: str) -> list[int]:
         """`integers` that are all literal."""

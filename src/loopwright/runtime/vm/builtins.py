@@ -180,6 +180,32 @@ def tensor_to_shape(value: Any) -> ShapeTuple:
     return ShapeTuple(view_of(value).reshape(-1).tolist())
 
 
+@builtin("relax.run.sizes")
+def sizes(value: Any) -> ShapeTuple:
+    """The elements of an integer tensor as sizes. Raises ValueError if one is negative."""
+    found = tensor_to_shape(value)
+    if any(d < 0 for d in found):
+        raise VMValueError(explain("a size may not be negative", got=f"{tuple(found)}"))
+    return found
+
+
+@builtin("relax.run.reshape_sizes")
+def reshape_sizes(value: Any, shape: Any, allow_zero: bool) -> ShapeTuple:
+    """The shape that a tensor is to take: one dimension may be -1, which stands for the rest; 0 is
+    the dimension of the tensor unless `allow_zero`."""
+    old, new = tuple(value.shape), list(tensor_to_shape(shape))
+    for k, d in enumerate(new):
+        if d == 0 and not allow_zero and k < len(old):
+            new[k] = old[k]
+    rest = prod(d for d in new if d != -1)
+    if new.count(-1) == 1 and rest > 0 and prod(old) % rest == 0:
+        new[new.index(-1)] = prod(old) // rest
+    if any(d < 0 for d in new) or prod(new) != prod(old):
+        what = f"a tensor of shape {old} cannot be reshaped"
+        raise VMValueError(explain(what, got=f"{tuple(tensor_to_shape(shape))}"))
+    return ShapeTuple(new)
+
+
 @builtin("relax.run.shape_to_tensor")
 def shape_to_tensor(shape: ShapeTuple) -> Any:
     """A shape as a 1-d int64 tensor."""
@@ -330,12 +356,6 @@ def call_tir_dyn(vm: Any, function: Any, *args: Any) -> Any:
     return vm.callable(function)(*args)
 
 
-@builtin("invoke_debug_func")
-def invoke_debug_func(vm: Any, module: Any, name: str, line: str, *args: Any) -> None:
-    """Call a debugging function with the line that asks for it."""
-    vm.callable(name)(line, *args)
-
-
 # --- sampling and caches --------------------------------------------------------------
 
 
@@ -413,8 +433,11 @@ def kv_cache_window_override_with_sinks(
 
 @builtin("attention_kv_cache_view")
 def kv_cache_view(cache: KVCache, shape: ShapeTuple) -> Any:
-    """The first rows of a cache, a view."""
-    return arrive(cache.rows[: shape[0]].reshape(shape))
+    """The rows of a cache as a tensor of a shape. Raises ValueError where it has others."""
+    if shape[0] != cache.filled:
+        what = f"the cache holds {cache.filled} elements"
+        raise VMValueError(explain(what, got=f"a view of {shape[0]}"))
+    return arrive(cache.rows[: cache.filled].reshape(shape).copy())
 
 
 # --- lists that grow --------------------------------------------------------------------

@@ -41,7 +41,7 @@ def constant_of_shape(cx: Context, node: Node, shape: Value) -> Any:
     fill = node.tensor("value", np.zeros(1, np.float32))
     if fill.size != 1:
         raise ValueError(explain("attribute value must hold one element", got=list(fill.shape)))
-    dims = cx.integers(shape, "input")
+    dims = cx.integers(shape, "input", dims=True)
     return op.full(ShapeExpr(dims), cx.constant(fill.reshape(())), fill.dtype.name)
 
 
@@ -49,8 +49,8 @@ def constant_of_shape(cx: Context, node: Node, shape: Value) -> Any:
 def arange(cx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Any:
     bounds = []
     for v, name in ((start, "start"), (limit, "limit"), (delta, "delta")):
-        elements = v.elements
-        bounds.append(cx.number(v, name) if elements is None else literal(elements.reshape(())[()]))
+        known = v.elements is not None or (v.dtype.is_integer and name != "delta")
+        bounds.append(cx.integers(v, name)[0] if known else cx.number(v, name))
     if isinstance(bounds[2], (int, float)) and bounds[2] == 0:
         raise ValueError("input delta may not be 0")
     return op.arange(*bounds, dtype=str(start.dtype))

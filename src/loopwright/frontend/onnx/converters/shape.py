@@ -8,7 +8,7 @@ from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_op import maximum
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
@@ -46,6 +46,10 @@ def reshape_attribute(cx: Context, node: Node, data: Value) -> Any:
 @converter("Reshape", 5)
 def reshape(cx: Context, node: Node, data: Value, shape: Value) -> Any:
     allow_zero = bool(node.integer("allowzero", 0))
+    if shape.elements is None and isinstance(count := literal(shape.shape[0]), int):
+        given = (data.expr, shape.expr, PrimValue(allow_zero))
+        dims = cx.read("relax.run.reshape_sizes", count, *given, nonnegative=True)
+        return op.reshape(data.expr, ShapeExpr(dims))
     return _reshape(cx, data, cx.integers(shape, "shape"), allow_zero)
 
 
@@ -303,7 +307,7 @@ def _reaches(cx: Context, last: Any, extent: Any) -> bool:
 
 @converter("Expand", 8)
 def expand(cx: Context, node: Node, data: Value, shape: Value) -> Any:
-    target = [cx.simplify(d) for d in cx.integers(shape, "shape")]
+    target = [cx.simplify(d) for d in cx.integers(shape, "shape", dims=True)]
     old = list(data.shape)
     rank = max(len(target), len(old))
     wide = [1] * (rank - len(target)) + target

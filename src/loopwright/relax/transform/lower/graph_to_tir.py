@@ -42,6 +42,7 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....base.errors import explain
+from ....base.names import free_name
 from ....base.span import merge_spans
 from ....ir import trace
 from ....ir.dtype import DataType
@@ -61,6 +62,7 @@ from ....tir.function import PrimFunc
 from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.make_unpacked_api import symbolic_dims
 from ... import expr as rx
+from ...specialize import with_distinct_symbols
 from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from ._native_values import ByName, Nothing, NotNative, Steps, StorageAt, TensorAt, callers
 
@@ -126,7 +128,8 @@ class _Converter:
         self, mod: IRModule, gvar: GlobalVar, func: rx.Function, workspace: str = "one"
     ) -> None:
         self.apart = workspace == "tensors"
-        self.mod, self.name, self.func = mod, gvar.name_hint, func
+        # What calls a native function knows its symbols by name.
+        self.mod, self.name, self.func = mod, gvar.name_hint, with_distinct_symbols(func)
         self.env: dict[rx.Var, Any] = {}
         self.values: dict[rx.Var, Any] = {}
         self.symbols: dict[Var, PrimExpr] = {}
@@ -173,10 +176,15 @@ class _Converter:
         params: list[Var] = []
         specs: list[Argument] = []
         scalars: list[Var] = []
+        infos = [p.struct_info for p in self.func.params]
+        own = {i.value for i in infos if isinstance(i, PrimStructInfo)}
+        dims = [d for i in infos if isinstance(i, TensorStructInfo) for d in i.get_shape() or ()]
+        names = {d.name for d in dims if isinstance(d, Var) and d not in own}
         for p in self.func.params:
             info = p.struct_info
             if isinstance(info, PrimStructInfo):
-                var = Var(p.name_hint, info.dtype)
+                var = Var(free_name(p.name_hint, names), info.dtype)
+                names.add(var.name)
                 self.env[p] = var
                 scalars.append(var)
                 if isinstance(info.value, Var):
@@ -198,7 +206,7 @@ class _Converter:
                 specs.append(Argument(p.name_hint, str(info.dtype), dims))
             elif isinstance(info, PrimStructInfo):
                 var = self.env[p]
-                specs.append(Argument(p.name_hint, str(info.dtype)))
+                specs.append(Argument(var.name, str(info.dtype)))
             else:
                 raise NotNative(f"parameter {p.name_hint} is not a tensor or scalar: {info}")
             params.append(var)
