@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright import relax, te
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.expr import GlobalVar
@@ -16,6 +17,8 @@ from loopwright.relax import BlockBuilder
 from loopwright.relax.interpreter import Interpreter, evaluate_scalar
 from loopwright.runtime.packed_func import register_func, remove_global_func
 from loopwright.runtime.tensor import Tensor
+from loopwright.script import ir as I
+from loopwright.script import relax as R
 from loopwright.tir.function import PrimFunc
 from loopwright.tir.stmt import Evaluate
 
@@ -268,3 +271,24 @@ def test_scalar_expressions():
     }
     for expr, expected in cases.items():
         assert evaluate_scalar(expr, {n: 7}) == expected
+
+
+def test_closures_take_what_they_captured_last():
+    """As LambdaLift orders parameters; captured values came first."""
+
+    @I.ir_module
+    class Module:
+        @R.function(private=True)
+        def inner(x: R.Tensor((2,), "float32"), held: R.Tensor((2,), "float32")):
+            y = R.subtract(x, held)
+            return y
+
+        @R.function
+        def main(x: R.Tensor((2,), "float32"), held: R.Tensor((2,), "float32")):
+            made = R.make_closure(Module.inner, (held,))
+            y = R.invoke_pure_closure(made, (x,), sinfo_args=R.Tensor((2,), "float32"))
+            return y
+
+    x, held = np.array([5, 5], "float32"), np.array([1, 2], "float32")
+    np.testing.assert_array_equal(Interpreter(Module)["main"](x, held).numpy(), [4, 3])
+    np.testing.assert_array_equal(lw.compile(Module)["main"](x, held).numpy(), [4, 3])
