@@ -383,9 +383,11 @@ def _unrolled(reduction: BlockInfo, tile: _Tile) -> int:
 
 
 def _has_masks(reduction: BlockInfo) -> bool:
-    """Whether a term has a condition on the last axis, that of the lanes, which is no boundary of
-    a whole tile."""
-    last = reduction.spatial[-1].var
+    """Whether a term has a condition on the last axis, that of the lanes, which no whole tile loses:
+    the axis is symbolic."""
+    last, domain = reduction.spatial[-1].var, reduction.spatial[-1].dom
+    if domain is not None and constant(domain.extent) is not None:
+        return False
 
     def masks(node: Any) -> bool:
         return is_call_to(node, "if_then_else") and uses_any(node.args[0], (last,))
