@@ -109,6 +109,15 @@ def test_what_is_filled_like_a_tensor_does_not_read_it():
     assert len(lowered["ones"].params) == 1
 
 
+def test_shapes_and_scalars_have_no_gradient():
+    """The mark is put on them too."""
+    call = op.triu(var(3, 3), 1)
+    bb = relax.BlockBuilder()
+    out = relax.Var("y", tensor(3, 3))
+    grads = call.op.get_attr("FPrimalGradient")(out, call, relax.Var("g", tensor(3, 3)), bb)
+    assert_structural_equal(inferred(grads[1]), call.args[1].struct_info)
+
+
 def test_mixed_precision_policies():
     policy = lambda name: relax.op.base.Op.get(name).get_attr("TMixedPrecisionPolicy")  # noqa: E731
     assert [policy(f"relax.{k}") for k in ("matmul", "add", "nn.softmax")] == [0, 1, 2]

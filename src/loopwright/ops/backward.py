@@ -15,7 +15,7 @@ from ..tir import layout as layout_of
 from .common import compute
 from .core import OPERATORS, Operator, case, op
 from .flow import elementwise
-from .params import Ints, Tensor
+from .params import Ints, Tensor, Value
 from .pool import pool_arguments, pool_windows, window_count
 from .statements import long, loops, prim_func
 
@@ -23,7 +23,7 @@ from .statements import long, loops, prim_func
 def _mark(name: str, doc: str) -> Operator:
     """An operator whose result is its argument, which is what it is lowered to."""
 
-    def body(input: Tensor):
+    def body(input: Value):
         return compute(input.shape, lambda *i: input(*i), "T_identity", axes="i")
 
     body.__name__, body.__doc__ = name, doc

@@ -17,6 +17,7 @@ The function's parameters are the operator's signature; their annotations say wh
 |---|---|---|
 | `Tensor` | a tensor expression (`Tensor | None`: may be left out) | te.Tensor (or a PrimExpr for a scalar constant) |
 | `Operand` | a tensor or a scalar (PrimValue) | te.Tensor or a PrimExpr |
+| `Value` | anything, for operators that pass it on | te.Tensor |
 | `Scalar` | a 0-d tensor | the same; a constant is always a PrimExpr |
 | `Tensors` | a tuple of tensors | a list of te.Tensors |
 | `Shape` | a shape expression | a list of PrimExprs |

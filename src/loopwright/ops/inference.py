@@ -41,7 +41,7 @@ _EXPECTED = {
 def check_kind(p: Param, value: Any, call: Call) -> None:
     """Raise TypeError if an argument of a call is not of its parameter's kind."""
     expected = _EXPECTED.get(p.kind)
-    if value is None or expected is None:
+    if value is None or expected is None or p.annotation == "Value":
         return
     info = info_of(value)
     if p.annotation == "Operand" and isinstance(info, si.PrimStructInfo):

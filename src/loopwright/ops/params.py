@@ -29,11 +29,13 @@ if TYPE_CHECKING:  # a body gets different types for these, see `core`
     Ints = Any
     Scalar = Any
     Operand = Any
+    Value = Any
     Sections = Any
 else:
     Tensor = NewType("Tensor", object)
     Scalar = NewType("Scalar", object)
     Operand = NewType("Operand", object)
+    Value = NewType("Value", object)
     Tensors = NewType("Tensors", object)
     Shape = NewType("Shape", object)
     Prim = NewType("Prim", object)
@@ -49,6 +51,7 @@ _GRAPH_KINDS = {
     "Tensor": "Tensor",
     "Scalar": "Tensor",
     "Operand": "Tensor",
+    "Value": "Tensor",
     "Tensors": "Tensors",
     "Shape": "Shape",
     "Prim": "Prim",
