@@ -42,4 +42,4 @@ def test_effects_happen_in_order(main, capsys):
 
 def test_they_stay_in_the_default_pipeline():
     text = lw.compile(Checked).mod.script()
-    assert text.index("R.print") < text.index("R.assert_op")
+    assert text.index("relax.run.print") < text.index("relax.run.assert_op")

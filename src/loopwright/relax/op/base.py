@@ -15,6 +15,7 @@ from ...base.errors import explain
 from ...ir.expr import Attrs, GlobalVar
 from ...ir.op import Op, register_op, register_op_attr
 from ...ir.prim_expr import IntImm
+from ...runtime.effects import require, say
 from .. import expr as rx
 from .. import struct_info as si
 from ..relations import infer_by_sinfo_args
@@ -341,18 +342,6 @@ def shape_to_tensor(expr: Any) -> rx.Call:
 # ---------------------------------------------------------------- effects
 
 
-def _say(text: str, *values: Any) -> tuple[()]:
-    shown = [str(v) for v in values]
-    print(text.format(*shown) if text else " ".join(shown))
-    return ()
-
-
-def _assert(condition: Any, text: str, *values: Any) -> tuple[()]:
-    if not np.asarray(condition).all():
-        raise AssertionError(text.format(*values) if text else "Assertion Failed")
-    return ()
-
-
 def _infer_assert(call: rx.Call, bb: Any) -> si.StructInfo:
     info = call.args[0].struct_info if call.args else None
     scalar = isinstance(info, (si.PrimStructInfo, si.TensorStructInfo))
@@ -364,8 +353,8 @@ def _infer_assert(call: rx.Call, bb: Any) -> si.StructInfo:
     return si.TupleStructInfo([])
 
 
-PRINT = define("print", void_info, pure=False, numpy=_say)
-ASSERT = define("assert_op", _infer_assert, pure=False, numpy=_assert)
+PRINT = define("print", void_info, pure=False, numpy=say)
+ASSERT = define("assert_op", _infer_assert, pure=False, numpy=require)
 
 
 @view_as("print")

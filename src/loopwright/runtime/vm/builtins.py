@@ -17,6 +17,7 @@ import numpy as np
 from ...base.errors import explain
 from ..device import Device
 from ..dtype import elements_per_byte, numpy_dtype
+from ..effects import require, say
 from ..ffi import ffi
 from ..packed_func import register_func
 from ..tensor import ShapeTuple, Tensor, empty, tensor
@@ -438,6 +439,25 @@ def kv_cache_view(cache: KVCache, shape: ShapeTuple) -> Any:
         what = f"the cache holds {cache.filled} elements"
         raise VMValueError(explain(what, got=f"a view of {shape[0]}"))
     return arrive(cache.rows[: cache.filled].reshape(shape).copy())
+
+
+# --- effects ----------------------------------------------------------------------------
+
+
+@builtin("relax.run.print")
+def run_print(text: str, *values: Any) -> tuple[()]:
+    """Print values by a format string."""
+    return say(text, *map(_shown, values))
+
+
+@builtin("relax.run.assert_op")
+def run_assert(condition: Any, text: str, *values: Any) -> tuple[()]:
+    """Raise AssertionError unless a condition holds."""
+    return require(_shown(condition), text, *map(_shown, values))
+
+
+def _shown(value: Any) -> Any:
+    return view_of(value) if is_tensor(value) else value
 
 
 # --- lists that grow --------------------------------------------------------------------
