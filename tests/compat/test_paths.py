@@ -106,7 +106,7 @@ for path, places in ALSO.items():
         importlib.import_module("loopwright." + place)
 from tvm.tir.expr import Ramp, PrimExpr
 assert Ramp is tvm.tir.Ramp and PrimExpr is tvm.tir.PrimExpr
-from tvm.script.parser.relax import entry
+entry = tvm.script.parser.relax.entry  # in TVM, its packages import their modules
 assert entry.TensorProxy is tvm.script.relax.Tensor
 assert tvm.base.TVMError is tvm.TVMError
 assert not isinstance(tvm.tir.Var("x", "int32") == 1, tvm.tir.expr.EqualOp)

@@ -16,7 +16,7 @@ from loopwright import relax, tir
 from loopwright.base.errors import DiagnosticError
 from loopwright.ir.expr import GlobalVar
 from loopwright.ir.module import IRModule
-from loopwright.ir.structural import assert_structural_equal
+from loopwright.ir.structural import assert_structural_equal, structural_equal, structural_hash
 from loopwright.script import from_source
 from loopwright.script import ir as I
 from loopwright.script import relax as R
@@ -687,3 +687,11 @@ def test_a_dataflow_local_says_what_to_do():
 def test_unchecked_programs_may_be_ill_formed():
     text = "@R.function(check_well_formed=False)\ndef f(x: R.Tensor):\n    R.print(x)\n    return x"
     assert from_source(text).is_pure
+
+
+def test_struct_infos_as_they_are_written_are_compared():
+    tensor = relax.TensorStructInfo((2, 3), "int8")
+    assert structural_equal(R.Tensor((2, 3), "int8"), tensor)
+    assert structural_hash(R.Tensor((2, 3), "int8")) == structural_hash(tensor)
+    assert not structural_equal(tensor, R.Object())
+    assert_structural_equal(relax.Var("x", R.Tensor((2, 3), "int8")).struct_info, tensor)

@@ -196,8 +196,7 @@ def serve_paths() -> None:
     """Let the paths and names of the tables work below this package's own name."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
-    holders = {target_name(path.rpartition(".")[0]) for path in PATHS}
-    named = frozenset(holders.union(named_modules()))
+    named = frozenset(named_modules())
     sys.meta_path.insert(0, _OwnFinder(named))
     # A moved path comes first: its parent's folder would be searched for another copy.
     sys.meta_path.insert(0, _Finder(PACKAGE, _moved))

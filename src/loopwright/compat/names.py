@@ -7,7 +7,7 @@ paths, below the package.
 
 from __future__ import annotations
 
-from .paths import target_name
+from .paths import PATHS, target_name
 
 # TVM's path -> the modules that have its other names, in this order.
 ALSO: dict[str, str] = {
@@ -68,8 +68,8 @@ NAMES: dict[str, str] = {
 
 
 def named_modules() -> dict[str, list[str]]:
-    """Our modules with names in the table -> TVM's paths that they serve."""
-    paths = dict.fromkeys([*ALSO, *(name.rpartition(".")[0] for name in NAMES)])
+    """Our modules with names in the tables, or modules below -> TVM's paths that they serve."""
+    paths = dict.fromkeys([*ALSO, *(name.rpartition(".")[0] for name in (*NAMES, *PATHS))])
     served: dict[str, list[str]] = {}
     for path in paths:
         served.setdefault(target_name(path), []).append(path)

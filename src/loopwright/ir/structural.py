@@ -37,6 +37,12 @@ def _number(value: Any) -> Any:
     return value if literal is None else literal
 
 
+def _node_of(value: Any) -> Any:
+    """What a value that is written for a node stands for: `R.Tensor((2,), "int8")`."""
+    made = None if isinstance(value, Node) else getattr(value, "asobject", None)
+    return value if made is None else made()
+
+
 class _Comparer:
     def __init__(self, map_free_vars: bool) -> None:
         self.map_free_vars = map_free_vars
@@ -48,6 +54,7 @@ class _Comparer:
         raise _Mismatch(path, a, b, why, missing)
 
     def compare(self, a: Any, b: Any, path: str, defining: bool) -> None:
+        a, b = _node_of(a), _node_of(b)
         if isinstance(a, Node) and isinstance(b, Node):
             if a.bound_by_identity:
                 self.bound(a, b, path, defining)
@@ -209,6 +216,7 @@ class _Hasher:
         self.keep: list[Any] = []
 
     def hash(self, value: Any, defining: bool) -> int:
+        value = _node_of(value)
         if isinstance(value, Node):
             if value.bound_by_identity:
                 return self.bound(value, defining)

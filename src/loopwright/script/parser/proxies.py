@@ -30,6 +30,10 @@ class StructInfoProxy:
         being read, else they are fresh variables."""
         return self.build(Dims(dict_globals))
 
+    def asobject(self) -> si.StructInfo:
+        """The struct info, where one is compared or given to a node."""
+        return self.as_struct_info()
+
     def build(self, dims: Dims) -> si.StructInfo:
         raise NotImplementedError
 
