@@ -26,6 +26,10 @@ class Access(NamedTuple):
 ACCESS: Slot[Access] = Slot("tir.buffer_access")
 
 
+ALIGNMENT = 64  # of all memory passed to kernels, in bytes, where nothing else is asked for
+MOST_ALIGNMENT = 4096  # that memory can have: a page
+
+
 class Buffer(Node):
     """Memory seen as an array: `data` points to it, `shape` and `strides` count elements.
 
@@ -40,7 +44,7 @@ class Buffer(Node):
     strides: tuple[PrimExpr, ...] = field(default=())
     elem_offset: PrimExpr | None = field(default=None)
     name: str = ignore(default="buffer")
-    data_alignment: int = field(default=64)
+    data_alignment: int = field(default=ALIGNMENT)
     offset_factor: int = field(default=1)
     buffer_type: str = field(default="default")
     axis_separators: tuple[int, ...] = field(default=())
@@ -146,7 +150,8 @@ def decl_buffer(
 ) -> Buffer:
     """A buffer symbol. dtype defaults to float32; strides may mix ints and expressions.
 
-    Raises ValueError if the number of strides is not the number of dimensions.
+    Raises ValueError if the number of strides is not the number of dimensions, or the alignment (of
+    the data pointer, in bytes) is no power of two.
     """
     dims = normalize_shape(shape)
     made_dtype = DataType("float32" if dtype is None else dtype)
@@ -165,6 +170,10 @@ def decl_buffer(
         elem_offset = convert(elem_offset)
         if is_zero(elem_offset):
             elem_offset = None
+    if data_alignment & (data_alignment - 1) and data_alignment > 0:
+        what = f"the alignment of buffer {name} is a power of two"
+        near = 1 << data_alignment.bit_length()
+        raise ValueError(explain(what, got=data_alignment, instead=f"align={near}", span=span))
     return Buffer._make(
         data,
         made_dtype,
@@ -172,7 +181,7 @@ def decl_buffer(
         made_strides,
         elem_offset,
         name,
-        64 if data_alignment <= 0 else data_alignment,
+        ALIGNMENT if data_alignment <= 0 else data_alignment,
         offset_factor or 1,
         "default" if buffer_type in ("", "default") else buffer_type,
         tuple(int(x) for x in axis_separators or ()),

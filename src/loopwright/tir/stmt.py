@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from ..arith.analyzer import Analyzer
 from ..base.errors import explain
@@ -190,6 +190,8 @@ class While(Stmt):
 class Allocate(Stmt):
     """`buffer_var` points to `extents` elements of `dtype` within `body`."""
 
+    ALIGNED: ClassVar[str] = "alignment"  # the annotation that asks for more alignment
+
     buffer_var: Var = define()
     dtype: DataType
     extents: tuple[PrimExpr, ...]
@@ -210,6 +212,12 @@ class Allocate(Stmt):
         sizes = tuple(convert(e) for e in extents)
         notes = dict(annotations or {})
         self._set(buffer_var, DataType(dtype), sizes, convert(condition), body, notes, span)
+
+    @property
+    def alignment(self) -> int:
+        """Of the memory, in bytes."""
+        given = self.annotations.get(self.ALIGNED, 0)
+        return max(int(getattr(given, "value", given)), _buffer.ALIGNMENT)
 
 
 # Constant data is compared and serialized as an array.

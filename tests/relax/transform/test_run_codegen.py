@@ -346,20 +346,6 @@ def test_scratch_of_any_size_is_aligned(backend, size):
     check([backend], bb.finalize(), np.linspace(-1, 1, size, dtype="float32"))
 
 
-def test_scratch_that_wants_more_alignment_than_there_is():
-    @T.prim_func(private=True)
-    def kernel(x: T.Buffer((T.int64(4),), "float32"), o: T.Buffer((T.int64(4),), "float32")):
-        S = T.alloc_buffer((T.int64(8),), "float32", align=4096)
-        T.evaluate(T.call_extern("int32", "f", x.data, S.data, o.data))
-
-    lw.register_legalize("device2.cos", tir=kernel, target="device2")
-    backend = Backend("device2", each("device2", "cos"), target="device2")
-    assert error_of(backend, g.Diamond).startswith(
-        "the scratch S of cos_kernel cannot be aligned to 4096 bytes\n"
-        "  instead: memory here is aligned to 64: take more and align the pointer"
-    )
-
-
 def test_tuples_of_a_region(backend):
     check([backend], g.Split, np.arange(16, dtype="float32").reshape(4, 4))
 

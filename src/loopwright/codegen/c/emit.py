@@ -213,20 +213,24 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
     label = ctx.env[var] = ctx.name(var.name)
     at, before = len(ctx.lines), ctx.scratch_at
     ctx.lines.append("")
-    if size <= ctx.stack_bytes:
+    more = node.alignment - ALIGNMENT  # than the scratch memory has
+    if size <= ctx.stack_bytes and not more:
         ctx.stmt(node.body)
         # Compilers cannot prove that the first iteration initializes what later ones read.
         start = " = {0}" if stores_on_condition(node.body, var) else ""
         text = f"{kind} {label}[{max(count, 1)}]{start};"
     else:
         offset = before
-        take(ctx, size)
-        ctx.scratch_at = before + rounded(size)
+        take(ctx, size + more)
+        ctx.scratch_at = before + rounded(size + more)
         ctx.stmt(node.body)
         ctx.scratch_at = before
         place = f"scratch + {offset}" if offset else "scratch"
-        cast = "" if kind == "uint8_t" else f"({kind}*)"
-        text = f"{kind}* const {label} = {cast}{f'({place})' if cast and offset else place};"
+        if more:
+            mask = node.alignment - 1
+            place = f"(((uintptr_t)({place}) + {mask}) & ~(uintptr_t){mask})"
+        cast = "" if kind == "uint8_t" and not more else f"({kind}*)"
+        text = f"{kind}* const {label} = {cast}{f'({place})' if cast and offset and not more else place};"
     if var in ctx.used:
         ctx.lines[at] = "  " * ctx.depth + text
         if not any(var is p for n in nodes_in(node.body, BufferLoad, Call) for p in pointers_in(n)):

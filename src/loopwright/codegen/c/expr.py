@@ -153,6 +153,10 @@ def cast(ctx: FunctionText, node: pe.Cast) -> str:
 
 def element(ctx: FunctionText, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> str:
     """The element of a flat buffer as a C lvalue."""
+    if buffer.data_alignment < buffer.dtype.element.itemsize:
+        what = f"C code accesses elements of {buffer.name} at multiples of their size"
+        got = f"{buffer.dtype} aligned to {buffer.data_alignment}"
+        raise LoopwrightError(explain(what, got=got, instead="copy it as bytes, or use LLVM"))
     index = flat_index(buffer, indices)
     base, kind = ctx.var(buffer.data), memory_type(buffer.dtype)
     at = ctx.index(index)

@@ -19,6 +19,7 @@ from .function_text import FunctionText
 from .memory import (
     ZEROS_BYTES,
     address,
+    alignment,
     first_of,
     from_memory,
     is_dense,
@@ -194,12 +195,12 @@ def guarded_load(ctx: FunctionText, cond: str, load: BufferLoad, value: PrimExpr
     lanes = load.dtype.lanes
     mask = with_outer_mask(ctx, None, lanes)
     if mask is not None and lanes > 1:
-        raw = masked_load(ctx, "load", ("ptr", pointer), load.buffer.dtype, lanes, mask)
+        raw = masked_load(ctx, "load", ("ptr", pointer), load.buffer, lanes, mask)
         return from_memory(ctx, raw, load.buffer.dtype, load.dtype)
     if mask is not None:
         pointer = or_zeros(ctx, mask, pointer)
     kind = vector_of(memory_type(load.buffer.dtype), lanes)
-    raw = ctx.fresh(f"load {kind}, ptr {pointer}, align {load.buffer.dtype.itemsize}")
+    raw = ctx.fresh(f"load {kind}, ptr {pointer}, align {alignment(load.buffer)}")
     loaded = from_memory(ctx, raw, load.buffer.dtype, load.dtype)
     return ctx.spread(loaded, value.dtype) if isinstance(value, Broadcast) else loaded
 

@@ -20,6 +20,7 @@ from ...ir.dtype import DataType
 from ...ir.prim_expr import Call, IntImm, Not, PrimExpr
 from ...ir.prim_op import cast
 from ...tir import stmt as st
+from ...tir.buffer import ALIGNMENT
 from ...tir.byte_size import fits, product
 from ...tir.expr import reads_memory
 from ...tir.function import PrimFunc
@@ -97,11 +98,14 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
             break
         count *= extent.value
     size = None if count is None else count * dtype.itemsize
+    if size is not None:
+        size += node.alignment - ALIGNMENT  # the frame's own is that of the others
     if size is None or size > STACK_BYTES or ctx.stack_bytes + size > STACK_TOTAL:
         workspace(ctx, node, dtype)
         return
     ctx.stack_bytes += size
-    ctx.env[node.buffer_var] = ctx.slot(f"[{max(count, 1)} x {memory_type(dtype)}]", 64)
+    kind = f"[{max(count, 1)} x {memory_type(dtype)}]"
+    ctx.env[node.buffer_var] = ctx.slot(kind, node.alignment)
     ctx.stmt(node.body)
 
 
@@ -114,10 +118,17 @@ def workspace(ctx: FunctionText, node: st.Allocate, dtype: DataType) -> None:
     for extent in node.extents:
         value = ctx.to_i64(ctx.expr(extent), extent.dtype)
         size = ctx.value(f"mul i64 {size}, {value}")
+    more = node.alignment - ALIGNMENT  # than the arena gives
+    if more:
+        size = ctx.value(f"add i64 {size}, {more}")
     pointer = ctx.fresh(ctx.calling("ptr", "lw_workspace_alloc", ("i64", size)))
     failed = ctx.fresh(f"icmp eq ptr {pointer}, null")
     fail_if(ctx, failed, "MemoryError", f"no memory for buffer {node.buffer_var.name}")
     ctx.env[node.buffer_var] = pointer
+    if more:
+        at = ctx.value(f"ptrtoint ptr {pointer} to i64")
+        before = ctx.value(f"and i64 {ctx.value(f'sub i64 0, {at}')}, {node.alignment - 1}")
+        ctx.env[node.buffer_var] = ctx.fresh(f"getelementptr i8, ptr {pointer}, i64 {before}")
     ctx.workspaces.append(pointer)
     ctx.stmt(node.body)
     ctx.workspaces.pop()

@@ -97,11 +97,11 @@ def load_value(
     if isinstance(index, Broadcast) and buffer.dtype.lanes == 1:
         some = None if mask is None else ctx.any_lane(mask, lanes)
         return ctx.spread(load_value(ctx, buffer, index.value, buffer.dtype, some), dtype)
-    kind, align = vector_of(memory_type(buffer.dtype), lanes), buffer.dtype.itemsize
+    kind, align = vector_of(memory_type(buffer.dtype), lanes), alignment(buffer)
     if index.dtype.lanes == 1 or is_dense(index):
         pointer = address(ctx, buffer, first_of(index))
         if mask is not None and lanes > 1:
-            raw = masked_load(ctx, "load", ("ptr", pointer), buffer.dtype, lanes, mask)
+            raw = masked_load(ctx, "load", ("ptr", pointer), buffer, lanes, mask)
         else:
             pointer = pointer if mask is None else or_zeros(ctx, mask, pointer)
             raw = ctx.fresh(f"load {kind}, ptr {pointer}, align {align}")
@@ -111,7 +111,7 @@ def load_value(
         check_scalar_elements(buffer)
         pointers = f"<{lanes} x ptr>", addresses(ctx, buffer, index)
         flags = mask or "splat (i1 true)"
-        raw = masked_load(ctx, "gather", pointers, buffer.dtype, lanes, flags)
+        raw = masked_load(ctx, "gather", pointers, buffer, lanes, flags)
     return from_memory(ctx, raw, buffer.dtype, dtype)
 
 
@@ -149,6 +149,11 @@ def _every_nth(
     return made
 
 
+def alignment(buffer: Buffer) -> int:
+    """The alignment that loads and stores assume, in bytes: of one element, or what the buffer has."""
+    return min(buffer.dtype.itemsize, buffer.data_alignment)
+
+
 def check_scalar_elements(buffer: Buffer) -> None:
     """Reject gathers from buffers of vectors."""
     if buffer.dtype.lanes > 1:
@@ -157,11 +162,11 @@ def check_scalar_elements(buffer: Buffer) -> None:
 
 
 def masked_load(
-    ctx: FunctionText, what: str, at: tuple[str, str], dtype: DataType, lanes: int, mask: str
+    ctx: FunctionText, what: str, at: tuple[str, str], buffer: Buffer, lanes: int, mask: str
 ) -> str:
     """A masked load or gather of memory elements."""
-    name, kind = masked_name(what, dtype, lanes)
-    flags, align = (f"<{lanes} x i1>", mask), ("i32", str(dtype.itemsize))
+    name, kind = masked_name(what, buffer.dtype, lanes)
+    flags, align = (f"<{lanes} x i1>", mask), ("i32", str(alignment(buffer)))
     return ctx.fresh(ctx.calling(kind, name, at, align, flags, (kind, "zeroinitializer")))
 
 
@@ -199,7 +204,7 @@ def store(ctx: FunctionText, node: st.BufferStore) -> None:
     mask = None if node.predicate is None else ctx.expr(node.predicate)
     buffer, dtype = node.buffer, node.value.dtype
     index = flat_index(buffer, node.indices)
-    lanes, align = dtype.lanes, buffer.dtype.itemsize
+    lanes, align = dtype.lanes, alignment(buffer)
     kind = vector_of(memory_type(buffer.dtype), lanes)
     value = to_memory(ctx, value, dtype)
     if index.dtype.lanes == 1 or is_dense(index):
@@ -215,12 +220,12 @@ def store(ctx: FunctionText, node: st.BufferStore) -> None:
             ctx.jump(done)
             ctx.place(done)
         else:
-            masked_store(ctx, "store", value, ("ptr", pointer), buffer.dtype, lanes, mask)
+            masked_store(ctx, "store", value, ("ptr", pointer), buffer, lanes, mask)
         return
     check_scalar_elements(buffer)
     pointers = f"<{lanes} x ptr>", addresses(ctx, buffer, index)
     flags = mask or "splat (i1 true)"
-    masked_store(ctx, "scatter", value, pointers, buffer.dtype, lanes, flags)
+    masked_store(ctx, "scatter", value, pointers, buffer, lanes, flags)
 
 
 def masked_store(
@@ -228,14 +233,14 @@ def masked_store(
     what: str,
     value: str,
     at: tuple[str, str],
-    dtype: DataType,
+    buffer: Buffer,
     lanes: int,
     mask: str,
 ) -> None:
     """A masked store or scatter of memory elements."""
-    name, kind = masked_name(what, dtype, lanes)
-    flags, align = (f"<{lanes} x i1>", mask), ("i32", str(dtype.itemsize))
-    if what == "store" and memory_type(dtype) in ("i8", "i16", "i32"):
+    name, kind = masked_name(what, buffer.dtype, lanes)
+    flags, align = (f"<{lanes} x i1>", mask), ("i32", str(alignment(buffer)))
+    if what == "store" and memory_type(buffer.dtype) in ("i8", "i16", "i32"):
         # With AVX-512, LLVM 22 merges a truncation into the store, and one of a single known lane
         # then writes the wide number. A second use of the value keeps them apart; it is no code.
         ctx.module.declare(KEPT, f"declare void @{KEPT}(...)")

@@ -17,7 +17,6 @@ from typing import Any
 from ...base.errors import LoopwrightError, explain, suggest
 from ...ir import trace
 from ...ir.expr import Attrs, GlobalVar
-from ...ir.functor import post_order_visit
 from ...ir.literals import int_value
 from ...ir.module import IRModule
 from ...ir.prim_expr import Call as PrimCall
@@ -30,7 +29,6 @@ from ...runtime.packed_func import get_global_func
 from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
 from ...tir.function import PrimFunc
-from ...tir.transform.lower.lower_opaque_block import MEMORY_ALIGNMENT
 from ..analysis import tir_vars_in_struct_info
 from ..expr import Call, Constant, Function, Tuple, Var
 from ..functor import GraphRewriter
@@ -346,8 +344,6 @@ def _loop_level(
     if backend.lower is not None:
         marked, more = _lowered(backend, marked, options)
         libraries += more
-    for gvar, kernel in marked.items():
-        _check_scratch(gvar.name_hint, kernel)
     work = _Inliner(mod, {g: inside[g] for g in gvars}, marked)
     changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
     for gvar in gvars:
@@ -380,21 +376,6 @@ def attach_externals(mod: IRModule, externals: Iterable[Any]) -> IRModule:
         if not any(module is k for k in known):
             known.append(module)
     return mod.with_attr(EXTERNAL_MODS, known) if known else mod
-
-
-def _check_scratch(name: str, kernel: PrimFunc) -> None:
-    """Raise LoopwrightError if a kernel requires more alignment than memory has here."""
-
-    def check(node: Any) -> None:
-        for buffer in node.alloc_buffers if isinstance(node, st.Block) else ():
-            if buffer.data_alignment > MEMORY_ALIGNMENT:
-                what = f"the scratch {buffer.name} of {name} cannot be aligned to {buffer.data_alignment} bytes"
-                hint = (
-                    f"memory here is aligned to {MEMORY_ALIGNMENT}: take more and align the pointer"
-                )
-                raise LoopwrightError(explain(what, instead=hint, span=kernel.span))
-
-    post_order_visit(kernel.body, check)
 
 
 def _opened(mod: IRModule, func: Function, target: Target) -> Function:

@@ -21,6 +21,7 @@ from ...ir.module import IRModule
 from ...ir.prim_expr import Call, IntImm, StringImm, Var
 from ...runtime.tensor import Tensor
 from .. import stmt as st
+from ..buffer import ALIGNMENT as COMMON
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..function import PrimFunc
@@ -311,7 +312,8 @@ class _Walk:
             assert size is not None
             own = node.buffer_var.name
             name = f"{gvar.name_hint}.{own}" if called else own
-            align = max(_alignment(func) if called else 1, node.dtype.itemsize)
+            own = node.alignment if node.annotations else 1
+            align = max(alignment_of(func) if called else 1, node.dtype.itemsize, own)
             kind = "scratch" if called else "tensor"
             r = LiveRange(self.unique(name), kind, size, node.buffer_var)
             r.depth, r.alignment = len(self.loops), align
@@ -407,7 +409,7 @@ class _Walk:
         used = self.used(node)
         begin = self.tick()
         self.touch(used, begin)
-        need = _alignment(func)
+        need = alignment_of(func)
         for r in used:
             r.alignment = max(r.alignment, need)
         mark = len(self.liveness.ranges)
@@ -443,9 +445,15 @@ _HANDLERS: dict[type, Any] = {
 }
 
 
-def _alignment(func: PrimFunc) -> int:
+def alignment_of(func: PrimFunc) -> int:
+    """The alignment that a kernel asks for, of all memory that it is given: by its attribute or by
+    its buffers. Raises LoopwrightError for one that is no power of two."""
     given = func.attrs.get(ALIGNMENT, 1)
-    return int(getattr(given, "value", given))
+    wanted = int(getattr(given, "value", given))
+    if wanted < 1 or wanted & (wanted - 1):
+        what = f'the attribute "{ALIGNMENT}" of a kernel is a power of two'
+        raise LoopwrightError(explain(what, got=wanted, span=func.span))
+    return max([wanted, *(b.data_alignment for b in func.buffers if b.data_alignment > COMMON)])
 
 
 def _keeps_pointers(node: Any) -> bool:
@@ -516,6 +524,7 @@ __all__ = [
     "CallRecord",
     "LiveRange",
     "Liveness",
+    "alignment_of",
     "called_function",
     "is_separate",
     "liveness",

@@ -57,6 +57,8 @@ from ....ir.transform import ModulePass, PassContext
 from ....ir.variables import substitute, vars_in
 from ....runtime.signature import Argument, Signature
 from ....tir import stmt as st
+from ....tir.analysis.liveness import alignment_of
+from ....tir.buffer import ALIGNMENT
 from ....tir.byte_size import LIMIT, Sizes, plain
 from ....tir.function import PrimFunc
 from ....tir.signature import NATIVE_ENTRY
@@ -68,7 +70,6 @@ from ._native_values import ByName, Nothing, NotNative, Steps, StorageAt, Tensor
 
 NATIVE_PART = "native_part"  # attribute of a part that a function of the machine calls
 _SHOWN = 8  # places of a shared kernel that its name in messages has
-ALIGNMENT = 64  # of every tensor in the workspace, in bytes
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,6 +143,9 @@ class _Converter:
         self.outputs: dict[rx.Var, Var] = {}
         self.known: list[Var] = []
         self.sizes = Sizes()
+        kernels = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
+        # Of every tensor in the workspace, in bytes.
+        self.alignment = max([ALIGNMENT, *map(alignment_of, kernels)])
 
     # -- signature -----------------------------------------------------------------------------
 
@@ -421,7 +425,8 @@ class _Converter:
         if self.apart:
             return self.own_memory(size, name)
         offset, self.placed = self.total, True
-        rounded = multiply(floordiv(add(size, ALIGNMENT - 1), ALIGNMENT), ALIGNMENT)
+        step = self.alignment
+        rounded = multiply(floordiv(add(size, step - 1), step), step)
         self.total = self.analyzer.simplify(add(self.total, self.analyzer.simplify(rounded)))
         pointer = Var(name, "handle", type_annotation=("uint8", "global"))
         at = PrimCall("handle", "tir.handle_add_byte_offset", [self.workspace, offset])
@@ -435,7 +440,8 @@ class _Converter:
             size = const(max(most, 1), "int64")
         var = Var(name, "handle", type_annotation=("uint8", "global"))
         true = const(True, "bool")
-        self.state.wrap(lambda rest: st.Allocate(var, "uint8", (size,), true, rest))
+        notes = self.notes()
+        self.state.wrap(lambda rest: st.Allocate(var, "uint8", (size,), true, rest, notes))
         return var
 
     @cached_property
@@ -553,11 +559,15 @@ class _Converter:
 
     # -- memory --------------------------------------------------------------------------------
 
+    def notes(self) -> dict[str, int]:
+        """The annotations of allocated memory."""
+        return {} if self.alignment == ALIGNMENT else {st.Allocate.ALIGNED: self.alignment}
+
     def allocate(self, body: st.Stmt) -> st.Stmt:
         if self.placed:  # also where all that is placed there is empty
-            size = const(ALIGNMENT, "int64") if is_zero(self.total) else self.total
-            true = const(True, "bool")
-            body = st.Allocate(self.workspace, DataType("uint8"), (size,), true, body)
+            size = const(self.alignment, "int64") if is_zero(self.total) else self.total
+            true, kind = const(True, "bool"), DataType("uint8")
+            body = st.Allocate(self.workspace, kind, (size,), true, body, self.notes())
         for data, var in self.constants.values():
             extents = tuple(const(d, "int64") for d in data.shape)
             body = st.AllocateConst(var, DataType(data.dtype), extents, data, body)

@@ -9,6 +9,9 @@ Before (-) and after (+)::
           for i, j in T.grid(4, 8):
     -         B[i, j] = A[i, j] + T.float32(1)
     +         B_1[i * 8 + j] = A_1[i * 8 + j] + T.float32(1)
+
+An allocation is annotated with the largest alignment that its buffers have, where that is more than
+memory has anyway.
 """
 
 from __future__ import annotations
@@ -17,16 +20,18 @@ from typing import Any
 
 from ....ir.prim_expr import Ramp
 from ....ir.prim_op import const
-from ...buffer import Buffer
+from ...buffer import ALIGNMENT, Buffer
 from ...expr import BufferLoad
 from ...stmt import Allocate, BufferStore, DeclBuffer
 from .._base import RewriterPass, Simplifying
+from .lower_opaque_block import check_alignment
 
 
 class _Flatten(Simplifying):
     def __init__(self) -> None:
         super().__init__()
         self.flat: dict[Buffer, Buffer] = {}
+        self.aligned: dict[Any, Buffer] = {}  # pointer -> its buffer of the largest alignment
 
     def buffer(self, buffer: Buffer) -> Buffer:
         known = self.flat.get(buffer)
@@ -38,6 +43,10 @@ class _Flatten(Simplifying):
             known = flattened.replace(shape=size) if flattened is not buffer else buffer
             if known.elem_offset is not None:
                 known = known.replace(elem_offset=None)
+            most = self.aligned.get(buffer.data)
+            least = ALIGNMENT if most is None else most.data_alignment
+            if buffer.data_alignment > least:
+                self.aligned[buffer.data] = buffer
             self.flat[buffer] = known
         return known
 
@@ -82,6 +91,11 @@ class _Flatten(Simplifying):
         for extent in node.extents[1:]:
             size = size * extent
         size = self.ana.simplify(size)
+        aligned = self.aligned.get(node.buffer_var)
+        if aligned is not None and aligned.data_alignment > node.alignment:
+            check_alignment(aligned, node.span)
+            note = {Allocate.ALIGNED: aligned.data_alignment}
+            node = node.replace(annotations={**node.annotations, **note})
         if body is node.body and len(node.extents) == 1 and size is node.extents[0]:
             return node
         return node.replace(extents=(size,), body=body)

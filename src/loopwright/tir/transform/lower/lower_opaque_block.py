@@ -28,10 +28,8 @@ from ....ir.literals import is_one, is_true
 from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import const
 from ... import stmt as st
-from ...buffer import Buffer
+from ...buffer import MOST_ALIGNMENT, Buffer
 from .._base import RewriterPass, Substitute
-
-MEMORY_ALIGNMENT = 64  # of all memory passed to kernels, in bytes
 
 
 class _Lower(Substitute):
@@ -66,16 +64,21 @@ class _Lower(Substitute):
 
 def allocate(buffer: Buffer, body: st.Stmt, origin: Any) -> st.Stmt:
     """`body` with the buffer allocated around it."""
-    if buffer.data_alignment > MEMORY_ALIGNMENT:
-        what = f"buffer {buffer.name} cannot be aligned to {buffer.data_alignment} bytes"
-        hint = f"memory here is aligned to {MEMORY_ALIGNMENT}: take more and align the pointer"
-        raise LoopwrightError(explain(what, instead=hint, span=origin.span))
+    check_alignment(buffer, origin.span)
     extents = buffer.shape
     if buffer.strides:
         extents = (buffer.strides[0] * buffer.shape[0],)
     inner = st.DeclBuffer(buffer, body, span=origin.span)
     data, notes = buffer.data, {}
     return st.Allocate(data, buffer.dtype, extents, const(True), inner, notes, span=origin.span)
+
+
+def check_alignment(buffer: Buffer, span: Any) -> None:
+    """Raise LoopwrightError for a buffer to be allocated with more alignment than memory has."""
+    if buffer.data_alignment > MOST_ALIGNMENT:
+        what = f"buffer {buffer.name} cannot be aligned to {buffer.data_alignment} bytes"
+        hint = f"align={MOST_ALIGNMENT} at most; take more memory and align the pointer"
+        raise LoopwrightError(explain(what, instead=hint, span=span))
 
 
 def _pragma(key: str, value: Any, body: st.Stmt) -> st.Stmt:

@@ -27,6 +27,9 @@ from ....ir.functor import post_order_visit
 from ....ir.module import IRModule
 from ....ir.prim_expr import Call, Var
 from ....ir.transform import PassContext
+from ...analysis.liveness import ALIGNMENT as ATTRIBUTE
+from ...analysis.liveness import alignment_of
+from ...buffer import ALIGNMENT
 from ...function import PrimFunc
 from .._base import PrimFuncPass, StmtVisitor
 
@@ -97,6 +100,8 @@ class MakeUnpackedAPI(PrimFuncPass):
             func = func.with_attr("tir.noalias", False)
         if not func.buffer_map:
             return func
+        if alignment_of(func) > ALIGNMENT:  # pointers do not say it
+            func = func.with_attr(ATTRIBUTE, alignment_of(func))
         return func.replace(params=unpacked_params(func), buffer_map={})
 
 

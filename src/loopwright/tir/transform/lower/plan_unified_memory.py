@@ -63,6 +63,7 @@ from ...analysis.liveness import (
     liveness,
     parts_of,
 )
+from ...buffer import MOST_ALIGNMENT
 from ...function import PrimFunc
 from ...memory_plan import (
     Entry,
@@ -82,7 +83,6 @@ from .._base import StmtRewriter
 
 POOLS = "pools"
 STACK_BYTES = 4096
-_ALLOCATED = 64  # the alignment of an allocation
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,11 @@ class PlanUnifiedMemory(ModulePass):
             raise LoopwrightError(explain(what, instead=hint))
 
     def check_alignment(self, pool: str, alignment: int) -> None:
-        """Reject an alignment that an allocation at run time does not have."""
-        if self.pools == "allocate" and alignment > _ALLOCATED:
-            what = f"arena {pool} is allocated at run time, aligned to {_ALLOCATED} bytes"
+        """Reject an alignment that an allocation at run time cannot have."""
+        if self.pools == "allocate" and alignment > MOST_ALIGNMENT:
+            what = (
+                f"arena {pool} is allocated at run time, aligned to {MOST_ALIGNMENT} bytes at most"
+            )
             hint = 'use pools="parameters" and give memory of your own'
             raise LoopwrightError(explain(what, got=alignment, instead=hint))
 
@@ -362,8 +364,8 @@ class _Rewriting:
         if self.planner.options.pools == "allocate":
             true = const(True, "bool")
             for p in reversed(self.plan.pools):
-                size = (const(p.bytes, "int64"),)
-                body = st.Allocate(self.pointers[p.name], "uint8", size, true, body)
+                size, notes = (const(p.bytes, "int64"),), {st.Allocate.ALIGNED: p.alignment}
+                body = st.Allocate(self.pointers[p.name], "uint8", size, true, body, notes)
             return func.replace(body=body).with_attrs(attrs)
         attrs[POOLS] = [[p.name, p.bytes, p.alignment] for p in self.plan.pools]
         constants = [
