@@ -25,6 +25,7 @@ from loopwright.codegen.llvm.cache import default_cache
 from loopwright.driver import kept
 from loopwright.ir import transform
 from loopwright.ir.op import Op
+from loopwright.runtime.signature import few
 
 DEFAULT = "llvm -mcpu=native"
 X = np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)
@@ -72,6 +73,17 @@ def entries() -> list[Path]:
 
 def result(exe) -> np.ndarray:
     return np.asarray(exe.run({"x": X})["z:0"])
+
+
+def test_the_text_of_an_executable_is_short(path):
+    says = "main(x float32[n, 4]) -> z:0 float32[n, 2]>"
+    exes = [lw.compile(path), lw.compile(path)]
+    assert [type(exe) for exe in exes] == [lw.driver.Executable, kept.Restored]
+    for exe in exes:
+        assert repr(exe.program).startswith("<") and len(repr(exe.program)) < 250
+        assert repr(exe).startswith("<Executable for llvm -keys=cpu -mcpu=native: ")
+        assert repr(exe).endswith(says)
+    assert few(range(9)) == "0, 1, 2, 3 and 5 more"
 
 
 def test_a_second_compile_finds_the_first(path):

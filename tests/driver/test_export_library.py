@@ -14,9 +14,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import runtime
-from loopwright.driver.demo import BUNDLED
 from loopwright.runtime import Module
-from loopwright.runtime.signature import few
 from loopwright.script import from_source
 
 from ..programs import graph
@@ -143,21 +141,6 @@ def test_what_a_library_tells_of_itself(folder, tmp_path):
     assert library.inputs("scale") == exe.inputs("scale")
     shown = "scale(x float32[4], k int32, y float32[4])>"
     assert repr(library) == f"<LoadedLibrary: {shown}" and repr(exe).endswith(shown)
-
-
-def test_the_text_of_an_executable_is_short(tmp_path, monkeypatch):
-    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path))
-    says = "main(image float32[n, 1, 16, 16]) -> probability float32[n, 10]>"
-    # Nothing is kept where tests watch the passes or registered rules.
-    monkeypatch.setattr("loopwright.driver.kept._customised", lambda: False)
-    exes = [lw.compile(str(BUNDLED)), lw.compile(str(BUNDLED)), lw.compile(model())]
-    assert [type(exe).__name__ for exe in exes] == ["Executable", "Restored", "Executable"]
-    for exe in exes:
-        assert repr(exe.program).startswith("<") and len(repr(exe.program)) < 250
-        assert repr(exe).startswith("<Executable for llvm -keys=cpu -mcpu=")
-    assert repr(exes[0]).endswith(says) and repr(exes[1]).endswith(says)
-    many = few(range(9))
-    assert many == "0, 1, 2, 3 and 5 more"
 
 
 def test_four_threads_at_once(folder):

@@ -16,7 +16,7 @@ def test_a_scalar_is_no_tensor_without_dimensions():
 
 
 def test_dimensions_are_numbers_and_texts():
-    assert MATRIX.described() == ("x", "float32", (4, "n * T.int64(2)"))
+    assert MATRIX.described() == ("x", "float32", (4, "n * 2"))
 
 
 def test_lists_and_back():
@@ -31,3 +31,13 @@ def test_lists_and_back():
 def test_a_plain_one_is_json():
     plain = Signature((SCALAR, MATRIX), (POINT,), (N,)).plain()
     assert Signature.from_lists(json.loads(json.dumps(plain.as_lists()))) == plain
+
+
+def test_the_text_of_a_function():
+    signature = Signature((SCALAR, MATRIX), (POINT,), (N,))
+    assert signature.text("f") == "f(s float32, x float32[4, n * 2]) -> p int8[]"
+    assert (
+        signature.named(["a", "b"], ["c"]).text("f")
+        == "f(a float32, b float32[4, n * 2]) -> c int8[]"
+    )
+    assert Signature((POINT,) * 6).text("g").endswith("p int8[] and 2 more)")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..base.errors import LoopwrightError, explain
 from ..base.late import Slot
-from ..runtime.module import Timed, ordered_inputs
+from ..runtime.module import Timed, run_by_name
 from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature, few
 from ..runtime.tensor import Tensor
@@ -69,10 +69,10 @@ class CompiledModel(Timed):
         """The function of that name, called with tensors."""
         self._cannot("is not run from here")
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Any:
         """Run `main`, or the only function."""
         names = self.function_names()
-        return self[names[0] if len(names) == 1 else "main"](*args)
+        return self[names[0] if len(names) == 1 else "main"](*args, **options)
 
     def function_names(self) -> list[str]:
         """The functions that can be called, `main` first."""
@@ -118,15 +118,13 @@ class CompiledModel(Timed):
         return [s.name for s in specs]
 
     def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Tensor]:
-        """Run with inputs by name (a dict, keywords) or in order (a list); return outputs by name.
+        """Run with inputs by name (a dict, keywords) or in order (a list); return outputs by name,
+        written to the arrays of `out`, if it is given (one, a list, or a dict by name).
 
         Raises ValueError naming the inputs that are missing or unknown.
         """
         plain = [p.name for p in self.signature(function).params]
-        args = ordered_inputs(function, self.input_names(function), feeds, named, plain)
-        result = self[function](*args)
-        flat = _flatten(result)
-        return dict(zip(self.output_names(function), flat, strict=True))
+        return run_by_name(self, function, feeds, named, plain)
 
     def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
         """Call a function `number` times and measure how long it takes."""
@@ -183,21 +181,17 @@ def _machine_signature(func: Any) -> Signature:
 
 
 def _argument(name: str, info: Any) -> Argument:
-    dims = info.get_shape() if hasattr(info, "get_shape") else None
+    if not hasattr(info, "get_shape"):  # a number, a shape, a tuple
+        return Argument(name, str(getattr(info, "dtype", "object")))
+    dims = info.get_shape()
     if dims is None:  # as many as there are, if that is known, under names of their own
-        dims = [f"{name}_dim{k}" for k in range(max(getattr(info, "ndim", 0), 0))]
-    return Argument(name, str(getattr(info, "dtype", "object")), tuple(dims))
+        dims = [f"{name}_dim{k}" for k in range(max(info.ndim, 0))]
+    return Argument(name, str(info.dtype), tuple(dims))
 
 
 def _leaves(info: Any) -> list[Any]:
     fields = getattr(info, "fields", None)
     return [info] if fields is None else [leaf for f in fields for leaf in _leaves(f)]
-
-
-def _flatten(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        return [leaf for v in value for leaf in _flatten(v)]
-    return [value]
 
 
 __all__ = ["CompiledModel"]

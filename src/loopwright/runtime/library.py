@@ -15,8 +15,9 @@ from typing import Any
 
 from ..base.errors import LoopwrightError, UnknownName, explain
 from . import threads
+from .arguments import Converted
 from .ffi import ffi
-from .module import Module, ordered_inputs
+from .module import Module, run_by_name
 from .native import NativeFunction, nested
 from .profiler import Profile
 from .signature import Signature, few
@@ -46,7 +47,8 @@ class LoadedLibrary(Module):
     def run_on(self, machine: Machine) -> None:
         """Add the functions that the virtual machine runs, where the library tells of them."""
         self.machine = machine
-        self._functions |= {n: machine[n] for n in self.signatures if n in machine}
+        told = ((n, s) for n, s in self.signatures.items() if n in machine)
+        self._functions |= {n: Converted(n, machine[n], s) for n, s in told}
 
     def watched_machine(self) -> Machine:
         """The machine, for `VirtualMachine.set_instrument`. Raises LoopwrightError without one."""
@@ -93,14 +95,12 @@ class LoadedLibrary(Module):
         return f"<LoadedLibrary: {few(known, 2) or few(self._functions)}>"
 
     def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Any]:
-        """Run with inputs by name (a dict, keywords) or in order; outputs by name.
+        """Run with inputs by name (a dict, keywords) or in order; outputs by name, written to the
+        arrays of `out`, if it is given (one, a list, or a dict by name).
 
         Raises ValueError naming the inputs that are missing or unknown.
         """
-        args = ordered_inputs(function, self.input_names(function), feeds, named)
-        result = self[function](*args)
-        flat = result if isinstance(result, (list, tuple)) else [result]
-        return dict(zip(self.output_names(function), flat, strict=True))
+        return run_by_name(self, function, feeds, named)
 
 
 def _told(lists: Mapping[str, Any]) -> Signature:
@@ -165,6 +165,8 @@ def load_module(path: str | Path, fmt: str = "") -> Module:
         text = _text_at(library, METADATA_SYMBOL)
         told = json.loads(text)
         loaded.signatures = {name: _told(lists) for name, lists in told.items()}
+        for name, function in functions.items():
+            function.signature = loaded.signatures.get(name)
         trees = {n: lists["tree"] for n, lists in told.items() if "tree" in lists}
         loaded._functions |= {n: nested(functions[n], t) for n, t in trees.items()}
     if hasattr(library, BYTECODE_SYMBOL):

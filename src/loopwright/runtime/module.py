@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from loopwright.base.errors import explain
+from loopwright.runtime.arguments import in_order, leaves
 from loopwright.runtime.device import Device
 from loopwright.runtime.device import device as make_device
 from loopwright.runtime.tensor import Tensor
@@ -183,8 +184,8 @@ class Module(Timed):
             return next(iter(self._functions.values()))
         return self.get_function(self.entry_name, query_imports=True)
 
-    def __call__(self, *args: Any) -> Any:
-        return self.entry_func(*args)
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self.entry_func(*args, **options)
 
     def import_module(self, module: Module) -> None:
         """Make another module's functions reachable from this one."""
@@ -236,3 +237,23 @@ def ordered_inputs(
         what = f"the inputs of {function} are {', '.join(names)}"
         raise ValueError(explain(what, got="; ".join(parts)))
     return [*args, *(given[n] if n in given else given[other] for n, other in left)]
+
+
+def run_by_name(
+    model: Any,
+    function: str,
+    feeds: Any,
+    named: Mapping[str, Any],
+    also: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Call a function of a model with inputs by name or in order; its results by name. `out` in
+    `named` is memory for them, unless an input is called so."""
+    names, outputs = model.input_names(function), model.output_names(function)
+    out = None
+    if "out" in named and "out" not in names:
+        named = {**named}
+        out = in_order(outputs, named.pop("out"))
+    args = ordered_inputs(function, names, feeds, named, also)
+    call = model[function]
+    result = call(*args) if out is None else call(*args, out=out)
+    return dict(zip(outputs, leaves(result), strict=True))

@@ -4,7 +4,8 @@ The convention is `int32 fn(void* self, const TVMFFIAny* args, int32 nargs, TVMF
 entries check, and how they return tensors, is written in `loopwright.codegen.llvm.abi`.
 
 Arguments may be our Tensors, numpy arrays, torch tensors, anything with `__dlpack__`, ints, floats,
-bools, strings, shapes, and tuples or lists of them. Tensors in results come out as `Tensor`, arrays
+bools, strings, shapes, and tuples or lists of them; for tensors also what `runtime.arguments` converts.
+`out=` takes the arrays that results are written to. Tensors in results come out as `Tensor`, arrays
 as lists. Errors raised natively come out as the Python exception their kind names.
 """
 
@@ -16,49 +17,82 @@ from typing import Any
 
 import numpy as np
 
+from loopwright.runtime.arguments import leaves, placed, prepared
 from loopwright.runtime.dtype import elements_per_byte
 from loopwright.runtime.ffi import ffi
+from loopwright.runtime.signature import Signature
 from loopwright.runtime.tensor import PackedTensor, ShapeTuple, Tensor, from_dlpack
+
+_new = Tensor.__new__
 
 
 class NativeFunction:
-    """A native entry point. `keep_alive` (a loaded library) lives at least as long as this."""
+    """A native entry point. `keep_alive` (a loaded library) lives at least as long as this.
 
-    __slots__ = ("_function", "_packs", "_tensor_type", "keep_alive", "name")
+    signature: its parameters and results, where they are known.
+    """
 
-    def __init__(self, address: int, name: str = "main", keep_alive: Any = None) -> None:
+    __slots__ = ("_function", "_plain", "keep_alive", "name", "signature")
+
+    def __init__(
+        self,
+        address: int,
+        name: str = "main",
+        keep_alive: Any = None,
+        signature: Signature | None = None,
+    ) -> None:
         self.name = name
         self.keep_alive = keep_alive
+        self.signature = signature
         self._function = ffi().Function.__from_extern_c__(address, keep_alive_object=keep_alive)
-        self._tensor_type = ffi().Tensor
-        # Whether its result is packed: asked once, as a tensor's dtype takes as long as a call.
-        self._packs: bool | None = None
+        # The type of its result, once that is known to be one tensor that is not packed: to ask for a
+        # tensor's dtype takes as long as a call.
+        self._plain: type | None = None
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, out: Any = None) -> Any:
+        """Call it. out: an array, or one for each result, that results are written to and that is
+        returned; contiguous, and apart from the inputs."""
+        if out is not None:
+            return self._write_to(out, args)
         try:
             result = self._function(*args)
-        except BufferError:  # an array numpy does not export: bfloat16, int4, read-only
-            result = self._call_packing(args)
-        if type(result) is self._tensor_type:
-            if self._packs is None:
-                self._packs = elements_per_byte(str(result.dtype)) > 1
-            if not self._packs:
-                tensor = Tensor.__new__(Tensor)
-                tensor._array = None
-                tensor._ffi = result
-                return tensor
+        except (BufferError, TypeError, ValueError) as error:
+            result = self._call_converted(args, error)
+        kind = type(result)
+        if kind is self._plain:
+            tensor = _new(Tensor)
+            tensor._array = None
+            tensor._ffi = result
+            return tensor
+        if kind is ffi().Tensor and elements_per_byte(str(result.dtype)) == 1:
+            self._plain = kind
         return from_ffi(result)
 
-    def _call_packing(self, args: tuple[Any, ...]) -> Any:
-        """The call with arrays that numpy does not export. Those of int4 and the like are packed
-        for it, and what it wrote there comes back into them."""
-        packed = [(a, from_dlpack(a)) for a in args if _is_packed(a)]
-        known = {id(array): packed_array for array, packed_array in packed}
-        before = [packed_array.bytes().copy() for _, packed_array in packed]
-        result = self._function(*(to_ffi(known.get(id(a), a)) for a in args))
-        for (array, packed_array), old in zip(packed, before, strict=True):
-            if not np.array_equal(packed_array.bytes(), old):
-                array[...] = packed_array.numpy()
+    def _write_to(self, out: Any, args: tuple[Any, ...]) -> Any:
+        """The call with memory for the results, behind None: see `codegen.llvm.entry`."""
+        known = self.signature
+        given = placed(self.name, len(known.results) if known else len(leaves(out)), out)
+        self(*args, None, *given)
+        return out
+
+    def _call_converted(self, args: tuple[Any, ...], error: Exception) -> Any:
+        """The call with arguments that were refused: arrays that numpy does not export (bfloat16,
+        int4, read-only), and what `prepared` converts. What is written to a copy comes back into
+        its array. Raises the error where there is nothing to convert."""
+        known = self.signature
+        given = list(args) if known is None else prepared(self.name, known, args)
+        given = [from_dlpack(a) if _is_packed(a) else a for a in given]
+        copies = [k for k, a in enumerate(args) if given[k] is not a]
+        if not copies and not isinstance(error, BufferError):
+            raise error
+        # A function with results does not write its inputs.
+        inputs = len(known.params) if known is not None and known.results else 0
+        before = {k: _bytes(given[k]) for k in copies if k >= inputs}
+        result = self._function(*map(to_ffi, given))
+        for k, old in before.items():
+            if _bytes(given[k]) != old:
+                array = args[k] if isinstance(args[k], np.ndarray) else from_dlpack(args[k]).view()
+                array[...] = _values(given[k])
         return result
 
     def __tvm_ffi_object__(self) -> Any:
@@ -74,6 +108,14 @@ class NativeFunction:
 
 def _is_packed(value: Any) -> bool:
     return isinstance(value, np.ndarray) and elements_per_byte(value.dtype.name) > 1
+
+
+def _bytes(array: Any) -> bytes:
+    return (array.bytes() if isinstance(array, PackedTensor) else array).tobytes()
+
+
+def _values(array: Any) -> np.ndarray:
+    return array.numpy() if isinstance(array, PackedTensor) else array
 
 
 def to_ffi(value: Any) -> Any:
@@ -173,7 +215,10 @@ class _Nested:
         self.native = native
         self.tree = tree
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, out: Any = None) -> Any:
+        if out is not None:
+            self.native(*args, out=leaves(out))
+            return out
         flat = self.native(*args)
         return _nest(self.tree, [flat] if isinstance(flat, Tensor) else flat)
 

@@ -6,9 +6,12 @@ exporter and the cache store it, executables and loaded libraries answer from it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+_TYPED = re.compile(r"\bT\.int(?:32|64)\((-?\d+)\)")  # a number in the text of an expression
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,9 @@ class Argument:
         return self if self.dims is None else Argument(self.name, self.dtype, self.shape())
 
     def shape(self) -> tuple[int | str, ...]:
-        """The dimensions as numbers and texts; () for a scalar."""
-        return tuple(d if isinstance(d, int) else str(d) for d in map(number, self.dims or ()))
+        """The dimensions as numbers and texts such as "n * 2"; () for a scalar."""
+        dims = map(number, self.dims or ())
+        return tuple(d if isinstance(d, int) else _TYPED.sub(r"\1", str(d)) for d in dims)
 
     def __str__(self) -> str:
         dims = f"[{', '.join(map(str, self.shape()))}]" if self.is_tensor else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from loopwright.codegen.llvm.abi import c_string, descriptor, pack_dtype, symbol
+from loopwright.codegen.llvm.abi import ANY, c_string, descriptor, pack_dtype, symbol
 from loopwright.codegen.llvm.types import llvm_type
 from loopwright.ir.dtype import DataType
 from loopwright.runtime.signature import Argument
@@ -13,7 +13,8 @@ from loopwright.runtime.signature import Argument
 
 @dataclass
 class Entry:
-    """An entry `@name` that checks its arguments, allocates results and calls `i32 @kernel`.
+    """An entry `@name` that checks its arguments, allocates results and calls `i32 @kernel`. With
+    None and memory for each result after the parameters, it writes there and returns nothing.
 
     The kernel takes the parameters in order (data pointers, scalars of their type), then the
     results' data pointers, then each symbolic dimension: those of `symbols` with the LLVM type
@@ -50,25 +51,33 @@ class Entry:
         shown = self.shown or self.name
         constants = [c_string(f"{self.name}.name", shown)]
         for i, param in enumerate(self.params):
-            dims = [symbol(self.known[d]) if isinstance(d, str) else d for d in self.dims[i]]
+            dims = [self.code_of(d) for d in self.dims[i]]
             name = f"{self.name}.d{i}"
             constants.append(descriptor(name, shown, param.name, i, param.dtype, dims))
+        for i, result in enumerate(self.results):
+            dims = [ANY if _derived(d) else self.code_of(d) for d in result.dims or ()]
+            name = f"{self.name}.r{i}"
+            constants.append(descriptor(name, shown, result.name, -1 - i, result.dtype, dims))
         self.allocate()
         self.read_arguments()
         self.compute_dims()
-        self.allocate_results()
+        self.find_results()
         self.call_kernel()
         self.hand_out()
         self.fail()
         head = f"define i32 @{self.name}(ptr %self, ptr %args, i32 %count, ptr %ret) {{"
         return "".join(constants) + "\n".join([head, "entry:", *self.lines, "}", ""])
 
+    def code_of(self, dim: int | str) -> int:
+        """A dimension in a descriptor."""
+        return symbol(self.known[dim]) if isinstance(dim, str) else dim
+
     def emit(self, line: str) -> None:
         self.lines.append(f"  {line}")
 
-    def check(self, label: str, failed: str, to: str = "fail") -> None:
-        """Branch to `to` if `failed`, else continue at a new label."""
-        self.emit(f"br i1 {failed}, label %{to}, label %{label}")
+    def check(self, label: str, failed: str) -> None:
+        """Branch to the error path if `failed`, else continue at a new label."""
+        self.emit(f"br i1 {failed}, label %fail, label %{label}")
         self.lines.append(f"{label}:")
 
     def narrowed(self, wide: str, narrow: str, value: str) -> str:
@@ -95,6 +104,9 @@ class Entry:
             )
         for i, result in enumerate(self.results):
             self.emit(f"%shape{i} = alloca [{max(len(result.dims or ()), 1)} x i64], align 8")
+            self.emit(f"%own{i} = alloca ptr, align 8")  # the block that is to be freed, or null
+            self.emit(f"store ptr null, ptr %own{i}, align 8")
+            self.emit(f"%to{i} = alloca ptr, align 8")
         if len(self.results) > 1:
             self.emit(f"%values = alloca [{len(self.results)} x {{ i64, ptr }}], align 8")
         for k in range(len(self.known)):
@@ -109,9 +121,14 @@ class Entry:
         return sorted({int(d[1:]) for d in dims if _derived(d)})
 
     def read_arguments(self) -> None:
-        count = f"i32 %count, i32 {len(self.params)}, ptr @{self.name}.name"
-        self.emit(f"%rc = call i32 @lw_arg_count({count})")
-        self.emit("%bad = icmp ne i32 %rc, 0")
+        count, name = f"i32 %count, i32 {len(self.params)}", f"ptr @{self.name}.name"
+        if self.results:
+            placed = f"ptr %args, {count}, i32 {len(self.results)}, {name}"
+            self.emit(f"%rc = call i32 @lw_arg_placed({placed})")
+            self.emit("%placed = icmp ne i32 %rc, 0")
+        else:
+            self.emit(f"%rc = call i32 @lw_arg_count({count}, {name})")
+        self.emit("%bad = icmp slt i32 %rc, 0")
         self.check("counted", "%bad")
         for i, param in enumerate(self.params):
             self.emit(f"%p{i} = getelementptr i8, ptr %args, i64 {16 * i}")
@@ -132,13 +149,17 @@ class Entry:
 
     def read_tensor(self, i: int) -> None:
         self.emit(f"%t{i} = call ptr @lw_arg_tensor(ptr %p{i}, ptr @{self.name}.d{i}, ptr %vars)")
+        self.values.append(f"ptr {self.data_of(str(i))}")
+
+    def data_of(self, i: str) -> str:
+        """The address of the data of the DLTensor `%t{i}`; a null one is an error."""
         self.emit(f"%b{i} = icmp eq ptr %t{i}, null")
         self.check(f"read{i}", f"%b{i}")
         self.emit(f"%a{i} = load ptr, ptr %t{i}, align 8")
         self.emit(f"%op{i} = getelementptr i8, ptr %t{i}, i64 40")
         self.emit(f"%o{i} = load i64, ptr %op{i}, align 8")
         self.emit(f"%v{i} = getelementptr i8, ptr %a{i}, i64 %o{i}")
-        self.values.append(f"ptr %v{i}")
+        return f"%v{i}"
 
     def compute_dims(self) -> None:
         """Compute derived dimensions; check those of parameters against the actual ones."""
@@ -153,13 +174,53 @@ class Entry:
             self.emit(f"%ep{k} = getelementptr i64, ptr %derived, i64 {k}")
             self.emit(f"%e{k} = load i64, ptr %ep{k}, align 8")
         for i, param in enumerate(self.params):
-            for j, dim in enumerate(param.dims or ()):
+            sizes = [f"%s{self.known[d]}" if isinstance(d, str) else "" for d in self.dims[i]]
+            self.check_dims(f"d{i}", param, sizes)
+
+    def check_dims(self, name: str, tensor: Argument, sizes: Sequence[str]) -> None:
+        """Compare the dimensions of a tensor that are computed with the actual ones."""
+        for j, dim in enumerate(tensor.dims or ()):
+            if _derived(dim):
+                at = f"{name}.{j}"
+                args = f"ptr @{self.name}.{name}, i64 {j}, i64 {sizes[j]}, i64 %e{dim[1:]}"
+                self.emit(f"%dc{at} = call i32 @lw_check_dim({args})")
+                self.emit(f"%db{at} = icmp ne i32 %dc{at}, 0")
+                self.check(f"fits{at}", f"%db{at}")
+
+    def find_results(self) -> None:
+        """Memory for the results: the caller's, or blocks of our own."""
+        if not self.results:
+            return
+        self.emit("br i1 %placed, label %theirs, label %ours")
+        self.lines.append("theirs:")
+        self.read_results()
+        self.emit("br label %ready")
+        self.lines.append("ours:")
+        self.allocate_results()
+        self.emit("br label %ready")
+        self.lines.append("ready:")
+        for i in range(len(self.results)):
+            self.emit(f"%out{i} = load ptr, ptr %to{i}, align 8")
+            self.values.append(f"ptr %out{i}")
+
+    def read_results(self) -> None:
+        for i, result in enumerate(self.results):
+            place = f"ptr %args, i32 {len(self.params) + 1 + i}, ptr @{self.name}.r{i}, ptr %vars"
+            self.emit(f"%tr{i} = call ptr @lw_out_tensor({place})")
+            self.emit_store(self.data_of(f"r{i}"), f"%to{i}")
+            if any(map(_derived, result.dims or ())):
+                self.emit(f"%xp{i} = getelementptr i8, ptr %tr{i}, i64 24")
+                self.emit(f"%x{i} = load ptr, ptr %xp{i}, align 8")
+            sizes = []
+            for j, dim in enumerate(result.dims or ()):
+                sizes.append(f"%x{i}.{j}")
                 if _derived(dim):
-                    got = f"i64 %s{self.known[str(self.dims[i][j])]}"
-                    args = f"ptr @{self.name}.d{i}, i64 {j}, {got}, i64 %e{dim[1:]}"
-                    self.emit(f"%dc{i}.{j} = call i32 @lw_check_dim({args})")
-                    self.emit(f"%db{i}.{j} = icmp ne i32 %dc{i}.{j}, 0")
-                    self.check(f"fits{i}.{j}", f"%db{i}.{j}")
+                    self.emit(f"%xq{i}.{j} = getelementptr i64, ptr %x{i}, i64 {j}")
+                    self.emit(f"%x{i}.{j} = load i64, ptr %xq{i}.{j}, align 8")
+            self.check_dims(f"r{i}", result, sizes)
+
+    def emit_store(self, value: str, slot: str) -> None:
+        self.emit(f"store ptr {value}, ptr {slot}, align 8")
 
     def allocate_results(self) -> None:
         for i, result in enumerate(self.results):
@@ -173,9 +234,10 @@ class Entry:
             shape = f"i32 {len(dims)}, ptr %shape{i}, i32 {pack_dtype(result.dtype)}"
             self.emit(f"%block{i} = call ptr @lw_tensor_alloc({shape})")
             self.emit(f"%nb{i} = icmp eq ptr %block{i}, null")
-            self.check(f"allocated{i}", f"%nb{i}", f"drop{i}")
-            self.emit(f"%out{i} = load ptr, ptr %block{i}, align 8")
-            self.values.append(f"ptr %out{i}")
+            self.check(f"allocated{i}", f"%nb{i}")
+            self.emit_store(f"%block{i}", f"%own{i}")
+            self.emit(f"%data{i} = load ptr, ptr %block{i}, align 8")
+            self.emit_store(f"%data{i}", f"%to{i}")
 
     def call_kernel(self) -> None:
         kinds = list(self.symbols.values())
@@ -186,16 +248,21 @@ class Entry:
             self.values.append("ptr %slot")
         self.emit(f"%code = call i32 @{self.kernel}({', '.join(self.values)})")
         self.emit("%failed = icmp ne i32 %code, 0")
-        self.check("finished", "%failed", f"drop{len(self.results)}" if self.results else "fail")
+        self.check("finished", "%failed")
 
     def hand_out(self) -> None:
         """Store the results, or the scalar in `%slot`, into `%ret`."""
         count = len(self.results)
+        if count:
+            self.emit("br i1 %placed, label %written, label %made")
+            self.lines += ["written:", "  ret i32 0", "made:"]
+        for i in range(count):
+            self.emit(f"%made{i} = load ptr, ptr %own{i}, align 8")
         if count == 1:
-            self.emit("%ok = call i32 @lw_ret_tensor(ptr %block0, ptr %ret)")
+            self.emit("%ok = call i32 @lw_ret_tensor(ptr %made0, ptr %ret)")
         for i in range(count if count > 1 else 0):
             self.emit(f"%w{i} = getelementptr {{ i64, ptr }}, ptr %values, i64 {i}")
-            self.emit(f"%k{i} = call i32 @lw_ret_tensor(ptr %block{i}, ptr %w{i})")
+            self.emit(f"%k{i} = call i32 @lw_ret_tensor(ptr %made{i}, ptr %w{i})")
         if count > 1:
             self.emit(f"%ok = call i32 @lw_ret_tuple(ptr %values, i32 {count}, ptr %ret)")
         if not count and self.returned is not None:
@@ -212,14 +279,11 @@ class Entry:
 
     def fail(self) -> None:
         """The error path: free the allocated results."""
-        for i in reversed(range(1, len(self.results) + 1)):
-            self.lines.append(f"drop{i}:")
-            self.emit(f"call void @lw_tensor_drop(ptr %block{i - 1})")
-            self.emit(f"br label %drop{i - 1}")
-        if self.results:
-            self.lines.append("drop0:")
-            self.emit("br label %fail")
-        self.lines += ["fail:", "  ret i32 -1"]
+        self.lines.append("fail:")
+        for i in range(len(self.results)):
+            self.emit(f"%drop{i} = load ptr, ptr %own{i}, align 8")
+            self.emit(f"call void @lw_tensor_drop(ptr %drop{i})")
+        self.emit("ret i32 -1")
 
 
 def _derived(dim: int | str) -> bool:

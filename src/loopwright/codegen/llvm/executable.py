@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, UnknownName, explain
 from ...base.late import Slot
+from ...runtime.arguments import Converted
 from ...runtime.native import nested
 from ...runtime.profiler import Profile
 from ...runtime.vm import Machine, VMExecutable
@@ -48,6 +49,7 @@ class Executable(CompiledModel):
         for name, native in self.program.load().items():
             tree = self.entries[name].tree
             self._functions[name] = nested(native, tree)
+            native.signature = self.entries[name]
             if not self.entries[name].results:
                 self.kernels[name] = native
 
@@ -59,7 +61,8 @@ class Executable(CompiledModel):
         self.machine_runner = Machine(bytecode, natives)
         for name, func in self.machine.items():
             if "global_symbol" in func.attrs or name == "main":
-                self._functions[name] = self.machine_runner[name]
+                function = self.machine_runner[name]
+                self._functions[name] = Converted(name, function, self.signature(name))
 
     def watched_machine(self) -> Machine:
         """The machine, for `VirtualMachine.set_instrument`. Raises LoopwrightError for a model that

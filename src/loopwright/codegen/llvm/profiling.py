@@ -37,6 +37,7 @@ class TimedFunction:
             {}, {name: timed}, {name: entry}, program.target, compiled=program
         )
         self.native: NativeFunction = self.program.load()[name]
+        self.native.signature = entry
 
     def __call__(self, args: Any, number: int) -> Profile:
         """Call `number` times."""

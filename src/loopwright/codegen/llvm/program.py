@@ -90,14 +90,15 @@ class NativeProgram:
         return self.functions
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Elsewhere:
     """A function compiled for another machine."""
 
     name: str
     triple: str
+    signature: Any = None
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Any:
         what = f"{self.name} was compiled for {self.triple}; it cannot run on this machine"
         hint = "export_library writes it to a file for that machine"
         raise LoopwrightError(explain(what, got=jit.host_triple(), instead=hint))

@@ -2,9 +2,14 @@
 ;
 ;   i32 @lw_arg_count(i32 got, i32 expected, ptr name)
 ;       The number of arguments; `name` is the function's, a C string.
+;   i32 @lw_arg_placed(ptr args, i32 count, i32 params, i32 results, ptr name)
+;       The same where None and memory for the results may follow: 1 if they do, else 0.
 ;   ptr @lw_arg_tensor(ptr arg, ptr desc, ptr vars)
 ;       The DLTensor of a tensor: DLTensor* (type 7) or a tensor object (type 70), whose DLTensor is
 ;       24 bytes in. Checks device, ndim, dtype, shape, and that strides are row-major.
+;   ptr @lw_out_tensor(ptr args, i32 k, ptr desc, ptr vars)
+;       The DLTensor of argument k, memory for a result: checked like a parameter, and that it shares
+;       none with the arguments before it.
 ;   ptr @lw_arg_shape(ptr arg, ptr desc, ptr vars)
 ;       The cell { ptr data, i64 size } of a shape (type 69), its sizes checked like a tensor's.
 ;   ptr @lw_arg_tuple(ptr arg, ptr desc)
@@ -16,7 +21,7 @@
 ;   i32 @lw_check_dim(ptr desc, i64 axis, i64 got, i64 want)
 ;       A dimension that was computed from others.
 ;
-; Entries call them (codegen/llvm/entry.py). i32 results are 0 or -1 and pointers null after raising: a
+; Entries call them (codegen/llvm/entry.py). i32 results are 0 (or as said) or -1, and pointers null after raising: a
 ; TypeError for a value of another kind or a wrong number of arguments, else a ValueError. `desc` is
 ; a constant written by `abi.descriptor`. A dimension there is a number, -1 (any), or -2 - k: the
 ; first argument that has it binds `vars[k]` (an i64, -1 before), later ones must agree.
@@ -31,6 +36,8 @@
 @lw.s.dim = private unnamed_addr constant [36 x i8] c"has shape[%d] = %lld, expected %lld\00"
 @lw.s.device = private unnamed_addr constant [51 x i8] c"is on a device of DLPack type %d, expected type %d\00"
 @lw.s.strides = private unnamed_addr constant [86 x i8] c"is not contiguous in row-major order; pass a copy, such as numpy.ascontiguousarray(x)\00"
+@lw.s.shared = private unnamed_addr constant [50 x i8] c"shares memory with argument %lld; give it its own\00"
+@lw.s.twice = private unnamed_addr constant [48 x i8] c"shares memory with output %lld; give it its own\00"
 
 declare void @lw.raise_count(i32, i32, ptr)
 declare void @lw.raise_kind(ptr, ptr, i32)
@@ -46,6 +53,29 @@ fine:
   ret i32 0
 bad:
   call void @lw.raise_count(i32 %got, i32 %expected, ptr %name)
+  ret i32 -1
+}
+
+define i32 @lw_arg_placed(ptr %args, i32 %count, i32 %params, i32 %results, ptr %name) {
+entry:
+  %plain = icmp eq i32 %count, %params
+  br i1 %plain, label %inputs, label %more
+inputs:
+  ret i32 0
+more:
+  %both = add i32 %params, %results
+  %all = add i32 %both, 1
+  %same = icmp eq i32 %count, %all
+  br i1 %same, label %look, label %bad
+look:
+  %mark = getelementptr [2 x i64], ptr %args, i32 %params
+  %type = load i32, ptr %mark, align 8
+  %none = icmp eq i32 %type, 0
+  br i1 %none, label %placed, label %bad
+placed:
+  ret i32 1
+bad:
+  call void @lw.raise_count(i32 %count, i32 %params, ptr %name)
   ret i32 -1
 }
 
@@ -188,6 +218,113 @@ bad_dtype:
 bad_strides:
   call void @lw.raise_numbers(ptr %desc, ptr @lw.s.strides, i64 0, i64 0, i64 0)
   br label %fail
+fail:
+  ret ptr null
+}
+
+; Where the data of a tensor begin and end. It is contiguous.
+define internal { i64, i64 } @lw.extent(ptr %t) {
+entry:
+  %data = load ptr, ptr %t, align 8
+  %op = getelementptr %lw.tensor, ptr %t, i32 0, i32 7
+  %offset = load i64, ptr %op, align 8
+  %address = ptrtoint ptr %data to i64
+  %begin = add i64 %address, %offset
+  %np = getelementptr %lw.tensor, ptr %t, i32 0, i32 3
+  %ndim = load i32, ptr %np, align 8
+  %dp = getelementptr %lw.tensor, ptr %t, i32 0, i32 4
+  %dtype = load i32, ptr %dp, align 4
+  %b0 = lshr i32 %dtype, 8
+  %b1 = and i32 %b0, 255
+  %lanes = lshr i32 %dtype, 16
+  %bits = mul i32 %b1, %lanes
+  ; Integers below 8 bits share bytes; other types take whole bytes per element.
+  %b2 = add i32 %bits, 7
+  %whole = and i32 %b2, -8
+  %code = and i32 %dtype, 255
+  %integer = icmp ule i32 %code, 1
+  %each = select i1 %integer, i32 %bits, i32 %whole
+  %bits64 = zext i32 %each to i64
+  %sp = getelementptr %lw.tensor, ptr %t, i32 0, i32 5
+  %shape = load ptr, ptr %sp, align 8
+  br label %count
+count:
+  %i = phi i32 [ 0, %entry ], [ %i1, %next ]
+  %total = phi i64 [ %bits64, %entry ], [ %total1, %next ]
+  %done = icmp eq i32 %i, %ndim
+  br i1 %done, label %exit, label %next
+next:
+  %xp = getelementptr i64, ptr %shape, i32 %i
+  %size = load i64, ptr %xp, align 8
+  %total1 = mul i64 %total, %size
+  %i1 = add i32 %i, 1
+  br label %count
+exit:
+  %up = add i64 %total, 7
+  %bytes = lshr i64 %up, 3
+  %end = add i64 %begin, %bytes
+  %r0 = insertvalue { i64, i64 } poison, i64 %begin, 0
+  %r1 = insertvalue { i64, i64 } %r0, i64 %end, 1
+  ret { i64, i64 } %r1
+}
+
+define ptr @lw_out_tensor(ptr %args, i32 %k, ptr %desc, ptr %vars) {
+entry:
+  %arg = getelementptr [2 x i64], ptr %args, i32 %k
+  %t = call ptr @lw_arg_tensor(ptr %arg, ptr %desc, ptr %vars)
+  %ok = icmp ne ptr %t, null
+  br i1 %ok, label %measure, label %fail
+measure:
+  %mine = call { i64, i64 } @lw.extent(ptr %t)
+  %begin = extractvalue { i64, i64 } %mine, 0
+  %end = extractvalue { i64, i64 } %mine, 1
+  br label %each
+each:
+  %i = phi i32 [ 0, %measure ], [ %i1, %next ]
+  %done = icmp eq i32 %i, %k
+  br i1 %done, label %good, label %look
+look:
+  %op = getelementptr [2 x i64], ptr %args, i32 %i
+  %type = load i32, ptr %op, align 8
+  %pp = getelementptr i8, ptr %op, i64 8
+  %payload = load ptr, ptr %pp, align 8
+  %is_object = icmp eq i32 %type, 70
+  %is_plain = icmp eq i32 %type, 7
+  %is_tensor = or i1 %is_object, %is_plain
+  br i1 %is_tensor, label %compare, label %next
+compare:
+  %object = getelementptr i8, ptr %payload, i64 24
+  %u = select i1 %is_object, ptr %object, ptr %payload
+  %other = call { i64, i64 } @lw.extent(ptr %u)
+  %ubegin = extractvalue { i64, i64 } %other, 0
+  %uend = extractvalue { i64, i64 } %other, 1
+  ; Tensors without elements share nothing.
+  %some = icmp ult i64 %begin, %end
+  %usome = icmp ult i64 %ubegin, %uend
+  %before = icmp ult i64 %begin, %uend
+  %after = icmp ult i64 %ubegin, %end
+  %both = and i1 %some, %usome
+  %cross = and i1 %before, %after
+  %shared = and i1 %both, %cross
+  br i1 %shared, label %bad, label %next
+next:
+  %i1 = add i32 %i, 1
+  br label %each
+bad:
+  ; The results' memory stands last among the arguments.
+  %rp = getelementptr %lw.desc, ptr %desc, i32 0, i32 2
+  %number = load i32, ptr %rp, align 8
+  %mine1 = add i32 %k, %number
+  %first = add i32 %mine1, 1
+  %twice = icmp sge i32 %i, %first
+  %rel = sub i32 %i, %first
+  %shown = select i1 %twice, i32 %rel, i32 %i
+  %form = select i1 %twice, ptr @lw.s.twice, ptr @lw.s.shared
+  %wide = zext i32 %shown to i64
+  call void @lw.raise_numbers(ptr %desc, ptr %form, i64 %wide, i64 0, i64 0)
+  br label %fail
+good:
+  ret ptr %t
 fail:
   ret ptr null
 }

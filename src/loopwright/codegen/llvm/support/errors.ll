@@ -12,6 +12,7 @@
 ; A message is cut at 512 bytes (2048 for lw_raise_value).
 
 ; Of a parameter: function, parameter, its number, ndim (-1: any), dtype (0: any), device type, dims.
+; The number of a result that the caller gives memory for is -1 - its number.
 %lw.desc = type { ptr, ptr, i32, i32, i32, i32, [0 x i64] }
 
 @lw.s.TypeError = private unnamed_addr constant [10 x i8] c"TypeError\00"
@@ -19,6 +20,7 @@
 @lw.s.IndexError = private unnamed_addr constant [11 x i8] c"IndexError\00"
 @lw.s.index = private unnamed_addr constant [63 x i8] c"%.1900s: index %lld is out of range for an axis of extent %lld\00"
 @lw.s.about = private unnamed_addr constant [24 x i8] c"%s: argument %d `%s` %s\00"
+@lw.s.output = private unnamed_addr constant [22 x i8] c"%s: output %d `%s` %s\00"
 @lw.s.count = private unnamed_addr constant [34 x i8] c"%s: expected %d arguments, got %d\00"
 @lw.s.kind = private unnamed_addr constant [19 x i8] c"must be %s, got %s\00"
 @lw.s.dtype = private unnamed_addr constant [32 x i8] c"has dtype %s, expected dtype %s\00"
@@ -96,7 +98,7 @@ define internal void @lw.raise_count(i32 %got, i32 %expected, ptr %name) noinlin
   ret void
 }
 
-; Raise an error that says which argument it is about, then %what.
+; Raise an error that says which argument or result it is about, then %what.
 define internal void @lw.raise_about(ptr %desc, ptr %kind, ptr %what) noinline cold {
   %buf = alloca [512 x i8], align 1
   %f = load ptr, ptr %desc, align 8
@@ -104,7 +106,11 @@ define internal void @lw.raise_about(ptr %desc, ptr %kind, ptr %what) noinline c
   %a = load ptr, ptr %ap, align 8
   %ip = getelementptr %lw.desc, ptr %desc, i32 0, i32 2
   %i = load i32, ptr %ip, align 8
-  %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %buf, i64 512, ptr @lw.s.about, ptr %f, i32 %i, ptr %a, ptr %what)
+  %result = icmp slt i32 %i, 0
+  %ri = sub i32 -1, %i
+  %k = select i1 %result, i32 %ri, i32 %i
+  %format = select i1 %result, ptr @lw.s.output, ptr @lw.s.about
+  %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %buf, i64 512, ptr %format, ptr %f, i32 %k, ptr %a, ptr %what)
   call void @lw_raise(ptr %kind, ptr %buf)
   ret void
 }
