@@ -7,6 +7,7 @@ computes too.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import re
 import resource
@@ -32,6 +33,7 @@ from .tolerance import arrays, differences
 from .workers import Limits, Pool
 
 SECONDS, MEMORY = 5.0, 1 << 30
+FRESH = 100 << 20  # bytes of a process that LLVM has been loaded into
 NUMBERS = [
     0,
     1,
@@ -134,12 +136,24 @@ def change_field(rng: random.Random, model: Message) -> None:
         message.ClearField(field.name)
 
 
+# What compiled models raise: the function, node or value, then the number that was got.
+AT_RUN_TIME = re.compile(
+    r"\S.*: index -?\d+ is out of range for an axis of extent \d+"
+    r"|\S+: result \S+: cannot allocate a tensor of \d+ (bytes|elements or more)"
+    r"|no memory for buffer \S+: \d+ bytes"
+    r"|\S+: \S.*: a tensor of shape \(.*\) would take \d+ bytes or more"
+)
+
+
 def clear(error: Exception) -> bool:
     """Whether an error is one that we raise: it says what was got, or what to do instead."""
     if isinstance(error, (InternalError, ScheduleError)):  # not of what the user wrote
         return False
-    ours = isinstance(error, (lw.LoopwrightError, DiagnosticError))
-    return ours or any(word in str(error) for word in ("\n  got: ", "\n  instead: ", "; give "))
+    if isinstance(error, (lw.LoopwrightError, DiagnosticError)):
+        return True
+    said = str(error)
+    ours = any(word in said for word in ("\n  got: ", "\n  instead: ", "; give "))
+    return ours or AT_RUN_TIME.fullmatch(said) is not None
 
 
 def feed(inputs: list[tuple[str, str, tuple[Any, ...]]]) -> list[np.ndarray]:
@@ -167,7 +181,7 @@ def judge_file(item: int | str, say: Callable[[str], None]) -> Outcome:
 
 
 def _judge(path: Path, say: Callable[[str], None]) -> Outcome:
-    started, before = time.process_time(), peak()
+    started, before = spent(), peak()
     stage, outcome = "compile", None
     say(stage)
     got: list[np.ndarray] = []
@@ -183,7 +197,7 @@ def _judge(path: Path, say: Callable[[str], None]) -> Outcome:
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         outcome = Outcome("error" if clear(error) else "raw", stage, text)
-    seconds, memory = time.process_time() - started, peak() - before
+    seconds, memory = spent() - started, peak() - before
     if seconds > SECONDS:
         return Outcome("slow", stage, f"{seconds:.1f} s; {outcome.message if outcome else ''}")
     if memory > MEMORY:
@@ -202,9 +216,33 @@ def _judge(path: Path, say: Callable[[str], None]) -> Outcome:
     return Outcome("wrong", "onnxruntime", what) if what else Outcome("right")
 
 
+def spent() -> float:
+    """The seconds that this process and its children, in which LLVM runs, have computed."""
+    fields = [_status(pid, "stat").rpartition(")")[2].split() for pid in children()]
+    ticks = sum(int(n) for f in fields for n in f[11:13])
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def peak() -> int:
-    """The most memory this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    """The most memory, in bytes, that this process has had, and its children beyond their first."""
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    words = [dict(re.findall(r"(\w+):\s+(\d+)", _status(pid, "status"))) for pid in children()]
+    return own + sum(max(0, (int(w.get("VmHWM", 0)) << 10) - FRESH) for w in words)
+
+
+def children() -> list[int]:
+    """The processes that this one has started."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    return [int(pid) for task in tasks for pid in task.read_text().split()]
+
+
+def _status(pid: int, name: str) -> str:
+    """A file of /proc; the process may have ended."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text()
+    except OSError:
+        return ""
 
 
 def search(options: argparse.Namespace) -> int:

@@ -156,7 +156,91 @@ def functions(depth: int, calls: int, loops: bool = False) -> ModelProto:
     return model([node("f0", ["x"], ["y"], domain="own")], {"x": [2]}, functions=made)
 
 
+def steps(
+    make: Callable[[str, str], list[Any]], count: int, first: str = "x", last: str = "y"
+) -> list[Any]:
+    """The nodes that `make` gives of an input's and an output's name, one after another."""
+    names = [first, *(f"v{k}" for k in range(count - 1)), last]
+    return [n for a, b in itertools.pairwise(names) for n in make(a, b)]
+
+
+def growing(*ops: str) -> ModelProto:
+    """A shape to which operators are applied again and again."""
+
+    def step(a: str, b: str) -> list[Any]:
+        names = [a, *(f"{b}.{k}" for k in range(len(ops) - 1)), b]
+        return [node(op, [i, a], [o]) for op, i, o in zip(ops, names, names[1:], strict=False)]
+
+    last = node("ConstantOfShape", ["s"], ["y"])
+    return model([node("Shape", ["x"], ["n"]), *steps(step, 30, "n", "s"), last], {"x": ["n"]})
+
+
+def outer() -> ModelProto:
+    """A vector times itself, as a vector, again and again."""
+
+    def step(a: str, b: str) -> list[Any]:
+        views = [node("Reshape", [a, s], [f"{b}.{s}"]) for s in ("column", "row")]
+        product = node("Mul", [f"{b}.column", f"{b}.row"], [f"{b}.2"])
+        return [*views, product, node("Reshape", [f"{b}.2", "flat"], [b])]
+
+    shapes = {"column": i64(-1, 1), "row": i64(1, -1), "flat": i64(-1)}
+    return model(steps(step, 30), {"x": ["n"]}, shapes)
+
+
+def copies() -> ModelProto:
+    """A function with a constant of 4 MB, called 5,000 times."""
+    versions = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    large = node("Constant", [], ["c"], value=numpy_helper.from_array(np.zeros(10**6, np.float32)))
+    body = [large, node("Add", ["a", "c"], ["b"])]
+    call = steps(lambda a, b: [node("f", [a], [b], domain="own")], 5000)
+    made = helper.make_function("own", "f", ["a"], ["b"], body, versions)
+    return model(call, {"x": [10**6]}, functions=[made])
+
+
 add("100,000 nodes in a chain", lambda: chain(100_000))
+add("a function of 4 MB 5,000 times", copies)
+add("functions 10,000 deep", lambda: functions(10_000, 1))
+add("x + x 200 times", lambda: model(steps(lambda a, b: [node("Add", [a, a], [b])], 200), {"x": ["n"]}))  # fmt: skip
+add("x * relu(x) 60 times", lambda: model(
+    steps(lambda a, b: [node("Relu", [a], [f"{b}r"]), node("Mul", [a, f"{b}r"], [b])], 60), {"x": ["n", 3]}))  # fmt: skip
+add("an outer product of an outer product, 30 times", outer)
+for names in (
+    ("Add", "Mul"),
+    ("Max", "Add", "Mul"),
+    ("Div", "Mul"),
+    ("Mod", "Mul"),
+    ("Sub", "Min"),
+):
+    add(f"a shape by {', '.join(names)}, 30 times", lambda names=names: growing(*names))
+add("a shape doubling 34 times", lambda: model([node("Shape", ["x"], ["n"]), *steps(
+    lambda a, b: [node("Concat", [a, a], [b], axis=0)], 34, "n", "l"), node("ReduceSum", ["l"], ["s"]),
+    node("ConstantOfShape", ["s"], ["y"])], {"x": ["n"]}))  # fmt: skip
+add("integers that broadcast to 16 million", lambda: model(
+    [node("Add", ["c", "r"], ["b"]), node("ReduceSum", ["b"], ["s"]), node("ConstantOfShape", ["s"], ["y"])],
+    {}, {"c": np.arange(4096).reshape(-1, 1), "r": np.arange(4096).reshape(1, -1)}))  # fmt: skip
+add("additions of constants of 8 MB, 2,000 times", lambda: model(
+    [*steps(lambda a, b: [node("Add", [a, "w"], [b])], 2000, "w", "l"), node("Gather", ["l", "zero"], ["s"]),
+    node("ConstantOfShape", ["s"], ["y"])], {}, {"w": np.ones(2**20, np.int64), "zero": i64(0)}))  # fmt: skip
+add("convolutions of constants 100 times", lambda: model(
+    steps(lambda a, b: [node("Conv", [a, "k"], [b], pads=[1] * 4)], 100, "w"), {}, {
+    "w": np.ones((1, 64, 32, 32), np.float32), "k": np.ones((64, 64, 3, 3), np.float32) / 600}))  # fmt: skip
+add("a Concat of 20,000 inputs", lambda: model(
+    [node("Concat", [f"x{k}" for k in range(20_000)], ["y"], axis=0)], {f"x{k}": [2] for k in range(20_000)}))  # fmt: skip
+add("a Concat of 900 symbols", lambda: model(
+    [node("Concat", [f"x{k}" for k in range(900)], ["y"], axis=0)], {f"x{k}": [f"n{k}"] for k in range(900)}))  # fmt: skip
+add("a Split into 20,000", lambda: model(
+    [node("Split", ["x"], [f"y{k}" for k in range(20_000)], num_outputs=20_000)], {"x": [20_000]}, outputs=["y0"]))  # fmt: skip
+add("a Max of 5,000", lambda: model([node("Max", ["x"] * 5000, ["y"])], {"x": [2]}))
+add("an LRN of 10 ** 6 channels", one("LRN", [1, 4, 4, 4], size=10**6 + 1))
+for scale in (1e9, 3e7, 1e-9):
+    add(
+        f"Resize by {scale}",
+        one("Resize", [1, 1, 4, 4], "", np.float32([1, 1, scale, 1]), mode="cubic"),
+    )
+    add(f"Resize by {scale}, antialiased", one(
+        "Resize", [1, 1, 4, 4], "", np.float32([1, 1, 0.5, scale]), mode="linear", antialias=1))  # fmt: skip
+add("2,000 more dimensions", lambda: model(
+    steps(lambda a, b: [node("Unsqueeze", [a, "zero"], [b])], 2000), {"x": [4]}, {"zero": i64(0)}))  # fmt: skip
 add("Concat doubling 60 times", lambda: doubling(60, False))
 add("Concat of constants doubling 34 times", lambda: doubling(34, True))
 add(

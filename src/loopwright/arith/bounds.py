@@ -15,6 +15,7 @@ from .context import Bound, Context
 from .poly import ONE, Monomial, Poly
 
 EVERYTHING: Bound = (-inf, inf)
+_CASES = 4  # minima and maxima that are taken apart within each other
 
 
 def _times(a: float, b: float) -> float:
@@ -94,6 +95,8 @@ def _sum_bound(ctx: Context, p: Poly) -> Bound:
     atoms = ctx.atoms.all
     for m, f in p.items():
         if len(m) == 1 and atoms[m[0]].kind in (MIN, MAX) and P.terms(p) > 1:
+            if ctx.cache.cases == _CASES:
+                break
             side_low, side_high = _cases(ctx, p, m, f)
             low, high = max(low, side_low), min(high, side_high)
     return (low, high)
@@ -103,7 +106,11 @@ def _cases(ctx: Context, p: Poly, m: Monomial, f: int) -> Bound:
     """Bounds of p = f * min(a, b) + rest from those of f * a + rest and f * b + rest."""
     atom = ctx.atoms.all[m[0]]
     rest = {n: c for n, c in p.items() if n != m}
-    (a0, a1), (b0, b1) = (poly_bound(ctx, P.add(rest, side, f)) for side in atom.data)
+    ctx.cache.cases += 1
+    try:
+        (a0, a1), (b0, b1) = (poly_bound(ctx, P.add(rest, side, f)) for side in atom.data)
+    finally:
+        ctx.cache.cases -= 1
     if (atom.kind == MIN) == (f > 0):
         return (min(a0, b0), min(a1, b1))
     return (max(a0, b0), max(a1, b1))

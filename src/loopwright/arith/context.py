@@ -59,7 +59,7 @@ class Known:
 class Cache:
     """Results that depend on the known bounds and constraints."""
 
-    __slots__ = ("bounds", "pairings", "polys", "products", "proofs", "risks", "simple")
+    __slots__ = ("bounds", "cases", "pairings", "polys", "products", "proofs", "risks", "simple")
 
     def __init__(self) -> None:
         self.polys: dict[int, tuple[Any, Poly]] = {}  # by the id of an expression, as below
@@ -69,6 +69,7 @@ class Cache:
         self.products: dict[Monomial, Bound] = {}
         self.proofs: dict[Any, bool] = {}
         self.pairings: dict[Any, Pairing] = {}
+        self.cases = 0  # minima and maxima within which a bound is being sought
 
 
 class Counts:

@@ -11,6 +11,7 @@ from functools import partial
 from math import gcd
 from typing import Any
 
+from ..base import budget
 from . import poly as P
 from .atoms import DIV, MAX, MIN
 from .bounds import atom_bound, monomial_bound, poly_bound
@@ -18,6 +19,7 @@ from .context import Context
 from .poly import ONE, Monomial, Poly
 
 _BUDGET = 80  # the most steps of one proof
+_TERMS = 32  # a step looks at every term: one on so many more costs another
 
 
 def nonneg(ctx: Context, p: Poly, effort: int = 3) -> bool:
@@ -64,7 +66,8 @@ class _Proof:
         if key in seen:
             return False
         seen.add(key)
-        self.budget -= 1
+        self.budget -= 1 + len(p) // _TERMS
+        budget.check()
         if self.factored(p, depth, seen):
             return True
         for m, f in p.items():

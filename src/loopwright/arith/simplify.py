@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base import budget
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.prim_expr import FloatImm, IntImm, PrimExpr, Var
@@ -20,6 +21,9 @@ from .poly import Poly
 from .rules_arithmetic import default
 
 RULES: dict[type, Rule] = {**rules_arithmetic.RULES, **rules_compare.RULES, **rules_logic.RULES}
+
+_LONG = 64  # terms
+_OFTEN = 64  # visits between two looks at the clock
 
 
 def simplify(ctx: Context, expr: Any, steps: int = 2) -> Any:
@@ -53,6 +57,8 @@ def simplified(ctx: Context, expr: Any) -> Any:
     if entry is not None:
         return entry[1]
     ctx.counts.visited += 1
+    if not ctx.counts.visited % _OFTEN:
+        budget.check()
     if is_index(expr.dtype) and kind in TO_POLY:
         simple = _best_integer(ctx, expr)
     else:
@@ -69,8 +75,10 @@ def simplified(ctx: Context, expr: Any) -> Any:
 
 
 def _best_integer(ctx: Context, expr: Any) -> Any:
-    built = _built(ctx, poly(ctx, expr), expr.dtype)
-    kept = rebuilt(ctx, expr)
+    p = poly(ctx, expr)
+    built = _built(ctx, p, expr.dtype)
+    # The parts of a long sum are not worth forms of their own: each would be long, too.
+    kept = rebuilt(ctx, expr) if len(p) <= _LONG else expr
     if built is None or ctx.costs.of(kept) <= ctx.costs.of(built):
         return kept
     return built

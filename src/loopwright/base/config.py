@@ -50,6 +50,27 @@ ENVIRONMENT: dict[str, Knob] = {
         ),
         Knob("LOOPWRIGHT_CACHE_MB", int, 1024, "Most MiB in it; the least recently used go first."),
         Knob("LOOPWRIGHT_JOBS", int, 0, "Processes that compile objects; 0 = one per core."),
+        Knob(
+            "LOOPWRIGHT_BUDGET_NODES",
+            int,
+            10_000,
+            "Most nodes of a model file once its functions are expanded, and one more for each "
+            "4 KiB of the file; inputs and outputs count as five. 0 = no bound.",
+        ),
+        Knob(
+            "LOOPWRIGHT_BUDGET_MB",
+            int,
+            256,
+            "Most constants, in MiB, that importing and folding make of a model file, and 16 times "
+            "the file's size more; 0 = no bound.",
+        ),
+        Knob(
+            "LOOPWRIGHT_BUDGET_SECONDS",
+            float,
+            4.0,
+            "Most seconds that importing a model file computes, and 2 ms more for each node, 50 ms "
+            "for each MiB; later steps have half a second for each node. 0 = no bound.",
+        ),
         Knob("LOOPWRIGHT_DUMP", str, "", "Folder into which every pass's result is written."),
     )
 }

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Unpack
 
 from ..backend.base import backend_of
 from ..backend.pipeline import get_pipeline
+from ..base import budget
 from ..base.errors import explain
 from ..base.foreign import noted
 from ..base.plugins import load_extensions
@@ -37,11 +39,11 @@ def compile_steps(
     model: Any, target: Any = None, options: CompileOptions = DEFAULTS
 ) -> tuple[Any, dict[str, float]]:
     """`compile` without the cache, and the seconds that its steps took."""
-    mod = as_module(model)
     target = as_target(target)
     record = backend_of(target)
     record.check(target)
-    with gc_paused(), target:
+    with bounded(model), gc_paused(), target:
+        mod = as_module(model)
         start = time.perf_counter()
         graph = _lower_graph(mod, target, options)
         passes = _loop_passes(target, options)
@@ -58,7 +60,7 @@ def compile_steps(
 def lower(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> tracing.Trace:
     """Run every step of `compile` up to the code generator and return the trace."""
     options = CompileOptions.of(keywords)
-    with tracing.trace() as trace:
+    with tracing.trace() as trace, bounded(model):
         started = time.perf_counter()
         mod = as_module(model)
         trace.note("import", "module", ms=(time.perf_counter() - started) * 1e3)
@@ -68,6 +70,12 @@ def lower(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> traci
             graph = _lower_graph(mod, target, options)
             _loop_passes(target, options)(graph)
     return trace
+
+
+def bounded(model: Any) -> AbstractContextManager[None]:
+    """Work on a model that is imported has a budget; one that Python code built has none."""
+    built = isinstance(model, (IRModule, PrimFunc, Function))
+    return nullcontext() if built else budget.started()
 
 
 def as_target(target: Any) -> Target:

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+from ..base import budget
 from ..base import config as knobs
 from ..base.errors import explain, suggest
 from ..base.foreign import noted
@@ -99,6 +100,7 @@ class Pass:
         """
         allow_deep_programs()
         info, ctx = self.info, PassContext.current()
+        budget.check(info.name)
         if not isinstance(mod, IRModule):
             what = f"pass {info.name!r} runs on an IRModule"
             hint = "wrap a function with IRModule.from_expr(func)"
@@ -225,6 +227,7 @@ class FunctionPass(Pass):
         changed = {}
         for gvar, func in mod.functions.items():
             if isinstance(func, self.function_type):
+                budget.check(self.info.name)
                 result = self.run_function(func, mod, ctx)
                 if not isinstance(result, self.function_type):
                     name = self.info.name

@@ -145,7 +145,7 @@ def arange(start: Prim, end: Prim | None = None, step: Prim = 1, dtype: DType | 
     given: list[Any] = [start, end, step]
     literal: list[Any] = [getattr(v, "value", None) for v in given]
     if all(isinstance(v, (int, float)) for v in literal):
-        count = const(len(np.arange(*literal)), "int64")
+        count = const(_count(*literal), "int64")
     elif all(v.dtype.is_integer for v in given):
         count = ceildiv(subtract(end, start), step)
     else:
@@ -167,6 +167,12 @@ def _(start, end, step, dtype):
     return {"start": start, "end": end, "step": step, "dtype": dtype}
 
 
+def _count(first: Any, last: Any, by: Any) -> int:
+    """The elements of an `arange`."""
+    exact = all(isinstance(v, int) for v in (first, last, by))
+    return max(-((first - last) // by) if exact else math.ceil((last - first) / by), 0)
+
+
 def _is_whole(value):
     if isinstance(value, (int, float)):
         return isinstance(value, int)
@@ -179,10 +185,7 @@ def _(start: PrimStructInfo, end: PrimStructInfo, step: PrimStructInfo, dtype):
     values = [start.value, end.value, step.value]
     literal: list[Any] = [getattr(v, "value", None) for v in values]
     if all(isinstance(v, (int, float)) for v in literal):
-        first, last, by = literal
-        exact = all(isinstance(v, int) for v in literal)
-        count = -((first - last) // by) if exact else math.ceil((last - first) / by)
-        return TensorStructInfo([max(count, 0)], dtype)
+        return TensorStructInfo([_count(*literal)], dtype)
     if any(v is None or v.dtype.is_float for v in values):
         return TensorStructInfo(dtype=dtype, ndim=1)
     count = ceildiv(subtract(end.value, start.value), step.value)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from .. import tir
 from ..base.errors import explain
+from ..ir.literals import int_value
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, cast, ceildiv, const, floordiv, multiply, subtract
 from ..relax import op as R
@@ -23,6 +27,8 @@ from .core import case, op
 from .flow import cut, join, positions
 from .manipulate import flatten
 from .params import Axis, Prims, Sections, Tensor, Tensors
+
+_MOST = 16  # tensors that one kernel joins or gives: its checks nest, its arguments are compared
 
 
 @op("relax.concat")
@@ -65,22 +71,30 @@ def _(tensors: TupleStructInfo, axis=0):
     if axis is None or any(s is None for s in shapes):
         rank = 1 if axis is None else next(iter(ranks), -1)
         if axis is None and all(s is not None for s in shapes):
-            total = const(0, "int64")
-            for s in shapes:
-                total = simplify(add(total, product(s)))
-            return TensorStructInfo([total], dtype)
+            return TensorStructInfo([_sum([product(s) for s in shapes])], dtype)
         return TensorStructInfo(dtype=dtype, ndim=rank)
     which = normalize_axis(axis, len(shapes[0]))
-    total = const(0, "int64")
     for s in shapes:
-        total = simplify(add(total, s[which]))
         for a, (d, first) in enumerate(zip(s, shapes[0], strict=True)):
             both = isinstance(d, IntImm) and isinstance(first, IntImm)
             if a != which and both and d.value != first.value:
                 what = f"all dims but axis {which} must be equal"
                 raise ValueError(explain(what, got=f"axis {a}: {first.value} and {d.value}"))
+    total = _sum([s[which] for s in shapes])
     dims = [total if a == which else d for a, d in enumerate(shapes[0])]
     return TensorStructInfo(dims, dtype)
+
+
+def _groups(items: Sequence[Any], most: int) -> list[Any]:
+    """The items in groups of at most so many."""
+    return [items[k : k + most] for k in range(0, len(items), most)]
+
+
+def _sum(parts: list[Any]) -> Any:
+    """The sum of extents, simplified once, as a tree: long ones are not deep."""
+    while len(parts) > 1:
+        parts = [reduce(add, pair) for pair in _groups(parts, 2)]
+    return simplify(parts[0])
 
 
 @concatenate.numpy
@@ -98,6 +112,16 @@ def _(cx, tensors, axis=0):
         at += cx.known(info.get_shape()[axis])
         ends.append(at)
     return R.split(cx.grad, ends, axis)
+
+
+@concatenate.legalize
+def _(bb, call):
+    """Many tensors are joined in groups first."""
+    given, axis = call.args[0], call.attrs.axis
+    if not isinstance(given, Tuple) or len(given.fields) <= _MOST:
+        return concatenate._legalize(bb, call)
+    groups = [concatenate.builder(list(g), axis) for g in _groups(given.fields, _MOST)]
+    return concatenate.builder([bb.emit(g) for g in groups], axis)
 
 
 concatenate.layout(join)
@@ -154,6 +178,32 @@ def _(x: TensorStructInfo, indices_or_sections, axis=0):
     sizes = [s for _, s in _pieces(shape[which], where)]
     shapes = [[s if a == which else d for a, d in enumerate(shape)] for s in sizes]
     return TupleStructInfo([TensorStructInfo(m, x.dtype) for m in shapes])
+
+
+@split.legalize
+def _(bb, call):
+    """Many pieces are split off in groups first."""
+    axis, infos = call.attrs.axis, call.struct_info.fields
+    shapes = [info.get_shape() for info in infos]
+    if len(infos) <= _MOST or shapes[0] is None:
+        return split._legalize(bb, call)
+    which = normalize_axis(axis, len(shapes[0]))
+    sizes = [int_value(s[which]) for s in shapes]
+    if None in sizes:
+        return split._legalize(bb, call)
+    groups = _groups(sizes, _MOST)
+    parts = bb.emit(split.builder(call.args[0], _ends(map(sum, groups)), axis))
+    pieces = []
+    for k, group in enumerate(groups):
+        part = bb.emit(parts[k])
+        inner = bb.emit(split.builder(part, _ends(group), axis)) if len(group) > 1 else None
+        pieces += [part] if inner is None else [bb.emit(inner[j]) for j in range(len(group))]
+    return Tuple(pieces)
+
+
+def _ends(sizes: Iterable[int]) -> list[int]:
+    """Where all pieces of these sizes but the last end."""
+    return list(accumulate(sizes))[:-1]
 
 
 @split.numpy

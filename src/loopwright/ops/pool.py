@@ -41,7 +41,9 @@ def pool_windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode
 
 def _out_shape(shape, layout, windows):
     dims = [windows[n][0] if n in windows else d for n, d in zip(layout, shape, strict=True)]
-    if any(isinstance(d, IntImm) and d.value < 0 for d in dims):
+    extents = [(w[0].value, w[3]) for w in windows.values() if isinstance(w[0], IntImm)]
+    # One larger than the data, in steps of 1: nothing. In larger steps others see a window there.
+    if any(size < 0 or (size == 0 and stride > 1) for size, stride in extents):
         what = "the window is larger than the padded data"
         raise ValueError(explain(what, got=f"data of {shape_text(shape)}"))
     return dims

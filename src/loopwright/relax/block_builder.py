@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..base import budget
 from ..base.errors import explain
 from ..base.span import Span
 from ..ir.expr import GlobalVar
@@ -347,6 +348,7 @@ class BlockBuilder:
         frame = self._frame()
         dataflow = frame.is_dataflow if is_dataflow is None else is_dataflow
         span = value.span or self.span
+        budget.check(span)
         var = self._fresh_var(dataflow, name_hint, value.struct_info, span)
         frame.bindings.append(rx.VarBinding._make(var, value, span=span))
         self._values[var.vid] = value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..base import budget
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.structural import structural_equal
@@ -52,6 +53,7 @@ class GraphRewriter:
         outer = builder.span
         for binding in block.bindings:
             builder.span = binding.span or outer
+            budget.check(builder.span)
             self.binding(binding)
         builder.span = outer
         new = builder._end_block()

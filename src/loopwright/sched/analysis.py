@@ -92,6 +92,9 @@ def loads_in(node: Any) -> list[BufferLoad]:
     return loads
 
 
+_MOST_LOADS = 128  # of an expression into which others are inlined
+
+
 @dataclass
 class Product:
     """A reduction acc + lhs * rhs whose last spatial axis indexes rhs contiguously (and not lhs):
@@ -155,6 +158,7 @@ def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
             readers.setdefault(buffer, []).append(k)
     stages: list[Stage] = []
     waiting: list[BlockInfo] = []
+    inlined: dict[Buffer, int] = {}
     k = 0
     while k < len(blocks):
         b = blocks[k]
@@ -164,13 +168,22 @@ def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
             stages.append(Stage([*waiting, *after[:-1]], b, group[-1]))
             waiting, k = [], k + len(group)
             continue
-        if b.writes[0] in outputs or not _can_be_inlined(b, blocks):
+        loads = _loads_inlined(b, inlined)
+        if b.writes[0] in outputs or loads > _MOST_LOADS or not _can_be_inlined(b, blocks):
             stages.append(Stage(waiting, None, b))
             waiting = []
         else:
+            inlined[b.writes[0]] = loads
             waiting.append(b)
         k += 1
     return None if waiting else stages
+
+
+def _loads_inlined(info: BlockInfo, inlined: dict[Buffer, int]) -> int:
+    """The loads of a block once it reads other blocks' values in place: doubled by each block that
+    reads the one before it twice (x * sigmoid(x))."""
+    loads = [] if info.store is None else loads_in(info.store.value)
+    return sum(inlined.get(load.buffer, 1) for load in loads)
 
 
 def _can_be_inlined(info: BlockInfo, blocks: list[BlockInfo]) -> bool:
@@ -189,6 +202,7 @@ def _epilogue(
     """The blocks after reduction `k` that form a chain of elementwise consumers, each read only by
     the next."""
     epilogue: list[BlockInfo] = []
+    inlined: dict[Buffer, int] = {}
     current = blocks[k]
     while True:
         at = k + len(epilogue) + 1
@@ -197,7 +211,11 @@ def _epilogue(
             return epilogue
         if not _elementwise_on(blocks[at], result):
             return epilogue
+        loads = _loads_inlined(blocks[at], inlined)
+        if loads > _MOST_LOADS:
+            return epilogue
         current = blocks[at]
+        inlined[current.writes[0]] = loads
         epilogue.append(current)
 
 

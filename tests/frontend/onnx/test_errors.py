@@ -379,3 +379,10 @@ def test_giant_results_are_not_made_while_importing():
     bounds = {"a": np.int64(0), "b": np.int64(2**43), "c": np.int64(1)}
     mod = from_onnx(one("Range", weights=bounds))
     assert int(mod["main"].ret_struct_info.shape[0]) == 2**43
+
+
+def test_names_that_are_no_text_are_shown():
+    data = RELU.SerializeToString()
+    assert "    Re\\xffu (domain ai.onnx" in message(data.replace(b"Relu", b"Re\xffu"))
+    broken = data.replace(b"\n\x01x", b"\n\x01\xff")  # the node's input, and the graph's
+    assert from_onnx(broken).attrs["input_names"] == ["\\xff"]

@@ -29,8 +29,10 @@ def test_a_tensor_that_no_memory_holds_is_refused_by_name(model):
     assert "onnx:node" in str(refused.value)
 
 
-def test_a_window_larger_than_the_data_is_refused_by_name():
-    model, _ = operator("MaxPool", np.ones((1, 1, 3, 3), "float32"), kernel_shape=[5, 5])
+@pytest.mark.parametrize("reach", [4, 5])  # by one, the rounded extent is 0
+def test_a_window_larger_than_the_data_is_refused_by_name(reach):
+    data, window = np.ones((1, 1, 3, 3), "float32"), [reach, reach]
+    model, _ = operator("MaxPool", data, kernel_shape=window, strides=[3, 3])
     with pytest.raises(LoopwrightError, match="the window is larger than the padded data") as error:
         from_onnx(model)
     assert "onnx:node" in str(error.value)

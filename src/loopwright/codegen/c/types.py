@@ -178,9 +178,12 @@ def _reals(flat: np.ndarray) -> list[str]:
     return [f"{t if '.' in t or 'e' in t else t + '.0'}{end}" for t in texts]
 
 
+_LONGEST = 200  # letters of a name that code shows
+
+
 def identifier(name: str) -> str:
     """A C identifier derived from a name; not a keyword."""
-    label = re.sub(r"[^A-Za-z0-9_]", "_", name) or "v"
+    label = re.sub(r"[^A-Za-z0-9_]", "_", name[:_LONGEST]) or "v"
     if label[0].isdigit() or label[0] == "_":
         label = f"v{label}"
     return f"{label}_" if label in _KEYWORDS or label in MATH_H or label in STRING_H else label

@@ -37,6 +37,7 @@ from .types import llvm_type, memory_type, symbol
 
 STACK_BYTES = 1 << 16  # larger or variable allocations come from the workspace
 STACK_TOTAL = 1 << 18  # per function
+_LONGEST = 200  # letters of a name that code shows; LLVM cuts names at 1,024
 
 
 def run(ctx: FunctionText) -> None:
@@ -123,7 +124,8 @@ def workspace(ctx: FunctionText, node: st.Allocate, dtype: DataType) -> None:
         size = ctx.value(f"add i64 {size}, {more}")
     pointer = ctx.fresh(ctx.calling("ptr", "lw_workspace_alloc", ("i64", size)))
     failed = ctx.fresh(f"icmp eq ptr {pointer}, null")
-    fail_if(ctx, failed, "MemoryError", f"no memory for buffer {node.buffer_var.name}")
+    text = f"no memory for buffer {node.buffer_var.name}: {{value}} bytes"
+    fail_if(ctx, failed, "MemoryError", text, size)
     ctx.env[node.buffer_var] = pointer
     if more:
         at = ctx.value(f"ptrtoint ptr {pointer} to i64")
@@ -164,7 +166,8 @@ def assertion(ctx: FunctionText, node: st.AssertStmt) -> None:
 
 
 def fail_if(ctx: FunctionText, failed: str, kind: str, message: str, value: Any = None) -> None:
-    """Leave with an error if `failed` holds; `value` replaces "{value}" in its text."""
+    """Leave with an error if `failed` holds; `value`, an expression or an emitted i64, replaces
+    "{value}" in its text."""
 
     def raise_error() -> None:
         text = message if value is None else message.replace("%", "%%").replace("{value}", "%lld")
@@ -172,8 +175,8 @@ def fail_if(ctx: FunctionText, failed: str, kind: str, message: str, value: Any 
         if value is None:
             ctx.emit(ctx.calling("void", "lw_raise", *texts))
         else:
-            number = ("i64", ctx.expr(cast("int64", value)))
-            ctx.emit(ctx.calling("void", "lw_raise_value", *texts, number))
+            number = value if isinstance(value, str) else ctx.expr(cast("int64", value))
+            ctx.emit(ctx.calling("void", "lw_raise_value", *texts, ("i64", number)))
 
     ctx.leave_if(failed, raise_error)
 
@@ -300,7 +303,9 @@ def chunk_bound(ctx: FunctionText, index: str, extent: str, count: str) -> str:
 
 
 def _clean(name: str) -> str:
-    return "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in name) or "v"
+    """A name's start as LLVM allows it; LLVM itself would cut the number off that follows."""
+    kept = name[:_LONGEST]
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in kept) or "v"
 
 
 class _Function(FunctionText):

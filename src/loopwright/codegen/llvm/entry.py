@@ -58,6 +58,7 @@ class Entry:
             dims = [ANY if _derived(d) else self.code_of(d) for d in result.dims or ()]
             name = f"{self.name}.r{i}"
             constants.append(descriptor(name, shown, result.name, -1 - i, result.dtype, dims))
+            constants.append(c_string(f"{self.name}.a{i}", f"{shown}: result {result.name}"))
         self.allocate()
         self.read_arguments()
         self.compute_dims()
@@ -232,7 +233,8 @@ class Entry:
                     size = f"%e{dim[1:]}" if _derived(dim) else f"%s{self.known[dim]}"
                 self.emit(f"store i64 {size}, ptr %z{i}.{j}, align 8")
             shape = f"i32 {len(dims)}, ptr %shape{i}, i32 {pack_dtype(result.dtype)}"
-            self.emit(f"%block{i} = call ptr @lw_tensor_alloc({shape})")
+            name = f"ptr @{self.name}.a{i}"
+            self.emit(f"%block{i} = call ptr @lw_tensor_alloc({shape}, {name})")
             self.emit(f"%nb{i} = icmp eq ptr %block{i}, null")
             self.check(f"allocated{i}", f"%nb{i}")
             self.emit_store(f"%block{i}", f"%own{i}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...arith import Analyzer
+from ...base import budget
 from ...base.errors import explain
 from ...ir.dtype import DataType, numpy_dtype
 from ...ir.functor import post_order_visit
@@ -25,6 +27,8 @@ from ...runtime.tensor import empty
 from .values import Value, literal, object_array, wrapped
 
 _MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
+_MOST_DIMS = 64  # numpy's
+_MOST_COST = 1 << 16  # of an integer expression: some 2,000 operations
 
 
 class Context:
@@ -53,8 +57,25 @@ class Context:
         return self.builder.emit(expr)
 
     def value(self, expr: Any) -> Value:
-        """The Value of an expression, which is bound first."""
-        return expr if isinstance(expr, Value) else Value(self, self.emit(expr))
+        """The Value of an expression, which is bound first. Raises ValueError for a tensor of too
+        many dimensions, or of an extent that is too long an expression."""
+        if isinstance(expr, Value):
+            return expr
+        value = Value(self, self.emit(expr))
+        info = value._expr.struct_info
+        dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
+        if dims is not None and len(dims) > _MOST_DIMS:
+            what = f"a tensor has at most {_MOST_DIMS} dimensions"
+            raise ValueError(explain(what, got=len(dims)))
+        for dim in dims or ():
+            self._check_length(dim)
+        return value
+
+    def _check_length(self, value: PrimExpr) -> None:
+        if not isinstance(value, (IntImm, TirVar)) and self.analyzer.costs.of(value) > _MOST_COST:
+            what = "an integer of the model is an expression of more than 2,000 operations"
+            hint = "give the extents that it is made of by shape_dict"
+            raise ValueError(explain(what, got="symbolic extents combined", instead=hint))
 
     def known(self, elements: Any, dtype: str) -> Value:
         """A value of which every element is known: an object array, or a list of elements."""
@@ -66,6 +87,7 @@ class Context:
         """A constant tensor, in memory aligned for vector loads. Types below a byte are stored one
         element per byte; `dtype` then names the type."""
         array = np.asarray(array)
+        budget.spend(size=array.nbytes)
         kind = DataType(dtype) if dtype is not None else DataType(array.dtype.name)
         data = empty(array.shape, numpy_dtype(kind).name)
         data.view()[...] = array
@@ -97,6 +119,7 @@ class Context:
         """An integer expression simplified, a number where it is one."""
         if not isinstance(value, PrimExpr):
             return value
+        self._check_length(value)
         return literal(self.analyzer.simplify(value))
 
     def proven(self, condition: Any) -> bool:
@@ -169,6 +192,7 @@ class Context:
         # Depth first without recursion: a chain may be thousands of operators long.
         pending = [expr]
         while pending:
+            budget.check()
             var = pending[-1]
             bound = self.builder.lookup_binding(var)
             before = [] if var.vid in self._constants else _variables(bound)
@@ -214,10 +238,11 @@ class Context:
         dims = info.get_shape()
         if dims is None or not all(isinstance(d, IntImm) for d in dims):
             return None
-        if int(np.prod([d.value for d in dims], dtype=object)) > _MOST_FOLDED:
+        count = prod(d.value for d in dims)
+        if count > _MOST_FOLDED:
             return None
         args = [self._fold(a) for a in call.args]
-        if any(a is None for a in args):
+        if any(a is None for a in args) or not budget.room(count * info.dtype.itemsize):
             return None
         attrs = {} if call.attrs is None else dict(call.attrs.items())
         return np.asarray(meaning(*args, **attrs)).astype(numpy_dtype(info.dtype), copy=False)

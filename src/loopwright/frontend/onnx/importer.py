@@ -11,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ...base import budget
+from ...base.budget import BudgetError
 from ...base.errors import LoopwrightError, explain
 from ...base.names import free_name
 from ...base.plugins import broken, load_group
@@ -25,10 +27,11 @@ from ...relax.expr import If, Tuple
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import TensorStructInfo
 from .context import Context
+from .expansion import count_nodes, own_size
 from .functions import expanding
 from .integer_rules import find_rule
 from .loops import Loop
-from .reader import Model, Node, Port, load, node_of, ordered, read
+from .reader import Model, Node, Port, load, name_of, node_of, ordered, read
 from .registry import Entry, find_converter
 from .tensors import array_of
 from .values import Value
@@ -62,17 +65,21 @@ def from_onnx(
     came from.
 
     Raises LoopwrightError for an invalid model, for operators without a converter (all of them in
-    one message), and for nodes that cannot be converted, naming the node.
+    one message), for nodes that cannot be converted, naming the node, and BudgetError for a model
+    that asks for more work than a file of its size may (see `base.budget`).
     """
-    proto, folder = load(model)
-    load_group("loopwright.ops")  # a plug-in may bring converters, too
-    return _Import(
-        read(proto, folder, opset),
-        shape_dict,
-        dtype_dict,
-        keep_params_in_input,
-        sanitize_input_names,
-    ).run()
+    with budget.started():
+        proto, folder = load(model)
+        budget.allow(size=own_size(proto, folder))
+        budget.allow(nodes=count_nodes(proto))
+        load_group("loopwright.ops")  # a plug-in may bring converters, too
+        return _Import(
+            read(proto, folder, opset),
+            shape_dict,
+            dtype_dict,
+            keep_params_in_input,
+            sanitize_input_names,
+        ).run()
 
 
 def from_path_or_proto(model: Any) -> IRModule | None:
@@ -258,6 +265,7 @@ class _Import:
         if entry is None:
             what = f"its definition uses {node.op_type}, which has no converter"
             raise ValueError(explain(what, instead="register_converter for either"))
+        budget.spend(nodes=1)
         return self._outputs(node, entry, inputs)
 
     def _subgraph(
@@ -266,9 +274,9 @@ class _Import:
         """Convert a graph that is an attribute, seeing the values around it. feeds: the values of
         its inputs."""
         model, outer = self.model, {**self.values, **feeds}
-        weights = {t.name: array_of(t, model.folder) for t in graph.initializer}
+        weights = {name_of(t.name): array_of(t, model.folder) for t in graph.initializer}
         nodes = [node_of(n, model.opsets, model.folder) for n in graph.node]
-        wanted = [value.name for value in graph.output]
+        wanted = [name_of(value.name) for value in graph.output]
         nodes = ordered(nodes, {*outer, *weights}, wanted)
         span, around = self.builder.span, self.values
         self.values = dict(outer)
@@ -327,6 +335,7 @@ class _Import:
     def _convert(self, node: Node, entry: Entry) -> None:
         self.builder.span = node.span
         try:
+            budget.check()
             inputs = [self.values[name] if name else None for name in node.inputs]
             outputs = self._outputs(node, entry, inputs)
         except Exception as error:  # a broken model may fail anywhere: say in which node
@@ -378,9 +387,17 @@ def _located(node: Node, error: Exception) -> LoopwrightError:
     place = node.span.render()
     if isinstance(error, (ValueError, TypeError, LoopwrightError)):
         text = str(error)
+    elif isinstance(error, RecursionError):
+        hint = "give the extents that it depends on by shape_dict"
+        text = explain(
+            "an expression nests too deep",
+            got="more levels than Python calls may have",
+            instead=hint,
+        )
     else:
         text = explain("the node cannot be converted", got=f"{type(error).__name__}: {error}")
-    return LoopwrightError(f"{node.op_type}: {text}\n{place}")
+    kind = BudgetError if isinstance(error, BudgetError) else LoopwrightError
+    return kind(f"{node.op_type}: {text}\n{place}")
 
 
 __all__ = ["from_onnx", "from_path_or_proto"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,8 @@ def _gather(cx: Context, node: Node, data: Value, indices: Value) -> Any:
     if where is None:
         return None
     at = np.asarray(where, int).reshape(indices.known.shape)
+    if at.size * data.known.size > MOST_ELEMENTS * max(data.known.shape[axis], 1):
+        return None
     return _same(cx, np.take(data.known, at, axis), data)
 
 
@@ -137,6 +140,8 @@ def _slice(
 @_rule("Concat")
 def _concat(cx: Context, node: Node, *inputs: Value) -> Any:
     axis = node.integer("axis", 1)
+    if sum(v.known.size for v in inputs) > MOST_ELEMENTS:
+        return None
     return _same(cx, np.concatenate([v.known for v in inputs], axis), inputs[0])
 
 
@@ -228,6 +233,8 @@ def _range(cx: Context, node: Node, start: Value, limit: Value, delta: Value) ->
 
 def _each(cx: Context, fn: Callable[..., Any], *inputs: Value) -> np.ndarray | None:
     """`fn` of each element; None where it answers None for one."""
+    if prod(np.broadcast_shapes(*[v.known.shape for v in inputs])) > MOST_ELEMENTS:
+        return None
     arrays = np.broadcast_arrays(*[v.known for v in inputs])
     results = [
         fn(*[literal(e) for e in row]) for row in zip(*[a.flat for a in arrays], strict=True)

@@ -24,9 +24,14 @@ _STANDARD = ("", "ai.onnx")
 _MISSING = object()
 
 
-def domain_name(domain: str) -> str:
+def name_of(text: str | bytes) -> str:
+    """A name of the file; protobuf gives bytes for one that is not UTF-8."""
+    return text if isinstance(text, str) else text.decode("utf-8", "backslashreplace")
+
+
+def domain_name(domain: str | bytes) -> str:
     """A domain as it is kept: the standard one is ""."""
-    return "" if domain in _STANDARD else domain
+    return "" if domain in _STANDARD else name_of(domain)
 
 
 @dataclass(eq=False)
@@ -211,10 +216,10 @@ def read(proto: Any, folder: Path | None = None, opset: int | None = None) -> Mo
         what = "sparse initializers are not supported"
         got = ", ".join(s.values.name for s in graph.sparse_initializer)
         raise LoopwrightError(explain(what, got=got, instead="make them dense"))
-    initializers = {t.name: t for t in graph.initializer}
+    initializers = {name_of(t.name): t for t in graph.initializer}
     if len(initializers) != len(graph.initializer):
-        _refuse_double("initializers", [t.name for t in graph.initializer])
-    inputs = [_port(v, "input") for v in graph.input if v.name not in initializers]
+        _refuse_double("initializers", [name_of(t.name) for t in graph.initializer])
+    inputs = [_port(v, "input") for v in graph.input if name_of(v.name) not in initializers]
     outputs = [_port(v, "output") for v in graph.output]
     _refuse_double("inputs", [p.name for p in inputs])
     if not outputs:
@@ -260,9 +265,10 @@ def _opsets(proto: Any, opset: int | None) -> dict[str, int]:
 def _port(value: Any, kind: str) -> Port:
     if not value.name:
         raise LoopwrightError(explain(f"an {kind} of the graph has no name"))
+    name = name_of(value.name)
     which = value.type.WhichOneof("value")
     if which not in (None, "tensor_type"):
-        what = f"{kind} {value.name} is not a tensor"
+        what = f"{kind} {name} is not a tensor"
         raise LoopwrightError(explain(what, got=which, instead="only tensors are supported"))
     tensor = value.type.tensor_type
     dtype = ""
@@ -270,38 +276,39 @@ def _port(value: Any, kind: str) -> Port:
         try:
             dtype = dtype_of(tensor.elem_type)
         except (ValueError, TypeError) as error:
-            raise LoopwrightError(f"{kind} {value.name}: {error}") from error
+            raise LoopwrightError(f"{kind} {name}: {error}") from error
     dims = [_dim(d) for d in tensor.shape.dim] if tensor.HasField("shape") else None
-    return Port(value.name, dtype, dims)
+    return Port(name, dtype, dims)
 
 
 def _dim(dim: Any) -> int | str | None:
     which = dim.WhichOneof("value")
     if which == "dim_value":
         return dim.dim_value if dim.dim_value >= 0 else None
-    return dim.dim_param or None if which == "dim_param" else None
+    return name_of(dim.dim_param) or None if which == "dim_param" else None
 
 
 def node_of(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
     """A Node of a NodeProto."""
     domain = domain_name(proto.domain)
     node = Node(
-        proto.op_type,
+        name_of(proto.op_type),
         domain,
-        proto.name,
-        list(proto.input),
-        list(proto.output),
+        name_of(proto.name),
+        [name_of(n) for n in proto.input],
+        [name_of(n) for n in proto.output],
         {},
         opsets.get(domain, 1),
         proto,
     )
     for attribute in proto.attribute:
+        name = name_of(attribute.name)
         try:
-            node.attributes[attribute.name] = _attribute(attribute, folder)
+            node.attributes[name] = _attribute(attribute, folder)
             if attribute.type in _GRAPHS:
                 node.captured += _free_names([attribute.g, *attribute.graphs])
         except (ValueError, TypeError, LoopwrightError, OSError) as error:
-            text = f"attribute {attribute.name}: {error}\n{node.span.render()}"
+            text = f"attribute {name}: {error}\n{node.span.render()}"
             raise LoopwrightError(text) from error
     return node
 
@@ -310,13 +317,13 @@ def _free_names(graphs: list[Any]) -> list[str]:
     """The names that graphs use and do not define, in order."""
     free: dict[str, None] = {}
     for graph in graphs:
-        own = {t.name for t in (*graph.initializer, *graph.input)}
-        own |= {name for n in graph.node for name in n.output}
-        names = [name for n in graph.node for name in n.input]
+        own = {name_of(t.name) for t in (*graph.initializer, *graph.input)}
+        own |= {name_of(name) for n in graph.node for name in n.output}
+        names = [name_of(name) for n in graph.node for name in n.input]
         for n in graph.node:
             for a in n.attribute:
                 names += _free_names([a.g, *a.graphs]) if a.type in _GRAPHS else []
-        names += [value.name for value in graph.output]
+        names += [name_of(value.name) for value in graph.output]
         free.update((name, None) for name in names if name and name not in own)
     return list(free)
 

@@ -41,7 +41,7 @@ DTYPES = {
 }
 _REFUSED = {0: "undefined", 8: "string", 14: "complex64", 15: "complex128"}
 _PACKED = ("uint4", "int4", "uint2", "int2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
-_EXTERNAL = 1  # TensorProto.EXTERNAL
+EXTERNAL = 1  # TensorProto.EXTERNAL
 
 
 def dtype_of(elem_type: int) -> str:
@@ -63,7 +63,7 @@ def array_of(tensor: Any, folder: Path | None) -> np.ndarray:
     dims = tuple(tensor.dims)
     if any(d < 0 for d in dims):
         raise ValueError(explain("a tensor has a negative dimension", got=list(dims)))
-    if tensor.data_location == _EXTERNAL:
+    if tensor.data_location == EXTERNAL:
         tensor = _with_external_data(tensor, folder)
     if tensor.HasField("raw_data") and dtype not in _PACKED:
         kind = numpy_dtype(dtype)

@@ -1,8 +1,8 @@
 ; Results: tensors that native code makes, and how they and tuples of them are handed out.
 ;
-;   ptr @lw_tensor_alloc(i32 ndim, ptr shape, i32 dtype)
+;   ptr @lw_tensor_alloc(i32 ndim, ptr shape, i32 dtype, ptr name)
 ;       A row-major tensor on the CPU, its contents not defined; null after raising when memory is
-;       out, or when the size exceeds 2**47. One block: a DLManagedTensor (64 bytes), shape, strides, then the data, aligned to 64
+;       out, or when the size exceeds 2**47. `name`, a C string, is for the message. One block: a DLManagedTensor (64 bytes), shape, strides, then the data, aligned to 64
 ;       bytes; the data's address is the block's first word.
 ;   void @lw_tensor_drop(ptr block)
 ;       Free one that was not handed out.
@@ -23,8 +23,8 @@
 %lw.name = type { ptr, i64 }
 
 @lw.s.MemoryError = private unnamed_addr constant [12 x i8] c"MemoryError\00"
-@lw.s.memory = private unnamed_addr constant [39 x i8] c"cannot allocate a tensor of %lld bytes\00"
-@lw.s.large = private unnamed_addr constant [50 x i8] c"cannot allocate a tensor of %lld elements or more\00"
+@lw.s.memory = private unnamed_addr constant [48 x i8] c"%.1900s: cannot allocate a tensor of %lld bytes\00"
+@lw.s.large = private unnamed_addr constant [59 x i8] c"%.1900s: cannot allocate a tensor of %lld elements or more\00"
 @lw.s.array = private unnamed_addr constant [10 x i8] c"ffi.Array\00"
 ; The constructor of arrays: looked up once, its reference held for the life of the process.
 @lw.array = internal global ptr null, align 8
@@ -37,7 +37,8 @@ declare noalias ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i128 @llvm.umin.i128(i128, i128)
-declare void @lw_raise_value(ptr, ptr, i64)
+declare void @lw_raise(ptr, ptr)
+declare i32 @snprintf(ptr, i64, ptr, ...)
 declare void @lw.huge_pages(ptr, i64)
 
 ; Make %block a tensor of %shape that owns itself: shape and strides after the DLManagedTensor,
@@ -74,7 +75,14 @@ done:
   ret void
 }
 
-define ptr @lw_tensor_alloc(i32 %ndim, ptr %shape, i32 %dtype) {
+define internal void @lw.raise_memory(ptr %format, ptr %name, i64 %size) noinline cold {
+  %buf = alloca [2048 x i8], align 1
+  %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %buf, i64 2048, ptr %format, ptr %name, i64 %size)
+  call void @lw_raise(ptr @lw.s.MemoryError, ptr %buf)
+  ret void
+}
+
+define ptr @lw_tensor_alloc(i32 %ndim, ptr %shape, i32 %dtype, ptr %name) {
 entry:
   %wide = zext i32 %ndim to i64
   %some = icmp ne i32 %ndim, 0
@@ -124,7 +132,7 @@ sized:
   %many = icmp ugt i64 %counted, 140737488355328
   br i1 %many, label %overflow, label %counts
 overflow:
-  call void @lw_raise_value(ptr @lw.s.MemoryError, ptr @lw.s.large, i64 %counted)
+  call void @lw.raise_memory(ptr @lw.s.large, ptr %name, i64 %counted)
   ret ptr null
 counts:
   %much = icmp ugt i64 %all, 140737488355328
@@ -153,7 +161,7 @@ fill:
   call void @lw.own(ptr %block, i64 %wide, ptr %shape)
   ret ptr %block
 fail:
-  call void @lw_raise_value(ptr @lw.s.MemoryError, ptr @lw.s.memory, i64 %bytes)
+  call void @lw.raise_memory(ptr @lw.s.memory, ptr %name, i64 %bytes)
   ret ptr null
 }
 

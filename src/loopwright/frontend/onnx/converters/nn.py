@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ....base import budget
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
 from ....relax import op
@@ -353,10 +354,16 @@ def lp_normalization(cx: Context, node: Node, x: Value) -> Any:
 def local_response_normalization(cx: Context, node: Node, x: Value) -> Any:
     size, bias = node.integer("size"), node.real("bias", 1.0)
     alpha, beta = node.real("alpha", 1e-4), node.real("beta", 0.75)
-    before = (size - 1) // 2
-    width = [0, 0, before, size - 1 - before] + [0, 0] * (x.ndim - 2)
+    if size < 1:
+        raise ValueError(explain("attribute size must be positive", got=size))
+    before, after = (size - 1) // 2, size // 2
+    channels = literal(x.shape[1])
+    if isinstance(channels, int):  # what lies further away than there are channels is padding
+        before, after = (min(side, max(channels, 1) - 1) for side in (before, after))
+    budget.spend(nodes=before + after)
+    width = [0, 0, before, after] + [0, 0] * (x.ndim - 2)
     squares = cx.emit(op.nn.pad(op.multiply(x.expr, x.expr), width))
-    ends = [x.shape[1] + k for k in range(size)]
+    ends = [x.shape[1] + k for k in range(before + after + 1)]
     parts = [
         op.strided_slice(squares, [1], [k], [end], assume_inbound=True)
         for k, end in enumerate(ends)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ....base import budget
 from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....relax import op
@@ -193,6 +194,11 @@ def _whole(cx: Context, x: Value, axis: int, scale: float, style: _Style) -> Val
 def _along(
     cx: Context, x: Value, axis: int, have: int, size: int, scale: float, style: _Style
 ) -> Value:
+    if size < 1:
+        what = f"the result has no elements along axis {axis}"
+        raise ValueError(explain(what, got=f"an extent of {have}, a scale of {scale:g}"))
+    taps = (0,) if style.mode == "nearest" else (0, 1) if style.mode == "linear" else (-1, 0, 1, 2)
+    budget.spend(size=16 * size * len(taps))
     # Where places fall on ties, the type decides; onnxruntime computes them in float32.
     kind = np.float32 if style.mode == "nearest" else np.float64
     places = style.places(np.arange(size, dtype=kind), kind(scale), have, size)
@@ -200,7 +206,6 @@ def _along(
         return _take(cx, x, axis, np.clip(style.rounding(places), 0, have - 1))
     if style.antialias and scale < 1:
         return _weighed_all(cx, x, axis, _antialiased(places, have, scale, style))
-    taps = (0, 1) if style.mode == "linear" else (-1, 0, 1, 2)
     first = np.floor(places)
     weights = [_kernel(first + t - places, style) for t in taps]
     inside = [(first + t >= 0) & (first + t < have) for t in taps]
@@ -235,13 +240,16 @@ def _kernel(distance: Any, style: _Style) -> Any:
 def _antialiased(places: Any, have: int, scale: float, style: _Style) -> np.ndarray:
     """[size out, size in]: the kernel widened by 1 / scale; edge pixels stand for those outside."""
     reach = math.ceil((1 if style.mode == "linear" else 2) / scale)
-    pixels = np.arange(-reach - 1, have + reach + 1)
-    weights = _kernel((pixels[None, :] - places[:, None]) * scale, style)
+    rows, taps = len(places), 2 * reach + 2
+    budget.spend(size=8 * rows * (6 * taps + have))  # taps: a few arrays on the way
+    pixels = np.floor(places)[:, None] + np.arange(-reach, reach + 2)
+    weights = _kernel((pixels - places[:, None]) * scale, style)
     if style.exclude:
         weights = weights * ((pixels >= 0) & (pixels < have))
     weights = weights / weights.sum(axis=1, keepdims=True)
-    matrix = np.zeros((len(places), have))
-    np.add.at(matrix.T, np.clip(pixels, 0, have - 1), weights.T)
+    matrix = np.zeros((rows, have))
+    at = np.clip(pixels, 0, have - 1).astype(np.int64)
+    np.add.at(matrix, (np.arange(rows)[:, None], at), weights)
     return matrix
 
 

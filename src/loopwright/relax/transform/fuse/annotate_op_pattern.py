@@ -1,7 +1,8 @@
 """AnnotateTIROpPattern: annotates every PrimFunc with its fusion kind.
 
 The attribute `op_pattern` is 0 elementwise, 1 broadcast, 2 injective, 3 reduction, 4 product or
-window (fusable with an elementwise epilogue), 8 opaque. Existing annotations are kept.
+window (fusable with an elementwise epilogue), 8 opaque, as are kernels of very many buffers: their
+groups would have more. Existing annotations are kept.
 
 Before (-) and after (+)::
 
@@ -22,8 +23,10 @@ from typing import Any
 from ....ir import trace
 from ....ir.module import IRModule
 from ....ir.transform import FunctionPass, PassContext
-from ....tir.analysis.op_pattern import analyze_op_pattern
+from ....tir.analysis.op_pattern import OpPattern, analyze_op_pattern
 from ....tir.function import PrimFunc
+
+_MOST_BUFFERS = 16
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,7 +39,8 @@ class AnnotateTIROpPattern(FunctionPass):
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
         if "op_pattern" in func.attrs:
             return func
-        kind = analyze_op_pattern(func)
+        wide = len(func.params) > _MOST_BUFFERS
+        kind = OpPattern.OPAQUE if wide else analyze_op_pattern(func)
         if trace.active() is not None:
             trace.note("fusion kind", func.attrs.get("global_symbol", ""), kind=kind.name.lower())
         return func.with_attr("op_pattern", int(kind))

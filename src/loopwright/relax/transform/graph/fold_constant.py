@@ -3,7 +3,8 @@
 Operators are evaluated by their numpy definition, so it is cheapest before LegalizeOps; kernel
 calls by an evaluator of PrimFuncs: the TensorIR interpreter for small ones, or one that a higher
 layer registers (`register_evaluator`), which may compile them. A result larger than its arguments
-is not folded if it has many elements (a large `full`, a `broadcast_to`).
+is not folded if it has many elements (a large `full`, a `broadcast_to`), nor is a product or window
+that takes long, nor what the budget of a model file has no room for: these run with the model.
 
 Before (-) and after (+)::
 
@@ -26,6 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from ....base import budget
+from ....base.budget import BudgetError
 from ....base.registry import Registry
 from ....ir import trace
 from ....ir.expr import GlobalVar
@@ -47,6 +50,11 @@ from .._graph import tensor_fields
 _SMALL = 1 << 14  # elements of a result that is always small enough
 _GROWTH = 4  # allowed growth over the arguments: weights are padded to blocks
 _INTERPRETED = 1 << 16  # largest result evaluated by the interpreter
+_PRODUCT = 1 << 32  # multiplications of a matrix product
+_WINDOWS = 1 << 26  # the same of a convolution, elements that a pool looks at
+_WINDOW = 1 << 10  # largest attribute of a window: numpy pads before it looks
+_OF_WINDOWS = {"strides", "padding", "dilation", "pool_size", "pad_width", "output_padding"}
+_OF_PRODUCTS = ("matmul", "einsum", "conv", "attention")
 
 Evaluator = Callable[[PrimFunc, list[Any]], bool]
 EVALUATORS: Registry[Evaluator, Evaluator] = Registry("evaluator of PrimFuncs", compiles=True)
@@ -97,12 +105,14 @@ class _Folder(GraphRewriter):
             return call
         if call.struct_info is None:
             call = self.builder.normalize(call)
-        if not _worth(call, args):
+        if _takes_long(call, args) or not _worth(call, args):
             return call
         ready = call.replace(args=tuple(args))
         ready._update_struct_info(call.struct_info)
         try:
             value = self.interpreter.value(ready, _Frame("FoldConstant", {}, {}))
+        except BudgetError:
+            raise
         except Exception as error:  # leave the error to run time; the call may never run
             trace.note("fold", call.op.name, reason=f"{type(error).__name__}: {error}")
             return call
@@ -159,16 +169,43 @@ def _elements(info: StructInfo) -> int:
 
 
 def _worth(call: rx.Call, args: list[Any]) -> bool:
-    """Whether the result is not much larger than the arguments."""
-    given = 0
-    for arg in args:
-        for leaf in arg.fields if isinstance(arg, rx.Tuple) else [arg]:
-            if isinstance(leaf, rx.Constant):
-                given += math.prod(leaf.data.shape)
+    """Whether the result is not much larger than the arguments, and there is room for it."""
+    given = sum(_constant_sizes(args))
+    fields = _result_fields(call)
+    size = sum(map(_elements, fields))
+    if size >= 1 << 62:
+        return True
+    if size > max(given * _GROWTH, _SMALL):
+        return False
+    return budget.room(sum(_elements(f) * f.dtype.itemsize for f in fields))
+
+
+def _constant_sizes(args: list[Any]) -> list[int]:
+    """The elements of each constant among the arguments."""
+    leaves = [f for a in args for f in (a.fields if isinstance(a, rx.Tuple) else [a])]
+    return [math.prod(f.data.shape) for f in leaves if isinstance(f, rx.Constant)]
+
+
+def _result_fields(call: rx.Call) -> list[Any]:
     info = call.struct_info
     known = isinstance(info, (TensorStructInfo, TupleStructInfo))
-    size = sum(_elements(f) for f in tensor_fields(info)) if known else 0
-    return size <= max(given * _GROWTH, _SMALL) or size >= 1 << 62
+    return tensor_fields(info) if known else []
+
+
+def _takes_long(call: rx.Call, args: list[Any]) -> bool:
+    """Whether numpy takes long for the call: a large product, large windows."""
+    name = getattr(call.op, "name", "")
+    attrs = {} if call.attrs is None else dict(call.attrs.items())
+    windows = [[abs(int(n)) for n in attrs[k]] for k in _OF_WINDOWS & attrs.keys()]
+    size = sum(map(_elements, _result_fields(call)))
+    if any(n > _WINDOW for numbers in windows for n in numbers):
+        return True
+    if any(word in name for word in _OF_PRODUCTS):
+        # The sizes of a [m, k], b [k, n] and their product [m, n] multiply to (m * n * k) ** 2.
+        work = math.isqrt(math.prod(sorted(_constant_sizes(args))[-2:]) * size)
+        return work > (_PRODUCT if "matmul" in name else _WINDOWS)
+    area = math.prod(abs(int(n)) for n in attrs.get("pool_size", ()))
+    return bool(windows) and size * area > _WINDOWS
 
 
 def _constant(value: Any, info: StructInfo | None) -> Any:

@@ -35,6 +35,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....base import budget
 from ....base.errors import LoopwrightError, explain
 from ....ir import trace
 from ....ir.expr import GlobalVar, RelaxExpr
@@ -71,6 +72,7 @@ class LegalizeOps(ModulePass):
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         if not ctx.option("relax.transform.apply_legalize_ops"):
             return mod
+        budget.allow_lowering()
         work = _Legalizer(mod, dict(self.customize_legalize_map or {}), self.enable_warning)
         legalized = work.run()
         return DeadCodeElimination().run(legalized, ctx) if work.retargeted else legalized
