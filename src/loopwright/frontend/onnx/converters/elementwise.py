@@ -167,13 +167,13 @@ def selu(cx: Context, node: Node, x: Value) -> Any:
 
 
 def _exponential(cx: Context, x: Value, alpha: float, positive: float) -> Any:
-    """positive * x where x > 0, else alpha * (exp(x) - 1)."""
+    """alpha * (exp(x) - 1) where x < 0, else positive * x. A choice, not a sum: alpha may be
+    infinite."""
     zero, one = cx.scalar(0, x.dtype), cx.scalar(1, x.dtype)
     below = op.subtract(op.exp(op.minimum(x.expr, zero)), one)
-    above = op.maximum(x.expr, zero)
-    if positive != 1.0:
-        above = op.multiply(above, cx.scalar(positive, x.dtype))
-    return op.add(above, op.multiply(below, cx.scalar(alpha, x.dtype)))
+    below = op.multiply(below, cx.scalar(alpha, x.dtype))
+    above = x.expr if positive == 1.0 else op.multiply(x.expr, cx.scalar(positive, x.dtype))
+    return op.where(op.less(x.expr, zero), below, above)
 
 
 @converter("Celu", 12)
