@@ -191,6 +191,7 @@ for turn in range(30):
 
 
 def test_knobs_of_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_CACHE", "1")
     monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path))
     assert default_cache().folder.is_relative_to(tmp_path)
     monkeypatch.setenv("LOOPWRIGHT_CACHE", "0")
@@ -223,6 +224,7 @@ def test_a_folder_of_others_is_not_used(tmp_path, monkeypatch):
 
 
 def test_the_folder_is_made_for_its_user_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_CACHE", "1")
     monkeypatch.delenv("LOOPWRIGHT_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "there"))
     old = os.umask(0)

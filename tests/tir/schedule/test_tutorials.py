@@ -58,6 +58,7 @@ def test_tutorial_under_the_other_name(name, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     kept = (ROOT / "tests" / "golden" / "tutorials" / f"{name}.txt").read_text(encoding="utf-8")
+    kept = kept.replace("from loopwright", "from tvm")  # texts name the package as the script does
     assert done.stdout.strip() == kept.strip()
 
 
