@@ -240,3 +240,11 @@ def test_the_factors_of_a_positive_product_are_positive():
     with ana.constraint_scope(m * b * 12 >= 1):
         assert ana.can_prove(m >= 1)
     assert not ana.can_prove(m >= 1)
+
+
+def test_a_remainder_is_found_whatever_its_divisor_was_made_of():
+    x, y = Var("x"), Var("y")
+    for divisor in (y // 32 % 12 // 2, y // 64 % 6):
+        bound = Analyzer().const_int_bound(x % divisor)
+        assert (bound.min_value, bound.max_value) == (0, 4)
+        assert structural_equal(Analyzer().simplify(x % divisor // 16), po.const(0))

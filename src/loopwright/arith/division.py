@@ -236,7 +236,7 @@ def _numerator_size(ctx: Context, m: Monomial) -> int:
 
 def _find_remainder(ctx: Context, p: Poly, m: Monomial) -> Any:
     f = p[m]
-    for q in m:
+    for q in reversed(m):  # later atoms first: their divisors may hold the earlier ones
         atom = ctx.atoms.all[q]
         if atom.kind != DIV:
             continue
