@@ -248,3 +248,11 @@ def test_a_remainder_is_found_whatever_its_divisor_was_made_of():
         bound = Analyzer().const_int_bound(x % divisor)
         assert (bound.min_value, bound.max_value) == (0, 4)
         assert structural_equal(Analyzer().simplify(x % divisor // 16), po.const(0))
+
+
+def test_what_is_absorbed_is_so_beside_a_common_term():
+    x, y = Var("x"), Var("y")
+    made = Analyzer().simplify(po.minimum(po.minimum(y, 6) + x, x + 2))
+    assert str(made) == "x + T.min(y, 2)"
+    made = Analyzer().simplify(po.minimum(po.minimum(y, 6) * 3 + x, x + 6))
+    assert str(made) == "x + T.min(y, 2) * 3"

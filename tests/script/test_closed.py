@@ -1,5 +1,7 @@
 """A stranger's text describes a program and does nothing else."""
 
+import json
+
 import pytest
 
 from loopwright.base.errors import DiagnosticError
@@ -28,9 +30,9 @@ def read(value="1", before="", **options):
         ("print(open('/etc/passwd'))", "holds definitions, constants and imports"),
         ("x = open('/etc/passwd')", "undefined variable 'open'"),
         ("x = __import__('os')", "undefined variable '__import__'"),
-        ("x = [i for i in range(10**9)]", "a Python loop of more than 100000 items"),
-        ("x = list(range(10**9))", "a Python loop of more than 100000 items"),
-        ("x = sum(range(10**9))", "a Python loop of more than 100000 items"),
+        ("x = [i for i in range(10**9)]", "a Python range of more than 100000 items"),
+        ("x = list(range(10**9))", "a Python range of more than 100000 items"),
+        ("x = sum(range(10**9))", "a Python range of more than 100000 items"),
         ("x = 9**9**9", "a Python value of this size"),
         ("x = 1 << 10**9", "a Python value of this size"),
         ("x = 'a' * 10**9", "a Python value of this size"),
@@ -52,20 +54,129 @@ def test_statements(before, message):
     ("value", "message"),
     [
         ("().__class__.__bases__[0].__subclasses__()", "public attributes only"),
-        ("lw.base.config.os.system('true')", "no attribute 'base'"),
-        ("T.inspect.os.system('true')", "reaches no module but I, T and R"),
-        ("T.register(1)", "public attributes only"),
+        ("lw.base.config.os.system('true')", "attributes of nodes and of I, T and R only"),
+        ("T.inspect.os.system('true')", "reaches nodes and functions of I, T and R only"),
+        ("T.register(1)", "attributes of nodes and of I, T and R only"),
         ("(lambda a: a.__class__)(A)", "public attributes only"),
         ("f'{A.__class__}'", "public attributes only"),
         ("[x.__class__ for x in (A,)]", "public attributes only"),
         ("'{0.__class__}'.format(A)", "attributes of nodes and of I, T and R only"),
         ("eval('1')", "undefined variable 'eval'"),
+        ("R.active_parser().scope", "reaches nodes and functions of I, T and R only"),
+        ("T.Op.get('relax.add')", "reaches nodes and functions of I, T and R only"),
+        ("sorted(['x'], key=I.explain)", "reaches nodes and functions of I, T and R only"),
+        ("R.emit_te(R.nullcontext, A)", "reaches nodes and functions of I, T and R only"),
+        ("R.const(1.0).data.numpy()", "attributes of nodes and of I, T and R only"),
+        ("T.int32(3).show()", "attributes of nodes and of I, T and R only"),
+        ("T.target('llvm').features", "attributes of nodes and of I, T and R only"),
+        ("T.macro(T.launch_thread)", "which are not called"),
+        ("T.prim_func(lambda: 1)", "which are not called"),
+        ("A[1.5]", "the indices of buffer A are integers"),
+        ("A[None]", "the indices of buffer A are integers"),
         ("getattr(A, 'data')", "undefined variable 'getattr'"),
     ],
 )
 def test_expressions(value, message):
     with pytest.raises(DiagnosticError, match=message):
         read(value)
+
+
+LOOPS = [
+    ("x = [0 for a in range(99999) for b in range(99999)]", "1"),
+    ("s = 'a' * 64\n" + "s = f'{s}{s}{s}{s}'\n" * 20, "1"),
+    ("s = [1]\n" + "s = [*s, *s]\n" * 40, "1"),
+    ("s = (1,)\n" + "s = (s, s)\n" * 60 + "t = str(s)", "1"),
+    ("s = (1,)\nt = (1,)\n" + "s = (s, s)\nt = (t, t)\n" * 60 + "u = s == t", "1"),
+    ("x = R.const([[[[1.0] * 100] * 100] * 100] * 100)", "1"),
+    ("s = T.Var('n', 'int64')\n" + "s = T.max(s, s * 3)\n" * 60, "s"),
+    ("x = (lambda f: f(f))(lambda f: f(f))", "1"),
+    ("x = (lambda f: f(f))(lambda f: sorted([1, 2], key=lambda _: f(f)))", "1"),
+    ("x = max(*range(10**11))", "1"),
+    ("x = [*range(10**11)]", "1"),
+    ("x = 1.5 in range(10**12)", "1"),
+    ("x = round(5, -(10**7))", "1"),
+    ("r = list(range(50000))", "[0 for a in r for b in r][0]"),
+]
+
+
+@pytest.mark.parametrize(("before", "value"), LOOPS)
+def test_short_texts_describe_no_large_programs(before, value):
+    with pytest.raises(DiagnosticError, match="run_python=True"):
+        read(value, before)
+
+
+MACROS = "".join(f"@T.macro\ndef m{n + 1}():\n    m{n}()\n    m{n}()\n" for n in range(40))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("@T.macro\ndef m0():\n    T.evaluate(0)\n" + MACROS, "takes this long"),
+        ("@T.macro\ndef m40():\n    m40()\n", "call each other"),
+        ("@T.macro\ndef m40():\n    x: exit = 1\n", "undefined variable 'exit'"),
+        ("@T.macro\ndef m40():\n    x = open('/etc/passwd')\n", "undefined variable 'open'"),
+    ],
+)
+def test_macros(text, message):
+    with pytest.raises(DiagnosticError, match=message):
+        from_source(f"{text}@T.prim_func\ndef f(A: T.Buffer((4,), 'int64')):\n    m40()\n")
+
+
+def test_graph_functions_loop_in_bounds_too():
+    text = "@R.function\ndef f(x: R.Tensor((2,), 'float32')):\n    {}\n    return x\n"
+    for body in ("for i in range(10**12): pass", "a, *b = range(10**12)"):
+        with pytest.raises(DiagnosticError, match="Python range of more than"):
+            from_source(text.format(body))
+    with pytest.raises(DiagnosticError, match="number of sections"):
+        from_source(text.format("y = R.split(x, 10**9)"))
+
+
+def node(**extra):
+    """A node as JSON, in a text."""
+    entry = {"type": "ir.GlobalVar", "fields": {"name_hint": "x"}, **extra}
+    return {"loopwright": 1, "nodes": [entry], "root": {"node": 0}}
+
+
+def laughs(depth):
+    """A sum of a node with itself, and so on."""
+    nodes = [{"type": "ir.IntImm", "fields": {"dtype": {"dtype": "int64"}, "value": 1}}]
+    for n in range(depth):
+        fields = {"a": {"node": n}, "b": {"node": n}}
+        nodes.append({"type": "ir.Add", "fields": fields})
+    return {"loopwright": 1, "nodes": nodes, "root": {"node": depth}}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (node(extra={"__class__": 1}), "fields of GlobalVar differ"),
+        (node(extra={"script": 1}), "fields of GlobalVar differ"),
+        ({"loopwright": 1}, "not as save_json writes it\n  got: KeyError: 'nodes'"),
+        ({**node(), "root": {"node": -1}}, "share too many parts"),
+        ({**node(), "root": {"enum": ["numpy", "testing", 1]}}, "unknown enumeration"),
+        (laughs(60), "share too many parts"),
+        ([], "holds no Loopwright nodes"),
+    ],
+)
+def test_json_describes_nodes_only(data, message):
+    with pytest.raises(DiagnosticError, match=message):
+        read(before=f"x = tvm.ir.load_json({json.dumps(data)!r})")
+    assert read(before=f"x = tvm.ir.load_json({json.dumps(laughs(3))!r})")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("@R.active_parser()\ndef f(): pass", "reaches nodes and functions of I, T and R"),
+        ("@T.axis\ndef f(): pass", "not one of a script"),
+        ("@T.prim_func\nclass f: pass", "this decorator is one of functions"),
+        ("@T.prim_func\ndef f(a: '((((a'): pass", "syntax error: '\\(' was never closed"),
+        ("@T.prim_func\ndef f(a: T.int32):\n    a.x += 1", "an attribute cannot be assigned to"),
+    ],
+)
+def test_definitions(text, message):
+    with pytest.raises(DiagnosticError, match=message):
+        from_source(text)
 
 
 def test_dimensions_are_closed_too():
@@ -81,6 +192,8 @@ def test_dimensions_are_closed_too():
         ("k = 1 << 20\nn = len([i for i in range(4) if i % 2])", "n"),
         ("pick = {f'{k}-{v:02}': v for k, v in zip('ab', (1, 2))}", "pick['b-02']"),
         ("first = lambda x, y=2: min(x, y)", "(lambda a: a + 1)(1)"),
+        ("", "(lambda run, locals: run + locals)(1, 1)"),
+        ("", "max([1, 2, 3], key=lambda x: 0 - (x - 2) ** 2)"),
     ],
 )
 def test_what_it_may_hold(before, value):

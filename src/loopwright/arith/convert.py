@@ -127,20 +127,24 @@ def poly_extreme(ctx: Context, kind: int, a: Poly, b: Poly, dtype: Any) -> Poly:
         return b if kind == MIN else a
     if nonneg(ctx, P.scaled(diff, -1), effort=1):
         return a if kind == MIN else b
+    common = {m: c for m, c in a.items() if b.get(m) == c}
+    if common:
+        a, b = P.add(a, common, -1), P.add(b, common, -1)
+    part = _extreme_apart(ctx, kind, a, b, dtype)
+    return P.add(common, part) if common else part
+
+
+def _extreme_apart(ctx: Context, kind: int, a: Poly, b: Poly, dtype: Any) -> Poly:
+    """min or max of polynomials that have no term in common."""
+    g = gcd(*a.values(), *b.values())
+    if g > 1:
+        a, b = ({m: f // g for m, f in side.items()} for side in (a, b))
+        return P.scaled(_extreme_apart(ctx, kind, a, b, dtype), g)
     for one, two in ((a, b), (b, a)):
         other = _absorbed(ctx, kind, one, two)
         if other is not None:
             return poly_extreme(ctx, kind, other, two, dtype)
-    common = {m: c for m, c in a.items() if b.get(m) == c}
-    if common:
-        a, b = P.add(a, common, -1), P.add(b, common, -1)
-    g = gcd(*a.values(), *b.values())
-    if g > 1:
-        a, b = ({m: f // g for m, f in side.items()} for side in (a, b))
-        part = P.scaled(poly_extreme(ctx, kind, a, b, dtype), g)
-    else:
-        part = ctx.atoms.extreme(kind, a, b, dtype)
-    return P.add(common, part) if common else part
+    return ctx.atoms.extreme(kind, a, b, dtype)
 
 
 def _absorbed(ctx: Context, kind: int, a: Poly, b: Poly) -> Poly | None:

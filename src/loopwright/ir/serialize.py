@@ -21,7 +21,7 @@ from ..base.errors import explain
 from ..base.registry import Registry
 from ..base.span import SequentialSpan, Span
 from .dtype import DataType
-from .node import NODE_TYPES, Node
+from .node import NODE_TYPES, Node, _extra_slots
 from .op import Op
 
 FORMAT = 1
@@ -159,66 +159,94 @@ def load_json(json_str: str) -> Any:
     """What `save_json` wrote. Raises ValueError when the text is something else."""
     try:
         data = json.loads(json_str)
-    except json.JSONDecodeError as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(explain("the text is not JSON", got=str(error))) from None
     if not isinstance(data, dict) or data.get("loopwright") != FORMAT:
         what = "the JSON holds no Loopwright nodes"
         raise ValueError(explain(what, instead="give what save_json wrote"))
-    values: list[Any] = []
-    for entry in data["nodes"]:
-        values.append(_node_in(entry, values))
-    return _value_in(data["root"], values)
+    try:
+        reader = _Reader(len(data["nodes"]))
+        for entry in data["nodes"]:
+            reader.add(entry)
+        return reader.value(data["root"])
+    except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        what = "the JSON is not as save_json writes it"
+        raise ValueError(explain(what, got=f"{type(error).__name__}: {error}"[:500])) from error
 
 
-def _node_in(entry: dict[str, Any], nodes: list[Any]) -> Any:
-    if "op" in entry:
-        return Op.get(entry["op"])
-    cls = NODE_TYPES.get(entry["type"])
-    if cls is None:
-        what, hint = "the JSON holds an unknown kind of node", "import the module that defines it"
-        raise ValueError(explain(what, got=entry["type"], instead=hint))
-    stored = entry["fields"]
-    unknown = set(stored) ^ {f.name for f in cls.__fields__}
-    if unknown:
-        what = f"the fields of {cls.__name__} differ from the stored ones"
-        raise ValueError(explain(what, got=", ".join(sorted(unknown)), instead="save it again"))
-    values = [_value_in(stored[f.name], nodes) for f in cls.__fields__]
-    node = cls._make(*values, span=_span_in(entry.get("span")))
-    for name, value in entry.get("extra", {}).items():
-        setattr(node, name, _value_in(value, nodes))
-    return node
+class _Reader:
+    def __init__(self, count: int) -> None:
+        self.nodes: list[Any] = []
+        # How many nodes are below each, and below the one that is being read: nodes that share parts
+        # all the way down would describe a tree of any size.
+        self.sizes: list[int] = []
+        self.size = 0
+        self.most = 1_000_000 + 1_000 * count
 
+    def add(self, entry: dict[str, Any]) -> None:
+        """Read a node; those below it were read before."""
+        self.size = 1
+        self.nodes.append(Op.get(entry["op"]) if "op" in entry else self.node(entry))
+        self.sizes.append(self.size)
 
-def _value_in(value: Any, values: list[Any]) -> Any:
-    if isinstance(value, list):
-        return [_value_in(item, values) for item in value]
-    if not isinstance(value, dict):
-        return value
-    ((tag, inner),) = value.items()
-    if tag == "node":
-        return values[inner]
-    if tag == "dtype":
-        return DataType(inner)
-    if tag == "tuple":
-        return tuple(_value_in(item, values) for item in inner)
-    if tag == "dict":
-        return {_value_in(k, values): _value_in(v, values) for k, v in inner}
-    if tag == "float":
-        return float(inner)
-    if tag == "array":
-        dtype, shape, data = inner
-        flat = np.frombuffer(base64.b64decode(data), dtype=DataType(dtype).numpy())
-        return flat.reshape(shape).copy()
-    if tag == "enum":
-        return _enum_in(*inner)
-    if tag in DECODERS:
-        return DECODERS[tag](_value_in(inner, values))
-    raise ValueError(explain("the JSON holds an unknown kind of value", got=tag))
+    def node(self, entry: dict[str, Any]) -> Node:
+        cls = NODE_TYPES.get(entry["type"])
+        if cls is None:
+            what, hint = (
+                "the JSON holds an unknown kind of node",
+                "import the module that defines it",
+            )
+            raise ValueError(explain(what, got=entry["type"], instead=hint))
+        stored, extra = entry["fields"], entry.get("extra", {})
+        unknown = set(stored) ^ {f.name for f in cls.__fields__}
+        unknown |= set(extra) - set(_extra_slots(cls))
+        if unknown:
+            what = f"the fields of {cls.__name__} differ from the stored ones"
+            raise ValueError(explain(what, got=", ".join(sorted(unknown)), instead="save it again"))
+        values = [self.value(stored[f.name]) for f in cls.__fields__]
+        node = cls._make(*values, span=_span_in(entry.get("span")))
+        for name, value in extra.items():
+            setattr(node, name, self.value(value))
+        return node
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        ((tag, inner),) = value.items()
+        if tag == "node":
+            return self.below(inner)
+        if tag == "dtype":
+            return DataType(inner)
+        if tag == "tuple":
+            return tuple(self.value(item) for item in inner)
+        if tag == "dict":
+            return {self.value(k): self.value(v) for k, v in inner}
+        if tag == "float":
+            return float(inner)
+        if tag == "array":
+            dtype, shape, data = inner
+            flat = np.frombuffer(base64.b64decode(data), dtype=DataType(dtype).numpy())
+            return flat.reshape(shape).copy()
+        if tag == "enum":
+            return _enum_in(*inner)
+        if tag in DECODERS:
+            return DECODERS[tag](self.value(inner))
+        raise ValueError(explain("the JSON holds an unknown kind of value", got=tag))
+
+    def below(self, number: int) -> Any:
+        """A node that was read before."""
+        self.size += self.sizes[number]
+        if number < 0 or self.size > self.most:
+            what = "the JSON holds nodes that share too many parts"
+            raise ValueError(explain(what, got=f"more than {self.most} when written out"))
+        return self.nodes[number]
 
 
 def _enum_in(module: str, name: str, value: Any) -> Any:
     """An enumeration of a module that is loaded: reading JSON imports nothing."""
-    kind = getattr(sys.modules.get(module), name, None)
+    kind = getattr(sys.modules.get(module), "__dict__", {}).get(name)
     if not (isinstance(kind, type) and issubclass(kind, Enum)):
         raise ValueError(explain("the JSON names an unknown enumeration", got=f"{module}.{name}"))
     return kind(value)

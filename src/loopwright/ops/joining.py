@@ -128,6 +128,9 @@ concatenate.layout(join)
 concatenate.samples(case([(2, 3), (2, 5)], axis=1), case([("n", 3), (4, 3), (1, 3)], axis=0))
 
 
+_MOST_PIECES = 10_000
+
+
 @op("relax.split")
 def split(x: Tensor, indices_or_sections: Sections, axis: Axis = 0):
     """A tuple of pieces of `axis`: `indices_or_sections` is a number of equal pieces (the last
@@ -144,8 +147,9 @@ def split(x: Tensor, indices_or_sections: Sections, axis: Axis = 0):
 
 @split.build
 def _(x, indices_or_sections, axis):
-    if not isinstance(indices_or_sections, (list, tuple)) and int(indices_or_sections) <= 0:
-        what = "relax.split: the number of sections must be positive"
+    many = isinstance(indices_or_sections, (list, tuple))
+    if not many and not 0 < int(indices_or_sections) <= _MOST_PIECES:
+        what = f"relax.split: the number of sections goes from 1 to {_MOST_PIECES}"
         raise ValueError(explain(what, got=indices_or_sections))
     return {"x": x, "indices_or_sections": indices_or_sections, "axis": axis}
 

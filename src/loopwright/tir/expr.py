@@ -44,8 +44,14 @@ def check_rank(buffer: Buffer, indices: tuple[Any, ...]) -> None:
 
 
 def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
-    """Raise ValueError for a wrong number of indices, or a vector index before the last."""
+    """Raise ValueError for a wrong number of indices, one that is no integer, or a vector index
+    before the last."""
     check_rank(buffer, indices)
+    for axis, index in enumerate(indices):
+        dtype = getattr(index, "dtype", None)
+        if dtype is None or not dtype.is_integer:
+            what = f"the indices of buffer {buffer.name} are integers"
+            raise ValueError(explain(what, got=f"index {axis}: {index} of {dtype}"))
     for axis, index in enumerate(indices[:-1]):
         if index.dtype.lanes != 1:
             what = f"only the last index of buffer {buffer.name} may be a vector"

@@ -1,10 +1,11 @@
 """What a program of a stranger may do: the closed set of names, attributes and calls.
 
-`from_source(text)` reads a text under these rules. What is reached by a name is I, T and R, the builtins
-below, what the caller gives in `extra_vars`, and what the text itself defines; from there, public
-attributes of this package's own objects. No module but those of the script's namespaces, no name
-that starts with an underscore, no foreign object's methods, and no number, text or loop beyond
-`MOST`.
+`from_source(text)` reads a text under these `Rules`. What is reached by a name is I, T and R, the
+builtins below, what the caller gives in `extra_vars`, and what the text itself defines; from there,
+the public names of I, T and R and what `READABLE` says of nodes. So a text holds numbers, texts,
+sequences, nodes, and functions that it may call. What it may make is bounded, too: each expression
+that is evaluated counts, and so does the size of each value that a name brings in again, because that
+is how a short text would describe a program of any size.
 """
 
 from __future__ import annotations
@@ -13,16 +14,31 @@ import ast
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from types import ModuleType
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
 from typing import Any
 
 from ...base.errors import explain
-from ...base.registry import PACKAGE
+from ...base.registry import PACKAGE, Registry
+from ...ir.dtype import DataType
+from ...ir.node import Node
+from ...ir.op import Op
+from ...ir.prim_expr import Var
+from ...tir.buffer import Buffer
 
 MOST = 100_000  # items of a Python loop or sequence
+STEPS, STEPS_PER_CHARACTER = 200_000, 4
+DEPTH = 100  # of calls of the text's own functions
 _BITS = 4_096  # of a Python integer
-_NAMESPACES = tuple(f"{PACKAGE}.{part}" for part in ("script", "relax.op"))
+_NAMESPACES = tuple(
+    f"{PACKAGE}.{part}" for part in ("script.ir", "script.tir", "script.relax", "relax.op")
+)
 _HINT = "pass run_python=True for text that you trust"
+_OURS, _BASE = f"{PACKAGE}.", f"{PACKAGE}.base."
+_LIGHT = frozenset((FunctionType, ModuleType, Var, Buffer))
+_FOUND: set[tuple[str, str]] = set()  # names of modules that texts may read
+_SIZED = (str, bytes, list, tuple, dict, set, frozenset)
+_PLAIN = (type(None), bool, int, float, complex, slice, range, type(...), DataType, *_SIZED)
 
 
 class Closed(PermissionError):
@@ -34,12 +50,221 @@ def refuse(what: str, got: str) -> Closed:
     return Closed(explain(what, got=got[:200], instead=_HINT))
 
 
+# ---------------------------------------------------------------------- what it may make
+
+
 def bounded(items: Iterable[Any]) -> Iterator[Any]:
     """The items, at most MOST of them."""
     for count, item in enumerate(items):
         if count >= MOST:
             raise refuse(f"a Python loop of more than {MOST} items", type(items).__name__)
         yield item
+
+
+class Rules:
+    """The rules of one reading. `given`: what the caller lets a text use besides."""
+
+    def __init__(self, characters: int, given: Iterable[Any] = ()) -> None:
+        self.given = tuple(given)
+        self.most = self.left = STEPS + STEPS_PER_CHARACTER * characters
+        self.depth = 0
+        self._sizes: dict[int, tuple[Any, int]] = {}  # with the value, whose id is taken then
+
+    def spend(self, steps: int) -> None:
+        """Count steps. Raises Closed once there are too many."""
+        self.left -= steps
+        if self.left < 0:
+            what = "a program as text whose description takes this long to follow"
+            raise refuse(what, f"more than {self.most} steps")
+
+    def made(self, value: Any) -> Any:
+        """The value of an expression: its evaluation is one step, and so are 16 of its items."""
+        self.left -= 1
+        if self.left < 0 or type(value) in _SIZED:
+            self.spend(len(value) >> 4 if type(value) in _SIZED else 0)
+        return value
+
+    def named(self, value: Any) -> Any:
+        """The value of a name: each node in it counts again."""
+        if type(value) in _LIGHT:
+            self.left -= 1
+        elif type(value) in _SIZED or isinstance(value, Node):
+            self.spend(self._size(value))
+        return value
+
+    def _size(self, value: Any) -> int:
+        sizes, stack = self._sizes, [(value, False)]
+        while stack:
+            item, below = stack.pop()
+            if id(item) in sizes:
+                continue
+            parts = [p for p in _parts(item) if not isinstance(p, (str, int, float))]
+            if below or not parts:
+                size = 1 + sum(sizes[id(p)][1] if id(p) in sizes else 1 for p in parts)
+                sizes[id(item)] = item, size + (len(item) >> 4 if type(item) in _SIZED else 0)
+            else:
+                stack += [(item, True), *((p, False) for p in parts)]
+        return sizes[id(value)][1]
+
+    def items(self, values: Iterable[Any]) -> Iterator[Any]:
+        """The items of a loop, a comprehension or a starred value."""
+        for item in bounded(values):
+            self.spend(1)
+            yield item
+
+    @contextmanager
+    def inside(self, names: int) -> Iterator[None]:
+        """A call of a function of the text, which sees this many names."""
+        self.spend(names)
+        if self.depth >= DEPTH:
+            raise refuse("a program as text whose functions call each other", f"{DEPTH} deep")
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+    # ------------------------------------------------------------------ attributes, calls
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        """The attribute of an object, where a text may read it."""
+        space = (owner.__name__, name) if type(owner) is ModuleType else ("", "")
+        if space in _FOUND:
+            return getattr(owner, name)
+        reads = READABLE.get(type(owner))
+        own = reads is not None and not name.startswith("__") and reads(owner, name)
+        if name.startswith("_") and not own:
+            raise refuse("a program as text reads public attributes only", name)
+        if any(owner is item for item in self.given):
+            return getattr(owner, name)
+        if not (own or _readable(owner, name)):
+            what = "a program as text reads attributes of nodes and of I, T and R only"
+            kind = owner.__name__ if isinstance(owner, (type, ModuleType)) else type(owner).__name__
+            raise refuse(what, f"{name} of {kind}")
+        value = self.found(getattr(owner, name), name)
+        if space[0]:
+            _FOUND.add(space)
+        return value
+
+    def found(self, value: Any, name: str) -> Any:
+        """A value that an attribute or an item holds, if a text may have it."""
+        if isinstance(value, ModuleType):
+            allowed = value.__name__.startswith(_NAMESPACES)
+        elif isinstance(value, _PLAIN) or value is Any:
+            allowed = True
+        else:
+            kind = value if hasattr(value, "__qualname__") else type(value)
+            allowed = _is_ours(kind) and kind.__module__ not in _INSIDE
+            allowed = allowed or any(value is item for item in self.given)
+            allowed = allowed or isinstance(getattr(value, "dialect", None), str)  # a decorator
+        if not allowed:
+            raise refuse("a program as text reaches nodes and functions of I, T and R only", name)
+        return value
+
+    def call(self, function: Any, args: list[Any]) -> None:
+        """Raise Closed unless a text may call a function."""
+        if type(function) is FunctionType and _is_ours(function):
+            return
+        if id(function) in _CALLABLE:
+            self.spend(sum(len(a) >> 4 for a in args if type(a) in _SIZED))
+        elif isinstance(getattr(function, "dialect", None), str):
+            if args:
+                what = "a program as text has definitions under @, which are not called"
+                raise refuse(what, type(function).__name__)
+        elif not any(function is item for item in self.given):
+            owner = getattr(function, "__self__", function)
+            if not (_is_ours(function) or _is_ours(type(owner)) or _is_ours(owner)):
+                raise refuse("a program as text calls functions of I, T and R only", repr(function))
+
+    def operation(self, kind: type[ast.operator], left: Any, right: Any) -> None:
+        """Raise Closed for an operation whose result is too large, and for one on anything but
+        numbers, texts, sequences and nodes."""
+        for value in (left, right):
+            if not (isinstance(value, _PLAIN) or _is_ours(type(value)) or value is Any):
+                raise refuse("an operation on this value", f"{kind.__name__} of {type(value)}")
+        large = False
+        if isinstance(left, int) and isinstance(right, int):
+            if kind is ast.Pow:
+                large = left.bit_length() * abs(right) > _BITS
+            elif kind is ast.LShift:
+                large = left.bit_length() + right > _BITS
+            elif kind is ast.Mult:
+                large = left.bit_length() + right.bit_length() > _BITS
+        elif kind is ast.Mult:
+            for items, count in ((left, right), (right, left)):
+                if isinstance(items, (str, bytes, list, tuple)) and isinstance(count, int):
+                    large |= len(items) * count > MOST or self._size(items) * count > MOST
+        elif kind is ast.Add and isinstance(left, (str, bytes, list, tuple)):
+            large = isinstance(right, type(left)) and len(left) + len(right) > MOST
+        elif kind is ast.Mod and isinstance(left, (str, bytes)):
+            large = True
+        if large:
+            raise refuse("a Python value of this size", f"{type(left).__name__} {kind.__name__}")
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What a value consists of, as far as it is walked when a program is checked or printed."""
+    if isinstance(value, Node):
+        info = getattr(value, "struct_info", None)
+        return value.children() if info is None else (info, *value.children())
+    if isinstance(value, dict):
+        return (*value, *value.values())
+    return value if type(value) in _SIZED and not isinstance(value, (str, bytes)) else ()
+
+
+def _is_ours(value: Any) -> bool:
+    name = getattr(value, "__module__", None) or ""
+    return name.startswith(_OURS) and not name.startswith(_BASE)
+
+
+# The parser itself, and what would change what all programs mean.
+_INSIDE = {
+    f"{PACKAGE}.{name}"
+    for name in (
+        "ir.op",
+        "relax.dpl.rewrite",
+        "script.parser.core",
+        "script.parser.entry",
+        "script.parser.evaluator",
+        "script.parser.frames",
+        "script.parser.macro",
+        "script.parser.scope",
+        "script.parser.source",
+    )
+}
+# Methods of nodes that make other nodes.
+_METHODS = {"access_ptr", "astype", "offset_of", "scope", "vload", "vstore"}
+_METHODS |= {"from_func", "from_func_with_separators", "from_min_extent"}
+_METHODS |= {"inverse", "map_indices", "map_shape"}
+# Further objects, by type: whether a text may read a name of one.
+READABLE: Registry[type, Callable[[Any, str], bool]] = Registry("object that texts read")
+
+
+class Package:
+    """What a text reaches of this package by its name: `tvm.ir.load_json`, `tvm.script.tir`."""
+
+    def __init__(self, **parts: Any) -> None:
+        vars(self).update(parts)
+
+
+READABLE.register(Package, lambda package, name: name in vars(package))
+
+
+def _readable(owner: Any, name: str) -> bool:
+    if isinstance(owner, ModuleType):
+        return owner.__name__.startswith(_NAMESPACES) and not name.startswith("register")
+    if isinstance(owner, Op):
+        return name == "name"
+    if isinstance(owner, type):
+        plain = isinstance(vars(owner).get(name), _PLAIN)
+        return _is_ours(owner) and (plain or name in _METHODS)
+    if isinstance(owner, Node):
+        slots = (slot for base in type(owner).__mro__ for slot in vars(base).get("__slots__", ()))
+        return name in _METHODS or name in slots
+    return False
+
+
+# ---------------------------------------------------------------------- builtins, operations
 
 
 def _over(make: Callable[..., Any], many: bool = False) -> Callable[..., Any]:
@@ -52,71 +277,30 @@ def _over(make: Callable[..., Any], many: bool = False) -> Callable[..., Any]:
     return call
 
 
+def _round(number: Any, digits: Any = None) -> Any:
+    if isinstance(digits, int) and abs(digits) > 400:
+        raise refuse("a rounding to this many digits", str(digits))
+    return round(number, digits)
+
+
+def short_range(*bounds: int) -> range:
+    """A range that a text may loop over."""
+    made = range(*bounds)
+    if len(made[: MOST + 1]) > MOST:
+        raise refuse(f"a Python range of more than {MOST} items", str(made))
+    return made
+
+
 BUILTINS: dict[str, Any] = {
-    **{f.__name__: f for f in (abs, bool, float, int, isinstance, len, range, round, slice, str)},
+    **{f.__name__: f for f in (abs, bool, float, int, isinstance, len, slice, str)},
     **{f.__name__: _over(f) for f in (all, any, dict, enumerate, list, max, min, set, sorted)},
     **{f.__name__: _over(f, many=True) for f in (sum, tuple, zip)},
+    "range": short_range,
     "reversed": lambda items: reversed(tuple(bounded(items))),
+    "round": _round,
     "print": lambda *_: None,
 }
 _CALLABLE = {id(function) for function in BUILTINS.values()}
-
-
-def _is_ours(value: Any) -> bool:
-    name = getattr(value, "__module__", None) or ""
-    return name.startswith(f"{PACKAGE}.") and not name.startswith(f"{PACKAGE}.base.")
-
-
-def check_attribute(value: Any, name: str, given: Iterable[Any] = ()) -> None:
-    """Raise Closed unless a text may read an attribute."""
-    if name.startswith(("_", "register")):
-        raise refuse("a program as text reads public attributes only", name)
-    if any(value is item for item in given):
-        return
-    if isinstance(value, ModuleType):
-        allowed = value.__name__.startswith(_NAMESPACES)
-    else:
-        allowed = _is_ours(type(value)) or (isinstance(value, type) and _is_ours(value))
-    if not allowed:
-        what = "a program as text reads attributes of nodes and of I, T and R only"
-        raise refuse(what, f"{name} of {type(value).__name__}")
-
-
-def check_found(value: Any, name: str) -> None:
-    """Raise Closed for an attribute's value that a text may not have."""
-    if isinstance(value, ModuleType) and not value.__name__.startswith(_NAMESPACES):
-        raise refuse("a program as text reaches no module but I, T and R", name)
-
-
-def check_call(function: Any, given: Iterable[Any] = ()) -> None:
-    """Raise Closed unless a text may call it."""
-    if id(function) in _CALLABLE or any(function is item for item in given):
-        return
-    owner = getattr(function, "__self__", function)
-    if not (_is_ours(function) or _is_ours(type(owner)) or _is_ours(owner)):
-        raise refuse("a program as text calls functions of I, T and R only", repr(function))
-
-
-def check_operation(operation: type[ast.operator], left: Any, right: Any) -> None:
-    """Raise Closed for an operation on Python values whose result is too large."""
-    large = False
-    if isinstance(left, int) and isinstance(right, int):
-        if operation is ast.Pow:
-            large = left.bit_length() * abs(right) > _BITS
-        elif operation is ast.LShift:
-            large = left.bit_length() + right > _BITS
-        elif operation is ast.Mult:
-            large = left.bit_length() + right.bit_length() > _BITS
-    elif operation is ast.Mult:
-        for items, count in ((left, right), (right, left)):
-            if isinstance(items, (str, bytes, list, tuple)) and isinstance(count, int):
-                large |= len(items) * count > MOST
-    elif operation is ast.Add and isinstance(left, (str, bytes, list, tuple)):
-        large = len(left) > MOST
-    elif operation is ast.Mod and isinstance(left, (str, bytes)):
-        large = True
-    if large:
-        raise refuse("a Python value of this size", f"{type(left).__name__} {operation.__name__}")
 
 
 def check_format(value: Any, spec: str) -> None:

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from ...base.errors import DiagnosticError
 from ...ir.diagnostics import report
 from ...ir.prim_expr import PrimExpr
-from . import closed
 from .evaluator import Evaluator
 from .scope import Scope
 from .source import Source
@@ -104,6 +103,8 @@ class Parser(Evaluator):
             what = f"unsupported statement `{type(stmt).__name__}` in {dialect.title}"
             raise self.source.error(stmt, what, instead=dialect.supported)
         with self.located(stmt):
+            if self.rules is not None:
+                self.rules.spend(1)
             dialect.before(stmt)
             handler(stmt)
 
@@ -129,7 +130,7 @@ class Parser(Evaluator):
             hint = "write @T.prim_func, @R.function or @I.ir_module above it"
             raise self.source.error(node, what, got=len(decorators), instead=hint)
         decorator = self.eval(decorators[0])
-        if not hasattr(decorator, "dialect"):
+        if not isinstance(getattr(decorator, "dialect", None), str):
             what = f"the decorator of {node.name} is not one of a script"
             hint = "write @T.prim_func, @R.function or @I.ir_module above it"
             raise self.source.error(decorators[0], what, instead=hint)
@@ -172,7 +173,7 @@ class Dialect:
     def _spread(self, target: ast.Tuple | ast.List, value: Any) -> list[Any]:
         count = len(target.elts)
         single = isinstance(value, PrimExpr)
-        parts = [value] if single else list(value)
+        parts = [value] if single else list(self.parser.items(value))
         star = next((i for i, t in enumerate(target.elts) if isinstance(t, ast.Starred)), None)
         if star is not None and len(parts) >= count - 1:
             tail = count - star - 1
@@ -192,7 +193,7 @@ class Dialect:
     def loop_in_python(self, node: ast.For, values: Any) -> None:
         """A loop over a Python iterable: its body is read once for each item."""
         parser = self.parser
-        for item in values if parser.trusted else closed.bounded(values):
+        for item in parser.items(values):
             value = getattr(item, "meta_value", item)
             with parser.scope.frame():
                 self.assign(node.target, value, self._meta)

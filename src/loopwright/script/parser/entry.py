@@ -160,7 +160,7 @@ def from_source(
     scope = Scope(PRELUDE, _packages(run_python), extra_vars or {})
     parser = Parser(source, scope)
     if not run_python:
-        parser.trusted, parser.given = False, tuple((extra_vars or {}).values())
+        parser.rules = closed.Rules(len(program), (extra_vars or {}).values())
         scope.builtins = closed.BUILTINS
     definitions: list[Any] = []
     with parser.active():
@@ -183,21 +183,15 @@ def from_source(
 parse = from_source
 
 
-class _Package:
-    """What a closed text reaches of this package: `tvm.ir.load_json`, `tvm.script.tir`."""
-
-    def __init__(self, **parts: Any) -> None:
-        vars(self).update(parts)
-
-
 def _packages(run_python: bool) -> dict[str, Any]:
     """This package under its own name and under TVM's, for `tvm.ir.load_json(...)`."""
     if run_python:
         package = sys.modules.get(PACKAGE)
         return {"loopwright": package, "lw": package, "tvm": sys.modules.get("tvm", package)}
-    script = _Package(**{module: PRELUDE[name] for module, name in _SCRIPT.items()})
+    script = closed.Package(**{module: PRELUDE[name] for module, name in _SCRIPT.items()})
     return dict.fromkeys(
-        ("loopwright", "lw", "tvm"), _Package(ir=_Package(load_json=load_json), script=script)
+        ("loopwright", "lw", "tvm"),
+        closed.Package(ir=closed.Package(load_json=load_json), script=script),
     )
 
 

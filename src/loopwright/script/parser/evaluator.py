@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...base.errors import DiagnosticError, explain
@@ -20,7 +21,7 @@ from ...ir.node import Node
 from ...ir.op import Op
 from ...ir.prim_expr import PrimExpr, Range, Var
 from ...ir.prim_op import convert_pair, logical_and, logical_not, logical_or
-from ...tir.buffer import BufferRegion
+from ...tir.buffer import Buffer, BufferRegion
 from ...tir.op import if_then_else
 from . import closed
 from .region import as_operand
@@ -70,10 +71,8 @@ class Evaluator:
 
     source: Source
     scope: Scope
-    # Whether any Python may run: that of a decorated function, not that of a stranger's text.
-    trusted = True
-    # What the caller lets a text use besides.
-    given: tuple[Any, ...] = ()
+    # What a stranger's text may do; a decorated function may run any Python.
+    rules: closed.Rules | None = None
 
     def eval(self, node: ast.expr) -> Any:
         """The value of an expression. Any error becomes a DiagnosticError at its place."""
@@ -81,7 +80,8 @@ class Evaluator:
             handler = _EVAL.get(type(node))
             if handler is None:
                 raise TypeError(explain(f"unsupported expression `{type(node).__name__}`"))
-            return handler(self, node)
+            value = handler(self, node)
+            return value if self.rules is None else self.rules.made(value)
         except DiagnosticError:
             raise
         except Exception as error:
@@ -92,8 +92,13 @@ class Evaluator:
         text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
         if "\n --> " in text:
             return DiagnosticError(text)  # it says its place, which is a closer one
-        plain = isinstance(error, _PLAIN) and text
-        return self.source.error(node, text if plain else f"{type(error).__name__}: {text}")
+        if isinstance(error, RecursionError):
+            text = "this is nested too deeply to be read"
+        elif isinstance(error, SyntaxError):
+            text = f"syntax error: {error.msg}"
+        elif not isinstance(error, _PLAIN) or not text:
+            text = f"{type(error).__name__}: {text}"
+        return self.source.error(node, text)
 
     def call_value(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call something; dialects decide what calling a graph or global variable means."""
@@ -113,21 +118,32 @@ class Evaluator:
         return node.value
 
     def _name(self, node: ast.Name) -> Any:
-        return self.scope.lookup(node.id)
+        value = self.scope.lookup(node.id)
+        return value if self.rules is None else self.rules.named(value)
+
+    def _owner(self, node: ast.expr) -> Any:
+        """What an attribute or an item is taken from: it is not used as a whole."""
+        if self.rules is None or not isinstance(node, (ast.Name, ast.Subscript)):
+            return self.eval(node)
+        try:
+            if isinstance(node, ast.Name):
+                return self.scope.lookup(node.id)
+            return self._subscript(node, False)
+        except DiagnosticError:
+            raise
+        except Exception as error:
+            raise self.locate_error(node, error) from error
 
     def _attribute(self, node: ast.Attribute) -> Any:
-        owner = self.eval(node.value)
-        if self.trusted:
+        owner = self._owner(node.value)
+        if self.rules is None:
             return getattr(owner, node.attr)
-        closed.check_attribute(owner, node.attr, self.given)
-        value = getattr(owner, node.attr)
-        closed.check_found(value, node.attr)
-        return value
+        return self.rules.named(self.rules.attribute(owner, node.attr))
 
     def _binary(self, node: ast.BinOp) -> Any:
         left, right = as_operand(self.eval(node.left)), as_operand(self.eval(node.right))
-        if not self.trusted:
-            closed.check_operation(type(node.op), left, right)
+        if self.rules is not None:
+            self.rules.operation(type(node.op), left, right)
         return self.mark(_BINARY[type(node.op)](left, right), node)
 
     def _unary(self, node: ast.UnaryOp) -> Any:
@@ -181,7 +197,7 @@ class Evaluator:
         args: list[Any] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
-                args.extend(self.eval(arg.value))
+                args.extend(self._starred(arg))
             else:
                 args.append(self.eval(arg))
         kwargs: dict[str, Any] = {}
@@ -190,15 +206,19 @@ class Evaluator:
                 kwargs.update(self.eval(word.value))
             else:
                 kwargs[word.arg] = self.eval(word.value)
-        if not self.trusted:
-            closed.check_call(fn, self.given)
+        if self.rules is not None:
+            self.rules.call(fn, args)
         if isinstance(fn, type) and issubclass(fn, PrimExpr):  # T.Cast("float32x4", A[0:4])
             args = [as_operand(arg) for arg in args]
         return self.mark(self.call_value(fn, args, kwargs), node)
 
-    def _subscript(self, node: ast.Subscript) -> Any:
-        value, index = self.eval(node.value), self.eval(node.slice)
-        return self.mark(value[index], node)
+    def _subscript(self, node: ast.Subscript, whole: bool = True) -> Any:
+        value = self._owner(node.value)
+        item = self.mark(value[self.eval(node.slice)], node)
+        if self.rules is None or type(value) is Buffer:  # which makes a load
+            return item
+        item = self.rules.found(item, "an item")
+        return self.rules.named(item) if whole else item
 
     def _slice(self, node: ast.Slice) -> Any:
         parts = (node.lower, node.upper, node.step)
@@ -208,10 +228,21 @@ class Evaluator:
         items: list[Any] = []
         for node in nodes:
             if isinstance(node, ast.Starred):
-                items.extend(self.eval(node.value))
+                items.extend(self._starred(node))
             else:
                 items.append(self.eval(node))
         return items
+
+    def _starred(self, node: ast.Starred) -> Any:
+        return self.items(self.eval(node.value))
+
+    def inside(self, names: int) -> AbstractContextManager[None]:
+        """A call of a function of the text."""
+        return nullcontext() if self.rules is None else self.rules.inside(names)
+
+    def items(self, values: Any) -> Any:
+        """What a loop goes over."""
+        return values if self.rules is None else self.rules.items(values)
 
     def _tuple(self, node: ast.Tuple) -> Any:
         return tuple(self._items(node.elts))
@@ -254,8 +285,7 @@ class Evaluator:
                 items.append(value)
                 return
             generator = node.generators[depth]
-            values = self.eval(generator.iter)
-            for value in values if self.trusted else closed.bounded(values):
+            for value in self.items(self.eval(generator.iter)):
                 self._unpack(generator.target, value)
                 if all(self.eval(test) for test in generator.ifs):
                     loop(depth + 1)
@@ -278,10 +308,10 @@ class Evaluator:
         inner = Evaluator()
         inner.source, inner.scope = self.source, Scope(self.scope.names)
         inner.scope.fallback, inner.scope.builtins = self.scope.fallback, self.scope.builtins
-        inner.trusted, inner.given = self.trusted, self.given
+        inner.rules = self.rules
 
         def run(values: dict[str, Any]) -> Any:
-            with inner.scope.frame():
+            with self.inside(0), inner.scope.frame():
                 for name, value in values.items():
                     inner.scope.define(name, value)
                 return inner.eval(node.body)
@@ -290,9 +320,12 @@ class Evaluator:
         defaults = tuple(self.eval(value) for value in args.defaults)
         args = ast.arguments(args.posonlyargs, args.args, args.vararg, [], [], args.kwarg, [])
         # A function with these parameters: its callers ask how many there are.
-        tree = ast.Lambda(args, ast.parse("run(locals())", mode="eval").body)
+        # No parameter has the names of what it calls.
+        load = ast.Load()
+        values = ast.Call(ast.Name("<locals>", load), [], [])
+        tree = ast.Lambda(args, ast.Call(ast.Name("<run>", load), [values], []))
         code = compile(ast.fix_missing_locations(ast.Expression(tree)), self.source.name, "eval")
-        function = eval(code, {"run": run, "locals": locals, "__name__": __name__})
+        function = eval(code, {"<run>": run, "<locals>": locals, "__name__": __name__})
         function.__defaults__ = defaults or None
         return function
 
@@ -302,7 +335,7 @@ class Evaluator:
     def _formatted(self, node: ast.FormattedValue) -> str:
         value = self.eval(node.value)
         spec = "" if node.format_spec is None else self.eval(node.format_spec)
-        if not self.trusted:
+        if self.rules is not None:
             closed.check_format(value, spec)
         convert: dict[int, Callable[[Any], str]] = {115: str, 114: repr, 97: ascii}
         return format(convert.get(node.conversion, lambda v: v)(value), spec)

@@ -14,6 +14,7 @@ from ...ir.module import IRModule
 from ...ir.node import Node
 from .. import ir as I
 from .checks import problems
+from .closed import READABLE
 from .core import Dialect, Parser
 from .entry import READERS
 from .scope import Scope
@@ -54,6 +55,15 @@ class ModuleScope:
     def return_dtype(self, gvar: GlobalVar) -> Any:
         """The dtype that a prim_func of the module returns."""
         return self.return_types.get(gvar.name_hint) or "void"
+
+
+def _is_member(scope: ModuleScope, name: str) -> bool:
+    """Of a name that is neither, the scope says what members there are."""
+    own = hasattr(ModuleScope, name) or name in vars(scope)
+    return name in scope.members or not own
+
+
+READABLE.register(ModuleScope, _is_member)
 
 
 class IrDialect(Dialect):
@@ -180,6 +190,8 @@ def read_function(dialect: str) -> Any:
     """The reader of a single function under a dialect's decorator."""
 
     def read(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> Any:
+        if not isinstance(node, ast.FunctionDef):
+            raise parser.source.error(node, "this decorator is one of functions", got=node.name)
         with parser.located(node):
             func = FUNCTIONS[dialect][1](parser, node, options, None)
         return checked(parser, node, func, options)

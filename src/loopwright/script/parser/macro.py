@@ -43,12 +43,12 @@ class Macro:
         scope = parser.scope
         if self.hygienic:
             scope = Scope({"range": parser.scope.lookup("range")}, self.names())
-            scope.fallback = parser.scope.fallback
+            scope.fallback, scope.builtins = parser.scope.fallback, parser.scope.builtins
         saved = parser.source, parser.scope, parser.macro_result
         parser.source, parser.scope, parser.macro_result = self.source, scope, None
         parser.macro_depth += 1
         try:
-            with scope.frame():
+            with parser.inside(len(scope.names)), scope.frame():
                 for name, value in self._bind(parser, args, kwargs).items():
                     scope.define(name, value)
                 parser.visit_body(self.node.body)

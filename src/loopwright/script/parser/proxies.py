@@ -13,6 +13,7 @@ from ...ir.prim_expr import Var as TirVar
 from ...relax import struct_info as si
 from ...relax.expr import Expr, PrimValue, ShapeExpr, Tuple
 from .. import ir as I
+from . import closed
 from .core import active_parser
 from .evaluator import Evaluator
 from .scope import Scope
@@ -54,9 +55,8 @@ class Dims:
             return dim
         tree = ast.parse(dim.strip(), mode="eval").body
         used = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        scope = self.names
+        scope, parser = self.names, active_parser()
         if scope is None:
-            parser = active_parser()
             scope = {} if parser is None else parser.scope.names
             if parser is not None:
                 _check_defined(used, scope)
@@ -66,7 +66,9 @@ class Dims:
         evaluator = Evaluator()
         evaluator.source = Source("<dimension>", [dim.strip()])
         evaluator.scope = Scope(scope, self.fresh)
-        evaluator.trusted = False
+        evaluator.scope.builtins = closed.BUILTINS
+        rules = None if parser is None else parser.rules
+        evaluator.rules = closed.Rules(len(dim)) if rules is None else rules
         return evaluator.eval(tree)
 
 
@@ -109,6 +111,9 @@ class ObjectProxy(StructInfoProxy):
         return si.ObjectStructInfo()
 
 
+_MOST_AXES = 1_000
+
+
 class TensorProxy(StructInfoProxy):
     """`R.Tensor(shape, dtype, vdevice, ndim)`"""
 
@@ -126,7 +131,7 @@ class TensorProxy(StructInfoProxy):
                 raise ValueError(explain(what, got=f"ndim {ndim} for {len(shape)} dimensions"))
             for dim in shape:
                 _check_dim(dim)
-        if not isinstance(ndim, int) or ndim < -1:
+        if not isinstance(ndim, int) or not -1 <= ndim <= _MOST_AXES:
             raise ValueError(explain("ndim of R.Tensor is a rank, or -1", got=repr(ndim)))
         if dtype is not None:
             DataType(dtype)

@@ -528,7 +528,7 @@ class RelaxDialect(Dialect):
             what = "a graph function has no loops"
             hint = "loop over a Python range or list: the body is repeated"
             raise self.error(node.iter, what, got=type(values).__name__, instead=hint)
-        for item in values:
+        for item in self.parser.items(values):
             self.assign(node.target, getattr(item, "meta_value", item), self._meta)
             self.parser.visit_body(node.body)
 

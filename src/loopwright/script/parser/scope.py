@@ -32,7 +32,7 @@ class Scope:
         if value is _ABSENT:
             value = self.fallback.get(name, self.builtins.get(name, _ABSENT))
         if value is _ABSENT:
-            close = difflib.get_close_matches(name, self.names, 3)
+            close = difflib.get_close_matches(name[:100], self.names, 3)
             hint = f"did you mean {', '.join(close)}?" if close else None
             what = f"undefined variable {name!r}"
             raise NameError(explain(what, instead=self.hints.get(name, hint)))

@@ -13,6 +13,7 @@ from ...ir.prim_op import cast as _cast
 from ...ir.prim_op import const as _const
 from ...ir.prim_op import convert as _convert
 from ...tir.buffer import BufferRegion
+from .closed import READABLE
 from .frames import (
     BlockFrame,
     InitFrame,
@@ -120,3 +121,6 @@ class axis:
 
     S = spatial
     R = reduce
+
+
+READABLE.register(type, lambda owner, name: owner is axis and name in vars(axis))

@@ -14,7 +14,7 @@ from ...tir.function import PrimFunc
 from ...tir.op import ret
 from ...tir.stmt import Evaluate, LetStmt, Stmt, slice_to_index
 from .. import tir as T
-from . import frames
+from . import closed, frames
 from .core import Dialect, Parser, annotation_tree, parameters
 from .entry import READERS
 from .frames import BranchFrame, ForFrame, Frame, FuncFrame, IfFrame, WhileFrame, Wrap
@@ -54,7 +54,7 @@ class TirDialect(Dialect):
         frame = FuncFrame(node.name, private)
         with parser.scope.frame():
             self.before(node)
-            if parser.scope.lookup("range") is range:
+            if parser.scope.lookup("range") in (range, closed.short_range):
                 parser.scope.define("range", _range)
             with frame:
                 if node.returns is not None:
@@ -176,6 +176,8 @@ class TirDialect(Dialect):
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         """`A[i] += value`"""
         parser = self.parser
+        if isinstance(node.target, ast.Attribute):
+            raise parser.source.error(node.target, "an attribute cannot be assigned to")
         load = ast.copy_location(_as_load(node.target), node.target)
         value = parser.eval(ast.copy_location(ast.BinOp(load, node.op, node.value), node))
         if isinstance(node.target, ast.Subscript):
@@ -327,7 +329,8 @@ def _as_load(target: ast.expr) -> ast.expr:
 def _range(*bounds: Any) -> Any:
     """`range` in a prim_func: of Python ints it is Python's, else a serial loop."""
     if not any(isinstance(b, PrimExpr) for b in bounds):
-        return range(*bounds)
+        made = range(*bounds)
+        return made if len(made[: closed.MOST + 1]) <= closed.MOST else _range_loop(made)
     if len(bounds) > 2 and not (isinstance(bounds[2], (int, IntImm)) and int(bounds[2]) == 1):
         what = "a loop over range has step 1"
         raise ValueError(explain(what, got=bounds[2], instead="scale the variable in the body"))
