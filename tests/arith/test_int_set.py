@@ -88,3 +88,11 @@ def test_clip_bound():
     low, high = detect_clip_bound(po.logical_and(x >= 2, x < n), [x])
     assert (text(low), text(high)) == ("2", "(n - 1)")
     assert detect_clip_bound(pe.EQ(x, IntImm("int32", 1)), [x]) == []
+
+
+def test_a_range_that_depends_on_another_variable():
+    x, y, z = Var("x"), Var("y"), Var("z")
+    domain = {x: Range.from_min_extent(y + z, y + 1), y: Range(0, 4)}
+    found = eval_set(x, domain)
+    assert str(found.min_value) == "z"
+    assert str(Analyzer().simplify(found.max_value - z)) == "6"

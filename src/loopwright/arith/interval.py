@@ -57,6 +57,7 @@ class Evaluator:
         self.ctx = ctx
         self.dtype = dtype  # of new divisions and extremes
         self.atoms: dict[int, Ends] = {}
+        self.settled: set[int] = set()
         self.depends: dict[int, bool] = {}
         for var, dom in domain.items():
             self.atoms[ctx.atoms.of_var(var)] = self._domain(dom)
@@ -157,6 +158,13 @@ class Evaluator:
     def _atom_ends(self, number: int) -> Ends:
         known = self.atoms.get(number)
         if known is not None:
+            if number not in self.settled:  # its ends may depend on other variables of the domain
+                self.settled.add(number)
+                low, high = known
+                known = self.atoms[number] = (
+                    None if low is None else self.ends(low)[0],
+                    None if high is None else self.ends(high)[1],
+                )
             return known
         atom = self.ctx.atoms.all[number]
         if atom.kind == DIV:

@@ -13,8 +13,8 @@ from typing import Any
 
 from ..arith import Analyzer
 from ..ir.literals import conjunction, conjuncts
-from ..ir.prim_expr import IterVar, PrimExpr, Var
-from ..ir.variables import vars_in
+from ..ir.prim_expr import EQ, IterVar, PrimExpr, Var
+from ..ir.variables import substitute, vars_in
 from .stmt import Block, BlockRealize, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
 from .stmt_functor import LeafKeeper, SubstituteStmt
 
@@ -34,12 +34,14 @@ class EarlyInits(LeafKeeper):
     def __init__(self, ana: Analyzer | None = None) -> None:
         self.ana = ana or Analyzer()
         self.moved: set[Block] = set()
+        self.around: set[Var] = set()  # variables of the loops and blocks around
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
     def visit_BlockRealize(self, node: BlockRealize) -> Any:
         with ExitStack() as scopes:
+            self.around.update(axis.var for axis in node.block.iter_vars)
             for axis in node.block.iter_vars:
                 scopes.enter_context(self.ana.loop_scope(axis.var, axis.dom))
             block = self.visit(node.block)
@@ -55,6 +57,7 @@ class EarlyInits(LeafKeeper):
 
     def visit_For(self, node: For) -> Any:
         nests = [nest for found in self.reductions(node) for nest in self.nest(found)]
+        self.around.add(node.loop_var)
         with self.ana.loop_scope(node.loop_var, node.range):
             body = self.visit(node.body)
         loop = node if body is node.body else node.replace(body=body)
@@ -88,7 +91,8 @@ class EarlyInits(LeafKeeper):
         return not all(self.ana.can_prove(axis.dom.extent > 0) for axis, _ in reduced)
 
     def nest(self, found: _Found) -> list[Stmt]:
-        """The init in loops of its own; nothing where spatial and reduction loops are one."""
+        """The init in loops of its own; nothing where spatial and reduction loops are one. Where
+        loops around drive the reduction as well, it runs in their first iteration."""
         realize, block = found.realize, found.realize.block
         values = dict(zip([a.var for a in block.iter_vars], realize.iter_values, strict=True))
         spatial = [a for a in block.iter_vars if a.iter_type != IterVar.CommReduce]
@@ -98,10 +102,16 @@ class EarlyInits(LeafKeeper):
         dropped = {f.loop_var for f in found.loops if f.loop_var not in used}
         driving = set().union(*(vars_in(values[a.var]) for a in reduced))
         parts = [p for c in (*found.conditions, realize.predicate) for p in conjuncts(c)]
-        parts = [p for p in parts if not (vars_in(p) and vars_in(p) <= dropped)]
+        around = self.around - {f.loop_var for f in found.loops}
+        other = around | {f.loop_var for f in kept}
+        parts = [p for p in parts if not vars_in(p) & dropped or vars_in(p) & other]
         mixed = driving & {f.loop_var for f in kept} or any(vars_in(p) & dropped for p in parts)
         if mixed or any(vars_in((f.min, f.extent)) & dropped for f in kept):
             return []
+        first = {f.loop_var: f.min for f in found.loops}
+        for axis in reduced:
+            if vars_in(values[axis.var]) & around:
+                parts.append(EQ(substitute(values[axis.var], first), axis.dom.min))
         fresh = {f.loop_var: f.loop_var.copy_with_suffix("_init") for f in kept}
         axes = {a.var: a.var.copy_with_suffix("_init") for a in spatial}
         outside, inside = SubstituteStmt(dict(fresh)), SubstituteStmt(dict(axes))

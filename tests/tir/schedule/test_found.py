@@ -439,3 +439,59 @@ def test_a_copy_in_an_empty_part_of_a_loop_does_not_run() -> None:
     out = np.zeros(4, np.float32)
     run(sch.func, [np.asarray([3, 5], np.float32), at, out])
     np.testing.assert_array_equal(out, [10, 6, 10, 6])
+
+
+@T.prim_func
+def looked_up(A: T.Buffer((4, 6)), at: T.Buffer(3, "int32"), C: T.Buffer((3, 6))) -> None:
+    B = T.alloc_buffer((4, 6))
+    for i, j in T.grid(4, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+    for i, j in T.grid(3, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[at[vi], vj]
+
+
+def test_a_region_does_not_speak_of_the_blocks_own_memory() -> None:
+    sch = tir.Schedule(looked_up, debug_mask="all")
+    sch.blockize(sch.get_block("C"))
+    sch.cache_read("C", 1, "shared")
+    sch.transform_layout("B", ("write", 0), lambda i, j: (i, j // 3, j % 3))
+    after = sch.mod["main"]
+    assert_structural_equal(from_source(after.script()), after)
+
+
+@T.prim_func
+def total(a: T.handle, B: T.Buffer(2)) -> None:
+    n = T.int32()
+    A = T.match_buffer(a, (2, n, 3))
+    for i, j, k in T.grid(2, n, 3):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SRR", [i, j, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vj, vk]
+
+
+def split_size(sch: tir.Schedule) -> None:
+    sch.split(sch.get_loops("B")[1], [None, 8])
+
+
+def fused(sch: tir.Schedule) -> None:
+    i, j, k = sch.get_loops("B")
+    sch.reorder(i, k, j)
+    sch.fuse(i, k)
+
+
+def both(sch: tir.Schedule) -> None:
+    split_size(sch)
+    sch.fuse(*sch.get_loops("B")[:2])
+
+
+@pytest.mark.parametrize("step", [split_size, fused, both])
+def test_the_init_of_a_reduction_that_may_be_empty_runs_once(step: Any) -> None:
+    sch = tir.Schedule(total, debug_mask="all")
+    step(sch)
+    check(sch, total, *({"n": n} for n in ((1, 8, 9) if step is both else (0, 1, 8, 9))))

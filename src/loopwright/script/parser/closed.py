@@ -36,7 +36,6 @@ _NAMESPACES = tuple(
 _HINT = "pass run_python=True for text that you trust"
 _OURS, _BASE = f"{PACKAGE}.", f"{PACKAGE}.base."
 _LIGHT = frozenset((FunctionType, ModuleType, Var, Buffer))
-_FOUND: set[tuple[str, str]] = set()  # names of modules that texts may read
 _SIZED = (str, bytes, list, tuple, dict, set, frozenset)
 _PLAIN = (type(None), bool, int, float, complex, slice, range, type(...), DataType, *_SIZED)
 
@@ -68,6 +67,7 @@ class Rules:
         self.given = tuple(given)
         self.most = self.left = STEPS + STEPS_PER_CHARACTER * characters
         self.depth = 0
+        self._known: set[tuple[str, str]] = set()  # names of modules that were read before
         self._sizes: dict[int, tuple[Any, int]] = {}  # with the value, whose id is taken then
 
     def spend(self, steps: int) -> None:
@@ -129,7 +129,7 @@ class Rules:
     def attribute(self, owner: Any, name: str) -> Any:
         """The attribute of an object, where a text may read it."""
         space = (owner.__name__, name) if type(owner) is ModuleType else ("", "")
-        if space in _FOUND:
+        if space in self._known:
             return getattr(owner, name)
         reads = READABLE.get(type(owner))
         own = reads is not None and not name.startswith("__") and reads(owner, name)
@@ -143,7 +143,7 @@ class Rules:
             raise refuse(what, f"{name} of {kind}")
         value = self.found(getattr(owner, name), name)
         if space[0]:
-            _FOUND.add(space)
+            self._known.add(space)
         return value
 
     def found(self, value: Any, name: str) -> Any:

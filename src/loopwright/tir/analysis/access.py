@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...arith.analyzer import Analyzer
-from ...ir.functor import Visitor
+from ...ir.functor import Visitor, any_node
 from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm, Let, PrimExpr, Range, Var
 from ...ir.prim_op import add, const, maximum, minimum, subtract
@@ -63,6 +63,18 @@ class _Accesses(Visitor):
             last = bounds_of(subtract(add(low, size), 1), self.loops)
             box.append(None if first is None or last is None else (first[0], last[1]))
         return box
+
+    def outside(self, box: Box, own: set[Buffer]) -> Box:
+        """A box in terms of what there is outside of the block: an index that is loaded from a buffer
+        of the block's own is not known there."""
+        if not (own or self.inner):
+            return box
+
+        def is_own(node: Any) -> bool:
+            loads = isinstance(node, BufferLoad)
+            return loads and (node.buffer in own or node.buffer.data in self.inner)
+
+        return [None if span and any(any_node(e, is_own) for e in span) else span for span in box]
 
     def visit_BufferLoad(self, node: BufferLoad) -> None:
         self.note(self.reads, node.buffer, self.box(node.indices))
@@ -143,6 +155,7 @@ class _Accesses(Visitor):
         block = node.block
         pairs = zip(block.iter_vars, node.iter_values, strict=True)
         values = {axis.var: substitute(value, self.lets) for axis, value in pairs}
+        self.inner.update(buffer.data for buffer in block.alloc_buffers)
         for table, regions in ((self.reads, block.reads), (self.writes, block.writes)):
             for r in regions:
                 if r.buffer not in block.alloc_buffers:
@@ -212,6 +225,9 @@ def get_block_access_region(
     accesses = _Accesses(buffer_var_map)
     accesses.enter(block)
     own = set(block.alloc_buffers)
+    for table in (accesses.reads, accesses.writes):
+        for boxes in table.values():
+            boxes[:] = [accesses.outside(box, own) for box in boxes]
     skip = own | set(accesses.writes) if block.init is not None else own
     tables = ((accesses.reads, skip), (accesses.writes, own), (accesses.opaque, own))
     return [[_union(v, b, block) for b, v in t.items() if b not in left] for t, left in tables]

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
+from ....arith import Analyzer
 from ....ir.functor import pre_order_visit
 from ....ir.literals import conjuncts
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
-from ....ir.prim_op import const, logical_and
+from ....ir.prim_op import add, const, logical_and, subtract
 from ....ir.variables import vars_in
 from ...expr import BufferLoad
 from ...stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
 from .axis_bindings import linear_terms
 from .axis_domains import AxisLoop, Span, axis_loop
 from .errors import ScheduleError
-from .parallel_checks import check_parallel_around
-from .predicates import own_tests
+from .parallel_checks import check_parallel_with_sources
+from .predicates import own_tests, runs_over
 from .refs import Ref
-from .regions import axis_values, region_covers, relaxed_region
+from .regions import Box, axis_values, region_covers, relaxed_region
 from .rewriting import substitute
 from .scope import producers, read_buffers, siblings, write_buffers
 from .state import ScheduleState, bind_range
@@ -143,6 +145,10 @@ def move(
     if state.enable_check:
         check_order(ref, at, position)
         spans = {v: span for v, span in spans.items() if is_steady(ref, at, span)}
+        if not runs_over(state, ref, without=spans):
+            what = f"block {ref.stmt.name_hint!r} runs over only a part of the domain of an axis"
+            hint = "loops over the whole domain of each axis that does not index its result"
+            raise ScheduleError(what, instead=hint, at=ref.node)
     ana = state.analyzer(at)
     loops: list[AxisLoop] = []
     for axis in ref.stmt.iter_vars:
@@ -178,15 +184,11 @@ def move(
             bind_range(ana, loop.var, const(0, loop.var.dtype), loop.extent)
     if state.enable_check:
         moved = state.index(ref.func).blocks[ref.stmt]
-        try:
+        with state.undone(ref.func, before, renamed):
             check_inputs(state, moved)
-            check_parallel_around(state, moved)
+            check_parallel_with_sources(state, moved)
             if also is not None:
                 also(state, moved, state.index(ref.func).loops[at.stmt.loop_var])
-        except ScheduleError as error:
-            error.func = state.func(ref.func)  # what the places of the error are in
-            state.restore(ref.func, before, renamed)
-            raise
 
 
 def is_steady(ref: Ref, at: Ref, span: Span) -> bool:
@@ -240,7 +242,7 @@ def check_inputs(state: ScheduleState, ref: Ref) -> None:
             state.analyzer(source)
             written = relaxed_region(state, source, shared, buffer, write=True)
             needed = relaxed_region(state, ref, shared, buffer, write=False)
-            gaps = not is_dense(source, shared, buffer)
+            gaps = not is_dense(ana, source, shared, buffer, written)
             if gaps or not region_covers(ana, written, needed, buffer.shape):
                 what = (
                     f"block {ref.stmt.name_hint!r} would read of {buffer.name} what "
@@ -251,9 +253,10 @@ def check_inputs(state: ScheduleState, ref: Ref) -> None:
                 raise ScheduleError(what, instead=hint, at=[ref.node, source.node])
 
 
-def is_dense(source: Ref, shared: Ref, buffer: Any) -> bool:
+def is_dense(ana: Analyzer, source: Ref, shared: Ref, buffer: Any, box: Box | None) -> bool:
     """Whether a block writes, in one iteration of a loop, all of the box that its writes span: a
-    dimension that inner loops walk in strides has gaps."""
+    dimension that inner loops walk in strides has gaps, and so has a box of more elements than the
+    loops have iterations."""
     inner = {
         r.stmt.loop_var: r.stmt.extent
         for r in source.loops()
@@ -267,6 +270,11 @@ def is_dense(source: Ref, shared: Ref, buffer: Any) -> bool:
             terms = linear_terms(substitute(r.min, values)) or []
             mine = [(abs(f), atom) for atom, f in terms if vars_in(atom) & set(inner)]
             if not all(isinstance(atom, Var) for _, atom in mine):
+                sizes = [ana.const_int_bound(add(subtract(b, a), 1)) for a, b in box or ()]
+                steps = [*inner.values(), *(e.extent for e in region.region)]
+                points = prod(s.value if isinstance(s, IntImm) else 1 << 30 for s in steps)
+                if points < prod(s.max_value for s in sizes):
+                    return False
                 continue
             reach = r.extent.value if isinstance(r.extent, IntImm) else 1 << 30
             for factor, atom in sorted(mine, key=lambda item: item[0]):

@@ -302,13 +302,9 @@ def insert(
     done = state.update(func, changes, renamed, around)
     if state.enable_check and at is not scope:
         index = state.index(func)
-        try:
+        with state.undone(func, before, done):
             for _, _, block in nests:
                 check_parallel_around(state, index.blocks[block])
-        except ScheduleError as error:
-            error.func = state.func(func)  # what the places of the error are in
-            state.restore(func, before, done)
-            raise
 
 
 def check_kinds(at: Ref) -> None:

@@ -8,13 +8,14 @@ from ....ir.literals import is_one
 from ....ir.prim_expr import IterVar, Var
 from ....ir.variables import uses_any
 from ...analysis import race_errors
+from ...analysis.parallel import together
 from ...buffer import BufferRegion
 from ...stmt import Block, ForKind
 from .axis_bindings import injective, one_to_one
 from .errors import ScheduleError
 from .refs import Ref
 from .regions import region_covers, relaxed_region
-from .scope import read_buffers, write_buffers
+from .scope import producers, read_buffers, write_buffers
 from .state import ScheduleState, replaced
 
 
@@ -103,12 +104,24 @@ def check_races(state: ScheduleState, ref: Ref, kind: ForKind = ForKind.PARALLEL
 
 
 def check_parallel_around(state: ScheduleState, ref: Ref) -> None:
-    """Raise ScheduleError where a parallel loop around a moved block may no longer be parallel."""
+    """Raise ScheduleError where a loop around a moved block whose iterations run together may no
+    longer do so."""
     for above in ref.ancestors():
-        if not above.is_block and above.stmt.kind == ForKind.PARALLEL:
-            sure = check_parallel(state, above, ForKind.PARALLEL, across_threads=False)
-            if not sure:
-                check_races(state, above)
+        how = None if above.is_block else together(above.stmt)
+        if how is None:
+            continue
+        kind = above.stmt.kind
+        sure = check_parallel(state, above, kind, across_threads=False)
+        if not sure or kind != ForKind.PARALLEL:
+            vectors = how == "vectorized"
+            check_races(state, above, ForKind.VECTORIZED if vectors else ForKind.PARALLEL)
+
+
+def check_parallel_with_sources(state: ScheduleState, ref: Ref) -> None:
+    """`check_parallel_around` a moved block, and around those whose results it reads, which each
+    iteration may have had for itself before."""
+    for block in (ref, *producers(ref)):
+        check_parallel_around(state, block)
 
 
 def is_private(loop: Ref, block: Ref) -> bool:

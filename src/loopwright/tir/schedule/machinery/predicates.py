@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from math import prod
 from typing import Any
 
@@ -53,12 +54,28 @@ def tests_around(users: list[Ref], at: Ref) -> list[PrimExpr]:
 
 def check_runs_everywhere(state: ScheduleState, ref: Ref) -> None:
     """Raise ScheduleError where a block runs over only a part of its axes' domains."""
+    if not runs_over(state, ref) or not covers_axes(state, ref):
+        what = f"block {ref.stmt.name_hint!r} runs over only a part of its axes' domains"
+        hint = "loops over the whole domain, no predicate of its own"
+        raise ScheduleError(what, instead=hint, at=ref.node)
+
+
+def covers_axes(state: ScheduleState, ref: Ref) -> bool:
+    """Whether a block has a point for each value of its axes, where no two of its points are one
+    and its loops reach both ends of the domains."""
+    return not (own_tests(state, ref) or _fewer(ref))
+
+
+def runs_over(state: ScheduleState, ref: Ref, without: Container[Var] = ()) -> bool:
+    """Whether the loops of a block reach both ends of its axes' domains, `without` some axes."""
     loops = {r.stmt.loop_var: r.stmt for r in ref.loops()}
     ana = state.analyzer(ref)
     domain: Any = None
     whole = True
     for axis, value in zip(ref.stmt.iter_vars, ref.realize.iter_values, strict=True):
         dom = axis.dom
+        if axis.var in without:
+            continue
         loop = loops.get(value) if isinstance(value, Var) else None
         if loop is not None and ana.can_prove_equal(loop.extent, dom.extent):
             whole = whole and ana.can_prove_equal(loop.min, dom.min)
@@ -70,10 +87,7 @@ def check_runs_everywhere(state: ScheduleState, ref: Ref) -> None:
         )
         whole = whole and ana.can_prove(low <= dom.min)
         whole = whole and ana.can_prove(high + 1 >= dom.min + dom.extent)
-    if not whole or own_tests(state, ref) or _fewer(ref):
-        what = f"block {ref.stmt.name_hint!r} runs over only a part of its axes' domains"
-        hint = "loops over the whole domain, no predicate of its own"
-        raise ScheduleError(what, instead=hint, at=ref.node)
+    return whole
 
 
 def _fewer(ref: Ref) -> bool:

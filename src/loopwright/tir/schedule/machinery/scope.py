@@ -7,8 +7,9 @@ from typing import Any
 
 from ....ir.prim_expr import IterVar
 from ....ir.variables import uses_any, vars_in
+from ...analysis.parallel import together
 from ...buffer import Buffer
-from ...stmt import Block, ForKind
+from ...stmt import Block
 from .errors import ScheduleError
 from .refs import Ref
 
@@ -112,7 +113,7 @@ def _check_not_parallel(ref: Ref, other: Ref, loop: Ref, at: Ref | None) -> None
             return
         var = above.stmt.loop_var
         mine = any(uses_any(v, {var}) for v in other.realize.iter_values)
-        if above.stmt.kind == ForKind.PARALLEL and not mine:
+        if together(above.stmt) == "parallel" and not mine:
             what = (
                 f"block {ref.stmt.name_hint!r} reads what each iteration of the parallel loop "
                 f"{var.name!r} writes in {other.stmt.name_hint!r}"

@@ -7,7 +7,8 @@ rewrite returns (`update(..., renamed=...)`), which moves the block's `Handle` a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
@@ -175,9 +176,18 @@ class ScheduleState:
         self.set_func(gvar, func.with_body(NO_OP if body is None else body), swap.renamed)
         return swap.renamed
 
-    def restore(self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]) -> None:
-        """Undo an update: takes `func` as it was before, and what the update returned."""
-        self.set_func(gvar, func, {new: old for old, new in renamed.items()})
+    @contextmanager
+    def undone(
+        self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]
+    ) -> Iterator[None]:
+        """Undo an update where a check inside refuses it: takes `func` as it was before, and what the
+        update returned."""
+        try:
+            yield
+        except ScheduleError as error:
+            error.func = self.func(gvar)  # what the places of the error are in
+            self.set_func(gvar, func, {new: old for old, new in renamed.items()})
+            raise
 
     def set_func(self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]) -> None:
         """Take a rewritten function; handles follow `renamed`."""

@@ -14,6 +14,7 @@ from ...stmt import Block
 from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import MapLoads, check_no_pointer, index_axes, single_store
 from ..machinery.buffer_lookup import check_allocated, drop_buffer
+from ..machinery.parallel_checks import check_parallel_with_sources
 from ..machinery.rewriting import BlockRewriter, Substitute
 from ..machinery.scope import (
     check_complete,
@@ -74,7 +75,14 @@ def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
         check_no_pointer(user.stmt, buffer, user)
         sch.state.analyzer(user)
         changes[user] = MapLoads(buffer, inlined, renamed).visit(user.realize)
-    sch.state.update(ref.func, changes, renamed, {scope: drop_buffer(buffer)})
+    before = sch.state.func(ref.func)
+    done = sch.state.update(ref.func, changes, renamed, {scope: drop_buffer(buffer)})
+    if sch.enable_check:
+        blocks = sch.state.index(ref.func).blocks
+        with sch.state.undone(ref.func, before, done):
+            for user in users:
+                block_now = done.get(user.stmt, user.stmt)
+                check_parallel_with_sources(sch.state, blocks[block_now])
 
 
 class AxisOrder:

@@ -63,12 +63,8 @@ def loop_partition(
     before = sch.state.func(ref.func)
     renamed = sch.state.update(ref.func, {ref: seq(*parts)})
     if sch.enable_check:
-        try:
+        with sch.state.undone(ref.func, before, renamed):
             _check_still_parallel(sch, [sch.state.index(ref.func).loops[var] for var in loop_vars])
-        except ScheduleError as error:
-            error.func = sch.state.func(ref.func)
-            sch.state.restore(ref.func, before, renamed)
-            raise
     return [sch.new_loop(ref.func, var) for var in loop_vars]
 
 

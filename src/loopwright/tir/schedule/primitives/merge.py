@@ -72,13 +72,9 @@ def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
     all_renamed = sch.state.update(parent.func, changes, renamed)
     merged = sch.state.index(parent.func).loops[merged_loops[-1].loop_var]
     if sch.enable_check:
-        try:
+        with sch.state.undone(parent.func, before, all_renamed):
             _check_order(merged, merged.blocks())
             check_independent_iterations(sch.state, merged, merged.blocks())
-        except ScheduleError as error:
-            error.func = sch.state.func(parent.func)
-            sch.state.restore(parent.func, before, all_renamed)
-            raise
     return sch.new_loop(parent.func, merged_loops[-1].loop_var)
 
 

@@ -74,6 +74,7 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
     stores = [BufferLoad(s.buffer, s.indices) for s in reducer.stores]
     for load in (*stores, *operands):
         check_indices(ref, load)
+    check_padded(ref, larger, stores, operands)
     chain = check_loops(ref)
     table: dict[Buffer, Buffer] = {}
     before: list[Stmt] = []
@@ -138,6 +139,20 @@ def check_indices(ref: Ref, load: BufferLoad) -> None:
             what = f"{load.buffer.name} is not indexed by whole axes"
             hint = "one axis for each dimension, as in an einsum"
             raise ScheduleError(what, got=load, instead=hint, at=ref.node)
+
+
+def check_padded(
+    ref: Ref, larger: dict[Var, PrimExpr], stores: list[BufferLoad], operands: list[BufferLoad]
+) -> None:
+    """Raise ScheduleError where more iterations of an axis would add something: a spatial axis has
+    elements of its own in the result, a reduction has zeros in an operand."""
+    for axis in ref.stmt.iter_vars:
+        spatial = axis.iter_type == IterVar.DataPar
+        used = any(axis.var in load.indices for load in (stores if spatial else operands))
+        if axis.var in larger and not used:
+            what = f"axis {axis.var.name!r} of block {ref.stmt.name_hint!r} cannot be padded"
+            got = f"it indexes no {'element of the result' if spatial else 'operand'}"
+            raise ScheduleError(what, got=got, instead="a padding of 1", at=ref.node)
 
 
 def padded(load: BufferLoad, larger: dict[Var, PrimExpr]) -> Buffer:

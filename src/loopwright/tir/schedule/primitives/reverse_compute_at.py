@@ -14,7 +14,7 @@ from ..machinery import BlockArg, LoopRV, Ref, ScheduleBase, ScheduleError, prim
 from ..machinery.axis_bindings import driven, injective
 from ..machinery.axis_domains import Span, solve_axes
 from ..machinery.block_moves import check_movable, insert_position, move, users_of
-from ..machinery.predicates import check_runs_everywhere, tests_around
+from ..machinery.predicates import check_runs_everywhere, covers_axes, tests_around
 from ..machinery.random_variables import INLINE
 from ..machinery.regions import loop_domain, relaxed_region
 from ..machinery.scope import (
@@ -97,7 +97,7 @@ def reverse_compute_at(
     if sch.enable_check:
         check_whole(sch, ref, at, spans)
     tests = tests_around(sources, at)
-    move(sch.state, ref, at, spans, position, preserve_unit_loops, check_once, tests)
+    move(sch.state, ref, at, spans, position, preserve_unit_loops, check_moved, tests)
 
 
 def points_or_whole(region: Any, axes: set[Var]) -> bool:
@@ -129,6 +129,19 @@ def check_whole(sch: ScheduleBase, ref: Ref, at: Ref, spans: dict[Var, Span]) ->
             got = f"{first} to {last} of {axis.dom.min} to {end - 1}"
             hint = "a loop around everything that the block's elements come from"
             raise ScheduleError(what, got=got, instead=hint, at=[ref.node, at.stmt])
+
+
+def check_moved(state: ScheduleState, ref: Ref, at: Ref) -> None:
+    """Raise ScheduleError where the block would leave out elements that are computed outside of the
+    loop, or cut a reduction into pieces."""
+    check_once(state, ref, at)
+    needed = read_buffers(ref.stmt)
+    away = [p for p in producers(ref) if not p.is_under(at) and write_buffers(p.stmt) & needed]
+    if away and not (injective(state, ref, ref.loops()) and covers_axes(state, ref)):
+        what = f"block {ref.stmt.name_hint!r} would run on only a part of what it reads"
+        got = f"{away[0].stmt.name_hint!r} computes some of it outside of the loop"
+        hint = "a loop around all that computes what the block reads"
+        raise ScheduleError(what, got=got, instead=hint, at=[ref.node, at.stmt])
 
 
 def check_once(state: ScheduleState, ref: Ref, at: Ref) -> None:

@@ -20,6 +20,7 @@ from ..machinery.buffer_accesses import (
     with_detected_regions,
 )
 from ..machinery.buffer_lookup import check_allocated, drop_buffer
+from ..machinery.parallel_checks import check_parallel_with_sources
 from ..machinery.predicates import check_runs_everywhere
 from ..machinery.regions import axis_values, loop_domain
 from ..machinery.rewriting import substitute
@@ -78,12 +79,16 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     for test in (*tests, *(substitute(limit, values) for limit in limits)):
         predicate = logical_and(predicate, substitute(test, bound))
     realize = producer.realize.replace(block=fused, predicate=predicate)
-    sch.state.update(
+    before = sch.state.func(ref.func)
+    renamed = sch.state.update(
         ref.func,
         {ref: None, producer: realize},
         {producer.stmt: fused},
         {scope: drop_buffer(buffer)},
     )
+    if sch.enable_check:
+        with sch.state.undone(ref.func, before, renamed):
+            check_parallel_with_sources(sch.state, sch.state.index(ref.func).blocks[fused])
 
 
 def sole_producer(ref: Ref, scope: Ref) -> Ref:

@@ -1,0 +1,195 @@
+"""Steps that random schedules took and that were wrong, each on the smallest program: refused now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from loopwright import tir
+from loopwright.script import from_source
+from loopwright.tir.schedule import ScheduleError
+
+Step = Callable[[tir.Schedule], Any]
+PROGRAM = """
+@T.prim_func
+def main(A: T.Buffer({a}), C: T.Buffer({c})):
+    B = T.alloc_buffer({b})
+    D = T.alloc_buffer({b})
+{body}
+"""
+
+# Iterations that run together: what each writes is its own, or used by it alone.
+COPIES = """
+    for i in range(1):
+        with T.block("B"):
+            v = T.axis.spatial(1, i)
+            B[v] = A[v]
+    for i in T.parallel(2):
+        for k in range(1):
+            with T.block("D"):
+                v = T.axis.spatial(1, k)
+                D[v] = B[v]
+        with T.block("C"):
+            v = T.axis.spatial(1, i)
+            T.where(i < 1)
+            C[v] = D[v]
+"""
+THREADS = """
+    for i in T.thread_binding(2, thread="vthread.x"):
+        for j in range(3):
+            with T.block("B"):
+                v = T.axis.spatial(2, i + j)
+                T.where(j < 1)
+                B[v] = A[v]
+    for i in range(2):
+        with T.block("C"):
+            v = T.axis.spatial(2, i)
+            C[v] = B[v]
+"""
+LEFT = """
+    for i in T.vectorized(3):
+        for k in range(2):
+            with T.block("D"):
+                v = T.axis.spatial(5, i + k * 2)
+                D[v] = A[v]
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + D[vi + vk * 2]
+    for i in range(3):
+        with T.block("C"):
+            v = T.axis.spatial(3, i)
+            C[v] = B[v]
+"""
+COPIED = """
+    for i in T.thread_binding(2, thread="vthread.x"):
+        for k in range(2):
+            with T.block("D"):
+                v = T.axis.spatial(2, k)
+                D[v] = A[v]
+        with T.block("B"):
+            v = T.axis.spatial(2, i)
+            B[v] = D[v]
+    for i in range(2):
+        with T.block("C"):
+            v = T.axis.spatial(2, i)
+            C[v] = B[v]
+"""
+LANES = """
+    for i, k in T.grid(4, 6):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi * 6 + vk]
+    for i in T.vectorized(5):
+        with T.block("C"):
+            v = T.axis.spatial(5, i)
+            T.reads(B[0:4])
+            T.writes(C[v])
+            C[v] = B[v % 4]
+"""
+# Blocks that run over a part of their axes, or compute a part of a box.
+PART = """
+    for i, j in T.grid(4, 1):
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            vj = T.axis.spatial(2, j)
+            B[vi] = A[vi, vj]
+    for i in range(4):
+        with T.block("C"):
+            v = T.axis.spatial(4, i)
+            C[v] = B[v]
+"""
+SPARSE = """
+    for i, j in T.grid(4, 72):
+        with T.block("B"):
+            vi = T.axis.spatial(18, (i * 72 + j) // 16)
+            vj = T.axis.spatial(16, (i * 72 + j) % 16)
+            B[vi, vj] = A[vi, vj]
+    for i, j in T.grid(18, 16):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj]
+"""
+TWO_WRITERS = """
+    for i in range(2):
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            vj = T.axis.spatial(4, 0)
+            B[vi, vj] = A[vi, vj]
+    for i in range(22):
+        with T.block("B1"):
+            vi = T.axis.spatial(6, (i + 2) % 6)
+            vj = T.axis.spatial(4, (i + 2) // 6)
+            B[vi, vj] = A[vi, vj]
+    for i, j in T.grid(6, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj]
+"""
+UNUSED = """
+    for i, j, k in T.grid(2, 1, 6):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("S{kind}R", [i, j, k])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + A[vi, vk] * A[vi, vk]
+"""
+
+
+def to(block: str, target: str, loop: int, how: str) -> Step:
+    return lambda sch: getattr(sch, how)(block, sch.get_loops(target)[loop])
+
+
+TOGETHER = "conflict with each other|write the same elements|each iteration of the parallel loop"
+CASES: dict[str, tuple[str, list[Any], Step, str]] = {
+    "inlined into copies": (COPIES, [1, 1, 1], lambda s: s.reverse_compute_inline("C"), TOGETHER),
+    "threads that overlap": (THREADS, [2, 2, 2], to("C", "B", 1, "reverse_compute_at"), TOGETHER),
+    "out of lanes": (
+        LEFT,
+        [5, 5, 3],
+        to("B", "C", 0, "compute_at"),
+        TOGETHER,
+    ),
+    "out of threads": (COPIED, [2, 2, 2], lambda s: s.compute_inline("B"), TOGETHER),
+    "a sum in each lane": (LANES, [24, 4, 5], to("B", "C", 0, "compute_at"), TOGETHER),
+    "a part of an axis": (PART, [(4, 2), 4, 4], to("B", "C", 0, "compute_at"), "only a part of"),
+    "a part of a box": (
+        SPARSE,
+        [(18, 16)] * 3,
+        to("C", "B", 0, "reverse_compute_at"),
+        "has not written in this iteration",
+    ),
+    "another writer": (
+        TWO_WRITERS,
+        [(6, 4)] * 3,
+        lambda s: s.write_at(s.get_loops("B1")[0], s.get_block("B1"), 0, "shared"),
+        "only a part of what it reads",
+    ),
+    "a spatial axis that indexes nothing": (
+        UNUSED.format(kind="S"),
+        [(2, 6), 1, 2],
+        lambda s: s.pad_einsum("C", [1, 4, 1]),
+        "'vj' of block 'C' cannot be padded\n  got: it indexes no element of the result",
+    ),
+    "a reduction that indexes nothing": (
+        UNUSED.format(kind="R"),
+        [(2, 6), 1, 2],
+        lambda s: s.pad_einsum("C", [1, 4, 1]),
+        "'vj' of block 'C' cannot be padded\n  got: it indexes no operand",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refused(name: str) -> None:
+    body, (a, b, c), step, match = CASES[name]
+    sch = tir.Schedule(from_source(PROGRAM.format(a=a, b=b, c=c, body=body)), debug_mask="all")
+    text = sch.mod.script()
+    with pytest.raises(ScheduleError, match=match):
+        step(sch)
+    assert sch.mod.script() == text
