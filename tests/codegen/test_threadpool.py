@@ -216,3 +216,10 @@ def test_each_thread_has_its_own(workspace):
     thread.join()
     assert there[0] != here
     free(here)
+
+
+def test_the_size_of_an_exported_pool():
+    for triple in ("x86_64-linux-gnu", "aarch64-linux-gnu"):
+        text = support.pool_text(triple, 3)
+        assert text.count("internal global i32 3") == 1
+        assert text != support.pool_text(triple)

@@ -75,6 +75,14 @@ def result(exe) -> np.ndarray:
     return np.asarray(exe.run({"x": X})["z:0"])
 
 
+def test_the_number_of_threads_is_no_part_of_what_is_kept(path):
+    exes = [lw.compile(path, threads=n) for n in (2, 1, None)]
+    assert [type(exe) for exe in exes] == [lw.driver.Executable, kept.Restored, kept.Restored]
+    assert [exe.program.threads for exe in exes] == [2, 1, None]
+    assert len({result(exe).tobytes() for exe in exes}) == 1 and len(entries()) == 1
+    assert exes[1].profile(X).total_us > 0
+
+
 def test_the_text_of_an_executable_is_short(path):
     says = "main(x float32[n, 4]) -> z:0 float32[n, 2]>"
     exes = [lw.compile(path), lw.compile(path)]

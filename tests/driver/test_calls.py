@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ import loopwright as lw
 from loopwright import runtime
 from loopwright.script import from_source
 
+from ..house.source import ROOT
 from ..programs import graph
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
@@ -256,6 +261,83 @@ def test_sizes_of_outputs_are_shown_as_written(callee):
     unknown = ("out_dim0", "out_dim1")  # where a packed call makes it
     assert dtype == "float32" and shape in (("n * 2", 3), unknown)
     assert callee.inputs() == [("x", "float32", ("n", 3)), ("k", "float32", ())]
+
+
+# ---------------------------------------------------------------------- threads
+
+
+def wide_model():
+    body = "y = R.nn.softmax(x); z = R.matmul(y, R.const(w)); s = R.sum(z, axis=0); r = (z, s)"
+    weight = np.random.default_rng(2).standard_normal((96, 80)).astype("float32")
+    return graph(body, values={"w": weight}, x=("n", 96))
+
+
+def test_results_do_not_depend_on_the_number_of_threads(tmp_path):
+    x = np.random.default_rng(3).standard_normal((301, 96)).astype("float32")
+    before = runtime.num_threads()
+    found = set()
+    for threads in (None, 1, 2, 3, 7):
+        exe = lw.compile(wide_model(), threads=threads)
+        path = exe.export_library(tmp_path / f"model{threads}.so")
+        libraries = [runtime.load_module(path), runtime.load_module(path, threads=2)]
+        for model in (exe, *libraries):
+            z, s = model["main"](x)
+            found.add(z.numpy().tobytes() + s.numpy().tobytes())
+    assert len(found) == 1 and runtime.num_threads() == before
+
+
+COUNT = """
+import os, sys
+import numpy as np
+import loopwright as lw
+from loopwright import runtime
+from tests.driver.test_calls import wide_model
+
+def started(f):
+    before = len(os.listdir("/proc/self/task"))
+    f(x)
+    return len(os.listdir("/proc/self/task")) - before
+
+x = np.ones((4000, 96), "float32")
+runtime.set_num_threads(4)
+models = {n: lw.compile(wide_model(), threads=n) for n in (1, 3)}
+path = models[3].export_library(sys.argv[1])
+counts = [started(models[1]["main"]), started(models[3]["main"])]
+counts += [started(lw.compile(wide_model(), threads=3)["main"])]  # the same pool
+runtime.set_num_threads(2)
+counts += [started(lw.compile(wide_model())["main"]), runtime.num_threads()]
+counts += [started(runtime.load_module(path)["main"])]
+child = os.fork()
+if not child:
+    os._exit(started(models[3]["main"]))
+print(*counts, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
+def test_a_model_has_the_threads_that_it_asks_for(tmp_path):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, "-c", COUNT, str(tmp_path / "model.so")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False
+    )
+    assert done.stdout.split() == ["0", "2", "0", "1", "2", "2", "2"], done.stderr
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, True, "2"])
+def test_wrong_numbers_of_threads(threads):
+    with pytest.raises(ValueError, match=f"number of threads must be positive, got {threads}"):
+        lw.compile(model(), threads=threads)
+
+
+def test_c_code_has_one_thread():
+    small = graph("y = R.exp(x)", x=(4,))
+    assert lw.compile(small, "c", threads=1).source == lw.compile(small, "c").source
+    with pytest.raises(lw.LoopwrightError, match="C code runs in the thread that calls it"):
+        lw.compile(small, "c", threads=2)
+
+
+# ---------------------------------------------------------------------- names
 
 
 def test_an_input_may_be_called_out():

@@ -91,6 +91,19 @@ def test_every_command_on_a_model_takes_sizes() -> None:
         assert "--dims" in shown and "--quiet" in shown and "--traceback" in shown
 
 
+def test_commands_that_run_a_model_take_a_number_of_threads(tmp_path: Path, refuse: Refuse) -> None:
+    one = call("run", MODEL, "--feeds", FEEDS, "--threads", "1")
+    assert one == call("run", MODEL, "--feeds", FEEDS, "--threads", "3")
+    assert "median" in call("bench", MODEL, "--threads", "1", "--seconds", "0")
+    assert "difference" in call("check", MODEL, "--threads", "2")
+    path = tmp_path / "two.so"
+    call("compile", MODEL, "--threads", "2", "-o", str(path))
+    assert b"lw_threads" in path.read_bytes()
+    assert "threads" in refuse("run", MODEL, "--threads", "0", status=2)
+    c = ("compile", MODEL, "--target", "c", "--dims", "1", "-o", tmp_path / "c", "--threads", "2")
+    assert "C code runs in the thread that calls it" in refuse(*c)
+
+
 def test_the_version_says_what_runs() -> None:
     assert call("--version").startswith(f"loopwright {lw.__version__}, LLVM ")
     assert f'version = "{lw.__version__}"' in (ROOT / "pyproject.toml").read_text()

@@ -85,6 +85,9 @@ def emit(lowered: Lowered) -> CModel:
         what = "C code cannot call functions of this Python process"
         hint = "offload to C functions (ExternLibrary) instead"
         raise LoopwrightError(explain(what, got=", ".join(lowered.imports), instead=hint))
+    if lowered.threads not in (None, 1):
+        what = "C code runs in the thread that calls it"
+        raise LoopwrightError(explain(what, got=f"threads={lowered.threads}", instead="threads=1"))
     return CModel(lowered)
 
 

@@ -136,6 +136,7 @@ def emit(lowered: Lowered) -> Executable:
         lowered.target,
         libraries=lowered.libraries,
         imports=lowered.imports,
+        threads=lowered.threads,
     )
     exe = Executable(program, lowered)
     if lowered.machine:

@@ -33,14 +33,21 @@ class Lowered:
     and `graphs` are its functions (`graphs`: native graph functions), `machine` those left for the
     virtual machine, `entries` their signatures. With `one_by_one`, functions are lowered lazily, so
     that a code generator can compile the first ones while the others are lowered. `libraries` and
-    `imports` are the C libraries and packed functions from external code generators. `seconds` is
+    `imports` are the C libraries and packed functions from external code generators. `threads` is
+    how many threads the model uses, None if it follows the process's number. `seconds` is
     the time the loop passes took.
     """
 
     def __init__(
-        self, graph: IRModule, passes: Pass, target: Target, *, one_by_one: bool = False
+        self,
+        graph: IRModule,
+        passes: Pass,
+        target: Target,
+        *,
+        one_by_one: bool = False,
+        threads: int | None = None,
     ) -> None:
-        self.graph, self.target = graph, target
+        self.graph, self.target, self.threads = graph, target, threads
         self._passes = passes
         self._done: IRModule | None = None
         self._one_by_one: dict[str, Any] = {}

@@ -49,7 +49,9 @@ def compile_steps(
         passes = _loop_passes(target, options)
         # Arenas are planned for all functions together.
         alone = options.tir_pipeline == "default" and unwatched() and not options.arenas
-        lowered = Lowered(graph, passes, target, one_by_one=alone and record.one_by_one)
+        lowered = Lowered(
+            graph, passes, target, one_by_one=alone and record.one_by_one, threads=options.threads
+        )
         before = time.perf_counter() - start - lowered.seconds
         with noted(f"the code generator of target {record.kind}", record.emit):
             compiled = record.emit(lowered)

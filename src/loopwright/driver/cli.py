@@ -50,6 +50,9 @@ Dims = Annotated[
     str,
     typer.Option("--dims", "--size", help="Symbolic sizes: n=1,height=32, or one number for all."),
 ]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="How many threads the model uses.")
+]
 
 
 class Weights(StrEnum):
@@ -119,12 +122,13 @@ def run(
     target: TargetText = DEFAULT_TARGET,
     feeds: Feeds = None,
     dims: Dims = "",
+    threads: Threads = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write outputs (.npz).")] = None,
 ) -> None:
     """Run a model once and print or save its outputs."""
     if out is not None:
         _check_writable(out)
-    exe = _compiled(model, target)
+    exe = _compiled(model, target, threads)
     results = {k: v.numpy() for k, v in exe.run(make_feeds(exe, feeds, dims)).items()}
     if out is not None:
         with out.open("wb") as file:
@@ -143,10 +147,11 @@ def bench(
     target: TargetText = DEFAULT_TARGET,
     feeds: Feeds = None,
     dims: Dims = "",
+    threads: Threads = None,
     seconds: Annotated[float, typer.Option(min=0, help="How long to measure.")] = 2.0,
 ) -> None:
     """Print the median time of a call and the kernels that take most of it."""
-    exe = _compiled(model, target)
+    exe = _compiled(model, target, threads)
     given = make_feeds(exe, feeds, dims)
     exe.run(given)
     took, end = [], time.perf_counter() + seconds
@@ -165,11 +170,12 @@ def check(
     target: TargetText = DEFAULT_TARGET,
     feeds: Feeds = None,
     dims: Dims = "",
+    threads: Threads = None,
     tolerance: Annotated[float, typer.Option(min=0, help="Greatest relative difference.")] = 1e-4,
 ) -> None:
     """Compare compiled results with a numpy evaluation of the model's operators."""
     mod = as_module(str(model))
-    exe = _compiled(mod, target)
+    exe = _compiled(mod, target, threads)
     given = make_feeds(exe, feeds, dims)
     args = [given[name] for name in exe.input_names()]
     worst = 0.0
@@ -193,6 +199,7 @@ def compile_to(
     out: Annotated[Path, typer.Option("-o", "--out", help="A .so, .a or .o; for C a folder, too.")],
     target: TargetText = DEFAULT_TARGET,
     dims: Dims = "",
+    threads: Threads = None,
     arena: Annotated[
         list[str] | None, typer.Option(help="Memory to plan for: sram=256KiB, or dram; in order.")
     ] = None,
@@ -207,7 +214,8 @@ def compile_to(
     arenas = [
         Arena(name, limit or None) for name, _, limit in (a.partition("=") for a in arena or [])
     ]
-    compiled = compile(_fixed(model, dims), target, options=CompileOptions(arenas=tuple(arenas)))
+    options = CompileOptions(arenas=tuple(arenas), threads=threads)
+    compiled = compile(_fixed(model, dims), target, options=options)
     if not as_folder:
         path = compiled.export_library(out)
         say(f"{path}: {path.stat().st_size} bytes\n{path.with_suffix('.h')}")
@@ -234,14 +242,14 @@ def show_plugins() -> None:
     Console().print(table)
 
 
-def _compiled(model: Any, target: str) -> Any:
+def _compiled(model: Any, target: str, threads: int | None) -> Any:
     """A compiled model that runs here. Raises LoopwrightError if the target's cannot."""
     result = backend_of(as_target(target)).result
     if not result.runs:
         what = f"{result.form} is not run from here"
         hint = f"loopwright compile MODEL -o FOLDER --target {target}"
         raise LoopwrightError(explain(what, got=target, instead=hint))
-    return compile(model, target)
+    return compile(model, target, threads=threads)
 
 
 def _fixed(model: Path, dims: str) -> Any:

@@ -36,8 +36,8 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
 
     model: a path or ModelProto (ONNX), an IRModule, a PrimFunc, or a relax Function.
     target: a Target or its text; by default the current target, else the host.
-    keywords: the fields of a `CompileOptions` (params, backends, arenas, relax_pipeline,
-        tir_pipeline), or one as `options`, whose fields the other keywords replace.
+    keywords: the fields of a `CompileOptions` (params, backends, arenas, threads,
+        relax_pipeline, tir_pipeline), or one as `options`, whose fields the other keywords replace.
 
     The result of the default pipelines for an ONNX model is kept in the cache folder and loaded
     from there the next time (see `driver.kept`); `LOOPWRIGHT_CACHE=0` disables this.
@@ -52,7 +52,7 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
     place = kept.place_of(model, target, DEFAULT_TARGET, options)
     if place is None:
         return anew()
-    known = kept.find(place, anew)
+    known = kept.find(place, anew, options.threads)
     if known is not None:
         return known
     compiled = anew()

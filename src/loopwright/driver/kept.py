@@ -213,9 +213,9 @@ def packed(exe: Executable) -> bytes | None:
     )
 
 
-def unpacked(body: bytes, again: Callable[[], Any]) -> Restored:
-    """The executable serialized by `packed`, loaded. `again` recompiles it. Raises an exception of
-    some kind for any other bytes."""
+def unpacked(body: bytes, again: Callable[[], Any], threads: int | None = None) -> Restored:
+    """The executable serialized by `packed`, loaded, with so many threads. `again` recompiles it.
+    Raises an exception of some kind for any other bytes."""
     (length,) = struct.unpack_from("<Q", body)
     header = json.loads(body[8 : 8 + length])
     start = 8 + length
@@ -234,7 +234,7 @@ def unpacked(body: bytes, again: Callable[[], Any]) -> Restored:
     texts = all(isinstance(n, str) for listed in names.values() for n in listed)
     if not (objects and entries and texts and all(map(is_sound, objects.values()))):
         raise ValueError("the entry is not an executable")
-    program = RestoredProgram(objects, constants, list(entries), again)
+    program = RestoredProgram(objects, constants, list(entries), again, threads)
     return Restored(program, entries, names, str(header["target"]), again)
 
 
@@ -270,8 +270,10 @@ class RestoredProgram(NativeProgram):
         constants: dict[str, Any],
         entries: list[str],
         again: Callable[[], Any],
+        threads: int | None = None,
     ) -> None:
         self._again = again
+        self.threads = threads
         self.objects = objects
         self.constants = constants
         self.entries = entries
@@ -324,7 +326,9 @@ class Restored(Executable):
 # ---------------------------------------------------------------------- reading, writing
 
 
-def find(place: Place, compile_anew: Callable[[], Any]) -> Restored | None:
+def find(
+    place: Place, compile_anew: Callable[[], Any], threads: int | None = None
+) -> Restored | None:
     """The executable kept at a place, loaded; None if there is none that can be loaded."""
     store = default_cache("executables")
     body = store.get(place.key)
@@ -340,7 +344,7 @@ def find(place: Place, compile_anew: Callable[[], Any]) -> Restored | None:
         return compile_anew()
 
     try:
-        return unpacked(body, again)
+        return unpacked(body, again, threads)
     except Exception:  # whatever is in the entry: the model is compiled
         store.remove(place.key)
         return None

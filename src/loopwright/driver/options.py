@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from ..base.errors import explain, suggest
 from ..runtime.arena import Arena, as_arenas
+from ..runtime.threads import checked
 
 EXEC_MODES = ("bytecode", "compiled")  # TVM's; both give native code and generated code here
 Pipeline = str | Sequence[Callable[..., Any]] | Callable[..., Any] | None
@@ -22,6 +23,7 @@ class Keywords(TypedDict, total=False):
     tir_pipeline: Pipeline
     backends: Iterable[Any]
     arenas: Iterable[Arena | str]
+    threads: int | None
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class CompileOptions:
         first may be the name of a pipeline.
     backends: names of external back ends (`relax.byoc`) to offload to if that pays.
     arenas: memory (`Arena`) that all tensors are placed in at compile time, by preference.
+    threads: how many threads the compiled model uses, in a pool that it shares with models of the
+        same number; None: as many as `runtime.set_num_threads` says. Results do not depend on it.
 
     Raises TypeError or ValueError for invalid values.
     """
@@ -42,6 +46,7 @@ class CompileOptions:
     tir_pipeline: Pipeline = "default"
     backends: tuple[Any, ...] = ()
     arenas: tuple[Arena, ...] = ()
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -60,6 +65,8 @@ class CompileOptions:
             raise TypeError(explain(what, got=self.backends, instead=f'["{self.backends}"]'))
         put(self, "backends", tuple(self.backends))
         put(self, "arenas", as_arenas(self.arenas) if self.arenas else ())
+        if self.threads is not None:
+            checked(self.threads)
 
     @staticmethod
     def of(keywords: Keywords) -> CompileOptions:
@@ -76,7 +83,7 @@ class CompileOptions:
 
     @property
     def is_default(self) -> bool:
-        """Whether the result depends on the target and the package only."""
+        """Whether the code depends on the target and the package only."""
         pipelines = (self.relax_pipeline, self.tir_pipeline)
         given = self.params or self.backends or self.arenas
         return not given and all(isinstance(p, str) and p == "default" for p in pipelines)

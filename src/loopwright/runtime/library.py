@@ -14,13 +14,13 @@ from types import MappingProxyType
 from typing import Any
 
 from ..base.errors import LoopwrightError, UnknownName, explain
-from . import threads
 from .arguments import Converted
 from .ffi import ffi
 from .module import Module, run_by_name
 from .native import NativeFunction, nested
 from .profiler import Profile
 from .signature import Signature, few
+from .threads import bind_pool, checked
 from .vm import Machine
 from .vm.saved import from_bytes
 
@@ -29,6 +29,7 @@ from .vm.saved import from_bytes
 EXPORTS_SYMBOL = "lw_exports"
 BYTECODE_SYMBOL = "lw_bytecode"  # in base 85: a program of the virtual machine
 METADATA_SYMBOL = "lw_metadata"  # JSON: the inputs and outputs of each function
+THREADS_SYMBOL = "lw_threads"  # an int32: how many threads the model was compiled with
 ENTRY_PREFIX = "__tvm_ffi_"
 _POOL_SYMBOLS = (
     "lw_set_num_threads",
@@ -134,8 +135,12 @@ def _check_whole(file: Path) -> None:
         raise ValueError(explain(what, got=f"{size} bytes", instead="export or copy it again"))
 
 
-def load_module(path: str | Path, fmt: str = "") -> Module:
-    """Load an exported shared library. Its thread pool, if it has one, follows `threads`."""
+def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) -> Module:
+    """Load an exported shared library.
+
+    threads: the size of its thread pool; by default the one that the model was compiled with, else
+        the process's number, also when that changes.
+    """
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no such library: {file}")
@@ -159,7 +164,10 @@ def load_module(path: str | Path, fmt: str = "") -> Module:
     if hasattr(library, _POOL_SYMBOLS[0]):
         # ctypes never unloads a library, so the pool's code stays.
         pool = {s: ctypes.cast(getattr(library, s), ctypes.c_void_p).value for s in _POOL_SYMBOLS}
-        threads.bind_pool({name: value or 0 for name, value in pool.items()})
+        if threads is None and hasattr(library, THREADS_SYMBOL):
+            threads = ctypes.c_int32.in_dll(library, THREADS_SYMBOL).value
+        size = None if threads is None else checked(threads)
+        bind_pool({name: value or 0 for name, value in pool.items()}, size)
     loaded = LoadedLibrary(functions, kind="library", keep_alive=library)
     if hasattr(library, METADATA_SYMBOL):
         text = _text_at(library, METADATA_SYMBOL)

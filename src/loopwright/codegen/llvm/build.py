@@ -46,6 +46,7 @@ def build_program(
     compiled: NativeProgram | None = None,
     libraries: Sequence[ExternLibrary] = (),
     imports: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    threads: int | None = None,
 ) -> NativeProgram:
     """Compile lowered kernels and graph functions.
 
@@ -54,6 +55,7 @@ def build_program(
     outside, by name.
     compiled: an already compiled program whose kernels are called too.
     libraries: the C functions that they may call; imports: packed functions private to them.
+    threads: the size of its own thread pool; None: it uses the process's.
     """
     functions: Mapping[str, PrimFunc] = ChainMap(kernels, graphs)  # type: ignore[arg-type]
     triple, cpu, features = compile_options(target)
@@ -79,7 +81,14 @@ def build_program(
         objects = {n: o for n, o in compiled.objects.items() if n != GRAPH} | objects
         data = {n: d for n, d in compiled.constants.items() if _of_kernel(n)} | data
     return NativeProgram(
-        texts, objects, data, list(entries), target, tuple(libraries), dict(imports)
+        texts,
+        objects,
+        data,
+        list(entries),
+        target,
+        tuple(libraries),
+        dict(imports),
+        threads=threads,
     )
 
 

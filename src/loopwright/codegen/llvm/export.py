@@ -144,15 +144,17 @@ def library_objects(
     machine: tuple[str | None, str | None, str | None] = (None, None, None),
     *,
     shared: bool = True,
+    threads: int | None = None,
 ) -> list[bytes]:
     """The objects of a whole library: modules, their constants and the support code, hidden under a
     prefix, and `public`, LLVM text that calls them by it.
 
     shared: the functions of tvm-ffi stay visible, so that its own library can take their place, and
     those that `runtime.load_module` calls are added.
+    threads: the size of its thread pool before it is told another one.
     """
     triple, cpu, features = resolve(*machine)
-    modules = [*texts, support.pool_text(triple), support.helpers_text(triple)]
+    modules = [*texts, support.pool_text(triple, threads or 1), support.helpers_text(triple)]
     modules.append(support.read("alone"))
     modules = apart(modules, constants, prefix, "TVMFFI" if shared else "")
     named = {f"{prefix}.{name}": data for name, data in constants.items()}

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
-from ...runtime.library import BYTECODE_SYMBOL, METADATA_SYMBOL
+from ...runtime.library import BYTECODE_SYMBOL, METADATA_SYMBOL, THREADS_SYMBOL
 from ...runtime.vm.saved import to_bytes
 from ..lowered import refuse_machine
 from . import export
@@ -119,6 +119,8 @@ def _objects(exe: Executable, prefix: str, shared: bool) -> tuple[list[bytes], l
             {name: f"{prefix}.{ENTRY_PREFIX}{name}" for name in program.entries}
         )
         public += export.public_string(METADATA_SYMBOL, json.dumps(metadata_of(exe)))
+        if program.threads is not None:
+            public += f"@{THREADS_SYMBOL} = constant i32 {program.threads}\n"
         if exe.machine_runner is not None:
             bytecode = base64.b85encode(to_bytes(exe.machine_runner.program)).decode()
             public += export.public_string(BYTECODE_SYMBOL, bytecode)
@@ -130,7 +132,13 @@ def _objects(exe: Executable, prefix: str, shared: bool) -> tuple[list[bytes], l
     # A kernel that an earlier program compiled has no text here: it keeps its name.
     more += [data for name, data in program.objects.items() if name not in program.texts]
     objects = export.library_objects(
-        list(program.texts.values()), program.constants, prefix, public, machine, shared=shared
+        list(program.texts.values()),
+        program.constants,
+        prefix,
+        public,
+        machine,
+        shared=shared,
+        threads=program.threads,
     )
     return [*objects, *more], flags
 

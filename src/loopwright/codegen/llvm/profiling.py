@@ -33,8 +33,9 @@ class TimedFunction:
 
     def __init__(self, name: str, func: PrimFunc, entry: Any, program: NativeProgram) -> None:
         timed, self.names, self.times = _timed(func)
+        timed_only, entries = {name: timed}, {name: entry}
         self.program = build_program(
-            {}, {name: timed}, {name: entry}, program.target, compiled=program
+            {}, timed_only, entries, program.target, compiled=program, threads=program.threads
         )
         self.native: NativeFunction = self.program.load()[name]
         self.native.signature = entry

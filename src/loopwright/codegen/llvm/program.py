@@ -38,6 +38,7 @@ class NativeProgram:
     target: Target
     libraries: tuple[ExternLibrary, ...] = ()
     imports: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    threads: int | None = None  # of its own pool; None: it uses the process's
     library: Any = None
     functions: dict[str, NativeFunction] = field(default_factory=dict)
 
@@ -75,7 +76,7 @@ class NativeProgram:
             triple = compile_options(self.target)[0] or ""
             return {e: _Elsewhere(e, triple) for e in self.entries}  # type: ignore[misc]
         if self.library is None:
-            symbols = dict(support.symbols())
+            symbols = dict(support.symbols(self.threads))
             for name, data in self.constants.items():
                 symbols[name] = data.ctypes.data
             for extern in self.libraries:

@@ -31,6 +31,7 @@ from loopwright.runtime.packed_func import get_global_func
 
 DISPATCHER = "loopwright.call_packed"  # the function that packed.ll calls first
 
+_ONE_THREAD = "@lw.limit   = internal global i32 1"
 _HELPERS = ("errors", "arguments", "tensors", "packed")
 _ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 _NAMED = re.compile(r"(?:(define)\b.*?|declare\b.*?)@([\w.]+)\(|(%[\w.]+) = type ")
@@ -66,8 +67,14 @@ def has_pool(triple: str) -> bool:
     return "linux" in triple and triple.split("-", 1)[0] in _ARCHITECTURES
 
 
-def pool_text(triple: str) -> str:
-    """The thread pool and the workspace for a target; needs no tvm-ffi."""
+def pool_text(triple: str, threads: int = 1) -> str:
+    """The thread pool and the workspace for a target; needs no tvm-ffi.
+
+    threads: how many the pool uses until it is told another number."""
+    return _pool_text(triple).replace(_ONE_THREAD, _ONE_THREAD[:-1] + str(threads), 1)
+
+
+def _pool_text(triple: str) -> str:
     if not has_pool(triple):
         return join("serial", "no_pool", "workspace", _system(triple))
     machine = f"linux_{_ARCHITECTURES[triple.split('-', 1)[0]]}"
@@ -101,12 +108,13 @@ def _helper_declarations() -> dict[str, str]:
 
 
 @cache
-def _pool() -> dict[str, int]:
+def _pool(size: int | None) -> dict[str, int]:
+    """The process's pool, or the one of a fixed size; each is loaded once."""
     code = compile_objects([pool_text(host_triple())], jobs=1)
     library = load_objects(code, exports=tuple(_pool_declarations()))
     library.make_immortal()
     addresses = dict(library)
-    threads.bind_pool(addresses)
+    threads.bind_pool(addresses, size)
     return addresses
 
 
@@ -125,16 +133,17 @@ def _call_packed(name: str, *args: Any) -> Any:
     return to_ffi(get_global_func(name)(*map(from_ffi, args)))
 
 
-def pool_symbols() -> dict[str, int]:
-    """Addresses of the pool's and the workspace's functions; needs no tvm-ffi."""
+def pool_symbols(size: int | None = None) -> dict[str, int]:
+    """Addresses of the pool's and the workspace's functions; needs no tvm-ffi. With a `size`, those
+    of the pool of so many threads, else the process's own."""
     with _lock:
-        return _pool()
+        return _pool(size)
 
 
-def symbols() -> dict[str, int]:
-    """Addresses of all support functions, for `load_objects`."""
+def symbols(size: int | None = None) -> dict[str, int]:
+    """Addresses of all support functions, for `load_objects`; `size` as in `pool_symbols`."""
     with _lock:
-        return _pool() | _helpers()
+        return _pool(size) | _helpers()
 
 
 def declarations(text: str) -> str:
