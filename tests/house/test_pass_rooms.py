@@ -21,6 +21,7 @@ RUN_BY = {
     "EliminateCommonSubexpr": "relax/dpl/rewrite.py",
     "FuseOpsByPattern": "relax/byoc/partition.py",
     "MergeCompositeFunctions": "relax/byoc/partition.py",
+    "MergeLayoutChanges": "relax/byoc/lower.py",
 }
 
 

@@ -44,6 +44,7 @@ RELAX_ANYWHERE = [
     "BlockedLayout",
     "ConvertLayout",
     "DropHostCopies",
+    "MergeLayoutChanges",
     "RewriteDataflowReshape",
     "AttachGlobalSymbol",
 ]

@@ -43,6 +43,7 @@ from ..struct_info import (
 from ..transform._graph import called_functions
 from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, check_entries
 from ..transform.graph.legalize import LegalizeOps
+from ..transform.graph.merge_layout_changes import LAYOUT_CHANGES, MergeLayoutChanges
 from ..transform.legalize_ops.common import LEGALIZATIONS, candidates
 from .composite import as_its_body, attributes_of, composite_inputs, composite_op, inlined
 from .registry import Backend, find_backend
@@ -335,6 +336,8 @@ def _loop_level(
             _log.warning(missing)
     inside = IRModule(opened)
     with target:
+        # What one call's rule does to its result and the next one's to its input comes together.
+        inside = MergeLayoutChanges()(LegalizeOps(keep=LAYOUT_CHANGES)(inside))
         inside = LegalizeOps()(inside)
     kernels = {g: f for g, f in inside.functions.items() if isinstance(f, PrimFunc)}
     marked = {

@@ -25,6 +25,7 @@ from .graph.eliminate_common_subexpr import EliminateCommonSubexpr as EliminateC
 from .graph.fold_batch_norm import FoldBatchnormToConv2D as FoldBatchnormToConv2D
 from .graph.fold_constant import FoldConstant as FoldConstant
 from .graph.legalize import LegalizeOps as LegalizeOps
+from .graph.merge_layout_changes import MergeLayoutChanges as MergeLayoutChanges
 from .graph.name_dimensions import NameDimensions as NameDimensions
 from .graph.name_runtime_shapes import NameRuntimeShapes as NameRuntimeShapes
 from .lower.call_tir_rewrite import CallTIRRewrite as CallTIRRewrite

@@ -63,24 +63,31 @@ class LegalizeOps(ModulePass):
 
     customize_legalize_map: operator name -> rule f(bb, call), or a PrimFunc; tried first.
     enable_warning: log the operators without a rule.
+    keep: names of operators that stay as they are.
     """
 
     name = "LegalizeOps"
     customize_legalize_map: Mapping[str, Callable[..., Any]] | None = field(default=None)
     enable_warning: bool = False
+    keep: tuple[str, ...] = ()
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         if not ctx.option("relax.transform.apply_legalize_ops"):
             return mod
         budget.allow_lowering()
-        work = _Legalizer(mod, dict(self.customize_legalize_map or {}), self.enable_warning)
+        work = _Legalizer(
+            mod, dict(self.customize_legalize_map or {}), self.enable_warning, self.keep
+        )
         legalized = work.run()
         return DeadCodeElimination().run(legalized, ctx) if work.retargeted else legalized
 
 
 class _Legalizer(GraphRewriter):
-    def __init__(self, mod: IRModule, custom: dict[str, Any], warn: bool) -> None:
+    def __init__(
+        self, mod: IRModule, custom: dict[str, Any], warn: bool, keep: tuple[str, ...]
+    ) -> None:
         super().__init__(mod)
+        self.keep = keep
         self.custom = custom
         self.warn = warn
         self.target = Target.current(allow_none=True)
@@ -91,7 +98,7 @@ class _Legalizer(GraphRewriter):
 
     def call(self, call: Call) -> Any:
         op = call.op
-        if not isinstance(op, Op):
+        if not isinstance(op, Op) or op.name in self.keep:
             return call
         device = device_of(call.args)
         target = self.target if device is None else device.target
