@@ -147,16 +147,14 @@ AT_RUN_TIME = re.compile(
 
 def clear(error: Exception) -> bool:
     """Whether an error is one that we raise: it says what was got, or what to do instead."""
-    if isinstance(error, (InternalError, ScheduleError)):  # not of what the user wrote
+    said = str(error)
+    # Not of what the user wrote.
+    if isinstance(error, (InternalError, ScheduleError)) or "the node cannot be converted" in said:
         return False
     if isinstance(error, (lw.LoopwrightError, DiagnosticError)):
         return True
-    said = str(error)
     ours = any(word in said for word in ("\n  got: ", "\n  instead: ", "; give "))
-    ours = ours or AT_RUN_TIME.fullmatch(said) is not None
-    # numpy's words, with a note that names the node: shapes are known at run time only.
-    notes = "\n".join(getattr(error, "__notes__", ()))
-    return ours or (isinstance(error, ValueError) and "while running" in notes and "onnx:" in notes)
+    return ours or AT_RUN_TIME.fullmatch(said) is not None
 
 
 def feed(inputs: list[tuple[str, str, tuple[Any, ...]]]) -> list[np.ndarray]:

@@ -289,7 +289,15 @@ class Interpreter:
             hint = f'{hint} register_legalize("{call.op.name}", tir=...)'
             raise LoopwrightError(explain(what, instead=hint, span=call.span))
         attrs = {} if call.attrs is None else dict(call.attrs.items())
-        return to_numpy(meaning(*args, **attrs))
+        try:
+            return to_numpy(meaning(*args, **attrs))
+        except (ValueError, TypeError, IndexError) as error:
+            if "\n  got: " in str(error):
+                raise
+            kind = type(error) if type(error) in (TypeError, IndexError) else ValueError
+            what = f"{call.op.name} cannot be computed: {error}"
+            given = ", ".join(map(_described, args))
+            raise kind(explain(what, got=given, span=call.span)) from error
 
     def apply(self, callee: Any, args: list[Any]) -> Any:
         """Call a closure, a function of the module or an external function."""
@@ -325,6 +333,11 @@ class Interpreter:
             what = "an output in destination-passing style needs a known shape"
             raise LoopwrightError(explain(what, got=str(info)))
         return np.zeros(frame.dims(dims), numpy_dtype(info.dtype))
+
+
+def _described(value: Any) -> str:
+    """An argument in a message."""
+    return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else f"{value!r:.60}"
 
 
 def _bind_dims(dims: Any, shape: tuple[int, ...], frame: _Frame) -> None:

@@ -169,7 +169,8 @@ def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
             waiting, k = [], k + len(group)
             continue
         loads = _loads_inlined(b, inlined)
-        if b.writes[0] in outputs or loads > _MOST_LOADS or not _can_be_inlined(b, blocks):
+        read = b.writes[0] in readers and b.writes[0] not in outputs
+        if not read or loads > _MOST_LOADS or not _can_be_inlined(b, blocks):
             stages.append(Stage(waiting, None, b))
             waiting = []
         else:

@@ -36,6 +36,16 @@ def test_operator(op_type, inputs, options, symbolic):
     close([v.numpy() for v in got.values()], reference(model, feeds))
 
 
+def test_a_result_that_nobody_reads_in_a_fused_kernel():
+    x, rest = floats(6, 4, 3), [floats(4, seed=k) for k in range(1, 5)]
+    norm = node("BatchNormalization", ["x", *"abcd"], ["z"])  # of variables: not folded
+    ports = [value("x", x.shape), *(value(n, [4]) for n in "abcd")]
+    model = graph([norm, node("Tanh", ["z"], ["y"])], ports, [value("y", None)])
+    feeds = dict(zip("xabcd", [x, *rest[:3], np.abs(rest[3])], strict=True))
+    (y,) = loopwright.compile(model).run(feeds).values()
+    close([y.numpy()], reference(model, feeds))
+
+
 def test_sides_that_differ_at_run_time_are_refused():
     ports = [value("a", ["n", 3]), value("b", ["m", 3])]
     model = graph([node("Add", ["a", "b"], ["y"], "sum")], ports, [value("y", None)])

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import loopwright
 from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.onnx import from_onnx
 
@@ -386,3 +387,22 @@ def test_names_that_are_no_text_are_shown():
     assert "    Re\\xffu (domain ai.onnx" in message(data.replace(b"Relu", b"Re\xffu"))
     broken = data.replace(b"\n\x01x", b"\n\x01\xff")  # the node's input, and the graph's
     assert from_onnx(broken).attrs["input_names"] == ["\\xff"]
+
+
+def test_axes_and_ranks_that_do_not_fit_are_said_by_the_operator():
+    text = message(one("Trilu", [3]))
+    assert text.startswith("Trilu: relax.triu: needs a tensor of two axes or more\n  got: rank 1\n")
+    shape = [node("Shape", ["x"], ["s"]), node("Slice", ["s", "b", "e", "a"], ["y"], "cut")]
+    weights = {"b": ints(0), "e": ints(1), "a": ints(2)}
+    text = message(chain(*shape, shape=["n", 3], weights=weights, out=TensorProto.INT64))
+    assert text.startswith("Slice: attribute axis is out of range\n  got: 2 for rank 1\n")
+
+
+def test_an_operator_that_numpy_refuses_at_run_time_says_on_what():
+    port = value("x", None, np.int32)
+    model = graph([node("ArgMin", ["x"], ["y"], "least", axis=-2)], [port], [value("y", None)])
+    with pytest.raises(ValueError) as caught:
+        loopwright.compile(model)["main"](np.zeros(3, np.int32))
+    what = "relax.argmin cannot be computed: axis -2 is out of bounds for array of dimension 1"
+    assert str(caught.value).startswith(f"{what}\n  got: int32 (3,)")
+    assert caught.value.__notes__[-1].endswith("(onnx:least)")

@@ -114,3 +114,20 @@ def test_an_axis_sliced_to_one_element_broadcasts():
         close([run(*feeds.values()).numpy()], expected)
         with pytest.raises(ValueError, match="another extent than expected on axis 0"):
             run(DATA[:0], DATA)
+
+
+def test_an_axis_longer_than_the_type_of_its_indices_can_say():
+    model, _ = operator(
+        "Gather", np.ones((1, 2), "float32"), np.asarray([-1], "int32"), fed=1, axis=1
+    )
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 2**31
+    taken = from_onnx(model)["main"].body.blocks[0].bindings[0]
+    index = taken.value.args[1].data.numpy()
+    assert (index.dtype, index) == ("int64", 2**31 - 1)
+
+
+@pytest.mark.parametrize("k", [2**62, 2**63 - 1, -(2**63)])
+def test_a_diagonal_beyond_all_matrices(k):
+    model, feeds = operator("EyeLike", np.ones((2, 3), "float32"), k=k, symbolic=True)
+    (got,) = compile(model).run(feeds).values()
+    assert not got.numpy().any()

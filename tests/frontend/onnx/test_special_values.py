@@ -384,3 +384,10 @@ def test_norms_of_values_far_from_zero(dtype, mean):
     # The mean itself is rounded.
     eps = float(np.finfo(np.float64 if dtype == np.float64 else np.float32).eps)
     check_table(rows, {"x": x}, opset=21, slack=(abs(mean) / 2 + 4) * eps)
+
+
+def test_an_infinite_slope_below_zero():
+    x = np.float32([-1, 0, 3.5, NAN, -INF, INF])
+    model = graph([node("Elu", ["x"], ["y"], alpha=INF)], [value("x", [6])], [value("y", None)])
+    for name, (got,) in backends(model, {"x": x}):
+        np.testing.assert_array_equal(got, np.float32([-INF, 0, 3.5, NAN, -INF, INF]), name)

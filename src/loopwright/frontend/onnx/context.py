@@ -10,7 +10,7 @@ import numpy as np
 
 from ...arith import Analyzer
 from ...base import budget
-from ...base.errors import explain
+from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType, numpy_dtype
 from ...ir.functor import post_order_visit
 from ...ir.op import Op
@@ -58,7 +58,7 @@ class Context:
 
     def value(self, expr: Any) -> Value:
         """The Value of an expression, which is bound first. Raises ValueError for a tensor of too
-        many dimensions, or of an extent that is too long an expression."""
+        many dimensions, LoopwrightError for an extent that is too long an expression."""
         if isinstance(expr, Value):
             return expr
         value = Value(self, self.emit(expr))
@@ -75,7 +75,7 @@ class Context:
         if not isinstance(value, (IntImm, TirVar)) and self.analyzer.costs.of(value) > _MOST_COST:
             what = "an integer of the model is an expression of more than 2,000 operations"
             hint = "give the extents that it is made of by shape_dict"
-            raise ValueError(explain(what, got="symbolic extents combined", instead=hint))
+            raise LoopwrightError(explain(what, got="symbolic extents combined", instead=hint))
 
     def known(self, elements: Any, dtype: str) -> Value:
         """A value of which every element is known: an object array, or a list of elements."""

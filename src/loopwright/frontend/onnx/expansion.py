@@ -14,6 +14,7 @@ from .reader import domain_name, name_of
 from .tensors import EXTERNAL
 
 Key = tuple[str, str, str]
+Cost = tuple[int, int, int]  # nodes, their weights, bytes
 PORT = 5  # nodes that an input or output of the model costs: its entry checks or allocates it
 
 
@@ -49,7 +50,7 @@ def count_nodes(proto: Any) -> int:
         if key in functions:
             raise LoopwrightError(explain("two functions of one name", got=_shown(key)))
         functions[key] = f
-    costs: dict[Key, tuple[int, int]] = {}  # nodes and bytes of a call
+    costs: dict[Key, Cost] = {}
     graph, weights = proto.graph, {t.name for t in proto.graph.initializer}
     given = sum(port.name not in weights for port in graph.input)
     total = len(graph.node)
@@ -57,13 +58,13 @@ def count_nodes(proto: Any) -> int:
     for node in graph.node:
         for callee in _called([node], functions):
             _measure(callee, functions, costs)
-        count, size = _cost([node], costs)
+        count, weight, size = _cost([node], costs)
         total += count - 1
-        budget.spend(nodes=count - 1, size=size, at=_place(node))
+        budget.spend(nodes=weight - 1, size=size, at=_place(node))
     return total
 
 
-def _measure(wanted: Key, functions: dict[Key, Any], costs: dict[Key, tuple[int, int]]) -> None:
+def _measure(wanted: Key, functions: dict[Key, Any], costs: dict[Key, Cost]) -> None:
     """Find the cost of a function after those that it calls, without recursion."""
     path: dict[Key, Iterator[Key]] = {}
     callee: Key | None = wanted
@@ -80,18 +81,18 @@ def _measure(wanted: Key, functions: dict[Key, Any], costs: dict[Key, tuple[int,
         key, rest = next(reversed(path.items()))
         callee = next(rest, None)
         if callee is None:
-            nodes, size = _cost(functions[key].node, costs)
-            costs[key] = nodes, size + functions[key].ByteSize()
+            count, weight, size = _cost(functions[key].node, costs)
+            costs[key] = count, weight, size + functions[key].ByteSize()
             del path[key]
 
 
-def _cost(nodes: Iterable[Any], costs: dict[Key, tuple[int, int]]) -> tuple[int, int]:
-    """The nodes that these become, and the bytes of the bodies that they copy."""
-    total, size = 0, 0
+def _cost(nodes: Iterable[Any], costs: dict[Key, Cost]) -> Cost:
+    """What these become, and the bytes of the bodies that they copy."""
+    count = weight = size = 0
     for node in _all(nodes):
-        count, copied = costs.get(_key(node)) or (_weight(node), 0)
-        total, size = total + count, size + copied
-    return total, size
+        more, heavier, larger = costs.get(_key(node)) or (1, _weight(node), 0)
+        count, weight, size = count + more, weight + heavier, size + larger
+    return count, weight, size
 
 
 def _weight(node: Any) -> int:

@@ -29,7 +29,7 @@ from ...relax.struct_info import TensorStructInfo
 from .context import Context
 from .expansion import count_nodes, own_size
 from .functions import expanding
-from .integer_rules import find_rule
+from .integer_rules import apply_rule
 from .loops import Loop
 from .reader import Model, Node, Port, load, name_of, node_of, ordered, read
 from .registry import Entry, find_converter
@@ -348,8 +348,7 @@ class _Import:
         while inputs and inputs[-1] is None:
             inputs.pop()
         _check_inputs(node, entry, inputs)
-        rule = find_rule(node, inputs)
-        outputs = None if rule is None else rule(self.context, node, *inputs)
+        outputs = apply_rule(self.context, node, inputs)
         if outputs is None:
             outputs = entry.convert(self.context, node, *inputs)
         self._check_attributes(node)

@@ -22,7 +22,17 @@ from .reader import Node
 from .values import MOST_ELEMENTS, Value, literal, object_array
 
 Rule = Callable[..., Any]
+_MISFITS = (IndexError, ValueError)  # numpy's: the converter says it in the words of the operator
 RULES: Registry[str, Rule] = Registry("integer rule", compiles=True)
+
+
+def apply_rule(cx: Context, node: Node, inputs: list[Value | None]) -> Any:
+    """The known outputs of a node, or None where the converter is to emit it."""
+    rule = find_rule(node, inputs)
+    try:
+        return None if rule is None else rule(cx, node, *inputs)
+    except _MISFITS:
+        return None
 
 
 def find_rule(node: Node, inputs: list[Value | None]) -> Rule | None:

@@ -15,6 +15,8 @@ from ..registry import converter
 from ..tensors import dtype_of
 from ..values import Value, literal
 
+_FAR = 1 << 62  # a diagonal that no matrix has; an index may be added to it
+
 # ---------------------------------------------------------------- constants
 
 
@@ -59,15 +61,13 @@ def arange(cx: Context, node: Node, start: Value, limit: Value, delta: Value) ->
 @converter("EyeLike", 9)
 def eye_like(cx: Context, node: Node, x: Value) -> Any:
     dtype = str(x.dtype) if not node.has("dtype") else dtype_of(node.integer("dtype"))
-    offset = node.integer("k", 0)
+    offset = min(max(node.integer("k", 0), -_FAR), _FAR)
     rows, columns = (literal(d) for d in x.shape)
     row = op.reshape(cx.emit(op.arange(0, rows, 1, "int64")), ShapeExpr([rows, 1]))
-    column = op.reshape(
-        cx.emit(op.arange(offset, columns + offset, 1, "int64")), ShapeExpr([1, columns])
-    )
-    # The element (i, j) is on the diagonal k where j - i = k.
-    shifted = op.subtract(column, cx.scalar(2 * offset, "int64")) if offset else column
-    return op.astype(op.equal(row, shifted), dtype)
+    column = op.reshape(cx.emit(op.arange(0, columns, 1, "int64")), ShapeExpr([1, columns]))
+    # The element (i, j) is on the diagonal k where i + k = j.
+    shifted = op.add(row, cx.scalar(offset, "int64")) if offset else row
+    return op.astype(op.equal(shifted, column), dtype)
 
 
 @converter("Trilu", 14)
@@ -99,7 +99,9 @@ def _wrapped(cx: Context, indices: Value, extent: int, checked: bool = True) -> 
         if checked and known.size and not (-extent <= known.min() and known.max() < extent):
             what = "an index is out of range"
             raise ValueError(explain(what, got=f"{known.min()} to {known.max()} of {extent}"))
-        return cx.constant(np.where(known < 0, known + extent, known).astype(known.dtype))
+        wide = known.astype(np.int64)  # an extent may be larger than the indices' type
+        kind = known.dtype if extent <= np.iinfo(known.dtype).max else np.int64
+        return cx.constant(np.where(wide < 0, wide + extent, wide).astype(kind))
     kind = str(indices.dtype)
     below = op.astype(op.less(indices.expr, cx.scalar(0, kind)), kind)
     return op.add(indices.expr, op.multiply(below, cx.scalar(extent, kind)))

@@ -120,6 +120,7 @@ class _Legalizer(GraphRewriter):
 
     def lower(self, call: Call, rules: list[Candidate], target: Target | None, device: Any) -> Any:
         builder = self.builder
+        budget.check(call.span or builder.span)
         builder._begin(builder.current_block_is_dataflow())
         choice = ask(rules, lambda c: answer(c, builder, call), lambda c: refusal(c, call))
         lowered = choice.result
