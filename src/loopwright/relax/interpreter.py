@@ -10,7 +10,7 @@ ints, scalars Python numbers. Symbolic dimensions are solved from the arguments 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +23,11 @@ from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.op import Op
 from ..ir.prim_op import COMPARE, trunc_div
+from ..ir.serialize import load_json
 from ..runtime.dtype import elements_per_byte
 from ..runtime.extern import EXTERNAL_MODS
 from ..runtime.module import Module
-from ..runtime.packed_func import get_global_func
+from ..runtime.packed_func import get_global_func, register_func
 from ..runtime.tensor import ShapeTuple, Tensor
 from ..tir import interpreter as tir_interpreter
 from ..tir.function import PrimFunc
@@ -280,24 +281,8 @@ class Interpreter:
 
     def operator(self, call: rx.Call, args: list[Any]) -> Any:
         """Evaluate an operator by its FNumpy."""
-        meaning = call.op.get_attr("FNumpy")
-        if meaning is None:
-            what = f"operator {call.op.name} has no numpy definition"
-            hint = (
-                "define it with @NAME.numpy (NAME is what @op defined), or compile with a kernel:"
-            )
-            hint = f'{hint} register_legalize("{call.op.name}", tir=...)'
-            raise LoopwrightError(explain(what, instead=hint, span=call.span))
         attrs = {} if call.attrs is None else dict(call.attrs.items())
-        try:
-            return to_numpy(meaning(*args, **attrs))
-        except (ValueError, TypeError, IndexError) as error:
-            if "\n  got: " in str(error):
-                raise
-            kind = type(error) if type(error) in (TypeError, IndexError) else ValueError
-            what = f"{call.op.name} cannot be computed: {error}"
-            given = ", ".join(map(_described, args))
-            raise kind(explain(what, got=given, span=call.span)) from error
+        return _operator(call.op, args, attrs, call.span)
 
     def apply(self, callee: Any, args: list[Any]) -> Any:
         """Call a closure, a function of the module or an external function."""
@@ -333,6 +318,32 @@ class Interpreter:
             what = "an output in destination-passing style needs a known shape"
             raise LoopwrightError(explain(what, got=str(info)))
         return np.zeros(frame.dims(dims), numpy_dtype(info.dtype))
+
+
+def _operator(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Any = None) -> Any:
+    """An operator's value by its FNumpy."""
+    meaning = op.get_attr("FNumpy")
+    if meaning is None:
+        what = f"operator {op.name} has no numpy definition"
+        hint = "define it with @NAME.numpy (NAME is what @op defined), or compile with a kernel:"
+        hint = f'{hint} register_legalize("{op.name}", tir=...)'
+        raise LoopwrightError(explain(what, instead=hint, span=span))
+    try:
+        return to_numpy(meaning(*args, **attrs))
+    except (ValueError, TypeError, IndexError) as error:
+        if "\n  got: " in str(error):
+            raise
+        kind = type(error) if type(error) in (TypeError, IndexError) else ValueError
+        what = f"{op.name} cannot be computed: {error}"
+        given = ", ".join(map(_described, args))
+        raise kind(explain(what, got=given, span=span)) from error
+
+
+@register_func("relax.run.operator", override=True)
+def _(name: str, attrs: str, *args: Any) -> Any:
+    """An operator of which no kernel could be made, as a rank is known at run time only."""
+    given = dict(load_json(attrs).items())
+    return _operator(Op.get(name), [to_numpy(a) for a in args], given)
 
 
 def _described(value: Any) -> str:

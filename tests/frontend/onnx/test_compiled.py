@@ -73,3 +73,11 @@ def test_a_shape_chain_in_one_binary():
     for n, m in ((2, 5), (4, 1)):
         (y,) = executable.run([floats(n, m, 3)]).values()
         close([y.numpy()], [floats(n, m, 3).reshape(n, -1)])
+
+
+def test_inputs_of_a_rank_that_only_the_run_tells():
+    nodes = [node("Transpose", ["x"], ["t"]), node("Relu", ["t"], ["y"])]
+    model = graph(nodes, [value("x", None)], [value("y", None)])
+    run = loopwright.compile(model)["main"]
+    for x in (floats(3), floats(2, 3, 4)):
+        close([run(x).numpy()], [np.maximum(x.T, 0)])

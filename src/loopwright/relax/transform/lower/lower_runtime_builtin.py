@@ -17,6 +17,7 @@ from typing import Any
 
 from ....base.errors import LoopwrightError, explain
 from ....ir.op import Op
+from ....ir.serialize import save_json
 from ....runtime.device import Device
 from ...expr import Call, PrimValue, StringImm, Tuple
 from ...functor import GraphRewriter
@@ -31,7 +32,7 @@ from ...op.storage import (
     vm_alloc_tensor,
     vm_kill_object,
 )
-from ...struct_info import TupleStructInfo
+from ...struct_info import TensorStructInfo, TupleStructInfo
 from .._decorators import RewriterPass
 
 
@@ -43,7 +44,15 @@ class _Lower(GraphRewriter):
         if rule is not None:
             return rule(self, call)
         packed = call.op.get_attr("FCallPacked")
-        return call if packed is None else _packed(packed)(self, call)
+        if packed is not None:
+            return _packed(packed)(self, call)
+        return _by_numpy(self, call) if self._without_rank(call) else call
+
+    def _without_rank(self, call: Call) -> bool:
+        """Whether an operator has no kernel because a rank is known at run time only."""
+        infos = (getattr(a, "struct_info", None) for a in [*call.args, call])
+        unknown = any(isinstance(i, TensorStructInfo) and i.ndim < 0 for i in infos)
+        return unknown and call.op.get_attr("FNumpy") is not None
 
     def info(self, call: Call) -> Any:
         """The struct info of a call."""
@@ -106,6 +115,12 @@ def _to_device(work: _Lower, call: Call) -> Any:
     code = Device(kind, device.vdevice_id).dlpack_device_type()
     args = [call.args[0], PrimValue(code), PrimValue(device.vdevice_id)]
     return call_packed("vm.builtin.to_device", *args, sinfo_args=[work.info(call)])
+
+
+def _by_numpy(work: _Lower, call: Call) -> Any:
+    attrs = StringImm(save_json(dict(call.attrs.items()) if call.attrs is not None else {}))
+    args = [StringImm(call.op.name), attrs, *call.args]
+    return call_packed("relax.run.operator", *args, sinfo_args=[work.info(call)])
 
 
 def _tuple_or_void(name: str) -> Rule:
