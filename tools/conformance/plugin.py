@@ -78,11 +78,12 @@ def _well_formed(request: pytest.FixtureRequest) -> Any:
         yield
         return
     current = PassContext.current()
+    checks = WellFormedInstrument(validate_before_transform=before)
     with PassContext(
         opt_level=current.opt_level,
         required_pass=current.required_pass,
         disabled_pass=current.disabled_pass,
-        instruments=[*(current.instruments or []), WellFormedInstrument(before)],
+        instruments=[*(current.instruments or []), checks],
         config=current.config,
     ):
         yield

@@ -26,6 +26,7 @@ PATHS: dict[str, str] = {
     "relax.exec_builder": "runtime.vm",
     "relax.frontend": "frontend",
     "relax.frontend.onnx.onnx_frontend": "frontend.onnx",
+    "relax.ir": "relax",
     "relax.pipeline": "backend.pipeline",
     "relax.testing": "testing",
     "relax.ty": "relax.types",

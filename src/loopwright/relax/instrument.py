@@ -1,0 +1,36 @@
+"""Instruments that watch passes on graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.instrument import PassInstrument
+from .analysis.well_formed import assert_well_formed
+
+# Passes that are there to mend modules in another form.
+MENDING = frozenset({"Normalize", "NormalizeGlobalVar", "ResolveGlobals"})
+
+
+@dataclass
+class WellFormedInstrument(PassInstrument):
+    """Raises LoopwrightError, with all violations, at a pass whose module is not well formed.
+
+    check_struct_info: also compare the struct infos that the module declares with what follows from
+        its operators.
+    validate_before_transform: check what each pass is given as well as what it returns.
+    """
+
+    check_struct_info: bool = True
+    validate_before_transform: bool = True
+
+    def run_before_pass(self, mod: Any, pass_info: Any) -> None:
+        if self.validate_before_transform and pass_info.name not in MENDING:
+            assert_well_formed(mod, self.check_struct_info)
+
+    def run_after_pass(self, mod: Any, pass_info: Any) -> None:
+        if pass_info.name not in MENDING:
+            assert_well_formed(mod, self.check_struct_info)
+
+
+__all__ = ["WellFormedInstrument"]
