@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from loopwright.base.registry import registries
 from loopwright.ir.module import ON_CREATE
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.ir.transform import AFTER_PASS, PassInfo
@@ -89,6 +91,15 @@ def _check_round_trip(text: str, module: object) -> None:
         assert_structural_equal(from_source(text, check_well_formed=False), module)
     except Exception as error:
         pytest.fail(f"printed and parsed, this module is another: {error}\n{text}", pytrace=False)
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """What a test registers is forgotten at its end."""
+    with ExitStack() as stack:
+        for registry in registries():
+            stack.enter_context(registry.snapshot())
+        yield
 
 
 @pytest.fixture(autouse=True)

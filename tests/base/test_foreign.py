@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,6 @@ from loopwright import relax, te
 from loopwright.backend.base import TargetBackend, register_target
 from loopwright.base.errors import LoopwrightError
 from loopwright.base.foreign import RuleError, named_errors
-from loopwright.base.registry import registries
 from loopwright.ops import Tensor, op
 from loopwright.relax.byoc import Backend
 from loopwright.relax.dpl import is_op, wildcard
@@ -33,16 +30,7 @@ class Model:
 
 
 # The operators that tests define are gone when the modules are printed.
-pytestmark = pytest.mark.no_roundtrip
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    """What tests register is forgotten at the end."""
-    with ExitStack() as stack:
-        for registry in registries():
-            stack.enter_context(registry.snapshot())
-        yield
+pytestmark = [pytest.mark.no_roundtrip, pytest.mark.usefixtures("forgotten")]
 
 
 def fails(*args, **kwargs):

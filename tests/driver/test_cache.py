@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 import loopwright as lw
 from loopwright import relax
 from loopwright.base.errors import LoopwrightError
-from loopwright.base.registry import customised, is_own, registries
+from loopwright.base.registry import customised, is_own
 from loopwright.codegen.llvm.cache import default_cache
 from loopwright.driver import kept
 from loopwright.ir import transform
@@ -32,20 +31,16 @@ X = np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)
 
 
 @pytest.fixture(autouse=True)
-def plain(monkeypatch, tmp_path):
+def plain(monkeypatch, tmp_path, forgotten):
     """Nothing watches the passes, nothing is customised, and the cache is empty."""
     monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("LOOPWRIGHT_CACHE", "1")
-    with ExitStack() as stack:
-        for registry in registries():
-            stack.enter_context(registry.snapshot())
-        transform.AFTER_PASS.remove("verify")
-        for registry in customised():
-            monkeypatch.setattr(registry, "_lost", set())
-            for entry in registry.entries():
-                if not is_own(entry.origin):
-                    registry.remove(entry.key)
-        yield
+    transform.AFTER_PASS.remove("verify")
+    for registry in customised():
+        monkeypatch.setattr(registry, "_lost", set())
+        for entry in registry.entries():
+            if not is_own(entry.origin):
+                registry.remove(entry.key)
 
 
 def model(scale: float = 1.0) -> onnx.ModelProto:

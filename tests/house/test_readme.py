@@ -17,7 +17,6 @@ import tomllib
 import pytest
 
 from benchmarks.report import replaced
-from loopwright.base.registry import registries
 
 from .source import ROOT
 
@@ -30,12 +29,9 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 @pytest.mark.no_roundtrip  # the modules of whole models
 @pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if "```python" in text])
-def test_python_runs(page, monkeypatch):
+def test_python_runs(page, monkeypatch, forgotten):
     monkeypatch.chdir(ROOT)
-    with contextlib.ExitStack() as forgotten:
-        for registry in registries():
-            forgotten.enter_context(registry.snapshot())
-        run_page(page)
+    run_page(page)
 
 
 def run_page(page: str) -> None:

@@ -59,12 +59,7 @@ def concatenate(tensors: Tensors, axis: Axis | None = 0):
 @concatenate.infer
 def _(tensors: TupleStructInfo, axis=0):
     infos = tensors.fields
-    if not infos:
-        raise ValueError(explain("needs at least one tensor", got="none"))
-    dtype = _one_dtype(infos)
-    ranks = {t.ndim for t in infos if t.ndim != -1}
-    if len(ranks) > 1 and axis is not None:
-        raise ValueError(explain("tensors of different rank", got=sorted(ranks)))
+    dtype, ranks = _dtype_and_ranks(infos, same_rank=axis is not None)
     if ranks and axis is not None:
         normalize_axis(axis, min(ranks))
     shapes = [t.get_shape() for t in infos]
@@ -255,15 +250,21 @@ def _one_dtype(infos):
     return infos[0].dtype if all(not t.dtype.is_void for t in infos) else "void"
 
 
-@stack.infer
-def _(tensors: TupleStructInfo, axis=0):
-    infos = tensors.fields
+def _dtype_and_ranks(infos, same_rank=True):
+    """The dtype and the known ranks of tensors that are joined."""
     if not infos:
         raise ValueError(explain("needs at least one tensor", got="none"))
     dtype = _one_dtype(infos)
     ranks = {t.ndim for t in infos if t.ndim != -1}
-    if len(ranks) > 1:
+    if same_rank and len(ranks) > 1:
         raise ValueError(explain("tensors of different rank", got=sorted(ranks)))
+    return dtype, ranks
+
+
+@stack.infer
+def _(tensors: TupleStructInfo, axis=0):
+    infos = tensors.fields
+    dtype, ranks = _dtype_and_ranks(infos)
     if not ranks:
         return TensorStructInfo(dtype=dtype)
     which = normalize_axis(axis, min(ranks) + 1)

@@ -189,6 +189,14 @@ class If(Expr):
     ) -> None:
         self._set(cond, as_seq(true_branch), as_seq(false_branch), span)
 
+    def with_branches(self, true_branch: Any, false_branch: Any) -> If:
+        """This if with other branches, whose struct info is the same."""
+        if true_branch is self.true_branch and false_branch is self.false_branch:
+            return self
+        new = If._make(self.cond, true_branch, false_branch, span=self.span)
+        new._update_struct_info(self.struct_info)
+        return new
+
 
 class Tuple(Expr):
     """A tuple of expressions."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 import numpy as np
 import pytest
 
 import loopwright as lw
 from loopwright import relax
-from loopwright.base.registry import registries
 from loopwright.ir.target import register_target_kind
 from loopwright.relax.byoc import Backend
 from loopwright.relax.dpl import is_op, wildcard
@@ -29,13 +26,8 @@ pytestmark = pytest.mark.no_roundtrip
 
 
 @pytest.fixture(autouse=True)
-def fresh():
-    """Rules are forgotten at the end."""
-    with ExitStack() as stack:
-        for registry in registries():
-            stack.enter_context(registry.snapshot())
-        register_target_kind("box", ("llvm", "cpu"))
-        yield
+def box(forgotten):
+    register_target_kind("box", ("llvm", "cpu"))
 
 
 def model(**weights: np.ndarray):

@@ -448,9 +448,7 @@ class _Sweeper:
         new = value
         if isinstance(value, rx.If):
             true, false = self.seq(value.true_branch, set()), self.seq(value.false_branch, set())
-            if true is not value.true_branch or false is not value.false_branch:
-                new = rx.If._make(value.cond, true, false, span=value.span)
-                new._update_struct_info(value.struct_info)
+            new = value.with_branches(true, false)
         elif isinstance(value, rx.Function):
             new = remove_all_unused(value)
         live.update(used_vars(new))

@@ -97,12 +97,8 @@ class _Converter:
         node = binding.value
         if not isinstance(node, rx.If):
             return binding
-        true, false = self.seq(node.true_branch), self.seq(node.false_branch)
-        if true is node.true_branch and false is node.false_branch:
-            return binding
-        new = rx.If._make(node.cond, true, false, span=node.span)
-        new._update_struct_info(node.struct_info)
-        return binding.replace(value=new)
+        new = node.with_branches(self.seq(node.true_branch), self.seq(node.false_branch))
+        return binding if new is node else binding.replace(value=new)
 
     def dataflow(self, bindings: list[rx.Binding]) -> rx.DataflowBlock:
         """A dataflow block; what is used in it alone becomes local to it."""

@@ -148,11 +148,8 @@ class _Cleaner:
         if isinstance(value, If):
             true, false = self.seq(value.true_branch, live), self.seq(value.false_branch, live)
             live.update(used_vars(value.cond))
-            if true is not value.true_branch or false is not value.false_branch:
-                new = If._make(value.cond, true, false, span=value.span)
-                new._update_struct_info(value.struct_info)
-                return binding.replace(value=new)
-            return binding
+            new = value.with_branches(true, false)
+            return binding if new is value else binding.replace(value=new)
         if isinstance(value, Function):
             body = self.seq(value.body, live)
             if body is not value.body:

@@ -114,12 +114,8 @@ class _Outliner:
         node = binding.value
         if not isinstance(node, rx.If):
             return binding
-        true, false = self.seq(node.true_branch), self.seq(node.false_branch)
-        if true is node.true_branch and false is node.false_branch:
-            return binding
-        new = rx.If._make(node.cond, true, false, span=node.span)
-        new._update_struct_info(node.struct_info)
-        return binding.replace(value=new)
+        new = node.with_branches(self.seq(node.true_branch), self.seq(node.false_branch))
+        return binding if new is node else binding.replace(value=new)
 
     def outlined(self, run: list[rx.Binding]) -> list[rx.Binding]:
         """The bindings that call a new function instead of a run of bindings."""
