@@ -494,11 +494,15 @@ class BlockBuilder:
         # A private function whose name a public one needs is renamed.
         for symbol in list(wanted.values()):
             if symbol in mod and symbol not in wanted:
+                taken = {g.name_hint for g in mod.functions} - wanted.keys() | {*wanted.values()}
                 name = self._names.fresh(symbol)
-                while name in mod:
+                while name in taken:
                     name = self._names.fresh(symbol)
                 wanted[symbol] = name
-        return mod.replace_global_vars(wanted)
+        renamed = mod.replace_global_vars(wanted)
+        graphs = {g: f for g, f in renamed.functions.items() if isinstance(f, rx.Function)}
+        normalize = BlockBuilder(renamed).normalize  # the calls of what is renamed
+        return renamed.with_functions({g: normalize(f) for g, f in graphs.items()})
 
     def _writable(self) -> IRModule:
         if not self._owned:

@@ -81,14 +81,19 @@ class GraphRewriter:
 
     def function(self, func: rx.Function) -> rx.Function:
         """Rewrite a function."""
-        with self.builder.scope(func.params):
+        return self.with_params(func, func.params)
+
+    def with_params(self, func: rx.Function, params: tuple[rx.Var, ...]) -> rx.Function:
+        """Rewrite a function that gets a variable in the place of each parameter."""
+        self.var_map.update((a, b) for a, b in zip(func.params, params, strict=True) if a is not b)
+        with self.builder.scope(params):
             body = self.seq(func.body)
-        if body is func.body:
+        if body is func.body and params is func.params:
             return func
         declared = func.ret_struct_info
         keep = declared is not None and body.struct_info.is_base_of(declared)
         ret = declared if keep else None
-        return rx.Function(func.params, body, ret, func.is_pure, func.attrs, func.span)
+        return rx.Function(params, body, ret, func.is_pure, func.attrs, func.span)
 
     def seq(self, seq: rx.SeqExpr, in_dataflow: bool = False) -> rx.SeqExpr:
         """Rewrite the body of a function or branch, or a sequence bound in a dataflow block."""

@@ -3,8 +3,9 @@ other functions inlined. They are also methods of `relax.Function`."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,9 +16,27 @@ from ..ir.prim_expr import PrimExpr
 from ..ir.prim_expr import Var as TirVar
 from ..ir.prim_op import convert
 from ..runtime.tensor import Tensor
-from .analysis.variables import defined_symbolic_vars, free_symbolic_vars, overwritten_vars
+from .analysis.variables import (
+    defined_symbolic_vars,
+    free_symbolic_vars,
+    overwritten_vars,
+    used_vars,
+)
 from .block_builder import BlockBuilder
-from .expr import Call, Constant, Expr, Function, SeqExpr, Var, const
+from .expr import (
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowVar,
+    Expr,
+    Function,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+    const,
+)
 from .functor import GraphRewriter
 from .relations import BaseCheckResult, Substitute, match_struct_info
 from .struct_info import StructInfo
@@ -58,6 +77,10 @@ class _Replace(Substitute):
     def visit_MatchCast(self, binding: Any) -> Any:
         self.define(binding.var)
         return self.visit_default(binding)
+
+    def visit_TupleGetItem(self, node: TupleGetItem) -> Any:
+        new = self.visit_default(node)
+        return new.tuple_value.fields[new.index] if isinstance(new.tuple_value, Tuple) else new
 
     def visit_Attrs(self, attrs: Any) -> Any:
         return attrs
@@ -174,35 +197,98 @@ class _Inliner(GraphRewriter):
         self.functions = functions
         self.open: list[GlobalVar] = []
 
-    def call(self, call: Call) -> Any:
-        func = self.functions.get(call.op) if isinstance(call.op, GlobalVar) else None
-        if func is None:
-            return call
-        if call.op in self.open:
-            names = " -> ".join(g.name_hint for g in [*self.open, call.op])
+    def seq(self, seq: SeqExpr, in_dataflow: bool = False) -> SeqExpr:
+        return super().seq(self.expanded(seq), in_dataflow)
+
+    def expanded(self, seq: SeqExpr) -> SeqExpr:
+        """A body with the blocks of other functions in the place of their calls. What was the
+        result of a call is in `var_map`."""
+        blocks = [part for block in seq.blocks for part in self.parts(block)]
+        if len(blocks) == len(seq.blocks) and all(map(operator.is_, blocks, seq.blocks)):
+            return seq
+        return BlockBuilder().normalize(SeqExpr._make(tuple(blocks), seq.body, span=seq.span))
+
+    def parts(self, block: BindingBlock) -> list[BindingBlock]:
+        """The blocks that a block becomes. A block of the other kind ends a dataflow block."""
+        parts: list[BindingBlock] = []
+        current: list[Any] = []
+        inlined = False
+        for binding in block.bindings:
+            func, call = self.callee(binding), cast(Call, binding.value)
+            if func is None:
+                current.append(binding)
+                continue
+            inlined = True
+            body, last = self.with_result(self.body(func, call), binding)
+            for inner in body.blocks:
+                if type(inner) is type(block):
+                    current += inner.bindings
+                else:
+                    parts += [type(block)(current), inner]
+                    current = []
+            current += last
+        if not inlined:
+            return [block]
+        parts = [part for part in (*parts, type(block)(current)) if part.bindings]
+        return self.with_visible_vars(parts)
+
+    def callee(self, binding: Any) -> Function | None:
+        """The function whose body takes the place of a binding's value."""
+        value = binding.value
+        is_call = isinstance(binding, VarBinding) and isinstance(value, Call)
+        func = self.functions.get(value.op) if is_call and type(value.op) is GlobalVar else None
+        if func is not None and value.op in self.open:
+            names = " -> ".join(g.name_hint for g in [*self.open, value.op])
             what = "a recursive function cannot be inlined"
             raise ValueError(explain(what, got=names, instead="leave it out of the map"))
-        return self.body(func, call)
+        return func
 
     def body(self, func: Function, call: Call) -> SeqExpr:
         func = copy_with_new_vars(func)
         table: dict[Any, Any] = {}
-        for param, arg in zip(func.params, call.args, strict=True):
-            arg = self.builder.normalize_argument(arg)
+        for param, given in zip(func.params, call.args, strict=True):
+            arg = self.var_map.get(given, given) if isinstance(given, Var) else given
             _bind(f"parameter {param.name_hint}", param.struct_info, arg.struct_info, table)
             table[param] = arg
         self.open.append(call.op)
-        body = self.seq(self.builder.normalize(_Replace(table).visit(func.body)))
+        body = self.expanded(_Replace(table).visit(func.body))
         self.open.pop()
         return body
+
+    def with_result(self, body: SeqExpr, binding: Any) -> tuple[SeqExpr, list[Any]]:
+        """A body whose result has the name of the call's, and the binding of a result that is not
+        bound in it."""
+        result, var = self.value(body.body), binding.var
+        if result not in [b.var for block in body.blocks for b in block.bindings]:
+            return body, [binding.replace(value=result)]
+        own = type(var)(var.name_hint, result.struct_info, var.span)
+        self.var_map[var] = own
+        return _Replace({result: own}).visit(body), []
+
+    def with_visible_vars(self, blocks: list[BindingBlock]) -> list[BindingBlock]:
+        """The parts of one block; what is used in more than one of them can be seen outside."""
+        table: dict[Any, Any] = {}
+        now = self.var_map
+        used = [{now.get(v, v) for b in part.bindings for v in used_vars(b)} for part in blocks]
+        for place, block in enumerate(blocks):
+            for var in (b.var for b in block.bindings):
+                elsewhere = any(var in other for i, other in enumerate(used) if i != place)
+                if isinstance(var, DataflowVar) and (elsewhere or type(block) is BindingBlock):
+                    table[var] = Var(var.name_hint, var.struct_info, var.span)
+        self.var_map = {old: table.get(new, new) for old, new in now.items()}
+        return [_Replace(table).visit(block) for block in blocks] if table else blocks
 
 
 def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Function:
     """The function with calls of the given functions (by name or GlobalVar) replaced by their
-    bodies. Raises ValueError if one of them is recursive."""
+    bodies. Raises ValueError if one of them is recursive, or is given twice."""
     functions: dict[GlobalVar, Function] = {}
     for key, value in function_map.items():
-        functions[GlobalVar(key) if isinstance(key, str) else key] = value
+        gvar = GlobalVar(key) if isinstance(key, str) else key
+        if gvar in functions:
+            what = f"two functions are given for {gvar.name_hint!r}"
+            raise ValueError(explain(what, instead="give it by name or by GlobalVar, not both"))
+        functions[gvar] = value
     return _Inliner(functions).function(func)
 
 

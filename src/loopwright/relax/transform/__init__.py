@@ -44,6 +44,12 @@ from .tvm.attach_external_modules import AttachExternModules as AttachExternModu
 from .tvm.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
 from .tvm.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
 from .tvm.convert_layout import ConvertLayout as ConvertLayout
+from .tvm.expand_tuple_arguments import ExpandTupleArguments as ExpandTupleArguments
+from .tvm.inline_private_functions import InlinePrivateFunctions as InlinePrivateFunctions
 from .tvm.normalize import Normalize as Normalize
+from .tvm.normalize_global_var import NormalizeGlobalVar as NormalizeGlobalVar
+from .tvm.remove_unused_outputs import RemoveUnusedOutputs as RemoveUnusedOutputs
+from .tvm.remove_unused_parameters import RemoveUnusedParameters as RemoveUnusedParameters
+from .tvm.update_param_struct_info import UpdateParamStructInfo as UpdateParamStructInfo
 
 VMBuiltinLower = LowerRuntimeBuiltin  # TVM's former name

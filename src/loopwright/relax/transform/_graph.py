@@ -85,14 +85,18 @@ def call_fields(call: rx.Call) -> tuple[Any, ...]:
     return args.fields if isinstance(args, rx.Tuple) else (args,)
 
 
-def called_functions(func: Any) -> Iterator[GlobalVar]:
-    """The global variables in a graph function, in order of appearance."""
-    stack = [func]
+def expressions(expr: Any) -> Iterator[Any]:
+    """An expression and all that it consists of, in order of appearance."""
+    stack = [expr]
     while stack:
         node = stack.pop()
-        if type(node) is GlobalVar:
-            yield node
+        yield node
         stack.extend(reversed(_parts(node)))
+
+
+def called_functions(func: Any) -> Iterator[GlobalVar]:
+    """The global variables in a graph function, in order of appearance."""
+    return (node for node in expressions(func) if type(node) is GlobalVar)
 
 
 def bindings_of(func: rx.Function) -> Iterator[rx.Binding]:
@@ -104,6 +108,11 @@ def bindings_of(func: rx.Function) -> Iterator[rx.Binding]:
 def functions_of(mod: IRModule) -> list[tuple[GlobalVar, rx.Function]]:
     """The graph functions of a module."""
     return [(g, f) for g, f in mod.functions.items() if isinstance(f, rx.Function)]
+
+
+def is_private(func: rx.Function) -> bool:
+    """Whether all calls of a function are in its module."""
+    return "global_symbol" not in func.attrs
 
 
 def tensor_fields(info: StructInfo) -> list[StructInfo]:
