@@ -105,6 +105,16 @@ class Graph:
         return z
 
 
+@I.ir_module
+class Weighted:
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), w: R.Tensor((4,), "float32")):
+        R.func_attr({"num_input": 1})
+        y = R.exp(w)
+        z = R.add(x, y)
+        return z
+
+
 @module_pass(opt_level=0)
 def renames(mod, ctx):
     mod["main"] = mod["main"].with_attr("seen", 1)
@@ -135,6 +145,10 @@ def fused() -> str:
 # What each option that is read changes.
 READ: dict[str, tuple[object, Callable[[], str]]] = {
     "relax.FuseOps.max_depth": (1, fused),
+    "relax.lift_transform_params.consume_params": (
+        True,
+        lambda: relax.transform.LiftTransformParams()(Weighted).script(),
+    ),
     "relax.transform.apply_legalize_ops": (False, graph(relax.transform.LegalizeOps())),
     "testing.immutable_module": (True, lambda: str(renames(Graph.clone()))),
     "tir.HoistExpression": (

@@ -16,6 +16,11 @@ from ..base.config import declare_pass_option
 
 _READ: dict[str, tuple[type, Any, str]] = {
     "relax.FuseOps.max_depth": (int, 256, "Most operators in one fused function."),
+    "relax.lift_transform_params.consume_params": (
+        bool,
+        False,
+        "The functions that LiftTransformParams makes take each weight out of its tuple.",
+    ),
     "relax.transform.apply_legalize_ops": (bool, True, "False: LegalizeOps does nothing."),
     "testing.immutable_module": (bool, False, "A pass that changes the module it is given fails."),
     "tir.HoistExpression": (dict, None, "What HoistExpression moves (the enums, or bool)."),
@@ -72,7 +77,6 @@ _READ: dict[str, tuple[type, Any, str]] = {
 _ALWAYS = "what its flags ask for is always done"
 _ACCEPTED: dict[str, tuple[type, str]] = {
     "relax.backend.use_cuda_graph": (bool, "there is no code for GPUs"),
-    "relax.lift_transform_params.consume_params": (bool, "parameters are folded at compile time"),
     "relay.backend.use_auto_scheduler": (bool, "schedules are chosen by rules, not tuned"),
     "relay.backend.use_meta_schedule": (bool, "schedules are chosen by rules, not tuned"),
     "tir.HoistIfThenElse": (dict, _ALWAYS),

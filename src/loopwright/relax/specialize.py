@@ -42,7 +42,7 @@ from .relations import BaseCheckResult, Substitute, match_struct_info
 from .struct_info import StructInfo
 
 
-class _Replace(Substitute):
+class ReplaceVars(Substitute):
     """Replaces graph and symbolic variables. A variable whose struct info changes is
     replaced by one of the same name; with `fresh`, so is every variable defined inside."""
 
@@ -105,7 +105,7 @@ def copy_with_new_vars(func: Function) -> Function:
         name = free_name(var.name, taken)
         taken.add(name)
         table[var] = TirVar._make(name, var.dtype, var.type_annotation)
-    return _renormalized(_Replace(table, fresh=True).visit(func))
+    return _renormalized(ReplaceVars(table, fresh=True).visit(func))
 
 
 def with_distinct_symbols(func: Function) -> Function:
@@ -141,7 +141,7 @@ def bind_symbolic_vars(func: Function, binding_map: Mapping[Any, Any]) -> Functi
             what = f"symbolic variable {var.name!r} needs an integer or an expression"
             raise TypeError(explain(what, got=repr(value)))
         table[var] = extent
-    return _renormalized(_Replace(table).visit(func)) if table else func
+    return _renormalized(ReplaceVars(table).visit(func)) if table else func
 
 
 def _as_value(value: Any) -> Any:
@@ -168,7 +168,7 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
         table[param] = constant
     if not table:
         return func
-    replace = _Replace({**table, **symbols})
+    replace = ReplaceVars({**table, **symbols})
     params = [replace.visit(p) for p in func.params if p not in table]
     body = replace.visit(func.body)
     ret = replace.visit(func.ret_struct_info)
@@ -251,7 +251,7 @@ class _Inliner(GraphRewriter):
             _bind(f"parameter {param.name_hint}", param.struct_info, arg.struct_info, table)
             table[param] = arg
         self.open.append(call.op)
-        body = self.expanded(_Replace(table).visit(func.body))
+        body = self.expanded(ReplaceVars(table).visit(func.body))
         self.open.pop()
         return body
 
@@ -263,7 +263,7 @@ class _Inliner(GraphRewriter):
             return body, [binding.replace(value=result)]
         own = type(var)(var.name_hint, result.struct_info, var.span)
         self.var_map[var] = own
-        return _Replace({result: own}).visit(body), []
+        return ReplaceVars({result: own}).visit(body), []
 
     def with_visible_vars(self, blocks: list[BindingBlock]) -> list[BindingBlock]:
         """The parts of one block; what is used in more than one of them can be seen outside."""
@@ -276,7 +276,7 @@ class _Inliner(GraphRewriter):
                 if isinstance(var, DataflowVar) and (elsewhere or type(block) is BindingBlock):
                     table[var] = Var(var.name_hint, var.struct_info, var.span)
         self.var_map = {old: table.get(new, new) for old, new in now.items()}
-        return [_Replace(table).visit(block) for block in blocks] if table else blocks
+        return [ReplaceVars(table).visit(block) for block in blocks] if table else blocks
 
 
 def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Function:
@@ -295,4 +295,10 @@ def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Fu
 for _method in (bind_params, bind_symbolic_vars, inline_functions):
     setattr(Function, _method.__name__, _method)
 
-__all__ = ["bind_params", "bind_symbolic_vars", "copy_with_new_vars", "inline_functions"]
+__all__ = [
+    "ReplaceVars",
+    "bind_params",
+    "bind_symbolic_vars",
+    "copy_with_new_vars",
+    "inline_functions",
+]

@@ -43,9 +43,14 @@ from .lower.vm_shape_lower import VMShapeLower as VMShapeLower
 from .tvm.attach_external_modules import AttachExternModules as AttachExternModules
 from .tvm.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
 from .tvm.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
+from .tvm.bundle_model_params import BundleModelParams as BundleModelParams
 from .tvm.convert_layout import ConvertLayout as ConvertLayout
 from .tvm.expand_tuple_arguments import ExpandTupleArguments as ExpandTupleArguments
 from .tvm.inline_private_functions import InlinePrivateFunctions as InlinePrivateFunctions
+from .tvm.lazy_get_input import LazyGetInput as LazyGetInput
+from .tvm.lazy_set_output import LazySetOutput as LazySetOutput
+from .tvm.lazy_transform_params import LazyTransformParams as LazyTransformParams
+from .tvm.lift_transform_params import LiftTransformParams as LiftTransformParams
 from .tvm.normalize import Normalize as Normalize
 from .tvm.normalize_global_var import NormalizeGlobalVar as NormalizeGlobalVar
 from .tvm.remove_unused_outputs import RemoveUnusedOutputs as RemoveUnusedOutputs

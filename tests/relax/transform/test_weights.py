@@ -1,0 +1,165 @@
+"""Passes over the weights of a model: lifted, bundled, fetched one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright.base.errors import LoopwrightError
+from loopwright.ir.module import IRModule
+from loopwright.ir.transform import PassContext
+from loopwright.relax.analysis import assert_well_formed
+from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.transform import (
+    BundleModelParams,
+    LazyGetInput,
+    LazySetOutput,
+    LazyTransformParams,
+    LiftTransformParams,
+)
+from loopwright.runtime import register_func
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+from .graphs import values
+
+
+@I.ir_module
+class Model:
+    @R.function
+    def main(
+        x: R.Tensor(("n", 4), "float32"),
+        w: R.Tensor((3, "m"), "float32"),
+        bias: R.Tensor((3,), "float32"),
+        scale: R.Tensor(("m",), "float32"),
+    ):
+        R.func_attr({"num_input": 1})
+        n = T.int64()
+        with R.dataflow():
+            pair = (w, scale)
+            own = pair[0]
+            scaled = R.multiply(own, pair[1])
+            w_t = R.permute_dims(scaled)
+            y = R.matmul(x, w_t)
+            z = R.add(y, bias)
+            out = R.add(z, R.zeros((n, 3), "float32"))
+            R.output(out)
+        return out
+
+
+def arrays() -> list:
+    x, w, bias, scale = values((2, 4), (3, 4), (3,), (4,))
+    return [x, w, bias, scale]
+
+
+def run(mod: IRModule, *args, name: str = "main"):
+    return Interpreter(mod)[name](*args)
+
+
+@pytest.mark.parametrize("shared", [False, True, ["main"]], ids=str)
+@pytest.mark.parametrize("consume", [False, True])
+def test_lifted_weights_give_the_same_result(shared, consume):
+    with PassContext(config={"relax.lift_transform_params.consume_params": consume}):
+        after = LiftTransformParams(shared_transform=shared)(Model)
+    assert_well_formed(after)
+    name = "main_transform_params" if shared is False else "transform_params"
+    assert "matmul" not in after[name].script()
+    assert [p.name_hint for p in after["main"].params] == ["x", "bias", "w_t"]
+    x, *weights = arrays()
+    transformed = run(after, tuple(weights), name=name)
+    np.testing.assert_array_equal(
+        run(after, x, *transformed).numpy(), run(Model, x, *weights).numpy()
+    )
+
+
+def test_lifting_twice_changes_nothing_more():
+    once = LiftTransformParams()(Model)
+    twice = LiftTransformParams()(once)
+    assert twice["main_transform_params"].script() == once["main_transform_params"].script()
+
+
+def test_a_weight_whose_symbol_is_still_needed_stays():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((4,), "float32"), w: R.Tensor(("m",), "float32")):
+            R.func_attr({"num_input": 1})
+            m = T.int64()
+            s = R.sum(w)
+            y = R.add(x, s)
+            z = R.zeros((m,), "float32")
+            return (y, z)
+
+    after = LiftTransformParams()(Module)
+    assert_well_formed(after)
+    assert [p.name_hint for p in after["main"].params] == ["x", "w", "s"]
+    x, w = values((4,), (3,))
+    transformed = run(after, (w,), name="main_transform_params")
+    for got, want in zip(run(after, x, *transformed), run(Module, x, w), strict=True):
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+def test_functions_that_share_need_the_same_weights():
+    other = Model["main"].bind_symbolic_vars({"m": 4}).with_attr("global_symbol", "other")
+    mod = IRModule({"main": Model["main"], "other": other})
+    with pytest.raises(LoopwrightError, match="other cannot share transform_params with main"):
+        LiftTransformParams(shared_transform=True)(mod)
+
+
+def test_bundled_weights_give_the_same_result():
+    after = BundleModelParams("weights")(Model)
+    assert_well_formed(after)
+    assert [p.name_hint for p in after["main"].params] == ["x", "weights"]
+    x, *weights = arrays()
+    want = run(Model, x, *weights).numpy()
+    np.testing.assert_array_equal(run(after, x, tuple(weights)).numpy(), want)
+
+
+def test_weights_are_asked_for_by_number_and_name():
+    after = LazyGetInput()(Model)
+    assert_well_formed(after)
+    x, *weights = arrays()
+    asked = []
+
+    def fetch(index, name):
+        asked.append((int(index), str(name)))
+        return weights[int(index)]
+
+    want = run(Model, x, *weights).numpy()
+    np.testing.assert_array_equal(run(after, x, fetch).numpy(), want)
+    assert sorted(asked) == [(0, "w"), (1, "bias"), (2, "scale")]
+
+
+def test_results_are_handed_out_once_each():
+    lifted = LiftTransformParams()(Model)
+    after = LazySetOutput()(lifted)
+    assert_well_formed(after)
+    _, *weights = arrays()
+    got = {}
+
+    def store(index, value):
+        assert int(index) not in got
+        got[int(index)] = value
+        return ()
+
+    want = run(lifted, tuple(weights), name="main_transform_params")
+    run(after, store, tuple(weights), name="main_transform_params")
+    assert sorted(got) == [0, 1]
+    for index, value in got.items():
+        np.testing.assert_array_equal(value.numpy(), want[index].numpy())
+
+
+def test_weights_are_transformed_one_by_one():
+    lifted = LiftTransformParams()(Model)
+    after = LazyTransformParams("test.get_weight", "test.set_weight")(lifted)
+    assert_well_formed(after)
+    _, *weights = arrays()
+    got = {}
+    register_func("test.get_weight", lambda i: weights[int(i)], override=True)
+    register_func("test.set_weight", lambda i, v: got.update({int(i): v}), override=True)
+    want = run(lifted, tuple(weights), name="main_transform_params")
+    run(after, name="main_transform_params")
+    assert sorted(got) == [0, 1]
+    for index, value in got.items():
+        np.testing.assert_array_equal(value.numpy(), want[index].numpy())
