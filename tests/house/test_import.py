@@ -33,3 +33,13 @@ def test_runtime_loads_no_compiler():
     assert "loopwright.runtime" in loaded
     assert not HEAVY & loaded
     assert not {f"loopwright.{layer}" for layer in COMPILER} & loaded
+
+
+def test_what_compiled_programs_call_by_name_is_in_the_runtime():
+    """An exported library is loaded without the compiler, so what its program calls must be there."""
+    statement = "import loopwright.runtime as r; import {}; print(*r.list_global_func_names(), sep='\\n')"
+    alone, whole = (
+        modules_after(statement.format(more)) for more in ("sys", "loopwright.frontend.nn")
+    )
+    called = {n for n in whole if n.startswith(("relax.run.", "vm.builtin."))}
+    assert {"relax.run.unique", "vm.builtin.debug_print"} <= called <= alone

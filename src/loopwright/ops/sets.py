@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import relax
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
-from ..runtime import register_func
+from ..runtime.vm import sets
 from .common import normalize_axis
 from .core import case, op
 from .params import Prim, Tensor
@@ -53,28 +51,12 @@ def _literal(info: PrimStructInfo | None) -> int | None:
     return value.value if isinstance(value, IntImm) else None
 
 
-@unique.numpy
-def _(x, sorted=True, return_index=False, return_inverse=False, return_counts=False, axis=None):
-    flags = [bool(f) for f in (return_index, return_inverse, return_counts)]
-    which = None if axis is None else int(axis)
-    values, *found = np.unique(x, True, True, True, axis=which)
-    index, inverse, counts = (np.asarray(m, np.int64).reshape(-1) for m in found)
-    if not sorted:
-        order = np.argsort(index)
-        values = np.take(values, order, 0 if which is None else which)
-        index, inverse, counts = index[order], np.argsort(order)[inverse], counts[order]
-    wanted = [m for m, flag in zip((index, inverse, counts), flags, strict=True) if flag]
-    return (values, *wanted) if wanted else values
+unique.numpy(sets.unique)
 
 
 @unique.legalize
 def _(bb, call):
     return relax.op.call_pure_packed("relax.run.unique", *call.args, sinfo_args=call.struct_info)
-
-
-@register_func("relax.run.unique", override=True)
-def _(x: Any, *options: Any) -> Any:
-    return unique.op.get_attr("FNumpy")(np.asarray(x), *options)
 
 
 _REPEATED = np.array([[3, 1, 3], [1, 3, 1], [3, 1, 3]], np.int64)
@@ -96,20 +78,12 @@ def _(x: TensorStructInfo):
     return TensorStructInfo(dtype="int64", ndim=2)
 
 
-@nonzero.numpy
-def _(x):
-    # A scalar counts as a tensor of rank 1.
-    return np.stack(np.nonzero(np.atleast_1d(x))).astype(np.int64)
+nonzero.numpy(sets.nonzero)
 
 
 @nonzero.legalize
 def _(bb, call):
     return relax.op.call_pure_packed("relax.run.nonzero", *call.args, sinfo_args=call.struct_info)
-
-
-@register_func("relax.run.nonzero", override=True)
-def _(x: Any) -> Any:
-    return nonzero.op.get_attr("FNumpy")(np.asarray(x))
 
 
 nonzero.samples(
@@ -140,13 +114,7 @@ def _(x: TensorStructInfo, begin, end, strides):
     return TensorStructInfo(dtype=x.dtype, ndim=x.ndim)
 
 
-@dynamic_strided_slice.numpy
-def _(x, begin, end, strides):
-    at = []
-    for b, e, s, n in zip(begin, end, strides, x.shape, strict=True):
-        stop = None if s < 0 and e < -n else int(e)
-        at.append(slice(int(b), stop, int(s)))
-    return np.ascontiguousarray(x[tuple(at)])
+dynamic_strided_slice.numpy(sets.dynamic_strided_slice)
 
 
 @dynamic_strided_slice.legalize
@@ -154,11 +122,6 @@ def _(bb, call):
     return relax.op.call_pure_packed(
         "relax.run.dynamic_strided_slice", *call.args, sinfo_args=call.struct_info
     )
-
-
-@register_func("relax.run.dynamic_strided_slice", override=True)
-def _(*arrays: Any) -> Any:
-    return dynamic_strided_slice.op.get_attr("FNumpy")(*map(np.asarray, arrays))
 
 
 dynamic_strided_slice.samples(

@@ -136,6 +136,23 @@ def _api(prefix: str, shared: bool) -> Iterator[str]:
         yield wrappers_text({name: (f"{prefix}.{name}", kinds)}, result)
 
 
+def library_modules(
+    texts: Sequence[str],
+    constants: Iterable[str],
+    prefix: str,
+    public: str,
+    triple: str,
+    *,
+    shared: bool = True,
+    threads: int | None = None,
+) -> list[str]:
+    """The modules of a whole library but for `prefix.NAME`, its constants; see `library_objects`."""
+    modules = [*texts, support.pool_text(triple, threads or 1), support.helpers_text(triple)]
+    modules.append(support.read("alone"))
+    modules = apart(modules, constants, prefix, "TVMFFI" if shared else "")
+    return [*modules, public, *_api(prefix, shared)]
+
+
 def library_objects(
     texts: Sequence[str],
     constants: Mapping[str, np.ndarray],
@@ -154,17 +171,12 @@ def library_objects(
     threads: the size of its thread pool before it is told another one.
     """
     triple, cpu, features = resolve(*machine)
-    modules = [*texts, support.pool_text(triple, threads or 1), support.helpers_text(triple)]
-    modules.append(support.read("alone"))
-    modules = apart(modules, constants, prefix, "TVMFFI" if shared else "")
+    modules = library_modules(
+        texts, constants, prefix, public, triple, shared=shared, threads=threads
+    )
     named = {f"{prefix}.{name}": data for name, data in constants.items()}
     with constants_text(named, triple) as data:
-        return compile_objects(
-            [*modules, data, public, *_api(prefix, shared)],
-            triple=triple,
-            cpu=cpu,
-            features=features,
-        )
+        return compile_objects([*modules, data], triple=triple, cpu=cpu, features=features)
 
 
 def _linkers(triple: str | None = None) -> list[list[str]]:

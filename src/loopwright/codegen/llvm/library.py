@@ -101,10 +101,9 @@ def _check(exe: Executable, shared: bool) -> None:
             raise LoopwrightError(explain(what, got=", ".join(library.addresses), instead=hint))
 
 
-def _objects(exe: Executable, prefix: str, shared: bool) -> tuple[list[bytes], list[str]]:
-    """All objects of a library, and flags for the linker."""
+def public_text(exe: Executable, prefix: str, shared: bool) -> str:
+    """LLVM text of what a library offers: its functions to C; if shared, to `load_module`, too."""
     program = exe.program
-    machine = resolve(*compile_options(program.target))
     public = export.wrappers_text(
         {
             f"{prefix}_{c_name(name)}": (
@@ -114,16 +113,24 @@ def _objects(exe: Executable, prefix: str, shared: bool) -> tuple[list[bytes], l
             for name in program.entries
         }
     )
-    if shared:
-        public += export.exports_text(
-            {name: f"{prefix}.{ENTRY_PREFIX}{name}" for name in program.entries}
-        )
-        public += export.public_string(METADATA_SYMBOL, json.dumps(metadata_of(exe)))
-        if program.threads is not None:
-            public += f"@{THREADS_SYMBOL} = constant i32 {program.threads}\n"
-        if exe.machine_runner is not None:
-            bytecode = base64.b85encode(to_bytes(exe.machine_runner.program)).decode()
-            public += export.public_string(BYTECODE_SYMBOL, bytecode)
+    if not shared:
+        return public
+    public += export.exports_text(
+        {name: f"{prefix}.{ENTRY_PREFIX}{name}" for name in program.entries}
+    )
+    public += export.public_string(METADATA_SYMBOL, json.dumps(metadata_of(exe)))
+    if program.threads is not None:
+        public += f"@{THREADS_SYMBOL} = constant i32 {program.threads}\n"
+    if exe.machine_runner is not None:
+        bytecode = base64.b85encode(to_bytes(exe.machine_runner.program)).decode()
+        public += export.public_string(BYTECODE_SYMBOL, bytecode)
+    return public
+
+
+def _objects(exe: Executable, prefix: str, shared: bool) -> tuple[list[bytes], list[str]]:
+    """All objects of a library, and flags for the linker."""
+    program = exe.program
+    machine = resolve(*compile_options(program.target))
     more, flags = [], []
     for library in program.libraries:
         if library.library is None:
@@ -135,7 +142,7 @@ def _objects(exe: Executable, prefix: str, shared: bool) -> tuple[list[bytes], l
         list(program.texts.values()),
         program.constants,
         prefix,
-        public,
+        public_text(exe, prefix, shared),
         machine,
         shared=shared,
         threads=program.threads,
@@ -228,4 +235,4 @@ def metadata_of(exe: Executable) -> dict[str, Any]:
     return told
 
 
-__all__ = ["export_library", "header_text", "metadata_of"]
+__all__ = ["export_library", "header_text", "metadata_of", "public_text"]

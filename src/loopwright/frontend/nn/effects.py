@@ -1,4 +1,4 @@
-"""The effect behind printing and debugging, and what effects call at run time."""
+"""The effect behind printing and debugging, and the names of what effects call at run time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from ... import relax
 from ...base.errors import explain
 from ...relax import BlockBuilder
 from ...relax.struct_info import ObjectStructInfo
-from ...runtime import Tensor, get_global_func, register_func
 from .core import Effect
 
+# What the effects call; see `runtime.vm.builtins`.
 INVOKE = "vm.builtin.invoke_debug_func"
-PRINT = "vm.builtin.debug_print"
 
 
 class IOEffect(Effect):
@@ -50,18 +49,6 @@ class IOEffect(Effect):
             INVOKE, self.effect, *text, *args, sinfo_args=ObjectStructInfo()
         )
         self.effect = builder.emit(token, "_io")
-
-
-@register_func(INVOKE, override=True)
-def _invoke(state: Any, name: Any, line: Any, *args: Any) -> Any:
-    get_global_func(str(name))(str(line), *args)
-    return state
-
-
-@register_func(PRINT, override=True)
-def _print(line: Any, value: Any) -> None:
-    shown = value.numpy() if isinstance(value, Tensor) else value
-    print(f"[{line}] {shown}")
 
 
 # What `nn.KVCache` calls; see `runtime.vm.builtins`.

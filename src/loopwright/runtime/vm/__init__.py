@@ -1,5 +1,6 @@
 """The virtual machine: bytecode, its builder, the machine that runs it."""
 
+from . import sets as sets
 from .builder import ExecBuilder as ExecBuilder
 from .bytecode import VMExecutable as VMExecutable
 from .bytecode import VMFuncKind as VMFuncKind

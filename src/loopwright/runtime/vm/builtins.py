@@ -19,7 +19,7 @@ from ..device import Device
 from ..dtype import elements_per_byte, numpy_dtype
 from ..effects import require, say
 from ..ffi import ffi
-from ..packed_func import register_func
+from ..packed_func import get_global_func, register_func
 from ..tensor import ShapeTuple, Tensor, empty, tensor
 from .values import VMValueError, arrive, depart, item, outward, wrong_kind
 
@@ -458,6 +458,19 @@ def run_assert(condition: Any, text: str, *values: Any) -> tuple[()]:
 
 def _shown(value: Any) -> Any:
     return view_of(value) if is_tensor(value) else value
+
+
+@builtin("invoke_debug_func")
+def invoke_debug_func(state: Any, name: str, line: str, *args: Any) -> Any:
+    """Call a registered function with a line of the source and values; the state goes on."""
+    get_global_func(name)(line, *map(depart, args))
+    return state
+
+
+@builtin("debug_print")
+def debug_print(line: str, value: Any) -> None:
+    """Print a value and the line of the source that asks for it."""
+    print(f"[{line}] {_shown(value)}")
 
 
 # --- lists that grow --------------------------------------------------------------------

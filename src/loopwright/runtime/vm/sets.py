@@ -1,0 +1,65 @@
+"""What operators with a data-dependent result size compute, and their functions `relax.run.*`, which
+compiled programs call: an exported library finds them without the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..packed_func import register_func
+
+
+def unique(
+    x: np.ndarray,
+    sorted: Any = True,
+    return_index: Any = False,
+    return_inverse: Any = False,
+    return_counts: Any = False,
+    axis: Any = None,
+) -> Any:
+    """The distinct values, then what the flags ask for; see the operator `relax.unique`."""
+    flags = [bool(f) for f in (return_index, return_inverse, return_counts)]
+    which = None if axis is None else int(axis)
+    values, *found = np.unique(x, True, True, True, axis=which)
+    index, inverse, counts = (np.asarray(m, np.int64).reshape(-1) for m in found)
+    if not sorted:
+        order = np.argsort(index)
+        values = np.take(values, order, 0 if which is None else which)
+        index, inverse, counts = index[order], np.argsort(order)[inverse], counts[order]
+    wanted = [m for m, flag in zip((index, inverse, counts), flags, strict=True) if flag]
+    return (values, *wanted) if wanted else values
+
+
+def nonzero(x: np.ndarray) -> np.ndarray:
+    """Where x is not zero, [rank, count]; a scalar counts as a tensor of rank 1."""
+    return np.stack(np.nonzero(np.atleast_1d(x))).astype(np.int64)
+
+
+def dynamic_strided_slice(
+    x: np.ndarray, begin: np.ndarray, end: np.ndarray, strides: np.ndarray
+) -> np.ndarray:
+    """x[begin[a]:end[a]:strides[a]] on each axis a, by Python's rule."""
+    at = []
+    for b, e, s, n in zip(begin, end, strides, x.shape, strict=True):
+        stop = None if s < 0 and e < -n else int(e)
+        at.append(slice(int(b), stop, int(s)))
+    return np.ascontiguousarray(x[tuple(at)])
+
+
+def _offer(function: Callable[..., Any], tensors: int) -> None:
+    """Register a function of arrays for calls whose first arguments are tensors."""
+
+    def call(*args: Any) -> Any:
+        return function(*map(np.asarray, args[:tensors]), *args[tensors:])
+
+    register_func(f"relax.run.{function.__name__}", call, override=True)
+
+
+_offer(unique, 1)
+_offer(nonzero, 1)
+_offer(dynamic_strided_slice, 4)
+
+
+__all__ = ["dynamic_strided_slice", "nonzero", "unique"]
