@@ -7,7 +7,8 @@ import functools
 
 import pytest
 
-from tools.fuzz import files, mutants, passes, sanitizers, texts
+from loopwright.codegen.llvm.export import library_modules
+from tools.fuzz import files, instrumented, mutants, passes, sanitizers, texts
 from tools.fuzz.hostile import CHANGES, HOSTILE
 from tools.fuzz.workers import Limits, Pool
 
@@ -61,8 +62,67 @@ def test_a_pass_that_does_not_exist_is_noticed():
 
 
 def test_some_sanitized_programs():
-    made = bad(sanitizers.judge_c, range(20, 26), Limits(60, 1 << 46))
-    assert [o for o in made.values() if o.kind != "invalid"] == []
+    made = bad(sanitizers.judge_c, ["digits", *range(20, 26)], sanitizers.LIMITS)
+    assert [o for o in made.values() if o.kind != "skipped"] == []
+
+
+def judged_llvm(items, name):
+    """{item: outcome} of what was not right; the test is skipped where tools are missing."""
+    made = bad(sanitizers.judge_llvm, [(item, name) for item in items], sanitizers.LIMITS)
+    for outcome in made.values():
+        if outcome.stage == "tools":
+            pytest.skip(outcome.message)
+    return made
+
+
+@pytest.mark.parametrize("name", instrumented.SANITIZERS)
+def test_an_instrumented_library(name):
+    assert judged_llvm(["digits"], name) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", instrumented.SANITIZERS)
+def test_more_instrumented_libraries(name):
+    assert judged_llvm(["mlp", "transformer", 101, *range(20, 30)], name) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "old", "new", "words"),
+    [
+        # The launcher no longer sees what the workers did before it goes on.
+        ("thread", "ptr @lw.done, i32 1 release", "ptr @lw.done, i32 1 monotonic", "data race"),
+        ("address", "%bytes, 127", "%bytes, 124", "heap-buffer-overflow"),
+    ],
+)
+def test_a_fault_in_support_code_is_noticed(name, old, new, words, monkeypatch):
+    def changed(*args, **options):
+        texts = library_modules(*args, **options)
+        assert any(old in text for text in texts)
+        return [text.replace(old, new) for text in texts]
+
+    monkeypatch.setattr(instrumented, "library_modules", changed)
+    if name == "address":
+        spare = [(o.replace(old, new), n.replace(" 64", " 60")) for o, n in instrumented._APART]
+        monkeypatch.setattr(instrumented, "_APART", spare)
+    # Whether a worker gets a task in time is up to the system.
+    assert any(words in str(judged_llvm(["digits"], name)) for _ in range(3))
+
+
+@pytest.mark.parametrize("path", ["", "old"])
+def test_missing_tools_are_named(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    expected = "there is no opt on PATH; apt install llvm"
+    if path:
+        for tool in ("opt", "llc", "gcc"):
+            (tmp_path / tool).write_text("#!/bin/sh\necho LLVM version 13.0.1\n")
+            (tmp_path / tool).chmod(0o755)
+        expected = "opt is of LLVM 13; LLVM 14 or newer reads our text"
+    instrumented.runtime_of.cache_clear()
+    instrumented._version.cache_clear()
+    outcome = sanitizers.judge_llvm(("digits", "thread"), print)
+    instrumented._version.cache_clear()
+    assert (outcome.kind, outcome.message) == ("skipped", expected)
 
 
 def test_every_fault_is_a_program_and_another_one():

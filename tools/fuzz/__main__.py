@@ -38,7 +38,7 @@ MACHINES: list[tuple[str, Any, str]] = [
     ("texts", texts.search, "hostile programs as text, and target strings"),
     ("passes", passes.search, "random orders of passes over graphs and loops"),
     ("schedules", schedules.search, "random schedules of random programs"),
-    ("sanitizers", sanitizers.search, "random graphs as C, built with sanitizers"),
+    ("sanitizers", sanitizers.search, "random graphs as C and as LLVM text, built with sanitizers"),
     ("mutants", mutants.search, "random faults in our own source, and whether tests find them"),
 ]
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from loopwright.relax.interpreter import Interpreter
 
+from .call_library import arrays as arrays
+
 ULPS = 8  # of the type, before and after every operator
 RUNS = 4
 # A number that moves by more than this part of itself has no right digit: tan(exp(9)). Smaller
@@ -106,13 +108,6 @@ def distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         far = np.abs(a - b)
     far = np.where(np.isnan(far), np.inf, far)
     return np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, far)
-
-
-def arrays(result: Any) -> list[np.ndarray]:
-    """What a function returned, as numpy arrays in order."""
-    if isinstance(result, (list, tuple)):
-        return [array for item in result for array in arrays(item)]
-    return [result.numpy() if hasattr(result, "numpy") else np.asarray(result)]
 
 
 def differences(
