@@ -37,7 +37,9 @@ def test_runtime_loads_no_compiler():
 
 def test_what_compiled_programs_call_by_name_is_in_the_runtime():
     """An exported library is loaded without the compiler, so what its program calls must be there."""
-    statement = "import loopwright.runtime as r; import {}; print(*r.list_global_func_names(), sep='\\n')"
+    statement = (
+        "import loopwright.runtime as r; import {}; print(*r.list_global_func_names(), sep='\\n')"
+    )
     alone, whole = (
         modules_after(statement.format(more)) for more in ("sys", "loopwright.frontend.nn")
     )

@@ -54,19 +54,24 @@ class Sanitizer:
         return f"llvm -mcpu={cpu}{self.width}"
 
 
-SANITIZERS = {
-    s.name: s
-    for s in (
-        Sanitizer(
-            *("address", "sanitize_address", "asan", "asan", "asan-pipeline"),
-            "ASAN_OPTIONS=detect_leaks=0:allow_user_segv_handler=0",  # Python leaks
-        ),
-        Sanitizer(
-            *("thread", "sanitize_thread", "tsan", *["tsan-module,function(tsan)"] * 2),
-            *("TSAN_OPTIONS=halt_on_error=1", " -vector-width=128"),
-        ),
-    )
-}
+_ADDRESS = Sanitizer(
+    name="address",
+    attribute="sanitize_address",
+    runtime="asan",
+    passes="asan",
+    old="asan-pipeline",
+    options="ASAN_OPTIONS=detect_leaks=0:allow_user_segv_handler=0",  # Python leaks
+)
+_THREAD = Sanitizer(
+    name="thread",
+    attribute="sanitize_thread",
+    runtime="tsan",
+    passes="tsan-module,function(tsan)",
+    old="tsan-module,function(tsan)",
+    options="TSAN_OPTIONS=halt_on_error=1",
+    width=" -vector-width=128",
+)
+SANITIZERS = {s.name: s for s in (_ADDRESS, _THREAD)}
 
 
 class Missing(Exception):
@@ -157,10 +162,8 @@ def build(exe: Executable, sanitizer: Sanitizer, folder: Path, apart: bool = Fal
     apart: blocks of the workspace are not neighbours: what leaves one is noticed."""
     runtime_of(sanitizer)
     program, triple, prefix = exe.program, host_triple(), "model"
-    texts = library_modules(
-        *(list(program.texts.values()), program.constants, prefix),
-        *(public_text(exe, prefix, True), triple),
-    )
+    public = public_text(exe, prefix, True)
+    texts = library_modules(list(program.texts.values()), program.constants, prefix, public, triple)
     texts = _blocks_apart(texts) if apart else texts
     # As LLVM's own globals constants get borders, too.
     texts.append(

@@ -17,6 +17,7 @@ import onnx
 
 import loopwright as lw
 from loopwright.backend.llvm import graph_pipeline
+from loopwright.codegen.llvm.executable import Executable
 from loopwright.driver.demo import BUNDLED
 from loopwright.frontend.onnx import from_onnx
 from loopwright.relax.interpreter import Interpreter
@@ -112,6 +113,7 @@ def judge_llvm(item: tuple[int | str, str], say: Callable[[str], None]) -> Outco
             mod = BindSymbolicVars(model.sizes)(mod) if model.sizes else mod
         with patch.object(cpu, "GRAIN", 1):  # small loops have several tasks, too
             exe = lw.compile(mod, target=target, relax_pipeline=pipeline)
+        assert isinstance(exe, Executable)
     except Exception as error:
         return Outcome("refused", "compile", str(error))
     with tempfile.TemporaryDirectory() as folder:
