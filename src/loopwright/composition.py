@@ -28,6 +28,7 @@ SLOTS: dict[str, str] = {
     "relax.is_base_of": "relax.relations:is_base_of",
     "relax.make_shape": "relax.expr:make_shape",
     "relax.measure": "driver.measure:measure",
+    "runtime.operator": "relax.interpreter:run_operator",
     "te.compile": "driver:compile",
     "tir.buffer_access": "tir.stmt:ACCESS",
     # what takes the compiler or a code generator: a kept model is loaded without them

@@ -27,7 +27,7 @@ from ..ir.serialize import load_json
 from ..runtime.dtype import elements_per_byte
 from ..runtime.extern import EXTERNAL_MODS
 from ..runtime.module import Module
-from ..runtime.packed_func import get_global_func, register_func
+from ..runtime.packed_func import get_global_func
 from ..runtime.tensor import ShapeTuple, Tensor
 from ..tir import interpreter as tir_interpreter
 from ..tir.function import PrimFunc
@@ -339,9 +339,8 @@ def _operator(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Any = No
         raise kind(explain(what, got=given, span=span)) from error
 
 
-@register_func("relax.run.operator", override=True)
-def _(name: str, attrs: str, *args: Any) -> Any:
-    """An operator of which no kernel could be made, as a rank is known at run time only."""
+def run_operator(name: str, attrs: str, *args: Any) -> Any:
+    """What `relax.run.operator` calls: an operator by name, its attributes as JSON."""
     given = dict(load_json(attrs).items())
     return _operator(Op.get(name), [to_numpy(a) for a in args], given)
 

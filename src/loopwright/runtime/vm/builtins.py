@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import explain
+from ...base.late import Slot
 from ..device import Device
 from ..dtype import elements_per_byte, numpy_dtype
 from ..effects import require, say
@@ -439,6 +440,18 @@ def kv_cache_view(cache: KVCache, shape: ShapeTuple) -> Any:
         what = f"the cache holds {cache.filled} elements"
         raise VMValueError(explain(what, got=f"a view of {shape[0]}"))
     return arrive(cache.rows[: cache.filled].reshape(shape).copy())
+
+
+# --- operators without kernels ------------------------------------------------------------
+
+OPERATOR: Slot[Callable[..., Any]] = Slot("runtime.operator")
+
+
+@builtin("relax.run.operator")
+def run_operator(name: str, attrs: str, *args: Any) -> Any:
+    """An operator of which no kernel could be made, as a rank is known at run time only: by its
+    numpy meaning, which the compiler has."""
+    return arrive(OPERATOR.get()(name, attrs, *map(depart, args)))
 
 
 # --- effects ----------------------------------------------------------------------------
