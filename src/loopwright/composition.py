@@ -29,6 +29,7 @@ SLOTS: dict[str, str] = {
     "relax.make_shape": "relax.expr:make_shape",
     "relax.measure": "driver.measure:measure",
     "runtime.operator": "relax.interpreter:run_operator",
+    "script.building": "script.ir_builder.relax:BUILDING",
     "te.compile": "driver:compile",
     "tir.buffer_access": "tir.stmt:ACCESS",
     # what takes the compiler or a code generator: a kept model is loaded without them

@@ -81,6 +81,10 @@ def test_unknown_shapes_stay_unknown():
 def test_symbolic_shapes_are_computed():
     made = inferred(R_op.concat([var(n, 2), var(3, 2)], axis=0))
     assert structural_equal(made.shape, relax.ShapeExpr([n + 3, 2]))
+    made = inferred(R_op.concat([var(3, 2), var(n, 2)], axis=0))
+    assert structural_equal(made.shape, relax.ShapeExpr([3 + n, 2]))  # in the order of the tensors
+    made = inferred(R_op.concat([var(3, 2), var(n, 2), var(4, 2), var(n, 2)], axis=0))
+    assert structural_equal(made.shape, relax.ShapeExpr([n * 2 + 7, 2]))
     made = inferred(R_op.reshape(var(n, 4), (-1, 2)))
     assert structural_equal(made.shape, relax.ShapeExpr([n * 2, 2]))
 

@@ -13,6 +13,7 @@ from loopwright.script.ir_builder import IRBuilder
 from loopwright.script.ir_builder import ir as I
 from loopwright.script.ir_builder import relax as R
 from loopwright.script.ir_builder import tir as T
+from loopwright.script.ir_builder.relax import function
 
 
 @SI.ir_module
@@ -37,7 +38,8 @@ class Expected:
         return out
 
 
-def test_a_module():
+@pytest.mark.parametrize("R", [R, SR], ids=["of the builder", "of scripts"])
+def test_a_module(R):
     with IRBuilder() as ib, I.ir_module():
         I.module_attrs({"kind": "sum"})
         with T.prim_func():
@@ -48,7 +50,7 @@ def test_a_module():
             with T.serial(16) as i, T.block("scale"):
                 v = T.axis.spatial(16, i)
                 T.buffer_store(B, A[v] * T.float32(2), [v])
-        with R.function():
+        with function():
             R.func_name("main")
             R.func_attr({"level": 3})
             x = R.arg("x", relax.TensorStructInfo((16,), "float32"))

@@ -12,7 +12,7 @@ import numpy as np
 from .. import tir
 from ..base.errors import explain
 from ..ir.literals import int_value
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, Var
 from ..ir.prim_op import add, cast, ceildiv, const, floordiv, multiply, subtract
 from ..relax import op as R
 from ..relax.expr import Call, PrimValue, Tuple, TupleGetItem
@@ -86,7 +86,12 @@ def _groups(items: Sequence[Any], most: int) -> list[Any]:
 
 
 def _sum(parts: list[Any]) -> Any:
-    """The sum of extents, simplified once, as a tree: long ones are not deep."""
+    """The sum of extents, simplified once, as a tree: long ones are not deep. What cannot be made
+    shorter stays in the order of the tensors."""
+    constants = sum(isinstance(p, IntImm) for p in parts)
+    if len(parts) <= _MOST and constants <= 1:
+        if len({p for p in parts if isinstance(p, Var)}) == len(parts) - constants:
+            return reduce(add, parts)
     while len(parts) > 1:
         parts = [reduce(add, pair) for pair in _groups(parts, 2)]
     return simplify(parts[0])

@@ -31,7 +31,7 @@ from ..relax.op import register_view
 from ..relax.op.base import call_packed, relax_print
 from ..relax.utils import convert_to_expr  # noqa: F401
 from .parser import proxies as _proxies
-from .parser.core import active_parser
+from .parser.core import BUILDER, active_parser, built
 from .parser.entry import ModuleDecorator, RelaxFunctionDecorator
 from .parser.macro import MacroDecorator
 from .parser.proxies import MatchCastPair, PackedFunc, StructInfoProxy, as_info, match_cast
@@ -70,6 +70,7 @@ def _dialect(name: _str) -> Any:
     return parser.dialects[-1]
 
 
+@built
 def func_attr(attrs: dict[_str, Any]) -> None:
     """Attributes of the function."""
     _dialect("R.func_attr").func_attr(attrs)
@@ -79,21 +80,25 @@ class DataflowMark(nullcontext[None]):
     """`with R.dataflow():`"""
 
 
+@built
 def dataflow() -> DataflowMark:
     """A block without side effects or control flow."""
     return DataflowMark()
 
 
+@built
 def output(*vars: Any) -> None:
     """The variables of the dataflow block that are seen after it."""
     _dialect("R.output").output(vars)
 
 
+@built
 def emit(value: Any, annotate_struct_info: Any = None) -> Any:
     """Bind a value to a fresh variable."""
     return _dialect("R.emit").emit(value, annotate_struct_info)
 
 
+@built
 def emit_te(func: Any, *args: Any, **kwargs: Any) -> Any:
     """A `call_tir` of the PrimFunc made from a tensor expression function."""
     return _dialect("R.emit_te").builder.call_te(func, *args, **kwargs)
@@ -145,6 +150,8 @@ def __getattr__(name: _str) -> Any:
         raise AttributeError(name)
     if load_definitions() and name in vars(_op):
         return vars(_op)[name]
+    if name in (building := BUILDER.get()[0]):
+        return building[name]
     known = [n for n in (*globals(), *vars(_op)) if not n.startswith("_")]
     close = difflib.get_close_matches(name, known, 3)
     hint = f"did you mean {', '.join('R.' + n for n in close)}?" if close else None

@@ -5,6 +5,7 @@ Made by `python -m tools.make_stubs`.
 
 import builtins as _py
 from contextlib import nullcontext as _nullcontext
+from loopwright.base.late import Slot as _Slot
 from loopwright.ir.expr import GlobalVar as GlobalVar
 from loopwright.ir.module import IRModule as IRModule
 from loopwright.ops.index import masked_fill as masked_fill
@@ -28,6 +29,7 @@ from loopwright.script.parser.proxies import (
 )
 from typing import Any as _Any
 
+BUILDER: _Slot
 class Callable(_Expr, StructInfoProxy):
     """`R.Callable(params, ret, purity)`"""
     def __init__(self, params: _Any = None, ret: _Any = None, purity: _Any = None, derive_func: _Any = None) -> None: ...

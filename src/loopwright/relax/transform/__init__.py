@@ -40,12 +40,16 @@ from .lower.rewrite_dataflow_reshape import RewriteDataflowReshape as RewriteDat
 from .lower.static_plan_block_memory import StaticPlanBlockMemory as StaticPlanBlockMemory
 from .lower.to_non_dataflow import ToNonDataflow as ToNonDataflow
 from .lower.vm_shape_lower import VMShapeLower as VMShapeLower
+from .tvm.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder
 from .tvm.attach_external_modules import AttachExternModules as AttachExternModules
 from .tvm.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
 from .tvm.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
 from .tvm.bundle_model_params import BundleModelParams as BundleModelParams
+from .tvm.combine_parallel_matmul import CombineParallelMatmul as CombineParallelMatmul
 from .tvm.convert_layout import ConvertLayout as ConvertLayout
+from .tvm.expand_matmul_of_sum import ExpandMatmulOfSum as ExpandMatmulOfSum
 from .tvm.expand_tuple_arguments import ExpandTupleArguments as ExpandTupleArguments
+from .tvm.fuse_transpose_matmul import FuseTransposeMatmul as FuseTransposeMatmul
 from .tvm.inline_private_functions import InlinePrivateFunctions as InlinePrivateFunctions
 from .tvm.lazy_get_input import LazyGetInput as LazyGetInput
 from .tvm.lazy_set_output import LazySetOutput as LazySetOutput
@@ -55,6 +59,10 @@ from .tvm.normalize import Normalize as Normalize
 from .tvm.normalize_global_var import NormalizeGlobalVar as NormalizeGlobalVar
 from .tvm.remove_unused_outputs import RemoveUnusedOutputs as RemoveUnusedOutputs
 from .tvm.remove_unused_parameters import RemoveUnusedParameters as RemoveUnusedParameters
+from .tvm.reorder_permute_dims_after_concat import (
+    ReorderPermuteDimsAfterConcat as ReorderPermuteDimsAfterConcat,
+)
+from .tvm.reorder_take_after_matmul import ReorderTakeAfterMatmul as ReorderTakeAfterMatmul
 from .tvm.update_param_struct_info import UpdateParamStructInfo as UpdateParamStructInfo
 
 VMBuiltinLower = LowerRuntimeBuiltin  # TVM's former name

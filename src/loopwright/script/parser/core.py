@@ -6,13 +6,15 @@ A dialect is a class with `visit_<statement>` methods, made per function.
 from __future__ import annotations
 
 import ast
+import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
 from ...base.errors import DiagnosticError
+from ...base.late import Slot
 from ...ir.diagnostics import report
 from ...ir.prim_expr import PrimExpr
 from .evaluator import Evaluator
@@ -32,6 +34,22 @@ ADialect = TypeVar("ADialect", bound="Dialect")
 def active_parser() -> Parser | None:
     """The parser that is reading a script now, or None."""
     return _ACTIVE.parsers[-1] if _ACTIVE.parsers else None
+
+
+# What stands behind names of `R` where an `IRBuilder` is in use, and whether one is.
+BUILDER: Slot[tuple[Mapping[str, Callable[..., Any]], Callable[[], bool]]] = Slot("script.building")
+
+
+def built(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of `R` in scripts that is the builder's of that name where an `IRBuilder` is in use."""
+
+    @functools.wraps(plain)
+    def choose(*args: Any, **kwargs: Any) -> Any:
+        names, in_use = BUILDER.get()
+        used = names[plain.__name__] if active_parser() is None and in_use() else plain
+        return used(*args, **kwargs)
+
+    return choose
 
 
 def capture(func: Any, frame: FrameType | None) -> dict[str, Any]:

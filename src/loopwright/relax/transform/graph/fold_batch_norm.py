@@ -76,12 +76,6 @@ class _Folder(GraphRewriter):
             data = relax_op.multiply(data, self.per_channel(scale, data, norm))
         return relax_op.add(data, self.per_channel(shift, norm.args[0], norm))
 
-    def definition(self, value: Any) -> Any:
-        """The value that a variable is bound to."""
-        if isinstance(value, Var):
-            return self.builder.lookup_binding(value)
-        return value
-
     def foldable(self, conv: Call, norm: Call) -> bool:
         plain = conv.attrs.data_layout == "NCHW" and conv.attrs.kernel_layout == "OIHW"
         return plain and isinstance(conv.args[1], Constant) and norm.attrs.axis in (1, -3)

@@ -32,7 +32,6 @@ from ....ir.transform import ModulePass, PassContext
 from ....tir.index_map import IndexMap
 from ... import op as relax_op
 from ...expr import Call, Function
-from ...expr import Var as GraphVar
 from ...functor import GraphRewriter
 from .dead_code import clean
 
@@ -42,7 +41,8 @@ LAYOUT_CHANGES = ("relax.layout_transform", "relax.permute_dims", "relax.reshape
 class _Merge(GraphRewriter):
     def call(self, call: Call) -> Any:
         kind = _kind(call)
-        inner = self.bound(call.args[0]) if kind else None
+        inner = self.definition(call.args[0]) if kind else None
+        inner = inner if _kind(inner) else None
         shape = None if inner is None else inner.args[0].struct_info.get_shape()
         if inner is not None and shape is not None:
             source: Any = inner.args[0]
@@ -55,12 +55,6 @@ class _Merge(GraphRewriter):
             elif _is_identity(_index_map(inner), _index_map(call), shape):
                 return source
         return call.args[0] if self.changes_nothing(call) else call
-
-    def bound(self, arg: Any) -> Call | None:
-        """The rearrangement that a variable is bound to."""
-        while isinstance(arg, GraphVar):
-            arg = self.builder.lookup_binding(arg)
-        return arg if _kind(arg) else None
 
     def changes_nothing(self, call: Call) -> bool:
         """Whether a permutation leaves all axes in place, or a reshape is to the shape at hand."""
