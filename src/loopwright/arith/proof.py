@@ -68,17 +68,28 @@ class _Proof:
         seen.add(key)
         self.budget -= 1 + len(p) // _TERMS
         budget.check()
-        if self.factored(p, depth, seen):
-            return True
+        return (
+            self.factored(p, depth, seen)
+            or self.cancelled(p, depth, seen)
+            or self.split_extreme(p, depth, seen)
+            or self.multiplied_out(p, depth, seen)
+        )
+
+    def cancelled(self, p: Poly, depth: int, seen: set[Any]) -> bool:
+        """a * p - b * fact >= 0, for the facts that have a term of p."""
+        tried: dict[tuple[int, int, int], Poly] = {}  # a fact meets a sum at many of its terms
         for m, f in p.items():
             if m == ONE:
                 continue
             for fact in _facts_with(self.ctx, m, f > 0):
                 g = gcd(f, fact[m])
-                rest = P.add(P.scaled(p, abs(fact[m]) // g), fact, -(abs(f) // g))
-                if self.search(rest, depth - 1, seen):
+                a, b = abs(fact[m]) // g, abs(f) // g
+                if (id(fact), a, b) in tried:
+                    continue
+                tried[id(fact), a, b] = fact
+                if self.search(P.add(P.scaled(p, a), fact, -b), depth - 1, seen):
                     return True
-        return self.split_extreme(p, depth, seen) or self.multiplied_out(p, depth, seen)
+        return False
 
     def factored(self, p: Poly, depth: int, seen: set[Any]) -> bool:
         """p = a * rest with a >= 0 and rest >= 0."""

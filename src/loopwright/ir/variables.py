@@ -73,8 +73,13 @@ def substitute(node: Any, vmap: Mapping[Var, Any] | Callable[[Var], Any]) -> Any
     or None. Nothing is folded. Buffers whose shape mentions a variable are rebuilt (one new
     buffer for each old one).
     """
-    look = vmap if callable(vmap) else {var: convert(value) for var, value in vmap.items()}.get
-    return rewrite(node, lambda n: look(n) if isinstance(n, Var) else None)
+    look = vmap if callable(vmap) else vmap.get
+
+    def replaced(node: Any) -> Any:
+        new = look(node) if isinstance(node, Var) else None
+        return None if new is None else convert(new)
+
+    return rewrite(node, replaced)
 
 
 class Substitute(Rewriter):

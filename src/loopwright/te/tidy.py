@@ -3,14 +3,14 @@ with added terms first, then constants, then subtracted terms."""
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from ..arith import Analyzer
-from ..ir.functor import pre_order_visit, rewrite
+from ..ir.functor import Rewriter, pre_order_visit
 from ..ir.prim_expr import GE, GT, LE, LT, Add, BinaryOpExpr, IntImm, PrimExpr, Sub
 from ..ir.prim_op import add, const, subtract
 from ..tir.buffer import Buffer
-from ..tir.stmt_functor import keep_buffers
 
 
 class Tidy:
@@ -25,7 +25,7 @@ class Tidy:
             if self.analyzer is None:
                 self.analyzer = Analyzer()
             expr = self.analyzer.simplify(expr)
-        return rewrite(expr, _RULES, keep_buffers) if counts or compares else expr
+        return _Ordered().visit(expr) if counts or compares else expr
 
 
 def _kinds(expr: PrimExpr) -> tuple[bool, bool]:
@@ -45,38 +45,44 @@ def _kinds(expr: PrimExpr) -> tuple[bool, bool]:
     return counts, compares
 
 
-def _in_order(node: Add | Sub) -> PrimExpr | None:
-    if not node.dtype.is_int:
-        return None
-    terms: list[tuple[PrimExpr, bool]] = []
-    constant = _terms(node, True, terms)
-    plus = [t for t, positive in terms if positive]
-    if not plus:
-        return None
-    total = plus[0]
-    for term in plus[1:]:
-        total = add(total, term)
-    if constant > 0:
-        total = add(total, const(constant, node.dtype))
-    for term, positive in terms:
-        if not positive:
-            total = subtract(total, term)
-    return subtract(total, const(-constant, node.dtype)) if constant < 0 else total
+class _Ordered(Rewriter):
+    """The canonical form of simplified expressions. A sum is put in order as a whole."""
 
+    def __init__(self) -> None:
+        self.memo: dict[int, tuple[Any, Any]] = {}  # keeps the key's node alive
 
-def _terms(node: PrimExpr, positive: bool, terms: list[tuple[PrimExpr, bool]]) -> int:
-    if isinstance(node, IntImm):
-        return node.value if positive else -node.value
-    if isinstance(node, (Add, Sub)):
-        left = _terms(node.a, positive, terms)
-        return left + _terms(node.b, positive == isinstance(node, Add), terms)
-    terms.append((node, positive))
-    return 0
+    def visit_Node(self, node: Any) -> Any:
+        known = self.memo.get(id(node))
+        if known is None:
+            if isinstance(node, (Add, Sub)) and node.dtype.is_int:
+                new = self.sum(node)
+            else:
+                new = node if isinstance(node, Buffer) else self.visit_default(node)
+            if isinstance(new, (GT, GE)):
+                new = (LT if type(new) is GT else LE)._make(new.b, new.a, span=new.span)
+            known = self.memo[id(node)] = (node, new)
+        return known[1]
 
+    def sum(self, node: Add | Sub) -> PrimExpr:
+        terms: list[tuple[PrimExpr, bool]] = []
+        constant = self.terms(node, True, terms)
+        plus = [t for t, positive in terms if positive]
+        minus = [t for t, positive in terms if not positive]
+        if not plus:
+            return self.visit_default(node)
+        total = reduce(add, plus)
+        if constant > 0:
+            total = add(total, const(constant, node.dtype))
+        total = reduce(subtract, minus, total)
+        return subtract(total, const(-constant, node.dtype)) if constant < 0 else total
 
-_RULES = {
-    GT: lambda node: LT._make(node.b, node.a, span=node.span),
-    GE: lambda node: LE._make(node.b, node.a, span=node.span),
-    Add: _in_order,
-    Sub: _in_order,
-}
+    def terms(self, node: PrimExpr, positive: bool, terms: list[tuple[PrimExpr, bool]]) -> int:
+        """Collect the rewritten terms and whether they are added; the sum of the constants."""
+        if isinstance(node, (Add, Sub)):
+            left = self.terms(node.a, positive, terms)
+            return left + self.terms(node.b, positive == isinstance(node, Add), terms)
+        node = self.visit(node)
+        if isinstance(node, IntImm):
+            return node.value if positive else -node.value
+        terms.append((node, positive))
+        return 0

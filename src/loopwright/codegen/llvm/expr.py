@@ -94,12 +94,13 @@ def broadcast(ctx: FunctionText, node: Broadcast) -> str:
     value = ctx.expr(node.value)
     if node.value.dtype.lanes == 1:
         return ctx.spread(value, node.dtype)
-    return tiled(ctx, value, node.value.dtype, node.lanes)
+    return tiled(ctx, value, node.value.dtype, node.dtype.lanes)
 
 
-def tiled(ctx: FunctionText, value: str, dtype: DataType, times: int) -> str:
-    """A vector repeated `times` times."""
-    return ctx.shuffled(llvm_type(dtype), value, "poison", [*range(dtype.lanes)] * times)
+def tiled(ctx: FunctionText, value: str, dtype: DataType, lanes: int) -> str:
+    """A vector repeated until it has so many lanes."""
+    places = [k % dtype.lanes for k in range(lanes)]
+    return ctx.shuffled(llvm_type(dtype), value, "poison", places)
 
 
 def ramp(ctx: FunctionText, node: Ramp) -> str:
@@ -107,7 +108,9 @@ def ramp(ctx: FunctionText, node: Ramp) -> str:
     dtype, element = node.dtype, node.base.dtype.element
     inner, kind = node.base.dtype.lanes, llvm_type(node.dtype)
     base = ctx.expr(node.base)
-    whole = ctx.spread(base, dtype) if inner == 1 else tiled(ctx, base, node.base.dtype, node.lanes)
+    whole = (
+        ctx.spread(base, dtype) if inner == 1 else tiled(ctx, base, node.base.dtype, dtype.lanes)
+    )
     counts = [k // inner for k in range(dtype.lanes)]
     if isinstance(node.stride, IntImm):
         offsets = _vector([wrap(k * node.stride.value, element) for k in counts], element)

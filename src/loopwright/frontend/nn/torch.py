@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from ...base.errors import UnknownName
@@ -63,9 +64,7 @@ class TorchModule:
         if isinstance(value, (list, tuple)):
             return tuple(self._returned(v) for v in value)
         if self.out_format == "torch" and isinstance(value, Tensor):
-            import torch  # pyright: ignore[reportMissingImports]
-
-            return torch.from_dlpack(value)
+            return import_module("torch").from_dlpack(value)
         return value
 
 

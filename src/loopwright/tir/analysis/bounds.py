@@ -8,12 +8,11 @@ from typing import Any
 from ...ir import prim_expr as pe
 from ...ir.op import Op
 from ...ir.prim_op import add, cast, const, floordiv, maximum, minimum, multiply, subtract
-from ...ir.structural import structural_equal
+from ...ir.structural import StructuralKey
 from ...ir.variables import uses_any
 
 Bound = tuple[pe.PrimExpr, pe.PrimExpr] | None
 Rule = Callable[[Any, dict[pe.Var, Bound]], Bound]
-Linear = list[tuple[pe.PrimExpr, int]]
 
 
 def bounds_of(expr: pe.PrimExpr, loops: dict[pe.Var, Bound]) -> Bound:
@@ -135,44 +134,59 @@ _RULES: dict[type, Rule] = {
 }
 
 
-def _linear(expr: pe.PrimExpr, scale: int, terms: Linear) -> int:
-    """Add `scale * expr` to `terms`, (atom, factor) pairs; returns the constant part."""
-    if isinstance(expr, pe.IntImm):
-        return scale * expr.value
-    if isinstance(expr, (pe.Add, pe.Sub)):
-        left = _linear(expr.a, scale, terms)
-        return left + _linear(expr.b, scale if isinstance(expr, pe.Add) else -scale, terms)
-    if isinstance(expr, pe.Mul):
-        for a, b in ((expr.a, expr.b), (expr.b, expr.a)):
-            if isinstance(b, pe.IntImm):
-                return _linear(a, scale * b.value, terms)
-    for n, (atom, factor) in enumerate(terms):
-        if atom is expr or (type(atom) is type(expr) and structural_equal(atom, expr)):
-            terms[n] = (atom, factor + scale)
-            return 0
-    terms.append((expr, scale))
-    return 0
+class Sum:
+    """A sum of integers as `factor * atom` for each atom, in the order of the text, and a constant."""
+
+    def __init__(self, expr: pe.PrimExpr) -> None:
+        self.constant = 0
+        self._terms: dict[Any, tuple[pe.PrimExpr, int]] = {}
+        self.add(expr)
+
+    def add(self, expr: pe.PrimExpr, scale: int = 1) -> Sum:
+        """Add `scale * expr`."""
+        if isinstance(expr, pe.IntImm):
+            self.constant += scale * expr.value
+        elif isinstance(expr, (pe.Add, pe.Sub)):
+            self.add(expr.a, scale)
+            self.add(expr.b, scale if isinstance(expr, pe.Add) else -scale)
+        elif isinstance(expr, pe.Mul) and isinstance(expr.b, pe.IntImm):
+            self.add(expr.a, scale * expr.b.value)
+        elif isinstance(expr, pe.Mul) and isinstance(expr.a, pe.IntImm):
+            self.add(expr.b, scale * expr.a.value)
+        else:
+            key = expr if isinstance(expr, pe.Var) else StructuralKey(expr, map_free_vars=False)
+            self._terms[key] = (expr, self.factor(key) + scale)
+        return self
+
+    def factor(self, key: Any) -> int:
+        """The factor of the atom of a key."""
+        return self._terms.get(key, (None, 0))[1]
+
+    @property
+    def terms(self) -> dict[Any, tuple[pe.PrimExpr, int]]:
+        """(atom, factor) by the atom's key, those of factor 0 left out."""
+        return {key: term for key, term in self._terms.items() if term[1]}
+
+    def build(self) -> pe.PrimExpr:
+        """The sum of one term at least, what is added before what is subtracted."""
+        (atom, factor), *more = sorted(self.terms.values(), key=lambda term: term[1] < 0)
+        total = multiply(atom, factor)
+        for atom, factor in more:
+            if factor < 0:
+                total = subtract(total, multiply(atom, -factor))
+            else:
+                total = add(total, multiply(atom, factor))
+        return total + self.constant if self.constant >= 0 else total - -self.constant
 
 
 def difference(a: pe.PrimExpr, b: pe.PrimExpr) -> int | pe.PrimExpr | None:
     """a - b: an int where it is a constant, else an expression with like terms collected."""
     if a is b:
         return 0
-    terms: Linear = []
-    constant = _linear(a, 1, terms) + _linear(b, -1, terms)
-    rest = [(atom, factor) for atom, factor in terms if factor != 0]
-    if not rest:
-        return constant
-    if len(rest) > 4:
+    rest = Sum(a).add(b, -1)
+    if len(rest.terms) > 4:
         return None
-    (atom, factor), *more = sorted(rest, key=lambda item: item[1] < 0)
-    total = multiply(atom, factor)
-    for atom, factor in more:
-        if factor < 0:
-            total = subtract(total, multiply(atom, -factor))
-        else:
-            total = add(total, multiply(atom, factor))
-    return total + constant if constant >= 0 else total - -constant
+    return rest.build() if rest.terms else rest.constant
 
 
-__all__ = ["Bound", "bounds_of", "difference"]
+__all__ = ["Bound", "Sum", "bounds_of", "difference"]

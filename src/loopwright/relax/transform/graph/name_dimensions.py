@@ -30,7 +30,8 @@ Before (-) and after (+)::
               return gv
 
 Index arithmetic becomes simple, and layers that differ only in the formula of a size share one
-kernel.
+kernel. A sum that holds a dimension is written with its name: where `n + m` is `d0`, `i - n - m` is
+`i - d0`.
 """
 
 from __future__ import annotations
@@ -39,11 +40,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import GlobalVar
-from ....ir.functor import post_order_visit, rewrite
+from ....ir.functor import Rewriter, post_order_visit
 from ....ir.module import IRModule
-from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.prim_expr import Add, IntImm, PrimExpr, Sub, Var
 from ....ir.structural import StructuralKey, structural_equal
 from ....ir.transform import ModulePass, PassContext
+from ....tir.analysis.bounds import Sum
 from ....tir.function import PrimFunc
 from ...expr import Call, ShapeExpr
 from ...functor import GraphRewriter
@@ -88,18 +90,54 @@ def name_dimensions(func: PrimFunc) -> PrimFunc:
                 names.setdefault(key, Var(f"d{len(names)}", dim.dtype))
     if not names:
         return func
-    kinds = {type(key.node) for key in names}
-
-    def replace(node: Any) -> Any:
-        if type(node) in kinds:
-            return names.get(StructuralKey(node, map_free_vars=False))
-        return None
-
-    views, body = rewrite((func.buffer_map, func.body), None, replace)
+    views, body = _Namer(names).visit((func.buffer_map, func.body))
     used: set[Var] = set()
     post_order_visit((views, body), lambda n: used.add(n) if isinstance(n, Var) else None)
     params = [p for p in func.params if p in func.buffer_map or p in used]
     return func.replace(params=tuple(params), buffer_map=views, body=body)
+
+
+class _Namer(Rewriter):
+    """Puts variables in the place of formulas; a sum may hold another as a part."""
+
+    def __init__(self, names: dict[StructuralKey, Var]) -> None:
+        self.names = names
+        self.kinds = {type(key.node) for key in names} - {Add, Sub}
+        sums = [(Sum(key.node), v) for key, v in names.items() if type(key.node) in (Add, Sub)]
+        self.sums = sorted(sums, key=lambda pair: -len(pair[0].terms))
+        self.memo: dict[int, tuple[Any, Any]] = {}  # keeps the key's node alive
+
+    def visit_Node(self, node: Any) -> Any:
+        known = self.memo.get(id(node))
+        if known is None:
+            known = self.memo[id(node)] = (node, self.named(node))
+        return known[1]
+
+    def named(self, node: Any) -> Any:
+        if self.sums and type(node) in (Add, Sub):
+            return self.parts(self.shorter(node))
+        name = self.names.get(StructuralKey(node, False)) if type(node) in self.kinds else None
+        return self.visit_default(node) if name is None else name
+
+    def parts(self, node: Any) -> Any:
+        """A sum with its parts named, one by one: none of their sums is a dimension."""
+        if type(node) not in (Add, Sub):
+            return self.visit(node)
+        a, b = self.parts(node.a), self.parts(node.b)
+        return node if a is node.a and b is node.b else type(node)._make(a, b, span=node.span)
+
+    def shorter(self, node: PrimExpr) -> Any:
+        """A sum with a name for each dimension that it holds."""
+        whole, found = Sum(node), False
+        for dim, name in self.sums:
+            key = next(iter(dim.terms))
+            times, rest = divmod(whole.factor(key), dim.factor(key))
+            exact = len(dim.terms) > 1 or whole.constant == times * dim.constant
+            same = all(whole.factor(k) == times * f for k, (_, f) in dim.terms.items())
+            if times and not rest and exact and same and name.dtype == node.dtype:
+                whole.add(dim.build(), -times).add(name, times)
+                found = True
+        return whole.build() if found else node
 
 
 def _scalars_left(old: PrimFunc, new: PrimFunc) -> list[int]:

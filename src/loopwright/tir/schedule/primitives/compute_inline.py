@@ -81,7 +81,7 @@ def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
         blocks = sch.state.index(ref.func).blocks
         with sch.state.undone(ref.func, before, done):
             for user in users:
-                block_now = done.get(user.stmt, user.stmt)
+                block_now = done.get(user.stmt) or user.stmt
                 check_parallel_with_sources(sch.state, blocks[block_now])
 
 
