@@ -35,7 +35,9 @@ OF_ONE = {
     "BiasGelu",
 }
 OF_ONE |= {"Mish", *tolerance.OF_ONE}
-NOT_IN_C = {"Unique", "NonZero", "Compress", "relax.unique", "relax.nonzero"}  # sizes from data
+# What the virtual machine runs: sizes from data, branches.
+NOT_IN_C = {"Unique", "NonZero", "Compress", "If", "Loop", "relax.unique", "relax.nonzero"}
+NOT_IN_C |= {"relax.dynamic_strided_slice"}
 ULPS_OF_OTHERS = 512
 LOOPS_ELEMENTS = 600  # of inputs; that interpreter takes microseconds for each step
 

@@ -12,8 +12,8 @@ from ..arith import Analyzer
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.literals import is_one
-from ..ir.prim_expr import IntImm, PrimExpr
-from ..ir.prim_op import cast, const, match_types, multiply, subtract
+from ..ir.prim_expr import IntImm, PrimExpr, Select
+from ..ir.prim_op import cast, const, equal, match_types, multiply, subtract
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
 
@@ -78,8 +78,9 @@ def shape_text(dims: Any) -> str:
 
 
 def broadcast_shape(a: list[Any], b: list[Any]) -> list[Any]:
-    """The common shape by numpy's rules. Two dimensions that are neither 1 nor provably
-    different are assumed equal. Raises ValueError if literals do not fit."""
+    """The common shape by numpy's rules: of two dimensions that cannot be compared, the second
+    where the first is 1 at run time (`fit` checks that they are equal where none is). Raises
+    ValueError if literals do not fit."""
     size = max(len(a), len(b))
     left, right = [None] * (size - len(a)) + list(a), [None] * (size - len(b)) + list(b)
     return [_common_dim(x, y, a, b) for x, y in zip(left, right, strict=True)]
@@ -94,7 +95,9 @@ def _common_dim(x: Any, y: Any, a: list[Any], b: list[Any]) -> Any:
         got = f"{shape_text(a)} and {shape_text(b)}"
         what = "shapes do not broadcast"
         raise ValueError(explain(what, got=got, instead="dims must be equal or 1"))
-    return y if isinstance(y, IntImm) and not isinstance(x, IntImm) else x
+    if isinstance(x, IntImm) or isinstance(y, IntImm):
+        return x if isinstance(x, IntImm) else y
+    return x if dims_equal(x, y) else Select(equal(x, 1), y, x)
 
 
 def broadcast_index(value: Any, indices: tuple[Any, ...], result: list[Any]) -> list[Any]:
@@ -107,10 +110,16 @@ def broadcast_index(value: Any, indices: tuple[Any, ...], result: list[Any]) -> 
 def aligned_index(shape: list[Any], indices: Any, result: list[Any]) -> list[Any]:
     """`broadcast_index` of a tensor of that shape."""
     skipped = len(indices) - len(shape)
-    return [
-        const(0, i.dtype) if is_one(d) and not is_one(r) else i
-        for d, i, r in zip(shape, indices[skipped:], result[skipped:], strict=True)
-    ]
+    given = zip(shape, indices[skipped:], result[skipped:], strict=True)
+    return [_aligned(d, i, r) for d, i, r in given]
+
+
+def _aligned(dim: Any, index: Any, result: Any) -> Any:
+    if is_one(result) or isinstance(dim, IntImm):
+        return const(0, index.dtype) if is_one(dim) and not is_one(result) else index
+    if dims_equal(dim, result):
+        return index
+    return Select(equal(dim, 1), const(0, index.dtype), index)
 
 
 def infer_broadcast(

@@ -167,6 +167,11 @@ class Operator:
         self.hooks["build"] = fn
         return fn
 
+    def fits(self, fn: Callable[[Any, Call], None]) -> Callable[[Any, Call], None]:
+        """Set the checks, (bb, call), of extents that may differ at run time: see `fit`."""
+        self.hooks["fits"] = fn
+        return fn
+
     def legalize(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Set the lowering, (bb, call) -> expression; None leaves the call unchanged."""
         self.op.set_attr("FLegalize", fn)
@@ -296,6 +301,8 @@ class Operator:
 
     def _legalize(self, bb: Any, call: Call) -> Any:
         args, attrs = self.args_of(call), self.attrs_of(call)
+        if "fits" in self.hooks:
+            self.hooks["fits"](bb, call)
         with named_errors(lambda: f"the body of {self.name}", self.body, lambda: call.span):
             return lower_by_body(bb, call, self.body, self.graph_params, args, attrs, self.te_name)
 

@@ -26,6 +26,7 @@ from .common import (
     shape_of,
 )
 from .core import case, op
+from .fit import operands_broadcast
 from .flow import broadcasting
 from .gradient import no_gradient
 from .params import Axis, DType, Prim, Tensor
@@ -50,6 +51,9 @@ def _(condition: TensorStructInfo, x1: TensorStructInfo, x2: TensorStructInfo):
         raise TypeError(explain(what, got=str(condition.dtype)))
     dtype = common_dtype(x1, x2)
     return infer_broadcast(condition, infer_broadcast(x1, x2), dtype)
+
+
+where.fits(operands_broadcast)
 
 
 @where.numpy

@@ -28,6 +28,7 @@ from .common import (
     widened,
 )
 from .core import case, op
+from .fit import beside, fit
 from .params import DType, Tensor, Tensors
 
 
@@ -83,6 +84,14 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, out_dtype=None):
             return TensorStructInfo(dtype=dtype, ndim=rank)
     rows, cols = [a[-2]] if len(a) > 1 else [], [b[-1]] if len(b) > 1 else []
     return TensorStructInfo([*batch, *rows, *cols], dtype)
+
+
+@matmul.fits
+def _(bb, call):
+    x1, x2 = call.args
+    a, b = list(x1.struct_info.get_shape()), list(x2.struct_info.get_shape())
+    at = max(len(b) - 2, 0)
+    fit(bb, x2, [*beside(b[:at], a[:-2]), a[-1], *b[at + 1 :]])
 
 
 @matmul.numpy

@@ -30,6 +30,7 @@ from .common import (
     simplify,
 )
 from .core import INJECTIVE, case, op
+from .fit import beside, fit
 from .flow import along, inserted, moved, squeezing
 from .params import Axes, Axis, Ints, Operand, Shape, Tensor
 
@@ -309,6 +310,13 @@ def _(x: TensorStructInfo, shape: ShapeStructInfo):
     if shape.values is None:
         return TensorStructInfo(dtype=x.dtype, ndim=shape.ndim)
     return TensorStructInfo(ShapeExpr(shape.values), x.dtype)
+
+
+@broadcast_to.fits
+def _(bb, call):
+    x, shape = call.args
+    old, new = x.struct_info.get_shape(), shape.struct_info.values
+    fit(bb, x, beside(old, new, both=False))
 
 
 @broadcast_to.numpy

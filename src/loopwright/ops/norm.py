@@ -83,7 +83,8 @@ def _(data: TensorStructInfo, gamma, beta, num_groups, channel_axis, axes, **_):
 @group_norm.numpy
 def _(data, gamma, beta, num_groups, channel_axis, axes, epsilon=1e-5, center=True, scale=True):
     channel = channel_axis % data.ndim
-    cut = [*data.shape[:channel], num_groups, -1, *data.shape[channel + 1 :]]
+    each = data.shape[channel] // num_groups
+    cut = [*data.shape[:channel], num_groups, each, *data.shape[channel + 1 :]]
     x = widened(data).reshape(cut)
     over = tuple(a % data.ndim + (a % data.ndim > channel) for a in axes) + (channel + 1,)
     out = (x - x.mean(over, keepdims=True)) / np.sqrt(x.var(over, keepdims=True) + epsilon)
@@ -99,6 +100,7 @@ group_norm.samples(
     case((2, 6, 4, 5), (6,), (6,), num_groups=3, channel_axis=1, axes=[2, 3]),
     case(("n", 5, 4), (4,), (4,), num_groups=2, channel_axis=-1, axes=[1]),
     case((2, 4, 3), (4,), (4,), num_groups=4, channel_axis=1, axes=[2], center=False),
+    case((0, 4, 3), (4,), (4,), num_groups=2, channel_axis=1, axes=[2]),
 )
 
 

@@ -111,6 +111,7 @@ from .op import erf as erf
 from .op import exp as exp
 from .op import exp2 as exp2
 from .op import exp10 as exp10
+from .op import expm1 as expm1
 from .op import floor as floor
 from .op import floordiv as floordiv
 from .op import floormod as floormod

@@ -66,6 +66,7 @@ _FLOAT_UNARY: dict[str, Callable[..., Any]] = {
     "log2": np.log2,
     "log10": np.log10,
     "log1p": np.log1p,
+    "expm1": np.expm1,
     "tan": np.tan,
     "cos": np.cos,
     "cosh": np.cosh,

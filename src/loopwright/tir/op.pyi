@@ -57,6 +57,7 @@ def erf(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.erf of x, 
 def exp(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.exp of x, element by element."""
 def exp10(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.exp10 of x, element by element."""
 def exp2(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.exp2 of x, element by element."""
+def expm1(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.expm1 of x, element by element."""
 fabs = abs
 def floor(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.floor of x, element by element."""
 def fma(a: _Any, b: _Any, c: _Any) -> PrimExpr: """a * b + c rounded once."""
