@@ -545,9 +545,10 @@ with registering(__name__):
         {"max_num_threads": 1024, "thread_warp_size": 32},
         "cuda",
     )
-    register_target_kind(
-        "opencl", ("opencl", "gpu"), _GPU_OPTIONS, {"max_num_threads": 256}, device_type="opencl"
-    )
+    for _name in ("opencl", "metal", "vulkan", "rocm"):
+        register_target_kind(
+            _name, (_name, "gpu"), _GPU_OPTIONS, {"max_num_threads": 256}, device_type=_name
+        )
     register_target_kind("ext_dev", ("ext_dev",), {"system-lib": bool}, device_type="ext_dev")
 
     for _name, _arch in {

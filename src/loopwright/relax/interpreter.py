@@ -141,8 +141,7 @@ class Interpreter:
         def call(*args: Any) -> Any:
             values = [to_numpy(a) for a in args]
             if isinstance(func, PrimFunc):
-                self.run_tir(func, values)
-                return None
+                return self.run_tir(func, values)
             return to_runtime(self.call_function(func, values, name))
 
         return call
@@ -151,8 +150,8 @@ class Interpreter:
         """Call a function by name."""
         return self[name](*args)
 
-    def _run_tir(self, func: PrimFunc, args: list[Any]) -> None:
-        tir_interpreter.run(func, args, self.mod)
+    def _run_tir(self, func: PrimFunc, args: list[Any]) -> Any:
+        return tir_interpreter.run(func, args, self.mod)
 
     # ------------------------------------------------------------------ functions
 
@@ -295,8 +294,8 @@ class Interpreter:
         if isinstance(callee, GlobalVar):
             func = self.mod[callee]
             if isinstance(func, PrimFunc):
-                self.run_tir(func, args)
-                return ()
+                result = self.run_tir(func, args)
+                return () if func.ret_type is None else result
             return self.call_function(func, args, callee.name_hint)
         if callable(callee):
             return to_numpy(callee(*[to_runtime(a) for a in args]))

@@ -11,10 +11,11 @@ from ..arith import Analyzer
 from ..base.errors import explain
 from ..ir import variables
 from ..ir.function import BaseFunc
-from ..ir.prim_expr import IntImm, PrimExpr, Var
+from ..ir.prim_expr import IntImm, PrimExpr, PrimType, Var
 from ..ir.prim_op import cast
 from ..ir.structural import structural_equal
 from ..ir.variables import vars_in
+from ..tir.analysis import is_pure_function
 from ..tir.function import PrimFunc
 from . import struct_info as si
 from .expr import ShapeExpr
@@ -475,7 +476,8 @@ def collect_non_negative_expressions(sinfo: si.StructInfo) -> list[PrimExpr]:
 
 
 def function_struct_info(func: BaseFunc) -> si.StructInfo:
-    """A function's struct info; a PrimFunc's describes its tensors and scalars."""
+    """A function's struct info; a PrimFunc's describes its tensors and scalars, and what it
+    returns."""
     if not isinstance(func, PrimFunc):
         return func.struct_info or si.ObjectStructInfo()
     params: list[si.StructInfo] = []
@@ -487,6 +489,10 @@ def function_struct_info(func: BaseFunc) -> si.StructInfo:
             params.append(si.ObjectStructInfo())
         else:
             params.append(si.PrimStructInfo(value=param))
+    if isinstance(func.ret_type, PrimType) and not func.ret_type.dtype.is_void:
+        return si.FuncStructInfo(
+            params, si.PrimStructInfo(func.ret_type.dtype), is_pure_function(func)
+        )
     return si.FuncStructInfo(params, si.TupleStructInfo([]), purity=False)
 
 

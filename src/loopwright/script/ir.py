@@ -85,7 +85,8 @@ def vdevice(target: Any = None, vdevice_id: int = 0, memory_scope: str = "global
 
 
 def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VDevice:
-    """A vdevice of the module's global infos, by target kind and its index among that kind.
+    """A vdevice of the module's global infos, by target kind and its index among that kind; of the
+    kind "vdevice" are all.
 
     Raises ValueError when there is none.
     """
@@ -94,8 +95,10 @@ def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VD
         device
         for device in known
         if isinstance(device, VDevice)
-        and device.target is not None
-        and device.target.kind_name == target_kind
+        and (
+            target_kind == "vdevice"
+            or (device.target is not None and device.target.kind_name == target_kind)
+        )
     ]
     index = 0 if device_index < 0 else device_index
     if index >= len(devices):

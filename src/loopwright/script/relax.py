@@ -30,6 +30,7 @@ from ..relax.expr import Tuple as _Tuple
 from ..relax.op import register_view
 from ..relax.op.base import call_packed, relax_print
 from ..relax.utils import convert_to_expr  # noqa: F401
+from ..runtime.device import device
 from .parser import proxies as _proxies
 from .parser.core import BUILDER, active_parser, built
 from .parser.entry import ModuleDecorator, RelaxFunctionDecorator
@@ -178,6 +179,7 @@ __all__ = [
     "call_packed",
     "const",
     "dataflow",
+    "device",
     "dtype",
     "emit",
     "emit_te",

@@ -46,6 +46,7 @@ from .tvm.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
 from .tvm.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
 from .tvm.bundle_model_params import BundleModelParams as BundleModelParams
 from .tvm.combine_parallel_matmul import CombineParallelMatmul as CombineParallelMatmul
+from .tvm.compute_prim_value import ComputePrimValue as ComputePrimValue
 from .tvm.convert_layout import ConvertLayout as ConvertLayout
 from .tvm.expand_matmul_of_sum import ExpandMatmulOfSum as ExpandMatmulOfSum
 from .tvm.expand_tuple_arguments import ExpandTupleArguments as ExpandTupleArguments
@@ -57,6 +58,7 @@ from .tvm.lazy_transform_params import LazyTransformParams as LazyTransformParam
 from .tvm.lift_transform_params import LiftTransformParams as LiftTransformParams
 from .tvm.normalize import Normalize as Normalize
 from .tvm.normalize_global_var import NormalizeGlobalVar as NormalizeGlobalVar
+from .tvm.realize_vdevice import RealizeVDevice as RealizeVDevice
 from .tvm.remove_unused_outputs import RemoveUnusedOutputs as RemoveUnusedOutputs
 from .tvm.remove_unused_parameters import RemoveUnusedParameters as RemoveUnusedParameters
 from .tvm.reorder_permute_dims_after_concat import (
@@ -64,5 +66,6 @@ from .tvm.reorder_permute_dims_after_concat import (
 )
 from .tvm.reorder_take_after_matmul import ReorderTakeAfterMatmul as ReorderTakeAfterMatmul
 from .tvm.update_param_struct_info import UpdateParamStructInfo as UpdateParamStructInfo
+from .tvm.update_vdevice import UpdateVDevice as UpdateVDevice
 
 VMBuiltinLower = LowerRuntimeBuiltin  # TVM's former name

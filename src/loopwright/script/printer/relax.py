@@ -195,8 +195,10 @@ def _to_vdevice(p: Printer, node: rx.Call) -> str:
 
 
 def _hint_on_device(p: Printer, node: rx.Call) -> str:
-    place = call_text(p.relax("device"), [], _keywords(p, node))
-    return call_text(p.relax("hint_on_device"), [p.expr(node.args[0]), place])
+    attrs: Any = node.attrs
+    place = call_text(p.relax("device"), [str(attrs.device_type), str(attrs.index)])
+    scope = {} if attrs.memory_scope == "global" else {"memory_scope": quote(attrs.memory_scope)}
+    return call_text(p.relax("hint_on_device"), [p.expr(node.args[0]), place], scope)
 
 
 _SPECIAL = {

@@ -1,0 +1,120 @@
+"""Virtual devices of tensors, and values of symbols."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright.ir.module import VDevice
+from loopwright.relax.analysis import assert_well_formed
+from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.transform import ComputePrimValue, RealizeVDevice, UpdateVDevice
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+from .graphs import values
+
+
+@I.ir_module
+class Hinted:
+    """The first tensor is in memory of the CPU, the result on a GPU."""
+
+    I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 0)]})
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")):
+        cls = Hinted
+        with R.dataflow():
+            a = R.hint_on_device(x, lw.cpu())
+            pair = cls.both(a, y)
+            b = pair[1]
+            c = R.hint_on_device(b, lw.cuda())
+            d = R.split(c, 2)
+            e = R.add(d[0], d[1])
+            R.output(e)
+        return e
+
+    @R.function(private=True)
+    def both(p: R.Tensor((4,), "float32"), q: R.Tensor((4,), "float32")):
+        s = R.add(p, q)
+        return (p, s)
+
+
+def device(info) -> str | None:
+    return None if info.vdevice is None else info.vdevice.target.kind_name
+
+
+def test_devices_reach_called_functions_and_fields():
+    after = RealizeVDevice()(Hinted)
+    assert_well_formed(after)
+    assert [device(p.struct_info) for p in after["main"].params] == ["llvm", "llvm"]
+    assert [device(p.struct_info) for p in after["both"].params] == ["llvm", "llvm"]
+    assert device(after["main"].ret_struct_info) == "cuda"
+    assert after.script().count("to_vdevice") == 1
+    x, y = values((4,), (4,))
+    want, got = (Interpreter(m)["main"](x, y).numpy() for m in (Hinted, after))
+    np.testing.assert_array_equal(want, got)
+
+
+def test_an_operator_on_two_devices_is_an_error():
+    @I.ir_module
+    class Module:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 0)]})
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")):
+            a = R.hint_on_device(x, lw.cpu())
+            b = R.hint_on_device(y, lw.cuda())
+            c = R.add(a, b)
+            return c
+
+    with pytest.raises(ValueError, match="would be on two devices"):
+        RealizeVDevice()(Module)
+
+
+def test_a_device_that_no_module_declares_is_added():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            a = R.hint_on_device(x, lw.cpu())
+            return a
+
+    after = RealizeVDevice()(Module)
+    assert_well_formed(after)
+    assert [str(d.target.kind_name) for d in after.global_infos["vdevice"]] == ["llvm"]
+    assert "vdevice" not in Module.global_infos
+
+
+def test_a_device_is_replaced_in_copies_too():
+    placed = RealizeVDevice()(Hinted)
+    after = UpdateVDevice(VDevice("metal"), 1)(placed)
+    assert_well_formed(after)
+    assert "cuda" not in after.script() and after.script().count("metal") > 2
+    with pytest.raises(ValueError, match="the module has 2 virtual devices"):
+        UpdateVDevice(VDevice("metal"), 2)(placed)
+
+
+def test_formulas_are_computed():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(("n", "m"), "float32")):
+            n, m = T.int64(), T.int64()
+            if R.prim_value(n % 2 == 0):
+                y = R.exp(x)
+            else:
+                y = R.negative(x)
+            z = (y, R.prim_value(n * m + 1))
+            return z
+
+    after = ComputePrimValue()(Module)
+    assert_well_formed(after)
+    assert len(after.functions) == 3
+    for rows in (2, 3):
+        (x,) = values((rows, 3))
+        want, got = (Interpreter(m)["main"](x) for m in (Module, after))
+        np.testing.assert_array_equal(want[0].numpy(), got[0].numpy())
+        assert int(want[1]) == int(got[1]) == rows * 3 + 1
