@@ -120,7 +120,7 @@ def test_sizes_are_bounded_or_refused():
         x = random(n, 8)
         want = loopwright.compile(rows({}))["main"](x, w).numpy()
         np.testing.assert_allclose(library(x, w), want, rtol=1e-5)
-    with pytest.raises(RuntimeError, match="main returned -3"):
+    with pytest.raises(RuntimeError, match="main returned -3: main: n must be from 0 to 6"):
         library(random(7, 8), w)
 
 
@@ -253,9 +253,16 @@ def test_assertions_return_an_error():
     library, x = model.build(), np.array([4], "int32")
     library(x)
     assert x[0] == 5
-    with pytest.raises(RuntimeError, match="checked returned -1"):
+    with pytest.raises(RuntimeError, match='checked returned -1: too "large"[?]'):
         library(x)
     assert x[0] == 5
+
+
+def test_errors_without_a_message_are_told_by_number():
+    """The user's own macro keeps none."""
+    library = loopwright.compile(checked, target="c").build(flags=["-DMODEL_ERROR(text)=((void)0)"])
+    with pytest.raises(RuntimeError, match="checked returned -1\n  instead: an assertion"):
+        library(np.array([5], "int32"))
 
 
 @pytest.mark.parametrize("suffix", [".so", ".a", ".o"])

@@ -80,6 +80,20 @@ def test_accepted(callee, what):
     np.testing.assert_array_equal(np.array(x), before)
 
 
+def test_c_code_takes_the_same():
+    bounded = model()["main"].with_attr("tir_var_upper_bound", {"n": 8})
+    run = lw.compile(lw.IRModule({"main": bounded}), "c").build(flags=["-O1"])
+    for x in ACCEPTED.values():
+        np.testing.assert_array_equal(run(x, 2), right(x))
+    out = np.zeros((4, 3), "float32")
+    assert run(X, 3, out=out) is out
+    np.testing.assert_array_equal(out, right(X, 3))
+    with pytest.raises(ValueError, match="main: argument 0 `x` takes values of float32"):
+        run([["a"] * 3], 2)
+    with pytest.raises(TypeError, match="main: x has dtype float32"):
+        run(X.astype("float64"), 2)
+
+
 REFUSED = {
     "wide floats": (X.astype("float64"), ValueError, "float64"),
     "a wide strided array": (WIDE.astype("float64")[:, ::2], ValueError, "float64"),

@@ -136,7 +136,7 @@ class Tensor:
 
     def copyfrom(self, source: Any) -> Tensor:
         """Copy values from an array of the same shape, casting to this dtype; returns self."""
-        array = _as_array(source)
+        array = as_array(source)
         if array.shape != self.shape:
             raise ValueError(
                 f"copyfrom: array shape {array.shape} does not match tensor shape {self.shape}"
@@ -161,7 +161,7 @@ class Tensor:
         return Tensor(value) if isinstance(value, np.ndarray) else value
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.view()[index] = _as_array(value)
+        self.view()[index] = as_array(value)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -271,7 +271,7 @@ class PackedTensor(Tensor):
 
     def copyfrom(self, source: Any) -> Tensor:
         """Copy values from an array of the same shape, cut to this dtype; returns self."""
-        array = _as_array(source)
+        array = as_array(source)
         if array.shape != self.shape:
             raise ValueError(
                 f"copyfrom: array shape {array.shape} does not match tensor shape {self.shape}"
@@ -293,7 +293,7 @@ class PackedTensor(Tensor):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         values = unpack_bits(self._bytes, self._dtype, self._shape)
-        values[index] = _as_array(value)
+        values[index] = as_array(value)
         self._bytes[...] = pack_bits(values, self._dtype)
 
     def __reduce__(self) -> Any:
@@ -322,7 +322,7 @@ class ShapeTuple(tuple):
         return f"ShapeTuple([{', '.join(map(str, self))}])"
 
 
-def _as_array(value: Any) -> np.ndarray:
+def as_array(value: Any) -> np.ndarray:
     if isinstance(value, Tensor):
         return value.view()
     if isinstance(value, np.ndarray):
@@ -340,7 +340,7 @@ def _check_device(device: Device) -> None:
 def tensor(data: Any, device: Device | str | None = None, dtype: str | None = None) -> Tensor:
     """A tensor with a copy of `data`: a Tensor, numpy array, torch tensor, scalar or nested list."""
     _check_device(make_device(device if device is not None else _CPU))
-    array = _as_array(data)
+    array = as_array(data)
     name = array.dtype.name if dtype is None else str(dtype)
     if elements_per_byte(name) > 1 and array.dtype.kind not in "OSUM":
         return PackedTensor.of(array, name)

@@ -69,13 +69,10 @@ PICKS = {
 }
 
 
-SAYING = ("-O1", "-include", "stdio.h", "-DMODEL_ERROR(text)=(puts(text), fflush(stdout))")
-
-
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize("target", ["llvm", "c"])
 @pytest.mark.parametrize("op_type", PICKS)
-def test_an_index_out_of_range_is_an_error(op_type, target, symbolic, capfd):
+def test_an_index_out_of_range_is_an_error(op_type, target, symbolic):
     right, wrong = PICKS[op_type]
     feeds = {"x": DATA, "i": ints(*right)}
     shape = ["n", 3] if symbolic else [4, 3]
@@ -83,7 +80,7 @@ def test_an_index_out_of_range_is_an_error(op_type, target, symbolic, capfd):
     result = onnx.helper.make_empty_tensor_value_info("y")
     model = graph([node(op_type, ["x", "i"], ["y"], "node")], ports, [result])
     mod, exe = from_onnx(model), compile(model, target)
-    run = exe["main"] if target == "llvm" else exe.build(flags=SAYING)
+    run = exe["main"] if target == "llvm" else exe.build(flags=["-O1"])
     expected = reference(model, feeds)
     close(interpreted(mod, feeds), expected)
     close([np.asarray(run(*feeds.values()))], expected)
@@ -92,10 +89,11 @@ def test_an_index_out_of_range_is_an_error(op_type, target, symbolic, capfd):
         with pytest.raises(IndexError, match=f"index {index} is out of"):
             interpreted(mod, feeds)
         text = f"onnx:node: index {index} is out of range for an axis of extent 4"
-        kind, raised = (RuntimeError, "returned -1") if target == "c" else (IndexError, text)
+        kind, raised = (
+            (RuntimeError, f"main returned -1: {text}") if target == "c" else (IndexError, text)
+        )
         with pytest.raises(kind, match=raised):
             run(*feeds.values())
-        assert target != "c" or text in capfd.readouterr().out
 
 
 def test_an_axis_sliced_to_one_element_broadcasts():

@@ -25,10 +25,12 @@ from ...base.errors import LoopwrightError, UnknownName, explain
 from ...ir.prim_expr import IntImm, Var
 from ...ir.prim_op import const
 from ...ir.variables import substitute
+from ...runtime.arguments import Converted
 from ...runtime.c_compiler import compile_c, find_compiler, run_tool
 from ...runtime.dtype import elements_per_byte, numpy_dtype
 from ...runtime.extern import ExternLibrary
-from ...runtime.tensor import PackedTensor, Tensor
+from ...runtime.signature import Signature
+from ...runtime.tensor import PackedTensor, as_array
 from ..compiled import CompiledModel
 from ..lowered import Lowered
 from ..objects import write_archive
@@ -138,7 +140,7 @@ class CModel(CompiledModel):
         out = where / f"lib{identifier(name)}.so"
         more = self._linked()
         own = [str(p) for p in written if p.suffix == ".c"]
-        compile_c(own, out, [*C_FLAGS, *flags, "-fPIC", "-shared"], more, compiler)
+        compile_c(own, out, [*_flags(name), *flags, "-fPIC", "-shared"], more, compiler)
         return CLibrary(out, self.render(name, weights, **options))
 
     def _linked(self) -> list[str]:
@@ -166,18 +168,25 @@ class CModel(CompiledModel):
             shutil.copy(Path(folder, f"{name}.h"), path.with_suffix(".h"))
             if path.suffix in (".so", ".dylib"):
                 more = self._linked()
-                compile_c(sources, path, [*C_FLAGS, *flags, "-fPIC", "-shared"], more, compiler)
+                compile_c(
+                    sources, path, [*_flags(name), *flags, "-fPIC", "-shared"], more, compiler
+                )
                 return path
             objects = []
             for source in sources:
                 objects.append(str(Path(source).with_suffix(".o")))
-                options = [*C_FLAGS, *flags, "-fPIC", "-c"]
+                options = [*_flags(name), *flags, "-fPIC", "-c"]
                 compile_c([source], objects[-1], options, (), compiler)
             if path.suffix == ".a":
                 write_archive([Path(o).read_bytes() for o in objects], path)
             else:
                 run_tool([find_compiler(compiler), "-r", "-nostdlib", "-o", str(path), *objects])
         return path
+
+
+def _flags(name: str) -> list[str]:
+    """The flags that a model of that name is compiled with: it keeps the message of an error."""
+    return [*C_FLAGS, f"-D{identifier(name).upper()}_LAST_ERROR=1024"]
 
 
 def _texts(files: CFiles) -> dict[str, str]:
@@ -221,8 +230,9 @@ def _copied(library: ExternLibrary, folder: Path) -> list[Path]:
 class CLibrary:
     """A `CModel` compiled and loaded: `library(x)` calls `main`, `library["f"]` another entry.
 
-    Inputs are arrays; results are new arrays. A kernel without results takes the arrays that it
-    writes as arguments, in the order of its parameters.
+    Inputs are arrays, or what `runtime.arguments` makes arrays of; results are new arrays, or those
+    of `out=`. A kernel without results takes the arrays that it writes as arguments, in the order of
+    its parameters.
     """
 
     def __init__(self, path: str | Path, files: CFiles) -> None:
@@ -240,9 +250,17 @@ class CLibrary:
             raise UnknownName(explain(what, got=name, instead=f"one of: {have}"))
         return CFunction(self, entry)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, out: Any = None) -> Any:
         names = list(self.files.entries)
-        return self[names[0] if len(names) == 1 else "main"](*args)
+        return self[names[0] if len(names) == 1 else "main"](*args, out=out)
+
+    def last_error(self) -> str:
+        """The message of this thread's last error; empty where the library keeps none."""
+        said = getattr(self.library, f"{self.files.prefix}_last_error", None)
+        if said is None:
+            return ""
+        said.restype = ctypes.c_char_p
+        return said().decode(errors="replace")
 
 
 class CFunction:
@@ -252,8 +270,14 @@ class CFunction:
         self.library, self.entry = library, entry
         self.native = getattr(library.library, f"{entry.symbol}_run")
         self.native.restype = ctypes.c_int32
+        results = entry.outputs if entry.returns else ()
+        self.signature = Signature(entry.inputs if entry.returns else entry.order, results)
+        self.converted = Converted(entry.name, self._of_arrays, self.signature)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, out: Any = None) -> Any:
+        return self.converted(*args, out=out)
+
+    def _of_arrays(self, *args: Any) -> Any:
         entry = self.entry
         given = entry.inputs if entry.returns else entry.order
         if len(args) != len(given):
@@ -298,9 +322,9 @@ class CFunction:
         pointers = [ctypes.c_void_p(p) for p in extra]
         code = self.native(ctypes.byref(inputs), ctypes.byref(outputs), *pointers)
         if code:
-            what = f"{entry.name} returned {code}"
+            what, said = f"{entry.name} returned {code}", self.library.last_error()
             hint = "an assertion of the model did not hold: do the inputs have the shapes it takes?"
-            raise RuntimeError(explain(what, instead=hint))
+            raise RuntimeError(f"{what}: {said}" if said else explain(what, instead=hint))
 
 
 def _c_field(arg: Field) -> tuple[str, Any]:
@@ -332,7 +356,7 @@ def _stored(value: Any, arg: Field, entry: Entry) -> np.ndarray:
     """The memory of an argument as C code reads it."""
     if isinstance(value, PackedTensor):
         return value.bytes()
-    array = value.view() if isinstance(value, Tensor) else np.asarray(value)
+    array = as_array(value)
     if elements_per_byte(arg.dtype) > 1:
         return PackedTensor.of(array, arg.dtype).bytes()
     if array.dtype != numpy_dtype(arg.dtype):

@@ -31,6 +31,7 @@ from ...tir.signature import NATIVE_ENTRY
 from ...tir.transform.verify.verify_externs import prototypes_of
 from .emit import ALIGNMENT, function_text, rounded, written_pointers
 from .function_text import FunctionText
+from .macros import ALIGNED, ERRORS, NOINLINE, arena
 from .types import c_type, elements, extern_header, identifier, memory_type
 
 WORKSPACE = "workspace"
@@ -328,7 +329,7 @@ class ProgramText:
         needed = [a for a in entry.areas if a.bytes]
         if needed:
             lines.append(f"#ifdef {self.macro}_NO_WORKSPACE")
-            lines += [f"  if ({a.name} == NULL) return -2;" for a in needed]
+            lines += [self._fail(f"{a.name} == NULL", f"{a.name} is NULL", -2) for a in needed]
             lines.append("#else")
             arena = f"{self.prefix}_arena_"
             lines += [f"  if ({a.name} == NULL) {a.name} = {arena}{a.name}.bytes;" for a in needed]
@@ -342,7 +343,8 @@ class ProgramText:
             if var.name in self.bounds:
                 text = f"inputs->{label}"
                 most = self.bounds[var.name]
-                lines.insert(0, f"  if ({text} < 0 || {text} > {most}) return -3;")
+                what = f"{entry.name}: {label} must be from 0 to {most}"
+                lines.insert(0, self._fail(f"{text} < 0 || {text} > {most}", what, -3))
         if self.binary:
             lines.append(f"  {self.prefix}_weights = (const uint8_t*)weights;")
         text = f"{emitter.symbol}({', '.join(given)})"
@@ -352,6 +354,10 @@ class ProgramText:
             if f"{struct}->" not in used:
                 lines.insert(0, f"  (void){struct};")
         return f"{self._declaration(entry)} {{\n" + "\n".join(lines) + "\n}"
+
+    def _fail(self, condition: str, message: str, code: int) -> str:
+        """The check that ends a public function with an error."""
+        return f'  if ({condition}) {{ {self.macro}_ERROR("{message}"); return {code}; }}'
 
     def _given(self, entry: Entry, emitter: FunctionText) -> list[str]:
         """The arguments that the public function passes to the internal one, in order."""
@@ -398,6 +404,9 @@ class ProgramText:
             )
         lines = [f"#ifndef {m}_H", f"#define {m}_H", "", "#include <stdint.h>", ""]
         lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", *sizes]
+        kept = f"where {self.prefix}.c is compiled with -D{m}_LAST_ERROR=1024, its most bytes"
+        lines += ["", f"/* The message of this thread's last error, {kept}. */"]
+        lines += [f"const char* {self.prefix}_last_error(void);"]
         for entry in entries:
             lines += [
                 "",
@@ -434,9 +443,8 @@ class ProgramText:
         ]
         parts += list(dict.fromkeys(included))
         text = "\n".join(parts) + "\n\n"
-        text += f"#ifndef {m}_ERROR /* called with a message before a function returns -1 */\n"
-        text += f"#define {m}_ERROR(message) ((void)0)\n#endif\n{_ALIGNED.format(m=m)}"
-        text += f"{_NOINLINE.format(m=m)}\n"
+        text += ERRORS.format(m=m, p=p) + ALIGNED.format(m=m)
+        text += f"{NOINLINE.format(m=m)}\n"
         declared = [
             f"{known.text};"
             for lib in self.libraries
@@ -450,63 +458,21 @@ class ProgramText:
             text += f"static const uint8_t* {p}_weights;\n\n"
         if self.declared:
             text += f"/* Weights: in {p}_weights.c. */\n" + "\n".join(self.declared) + "\n\n"
-        text += "".join(_arena(m, p, a) for a in areas if a.bytes)
+        text += "".join(arena(m, p, a.name, a.alignment) for a in areas if a.bytes)
         pieces = [*self.helpers.values(), *(e.text() for e in self.order), *runs]
         return text + "\n\n".join(pieces) + "\n"
 
     def _weights_source(self) -> str:
         if self.binary or not self.arrays:
             return ""
-        text = f"#include <math.h>\n#include <stdint.h>\n{_ALIGNED.format(m=self.macro)}\n"
+        text = f"#include <math.h>\n#include <stdint.h>\n{ALIGNED.format(m=self.macro)}\n"
         pairs = zip(self.declared, self.arrays, strict=True)
         return text + "\n\n".join(f"{d}\n{a}" for d, a in pairs) + "\n"
-
-
-# The workspace holds tensors of different types one after the other.
-_NOINLINE = """
-#ifndef {m}_NOINLINE /* calls order what kernels do to memory that they share */
-#if defined(__GNUC__)
-#define {m}_NOINLINE __attribute__((noinline))
-#else
-#define {m}_NOINLINE
-#endif
-#endif
-"""
-_ALIGNED = """
-#ifndef {m}_ALIGNED
-#if defined(__GNUC__)
-#define {m}_ALIGNED __attribute__((aligned(64)))
-#else
-#define {m}_ALIGNED
-#endif
-#endif
-"""
 
 
 def _area_name(name: str) -> str:
     """The parameter name of a pool."""
     return f"{name}_" if name in ("inputs", "outputs", "weights") else identifier(name)
-
-
-def _arena(macro: str, prefix: str, area: Area) -> str:
-    """The static array used when the caller passes no memory."""
-    name = area.name.upper()
-    aligned = f"__attribute__((aligned({area.alignment})))"
-    return f"""#ifndef {macro}_NO_WORKSPACE
-#ifndef {macro}_{name}_ATTRIBUTE /* such as a section */
-#if defined(__GNUC__)
-#define {macro}_{name}_ATTRIBUTE {aligned}
-#else
-#define {macro}_{name}_ATTRIBUTE
-#endif
-#endif
-static union {{
-  uint8_t bytes[{macro}_{name}_BYTES];
-  double alignment;
-}} {prefix}_arena_{area.name} {macro}_{name}_ATTRIBUTE;
-#endif
-
-"""
 
 
 @dataclass(frozen=True)
