@@ -54,7 +54,7 @@ def library_dispatch_passes(
     return [
         rt.CanonicalizeBindings(),
         rt.FoldConstant(),
-        rt.FoldBatchnormToConv2D(),
+        rt.FoldBatchnormToConv2D(keep_training=True),
         # Dead code is not offloaded, and folded constants are visible where they are used.
         *((rt.CanonicalizeBindings(), rt.DeadCodeElimination()) if backends else ()),
         *(byoc.PartitionFor(b) for b in backends),

@@ -48,6 +48,8 @@ from .tvm.bundle_model_params import BundleModelParams as BundleModelParams
 from .tvm.combine_parallel_matmul import CombineParallelMatmul as CombineParallelMatmul
 from .tvm.compute_prim_value import ComputePrimValue as ComputePrimValue
 from .tvm.convert_layout import ConvertLayout as ConvertLayout
+from .tvm.decompose_ops_for_inference import DecomposeOpsForInference as DecomposeOpsForInference
+from .tvm.decompose_ops_for_training import DecomposeOpsForTraining as DecomposeOpsForTraining
 from .tvm.expand_matmul_of_sum import ExpandMatmulOfSum as ExpandMatmulOfSum
 from .tvm.expand_tuple_arguments import ExpandTupleArguments as ExpandTupleArguments
 from .tvm.fuse_transpose_matmul import FuseTransposeMatmul as FuseTransposeMatmul
@@ -59,12 +61,14 @@ from .tvm.lift_transform_params import LiftTransformParams as LiftTransformParam
 from .tvm.normalize import Normalize as Normalize
 from .tvm.normalize_global_var import NormalizeGlobalVar as NormalizeGlobalVar
 from .tvm.realize_vdevice import RealizeVDevice as RealizeVDevice
+from .tvm.remove_redundant_reshape import RemoveRedundantReshape as RemoveRedundantReshape
 from .tvm.remove_unused_outputs import RemoveUnusedOutputs as RemoveUnusedOutputs
 from .tvm.remove_unused_parameters import RemoveUnusedParameters as RemoveUnusedParameters
 from .tvm.reorder_permute_dims_after_concat import (
     ReorderPermuteDimsAfterConcat as ReorderPermuteDimsAfterConcat,
 )
 from .tvm.reorder_take_after_matmul import ReorderTakeAfterMatmul as ReorderTakeAfterMatmul
+from .tvm.topological_sort import TopologicalSort as TopologicalSort
 from .tvm.update_param_struct_info import UpdateParamStructInfo as UpdateParamStructInfo
 from .tvm.update_vdevice import UpdateVDevice as UpdateVDevice
 

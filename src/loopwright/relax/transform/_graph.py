@@ -184,8 +184,8 @@ class BodyRewriter:
         self.mod = mod
         self.table: dict[rx.Var, Any] = {}
 
-    def block(self, block: Any, live_out: set[rx.Var]) -> Any:
-        """The new block. `live_out`: the variables used after it."""
+    def block(self, block: Any, live_out: dict[rx.Var, None]) -> Any:
+        """The new block. `live_out`: the variables used after it, in that order."""
         return block
 
     def function(self, func: rx.Function) -> rx.Function:
@@ -197,10 +197,8 @@ class BodyRewriter:
         """Rewrite a body."""
         blocks = []
         for n, block in enumerate(seq.blocks):
-            behind: set[rx.Var] = set(used_vars(seq.body))
-            for later in seq.blocks[n + 1 :]:
-                for binding in later.bindings:
-                    behind.update(used_vars(binding.value))
+            later = [b.value for after in seq.blocks[n + 1 :] for b in after.bindings]
+            behind = dict.fromkeys(v for value in (*later, seq.body) for v in used_vars(value))
             blocks.append(self.block(block, behind))
         body = replace_vars(seq.body, self.table)
         if body is seq.body and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):

@@ -84,8 +84,8 @@ class _Canonicalizer(GraphRewriter):
         elif isinstance(value, rx.Var):
             if value is var:  # the output is bound in place of its alias
                 return
-            keep = not isinstance(var, rx.DataflowVar) and self.builder.current_block_is_dataflow()
-            if not keep and _same_info(var, value):
+            shown = isinstance(value, rx.DataflowVar) and not isinstance(var, rx.DataflowVar)
+            if not shown and _same_info(var, value):
                 self.var_map[var] = value
                 return
         self.emit(binding, value)

@@ -7,7 +7,7 @@ Before (-) and after (+)::
           @R.function
           def main(x: R.Tensor((1, 2, 3, 3), dtype="float32")) -> R.Tensor((1, 2, 3, 3), dtype="float32"):
               with R.dataflow():
-                  lv = R.nn.batch_norm(x, R.const([1.0, 1.0], "float32"), R.const([0.0, 1.0], "float32"), R.const([0.0, 0.0], "float32"), R.const([1.0, 1.0], "float32"), axis=1, epsilon=0.0, training=False)
+    -             lv = R.nn.batch_norm(x, R.const([1.0, 1.0], "float32"), R.const([0.0, 1.0], "float32"), R.const([0.0, 0.0], "float32"), R.const([1.0, 1.0], "float32"), axis=1, epsilon=0.0, training=False)
     -             gv: R.Tensor((1, 2, 3, 3), dtype="float32") = lv[0]
     +             lv1: R.Tensor((1, 2, 3, 3), dtype="float32") = R.multiply(x, R.const([[[[1.0]], [[1.0]]]], "float32"))
     +             gv: R.Tensor((1, 2, 3, 3), dtype="float32") = R.add(lv1, R.const([[[[0.0]], [[1.0]]]], "float32"))
@@ -15,8 +15,7 @@ Before (-) and after (+)::
               return gv
 
 After a convolution with a constant weight the scale goes into the weight; elsewhere the batch norm
-becomes one multiplication and one addition per channel. The original batch norm becomes dead
-code.
+becomes one multiplication and one addition per channel.
 """
 
 from __future__ import annotations
@@ -29,27 +28,33 @@ import numpy as np
 
 from ....ir.functor import pre_order_visit
 from ....ir.module import IRModule
-from ....ir.op import Op
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Constant, TupleGetItem, Var, const
-from ...functor import GraphRewriter
+from .._products import is_call
+from .._rewriting import SweepingRewriter
 
 
 @dataclass(frozen=True)
 class FoldBatchnormToConv2D(ModulePass):
-    """See the file's docstring."""
+    """See the file's docstring.
+
+    keep_training: leave batch norms whose `training` is set; otherwise they too are folded by their
+        moving mean and variance.
+    """
 
     name = "FoldBatchnormToConv2D"
+    keep_training: bool = False
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Rewrite every function."""
-        return _Folder(mod).run()
+        return _Folder(mod, self.keep_training).run()
 
 
-class _Folder(GraphRewriter):
-    def __init__(self, mod: IRModule) -> None:
+class _Folder(SweepingRewriter):
+    def __init__(self, mod: IRModule, keep_training: bool) -> None:
         super().__init__(mod)
+        self.keep_training = keep_training
         self.uses: Counter[Var] = Counter()
         for func in mod.functions.values():
             pre_order_visit(func, self._count)
@@ -60,15 +65,17 @@ class _Folder(GraphRewriter):
 
     def tuple_get_item(self, node: TupleGetItem) -> Any:
         norm = self.definition(node.tuple_value)
-        if node.index != 0 or not _is_call(norm, "relax.nn.batch_norm"):
+        if node.index != 0 or not is_call(norm, "relax.nn.batch_norm"):
             return node
-        if norm.attrs.training or not all(isinstance(a, Constant) for a in norm.args[1:]):
+        if norm.attrs.training and self.keep_training:
+            return node
+        if not all(isinstance(a, Constant) for a in norm.args[1:]):
             return node
         data = norm.args[0]
         scale, shift = _affine(norm)
         conv = self.definition(data)
         alone = isinstance(data, Var) and self.uses[data] == 1
-        if _is_call(conv, "relax.nn.conv2d") and alone and self.foldable(conv, norm):
+        if is_call(conv, "relax.nn.conv2d") and alone and self.foldable(conv, norm):
             weight = conv.args[1].data.numpy()
             folded = (weight * scale.reshape(-1, 1, 1, 1)).astype(weight.dtype)
             data = conv.replace(args=(conv.args[0], const(folded)))
@@ -85,10 +92,6 @@ class _Folder(GraphRewriter):
         shape = [1] * rank
         shape[norm.attrs.axis] = -1
         return const(values.reshape(shape))
-
-
-def _is_call(value: Any, name: str) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == name
 
 
 def _affine(norm: Call) -> tuple[np.ndarray, np.ndarray]:

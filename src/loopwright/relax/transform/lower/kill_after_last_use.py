@@ -51,7 +51,7 @@ class KillAfterLastUse(FunctionPass):
 
 
 class _Killer(BodyRewriter):
-    def block(self, block: Any, live_out: set[Var]) -> Any:
+    def block(self, block: Any, live_out: dict[Var, None]) -> Any:
         if isinstance(block, DataflowBlock):
             return block
         last: dict[Var, int] = {}

@@ -28,7 +28,7 @@ class _Marker(BodyRewriter):
             return new
         return new.with_attr("relax.force_pure", True)
 
-    def block(self, block: Any, live_out: set[Var]) -> Any:
+    def block(self, block: Any, live_out: dict[Var, None]) -> Any:
         bindings = [b.replace(value=self.value(b.value)) for b in block.bindings]
         same = all(a is b for a, b in zip(bindings, block.bindings, strict=True))
         return block if same else type(block)(bindings, span=block.span)
