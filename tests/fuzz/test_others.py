@@ -13,7 +13,7 @@ from tools.fuzz.hostile import CHANGES, HOSTILE
 from tools.fuzz.workers import Limits, Pool
 
 pytestmark = [pytest.mark.no_roundtrip, pytest.mark.no_verify]
-FINE = ("right", "error", "accepted")
+FINE = ("right", "error", "accepted", "doubt")
 
 
 def bad(task, items, limits=None):

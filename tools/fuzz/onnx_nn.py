@@ -246,6 +246,9 @@ def resize(g, op):
     dims = [each(g, lambda n, f=f: int(n * f), d) for d, f in zip(x.shape[2:], factors)]
     if any(min(d) < 1 for d in dims):
         raise NotHere
+    # onnxruntime copies where the size stays, whatever the factor.
+    if any(f != 1 and m == n for f, d, e in zip(factors, x.shape[2:], dims) for n, m in zip(d, e)):
+        raise NotHere
     fixed = all(len(set(d)) == 1 for d in x.shape)
     scales = [g.weight("float32", [1.0, 1.0, *factors], [rank + 2])]
     if fixed and g.rng.random() < 0.5:

@@ -111,7 +111,7 @@ _float(
 )
 _float(
     "sigmoid",
-    lambda x: 1 / (1 + np.exp(-x)),
+    lambda x: 1 / (1 + np.exp(-np.asarray(x, np.float64))),
     "1 / (1 + exp(-x)).",
     finite=True,
     slope=lambda cx, x: cx.out * (cx.number(1) - cx.out),

@@ -36,6 +36,8 @@ CASES = {
     "transpose": operator("Transpose", floats(3, 0, 4)),
     "tile": operator("Tile", floats(0, 3), ints(2, 2), fed=1),
     "depth_to_space": operator("DepthToSpace", floats(1, 4, 0, 2), blocksize=2),
+    "cut and padded": operator("Pad", floats(0, 3), ints(1, 0, -1, 2), fed=1),
+    "more cut than there is": operator("Pad", floats(1, 3), ints(-2, 0, 3, 0), fed=1),
     "window one larger": operator("MaxPool", floats(1, 3, 4, 4), kernel_shape=[5, 5]),
 }
 

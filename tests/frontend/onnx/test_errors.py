@@ -398,6 +398,15 @@ def test_axes_and_ranks_that_do_not_fit_are_said_by_the_operator():
     assert text.startswith("Slice: attribute axis is out of range\n  got: 2 for rank 1\n")
 
 
+def test_attributes_of_another_kind_than_they_must_be():
+    text = message(one("ReduceSum", [3], keepdims=2**62))
+    assert text.startswith(
+        "ReduceSum: attribute keepdims must be 0 or 1\n  got: 4611686018427387904\n"
+    )
+    text = message(one("If", [], dtype=np.bool_, then_branch=[1, 2], else_branch=[3]))
+    assert text.startswith("If: attribute then_branch must be a graph\n  got: [1, 2]\n")
+
+
 def test_an_operator_that_numpy_refuses_at_run_time_says_on_what():
     port = value("x", None, np.int32)
     model = graph([node("ArgMin", ["x"], ["y"], "least", axis=-2)], [port], [value("y", None)])

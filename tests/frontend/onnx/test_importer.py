@@ -543,3 +543,9 @@ def test_if_between_other_nodes():
         np.testing.assert_allclose(run(*feeds.values()).numpy(), expected, rtol=1e-5)
     with pytest.raises(LoopwrightError, match="got: main: If needs the virtual machine"):
         compile(mod, "c")
+
+
+def test_known_numbers_taken_backwards_from_in_front_of_the_axis():
+    weights = {"x": ints(7), "b": ints(-2), "e": ints(-(2**63)), "a": ints(0), "s": ints(-2)}
+    model = graph([node("Slice", list("xbeas"), ["y"])], [], [value("y", None, np.int64)], weights)
+    close(interpreted(from_onnx(model), {}), [ints(7)])

@@ -391,3 +391,11 @@ def test_an_infinite_slope_below_zero():
     model = graph([node("Elu", ["x"], ["y"], alpha=INF)], [value("x", [6])], [value("y", None)])
     for name, (got,) in backends(model, {"x": x}):
         np.testing.assert_array_equal(got, np.float32([-INF, 0, 3.5, NAN, -INF, INF]), name)
+
+
+def test_a_sigmoid_below_the_least_normal_number():
+    x = np.float32([-80, -95, -103, -200, 50, NAN])
+    model = graph([node("Sigmoid", ["x"], ["y"])], [value("x", [6])], [value("y", None)])
+    expected = 1 / (1 + np.exp(-x.astype(np.float64)))
+    for name, (got,) in backends(model, {"x": x}):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=2e-45, err_msg=name)

@@ -142,8 +142,10 @@ def _slice(
         return None
     at: list[Any] = [slice(None)] * data.known.ndim
     for a, b, e, s in zip(which, begin, end, by, strict=True):
-        stop = None if s < 0 and e < -data.known.shape[a] else e
-        at[a] = slice(b, stop, s)
+        extent = data.known.shape[a]
+        if s < 0:  # backwards ONNX starts within the axis; Python's rule is that it is empty
+            b, e = max(b, -extent), None if e < -extent else e
+        at[a] = slice(b, e, s)
     return _same(cx, data.known[tuple(at)], data)
 
 
@@ -325,7 +327,7 @@ def _negate(cx: Context, node: Node, x: Value) -> Any:
 @_rule("ReduceProd", "ReduceSum")
 def _reduce(cx: Context, node: Node, data: Value, axes: Value | None = None) -> Any:
     given = node.integers("axes", None) if axes is None else _numbers(axes.known)
-    keep = bool(node.integer("keepdims", 1))
+    keep = node.flag("keepdims", True)
     if node.integer("noop_with_empty_axes", 0) and not given:
         return None
     which = tuple(given) if given else None

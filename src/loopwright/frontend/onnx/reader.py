@@ -90,6 +90,12 @@ class Node:
     def integer(self, name: str, default: Any = _MISSING) -> Any:
         return self._get(name, int, "an integer", default)
 
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self.integer(name, int(default))
+        if value not in (0, 1):
+            raise ValueError(explain(f"attribute {name} must be 0 or 1", got=value))
+        return bool(value)
+
     def real(self, name: str, default: Any = _MISSING) -> Any:
         return self._get(name, float, "a float", default)
 
@@ -100,7 +106,10 @@ class Node:
         return self._get(name, np.ndarray, "a tensor", default)
 
     def graph(self, name: str) -> Any:
-        return self._get(name, object, "a graph", _MISSING)
+        value = self._get(name, object, "a graph", _MISSING)
+        if not hasattr(value, "initializer"):
+            raise TypeError(explain(f"attribute {name} must be a graph", got=_short(value)))
+        return value
 
     def integers(self, name: str, default: Any = _MISSING) -> Any:
         return self._list(name, int, "a list of integers", default)

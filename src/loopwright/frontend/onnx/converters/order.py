@@ -23,8 +23,8 @@ def _running(name: str, since: int, build: Callable[..., Any]) -> None:
         if not -x.ndim <= which < x.ndim:
             what = "input axis is out of range"
             raise ValueError(explain(what, got=f"{which} for rank {x.ndim}"))
-        exclusive = bool(node.integer("exclusive", 0))
-        if not node.integer("reverse", 0):
+        exclusive = node.flag("exclusive")
+        if not node.flag("reverse"):
             return build(x.expr, which, None, exclusive)
         turned = cx.emit(op.flip(x.expr, which))
         return op.flip(cx.emit(build(turned, which, None, exclusive)), which)
@@ -47,7 +47,7 @@ def top_k(cx: Context, node: Node, x: Value, k: Value) -> Any:
 
 
 def _top_k(cx: Context, node: Node, x: Value, k: int) -> Any:
-    axis, largest = node.integer("axis", -1), bool(node.integer("largest", 1))
+    axis, largest = node.integer("axis", -1), node.flag("largest", True)
     node.skip("sorted")  # sorted is one of the orders that sorted=0 allows
     if not -x.ndim <= axis < x.ndim:
         what = "attribute axis is out of range"
@@ -79,7 +79,7 @@ def compress(cx: Context, node: Node, data: Value, condition: Value) -> Any:
 
 @converter("Unique", 11)
 def unique(cx: Context, node: Node, x: Value) -> Any:
-    in_order, axis = bool(node.integer("sorted", 1)), node.integer("axis", None)
+    in_order, axis = node.flag("sorted", True), node.integer("axis", None)
     asked = [k < len(node.outputs) and bool(node.outputs[k]) for k in (1, 2, 3)]
     results = cx.emit(op.unique(x.expr, in_order, *asked, axis=axis))
     fields = iter(range(1, 4))

@@ -32,7 +32,7 @@ def _window(node: Node, x: Value) -> Window:
     strides = per_axis(node, "strides", rank, [1] * rank)
     dilations = per_axis(node, "dilations", rank, [1] * rank)
     pads = window_padding(node, x, kernel, strides, dilations)
-    return kernel, strides, pads, dilations, bool(node.integer("ceil_mode", 0))
+    return kernel, strides, pads, dilations, node.flag("ceil_mode")
 
 
 @converter("MaxPool")
@@ -79,7 +79,7 @@ def _places(cx: Context, x: Value, counts: Sequence[Any], window: Window) -> Any
 
 @converter("AveragePool")
 def average_pool(cx: Context, node: Node, x: Value) -> Any:
-    window, include = _window(node, x), bool(node.integer("count_include_pad", 0))
+    window, include = _window(node, x), node.flag("count_include_pad")
     return _pooled(cx, x, _MEAN[x.ndim - 2], window, include)
 
 

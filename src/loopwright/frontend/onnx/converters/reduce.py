@@ -75,10 +75,10 @@ _REDUCTIONS: dict[str, tuple[int, Reduce]] = {
 def _reduction(name: str, by_input: int, build: Reduce) -> None:
     def by_attribute(cx: Context, node: Node, x: Value) -> Any:
         axes = node.integers("axes", None)
-        return build(cx, x, axes, bool(node.integer("keepdims", 1)))
+        return build(cx, x, axes, node.flag("keepdims", True))
 
     def convert(cx: Context, node: Node, x: Value, axes: Value | None = None) -> Any:
-        keep = bool(node.integer("keepdims", 1))
+        keep = node.flag("keepdims", True)
         which = None if axes is None else cx.numbers(axes, "axes")
         noop = node.integer("noop_with_empty_axes", 0)
         if not which and noop:
@@ -97,8 +97,8 @@ for _name, (_since, _build) in _REDUCTIONS.items():
 
 def _arg(name: str, build: Callable[..., Any]) -> None:
     def convert(cx: Context, node: Node, x: Value) -> Any:
-        axis, keep = node.integer("axis", 0), bool(node.integer("keepdims", 1))
-        if not node.integer("select_last_index", 0):
+        axis, keep = node.integer("axis", 0), node.flag("keepdims", True)
+        if not node.flag("select_last_index"):
             return build(x.expr, axis, keep)
         # The last of equal ones is the first of the turned axis.
         index = build(op.flip(x.expr, axis), axis, keep)

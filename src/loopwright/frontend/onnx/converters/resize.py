@@ -85,8 +85,8 @@ def resize(
         _PLACES[places],
         _ROUND[nearest],
         node.real("cubic_coeff_a", -0.75),
-        bool(node.integer("exclude_outside", 0)),
-        bool(node.integer("antialias", 0)),
+        node.flag("exclude_outside"),
+        node.flag("antialias"),
     )
     axes = [a % x.ndim for a in node.integers("axes", list(range(x.ndim)))]
     policy = _chosen(

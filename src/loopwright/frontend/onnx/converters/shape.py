@@ -45,7 +45,7 @@ def reshape_attribute(cx: Context, node: Node, data: Value) -> Any:
 
 @converter("Reshape", 5)
 def reshape(cx: Context, node: Node, data: Value, shape: Value) -> Any:
-    allow_zero = bool(node.integer("allowzero", 0))
+    allow_zero = node.flag("allowzero")
     if shape.elements is None and isinstance(count := literal(shape.shape[0]), int):
         given = (data.expr, shape.expr, PrimValue(allow_zero))
         dims = cx.read("relax.run.reshape_sizes", count, *given, nonnegative=True)
@@ -379,16 +379,19 @@ def _pad(
         raise ValueError(explain(what, got=mode))
     before = dict(zip(which, pads[: len(which)], strict=True))
     after = dict(zip(which, pads[len(which) :], strict=True))
-    out = data
-    if any(p < 0 for p in pads):  # a negative pad cuts
-        cut = [a for a in which if before[a] < 0 or after[a] < 0]
-        starts = [max(-before[a], 0) for a in cut]
-        ends = [after[a] if after[a] < 0 else (1 << 31) - 1 for a in cut]
-        out = cx.value(op.strided_slice(data.expr, cut, starts, ends))
     width = [max(side.get(a, 0), 0) for a in range(data.ndim) for side in (before, after)]
-    if not any(width):
-        return out
-    return op.nn.pad(out.expr, width, _MODES[mode], float(fill))
+    cut = [a for a in which if before[a] < 0 or after[a] < 0]  # a negative pad cuts
+    starts = [max(-before[a], 0) for a in cut]
+    ends = [after[a] if after[a] < 0 else (1 << 31) - 1 for a in cut]
+
+    def cropped(x: Value) -> Value:
+        return cx.value(op.strided_slice(x.expr, cut, starts, ends)) if cut else x
+
+    def padded(x: Value) -> Value:
+        return cx.value(op.nn.pad(x.expr, width, _MODES[mode], float(fill))) if any(width) else x
+
+    # What is cut from an axis shorter than that is cut from its padding.
+    return cropped(padded(data)) if mode == "constant" else padded(cropped(data))
 
 
 # ---------------------------------------------------------------- blocks

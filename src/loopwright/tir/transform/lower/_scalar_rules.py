@@ -180,9 +180,11 @@ def _sigmoid(ops: Scalars, node: Any) -> pe.PrimExpr:
     dtype, (x,) = node.dtype, node.args
     if dtype.base == "float16":
         return in_float32(ops, node)
-    one = const(1.0, dtype)
-    power = ops(call("exp", dtype, pe.Sub._make(const(0.0, dtype), x)))
-    return pe.Div._make(one, pe.Add._make(one, power))
+    one, zero = const(1.0, dtype), const(0.0, dtype)
+    # exp(-|x|) overflows nowhere, and keeps small values.
+    power = ops(call("exp", dtype, pe.Min._make(x, pe.Sub._make(zero, x))))
+    above = pe.Select._make(pe.GE._make(x, zero), one, power)
+    return pe.Div._make(above, pe.Add._make(one, power))
 
 
 def _ldexp(ops: Scalars, node: Any) -> pe.PrimExpr:
