@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import subprocess
 
 import pytest
 
 from loopwright.base.errors import LoopwrightError
+from loopwright.codegen.join_objects import join_objects
 from loopwright.codegen.llvm import export, jit
-from loopwright.codegen.objects import symbols, write_archive
+from loopwright.codegen.objects import is_sound, symbols, write_archive
 
 TEXT = """
 @table = global [5 x i8] zeroinitializer
@@ -67,15 +69,69 @@ def test_no_tool_is_needed_and_a_compiler_links_it(tmp_path, monkeypatch):
         bare.setenv("PATH", str(tmp_path))
         bare.setattr(export, "find_spec", lambda name: None)
         export.archive(objects(), tmp_path / "deep" / "two.a")
-        for write, what in ((export.link_shared, ".so"), (export.link_relocatable, ".o")):
+        export.link_relocatable(objects(), tmp_path / "deep" / "two.o")
+        other = [b"\xcf\xfa\xed\xfe of a Mac"]
+        for write, data in ((export.link_shared, objects()), (export.link_relocatable, other)):
             with pytest.raises(LoopwrightError, match="apt install binutils, or pip install zig"):
-                write(objects(), tmp_path / f"two{what}")
+                write(data, tmp_path / "two")
             with pytest.raises(LoopwrightError, match="apt install binutils-aarch64-linux-gnu"):
-                write(objects(), tmp_path / f"two{what}", triple="aarch64-unknown-linux-gnu")
+                write(data, tmp_path / "two", triple="aarch64-unknown-linux-gnu")
     source = "int first(void), second(void);\nvoid other(void) {}\n"
     source += "int main(void) { return first() + second() - 14; }\n"
     (tmp_path / "main.c").write_text(source)
-    command = ["cc", "main.c", "deep/two.a", "-o", "program"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert subprocess.run([tmp_path / "program"]).returncode == 0
+    for file in ("deep/two.a", "deep/two.o"):
+        command = ["cc", "main.c", file, "-o", "program"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert subprocess.run([tmp_path / "program"]).returncode == 0
+
+
+@pytest.mark.parametrize("triple", TRIPLES)
+def test_joined_objects_are_one_with_all_symbols(triple):
+    joined = join_objects(objects(triple))
+    assert is_sound(joined)
+    found = [(name, known) for name, known in symbols(joined) if name[0] != "_"]
+    names = {"table": True, "rows": True, "first": True, "second": True, "maybe": True}
+    assert sorted(found) == sorted({**names, "other": False}.items())
+    assert list(symbols(join_objects([joined]))) == list(symbols(joined))
+
+
+def test_joined_objects_run():
+    """Each keeps its own data; of weak functions the first is called, of others the one there is."""
+    texts = [
+        f"""
+@value = internal global i32 {n}
+define weak i32 @maybe() {{
+  ret i32 {n}
+}}
+declare i32 @other{2 - n}()
+define i32 @other{n - 1}() {{
+  %old = load i32, ptr @value
+  %new = add i32 %old, 10
+  store i32 %new, ptr @value
+  %weak = call i32 @maybe()
+  %sum = add i32 %new, %weak
+  ret i32 %sum
+}}
+define i32 @call{n}() {{
+  %r = call i32 @other{2 - n}()
+  ret i32 %r
+}}
+"""
+        for n in (1, 2)
+    ]
+    joined = join_objects([jit.compile_object(text) for text in texts])
+    names = ["call1", "call2", "other0", "other1"]
+    library = jit.load_objects([joined], exports=names)
+    call = {name: ctypes.CFUNCTYPE(ctypes.c_int32)(library[name]) for name in names}
+    assert [call[name]() for name in names] == [13, 12, 22, 23]
+
+
+def test_what_cannot_be_joined():
+    one = objects()[0]
+    with pytest.raises(ValueError, match="two objects define a function or constant of one name"):
+        join_objects([one, one])
+    with pytest.raises(ValueError, match="for different machines"):
+        join_objects([one, objects("arm-linux-gnueabihf")[1]])
+    with pytest.raises(ValueError, match="ends before"):
+        join_objects([one, one[:100]])

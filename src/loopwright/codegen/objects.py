@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ELF = b"\x7fELF"
-_SYMBOLS, _RELA, _NO_DATA, _REL = 2, 4, 8, 9  # kinds of sections
-_FLAGS = 0xFF00  # from here on a symbol's section is a flag
+SYMBOLS, RELA, NO_DATA, REL = 2, 4, 8, 9  # kinds of sections
+FLAGS = 0xFF00  # from here on a symbol's section is a flag
 
 
-class _Section(NamedTuple):
+class Section(NamedTuple):
     name: int
     kind: int
     flags: int
@@ -25,7 +25,7 @@ class _Section(NamedTuple):
     step: int
 
 
-class _Object:
+class ElfObject:
     """The sections of an ELF object. Raises ValueError where they lead out of it."""
 
     def __init__(self, data: bytes) -> None:
@@ -35,9 +35,10 @@ class _Object:
         (table,) = self._read("Q" if self.wide else "I", 40 if self.wide else 32)
         width, count, names = self._read("HHH", 58 if self.wide else 46)
         head = "IIQQQQIIQQ" if self.wide else "10I"
-        known = [_Section(*self._read(head, table + k * width)) for k in range(count)]
-        self.sections = known
-        whole = all(s.kind == _NO_DATA or s.start + s.size <= len(data) for s in known)
+        known = [Section(*self._read(head, table + k * width)) for k in range(count)]
+        self.sections, self.names = known, names
+        self.machine = self._read("H", 18)
+        whole = all(s.kind == NO_DATA or s.start + s.size <= len(data) for s in known)
         if not whole or max([names, *(s.link for s in known)]) >= count:
             raise ValueError("the object's sections are not in it")
         if any(s.name >= known[names].size for s in known):
@@ -49,32 +50,51 @@ class _Object:
         except (struct.error, OverflowError):
             raise ValueError("the object ends before what it tells of") from None
 
-    def _entries(self, table: _Section, wide: str, narrow: str) -> Iterator[tuple[Any, ...]]:
+    def _entries(self, table: Section, wide: str, narrow: str) -> Iterator[tuple[Any, ...]]:
         form = self.order + (wide if self.wide else narrow)
         if table.step != struct.calcsize(form) or table.size % table.step:
             raise ValueError("a table of the object has entries of another size")
         part = self.data[table.start : table.start + table.size]
         return struct.iter_unpack(form, part)
 
-    def symbols(self, table: _Section) -> Iterator[tuple[str, bool]]:
-        """(name, whether it is defined) of the symbols that others can see."""
+    def content(self, section: Section) -> bytes:
+        """What a section holds in the file."""
+        size = 0 if section.kind == NO_DATA else section.size
+        return self.data[section.start : section.start + size]
+
+    def section_name(self, section: Section) -> bytes:
+        """The name of a section."""
+        begin = self.sections[self.names].start + section.name
+        return self.data[begin : self.data.index(b"\0", begin)]
+
+    def entries(self, table: Section) -> Iterator[tuple[bytes, int, int, int, int, int]]:
+        """(name, info, other, section, value, size) of a table's symbols."""
         strings = self.sections[table.link]
         for name, *entry in self._entries(table, "IBBHQQ", "IIIBBH"):
-            info, _, where, at, size = entry if self.wide else (*entry[2:], *entry[:2])
+            info, other, where, at, size = entry if self.wide else (*entry[2:], *entry[:2])
             begin = strings.start + name
             end = self.data.index(b"\0", begin, strings.start + strings.size)
-            if where < _FLAGS and where >= len(self.sections):
+            if where < FLAGS and where >= len(self.sections):
                 raise ValueError("a symbol is in no section of the object")
-            if 0 < where < _FLAGS and at + size > self.sections[where].size:
+            if 0 < where < FLAGS and at + size > self.sections[where].size:
                 raise ValueError("a symbol is not within its section")
-            if name and info >> 4:  # 0 is a local symbol
-                yield self.data[begin:end].decode(), where != 0
+            yield self.data[begin:end], info, other, where, at, size
 
-    def check_relocations(self, table: _Section) -> None:
+    def relocations(self, table: Section) -> list[tuple[int, ...]]:
+        """(place, what, maybe addend) of a table's entries."""
+        forms = ("QQq", "IIi") if table.kind == RELA else ("QQ", "II")
+        return list(self._entries(table, *forms))
+
+    def symbols(self, table: Section) -> Iterator[tuple[str, bool]]:
+        """(name, whether it is defined) of the symbols that others can see."""
+        for name, info, _, where, *_ in self.entries(table):
+            if name and info >> 4:  # 0 is a local symbol
+                yield name.decode(), where != 0
+
+    def check_relocations(self, table: Section) -> None:
         """Raise ValueError where what one changes, or the symbol it asks for, is not in the object."""
-        forms = ("QQq", "IIi") if table.kind == _RELA else ("QQ", "II")
         symbols, changed = self.sections[table.link], self.sections[table.info % len(self.sections)]
-        for at, info, *_ in self._entries(table, *forms):
+        for at, info, *_ in self.relocations(table):
             number = info >> (32 if self.wide else 8)
             if (number + 1) * symbols.step > symbols.size or at >= changed.size:
                 raise ValueError("a relocation leads out of the object")
@@ -85,11 +105,11 @@ def symbols(data: bytes) -> Iterator[tuple[str, bool]]:
     another format's. Raises ValueError for a damaged object."""
     if data[:4] != ELF:
         return
-    elf = _Object(data)
+    elf = ElfObject(data)
     for section in elf.sections:
-        if section.kind == _SYMBOLS:
+        if section.kind == SYMBOLS:
             yield from elf.symbols(section)
-        elif section.kind in (_RELA, _REL):
+        elif section.kind in (RELA, REL):
             elf.check_relocations(section)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from loopwright.base.errors import LoopwrightError, explain
+from loopwright.codegen.join_objects import join_objects
 from loopwright.codegen.llvm import abi, support
 from loopwright.codegen.llvm.compiler import host_triple, resolve
 from loopwright.codegen.llvm.jit import compile_objects
@@ -239,12 +240,22 @@ def archive(objects: Sequence[bytes], path: str | Path) -> Path:
 
 
 def link_relocatable(objects: Sequence[bytes], path: str | Path, triple: str | None = None) -> Path:
-    """Combine objects into one relocatable object file. Raises LoopwrightError without a linker,
-    or with its output."""
+    """Combine objects into one relocatable object file. Raises LoopwrightError for those of a format
+    other than ELF without a linker, or with its output."""
+    what = "no linker to join object files"
+    if all(data[:4] == ELF for data in objects):
+        try:
+            joined = join_objects(objects)
+        except ValueError as error:
+            what = f"{what}: {error}"
+        else:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_bytes(joined)
+            return Path(path)
     linkers = [*_tools(("ld",), triple), *(t for t in ("ld.lld",) if shutil.which(t))]
     command = linkers[:1] or [sys.executable, "-m", "ziglang", "ld.lld"]
     if not linkers and not find_spec("ziglang"):
-        raise _no_tool("no linker to join object files", triple)
+        raise _no_tool(what, triple)
     return _combined(objects, path, [*command, "-r", "-o"])
 
 
@@ -253,7 +264,7 @@ def _no_tool(what: str, triple: str | None) -> LoopwrightError:
     foreign = triple is not None and cross_compiler(triple) is not None
     package = f"binutils-{_prefix(str(triple))}" if foreign else "binutils"
     what = f"{what} for {triple}" if foreign else what
-    hint = f"apt install {package}, or pip install ziglang; for ELF a .a file needs no tool"
+    hint = f"apt install {package}, or pip install ziglang; for ELF .a and .o files need no tool"
     return LoopwrightError(explain(what, got="none on PATH", instead=hint))
 
 
