@@ -260,3 +260,67 @@ def test_everything_is_dropped_once():
 def test_planning_twice_changes_nothing():
     mod = StaticPlanBlockMemory()(REWRITE(chain(4, (4,))))
     assert StaticPlanBlockMemory()(mod) is mod
+
+
+@I.ir_module
+class Copies:
+    """Kernels that copy the second input, and a first part of an input."""
+
+    @T.prim_func(private=True)
+    def second(
+        a: T.Buffer((T.int64(4),), "float32"),
+        b: T.Buffer((T.int64(2), T.int64(3)), "float32"),
+        c: T.Buffer((T.int64(6),), "float32"),
+    ):
+        for i in range(T.int64(6)):
+            with T.block("c"):
+                vi = T.axis.spatial(T.int64(6), i)
+                c[vi] = b[vi // T.int64(3), vi % T.int64(3)]
+
+    @T.prim_func(private=True)
+    def first_part(a: T.Buffer((T.int64(6),), "float32"), b: T.Buffer((T.int64(4),), "float32")):
+        for i in range(T.int64(4)):
+            with T.block("b"):
+                vi = T.axis.spatial(T.int64(4), i)
+                b[vi] = a[vi]
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), y: R.Tensor((2, 3), "float32")):
+        cls = Copies
+        with R.dataflow():
+            a = R.call_tir(cls.second, (x, y), out_sinfo=R.Tensor((6,), "float32"))
+            b = R.call_tir(cls.first_part, (a,), out_sinfo=R.Tensor((4,), "float32"))
+            c = R.add(b, b)
+            R.output(c)
+        return c
+
+
+def test_a_copy_of_one_of_several_inputs_is_a_reshape_and_a_part_is_none():
+    after = RewriteDataflowReshape()(Copies)
+    text = after["main"].script()
+    assert "R.reshape(y, R.shape([6]))" in text and "first_part" in text
+    x, y = values((4,), (2, 3))
+    want, got = (Interpreter(mod)["main"](x, y).numpy() for mod in (Copies, after))
+    np.testing.assert_array_equal(want, got)
+
+
+def test_a_tensor_of_a_cast_is_dropped():
+    @R.function(pure=False)
+    def main(w: R.Tensor((2, 3), "float32")):
+        x = R.exp(w)
+        y = R.match_cast(x, R.Tensor((2, 3)))
+        z = R.exp(y)
+        return z
+
+    killed = KillAfterLastUse()(IRModule({"main": main}))["main"].script()
+    assert killed.index("kill_tensor(x)") < killed.index("z:") < killed.index("kill_tensor(y)")
+
+
+def test_the_estimate_of_a_plan():
+    mod = StaticPlanBlockMemory()(REWRITE(chain(6, (1024,))))
+    text = relax.analysis.estimate_memory_usage(mod)
+    assert "Without memory planning, there are 6 constant-size" in text
+    assert "With memory planning, there are 3 constant-size" in text
+    assert "to 50%" in text
+    dynamic = relax.analysis.estimate_memory_usage(REWRITE(chain(2, (n,)))["main"])
+    assert "The sizes of 2 more are known at run time." in dynamic

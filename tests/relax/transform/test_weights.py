@@ -5,18 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.module import IRModule
 from loopwright.ir.transform import PassContext
 from loopwright.relax.analysis import assert_well_formed
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import (
+    AttachAttrLayoutFreeBuffers,
     BundleModelParams,
     LazyGetInput,
     LazySetOutput,
     LazyTransformParams,
     LiftTransformParams,
+    SplitLayoutRewritePreproc,
 )
+from loopwright.relax.transform.tvm import split_layout_rewrite_preproc
 from loopwright.runtime import register_func
 from loopwright.script import ir as I
 from loopwright.script import relax as R
@@ -163,3 +167,75 @@ def test_weights_are_transformed_one_by_one():
     assert sorted(got) == [0, 1]
     for index, value in got.items():
         np.testing.assert_array_equal(value.numpy(), want[index].numpy())
+
+
+@I.ir_module
+class Packed:
+    """A kernel that reads its second and third input from blocks of 2 x 2."""
+
+    @T.prim_func(private=True)
+    def add(
+        x: T.Buffer((4, 4), "float32"),
+        w: T.Buffer((4, 4), "float32"),
+        v: T.Buffer((4, 4), "float32"),
+        y: T.Buffer((4, 4), "float32"),
+    ):
+        a = T.alloc_buffer((2, 2, 2, 2))
+        b = T.alloc_buffer((2, 2, 2, 2))
+        for i, j in T.grid(4, 4):
+            with T.block("b"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.block_attr({"meta_schedule.layout_rewrite_preproc": True})
+                b[vi // 2, vj // 2, vi % 2, vj % 2] = v[vi, vj]
+        for i, j in T.grid(4, 4):
+            with T.block("a"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.block_attr({"meta_schedule.layout_rewrite_preproc": True})
+                a[vi // 2, vj // 2, vi % 2, vj % 2] = w[vi, vj]
+        for i, j in T.grid(4, 4):
+            with T.block("y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                y[vi, vj] = (
+                    x[vi, vj]
+                    + a[vi // 2, vj // 2, vi % 2, vj % 2] * b[vj // 2, vi // 2, vj % 2, vi % 2]
+                )
+
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+        R.func_attr({"num_input": 1})
+        cls = Packed
+        with R.dataflow():
+            y = R.call_tir(cls.add, (x, w, w), out_sinfo=R.Tensor((4, 4), "float32"))
+            R.output(y)
+        return y
+
+
+def test_packed_weights_are_lifted():
+    marked = AttachAttrLayoutFreeBuffers()(Packed)
+    assert [list(f.attrs["layout_free_buffers"]) for f in kernels_of(marked)] == [[1, 2]]
+    split = SplitLayoutRewritePreproc()(marked)
+    assert_well_formed(split)
+    x, w = values((4, 4), (4, 4))
+    want = run(Packed, x, w).numpy()
+    np.testing.assert_array_equal(run(split, x, w).numpy(), want)
+    lifted = LiftTransformParams()(split)
+    transformed = run(lifted, (w,), name="main_transform_params")
+    assert [t.shape for t in transformed] == [(2, 2, 2, 2)] * 2
+    np.testing.assert_array_equal(run(lifted, x, *transformed).numpy(), want)
+
+
+def kernels_of(mod: IRModule) -> list:
+    return [func for func in mod.functions.values() if isinstance(func, tir.PrimFunc)]
+
+
+def test_an_input_that_is_read_elsewhere_too_is_not_split_off():
+    kernel = Packed["add"]
+    _, w, _, y = kernel.params
+    assert split_layout_rewrite_preproc.split(kernel) is not None
+    body = kernel.body.block.body
+    extra = tir.BufferStore(
+        kernel.buffer_map[y], tir.BufferLoad(kernel.buffer_map[w], [0, 0]), [0, 0]
+    )
+    block = kernel.body.block.replace(body=tir.SeqStmt([*body.seq, extra]))
+    other = kernel.replace(body=kernel.body.replace(block=block))
+    assert split_layout_rewrite_preproc.split(other) is None

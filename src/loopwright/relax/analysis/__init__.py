@@ -1,5 +1,6 @@
 """Analyses of graphs: struct info relations, variable uses, well-formedness."""
 
+from ...tir.analysis.reshape import has_reshape_pattern
 from ..relations import (
     BaseCheckResult,
     can_prove_shape_equal,
@@ -12,6 +13,7 @@ from ..relations import (
     struct_info_lca,
     tir_vars_in_struct_info,
 )
+from .memory import estimate_memory_usage
 from .variables import (
     all_global_vars,
     all_vars,

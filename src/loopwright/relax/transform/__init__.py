@@ -41,6 +41,9 @@ from .lower.static_plan_block_memory import StaticPlanBlockMemory as StaticPlanB
 from .lower.to_non_dataflow import ToNonDataflow as ToNonDataflow
 from .lower.vm_shape_lower import VMShapeLower as VMShapeLower
 from .tvm.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder
+from .tvm.attach_attr_layout_free_buffers import (
+    AttachAttrLayoutFreeBuffers as AttachAttrLayoutFreeBuffers,
+)
 from .tvm.attach_external_modules import AttachExternModules as AttachExternModules
 from .tvm.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
 from .tvm.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
@@ -68,6 +71,7 @@ from .tvm.reorder_permute_dims_after_concat import (
     ReorderPermuteDimsAfterConcat as ReorderPermuteDimsAfterConcat,
 )
 from .tvm.reorder_take_after_matmul import ReorderTakeAfterMatmul as ReorderTakeAfterMatmul
+from .tvm.split_layout_rewrite_preproc import SplitLayoutRewritePreproc as SplitLayoutRewritePreproc
 from .tvm.topological_sort import TopologicalSort as TopologicalSort
 from .tvm.update_param_struct_info import UpdateParamStructInfo as UpdateParamStructInfo
 from .tvm.update_vdevice import UpdateVDevice as UpdateVDevice

@@ -14,10 +14,17 @@ from ..stmt_functor import substitute
 
 
 def has_reshape_pattern(func: PrimFunc) -> bool:
-    """Whether `func` copies its one input to its one output, the elements in their order."""
+    """Whether `func` copies one of its inputs, or a first part of it, to its one output, the elements
+    in their order."""
+    return reshaped_input(func) is not None
+
+
+def reshaped_input(func: PrimFunc) -> int | None:
+    """The number of the input that `func` copies, at least a first part of it, to its one output, the
+    elements in their order; None if it does something else. The scalars are its last parameters."""
     buffers = func.buffers
-    if len(buffers) != 2 or len(func.params) != 2:
-        return False
+    if len(buffers) < 2 or any(v not in func.buffer_map for v in func.params[: len(buffers)]):
+        return None
     analyzer = Analyzer()
     values: dict[Any, PrimExpr] = {}
     stmt: Any = func.body
@@ -28,23 +35,23 @@ def has_reshape_pattern(func: PrimFunc) -> bool:
         elif isinstance(stmt, BlockRealize):
             block = stmt.block
             if block.alloc_buffers or block.match_buffers or block.init is not None:
-                return False
+                return None
             for axis, value in zip(block.iter_vars, stmt.iter_values, strict=True):
                 values[axis.var] = substitute(value, values)
             stmt = block.body
         else:
-            return False
-    load = stmt.value
-    source, target = buffers
-    if not isinstance(load, BufferLoad) or load.buffer is not source or stmt.buffer is not target:
-        return False
-    if any(b.strides or b.elem_offset is not None for b in buffers):
-        return False
+            return None
+    load, target = stmt.value, buffers[-1]
+    if not isinstance(load, BufferLoad) or stmt.buffer is not target:
+        return None
+    source = load.buffer
+    if source not in buffers[:-1] or any(
+        b.strides or b.elem_offset is not None for b in (source, target)
+    ):
+        return None
     read = _flat(source.shape, [substitute(i, values) for i in load.indices])
     write = _flat(target.shape, [substitute(i, values) for i in stmt.indices])
-    return bool(analyzer.can_prove_equal(read, write)) and bool(
-        analyzer.can_prove_equal(_size(source.shape), _size(target.shape))
-    )
+    return buffers.index(source) if analyzer.can_prove_equal(read, write) else None
 
 
 def _flat(shape: Any, indices: Any) -> PrimExpr:
@@ -54,11 +61,12 @@ def _flat(shape: Any, indices: Any) -> PrimExpr:
     return total
 
 
-def _size(shape: Any) -> PrimExpr:
+def size_of(shape: Any) -> PrimExpr:
+    """The number of elements of a shape."""
     total: PrimExpr = const(1, "int64")
     for dim in shape:
         total = multiply(total, dim)
     return total
 
 
-__all__ = ["has_reshape_pattern"]
+__all__ = ["has_reshape_pattern", "reshaped_input", "size_of"]

@@ -24,7 +24,7 @@ from typing import Any
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import FunctionPass, PassContext
-from ...expr import Call, DataflowBlock, Function, Var, VarBinding
+from ...expr import Call, DataflowBlock, Function, MatchCast, Var, VarBinding
 from ...op.storage import (
     MEMORY_ALLOC_STORAGE,
     MEMORY_KILL_STORAGE,
@@ -87,7 +87,10 @@ class _Killer(BodyRewriter):
 def _kill_of(binding: Any) -> Op | None:
     """The kill operator for a binding's value, or None if it needs none."""
     value = binding.value
-    if type(binding) is not VarBinding or not isinstance(value, Call):
+    if type(binding) is MatchCast:  # the virtual machine has another register for it
+        is_tensor = isinstance(binding.var.struct_info, TensorStructInfo)
+        return MEMORY_KILL_TENSOR if is_tensor else None
+    if not isinstance(value, Call):
         return None
     if value.op is MEMORY_ALLOC_STORAGE or value.op is VM_ALLOC_STORAGE:
         return MEMORY_KILL_STORAGE

@@ -28,7 +28,7 @@ from typing import Any
 
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
-from ....tir.analysis.reshape import has_reshape_pattern
+from ....tir.analysis.reshape import reshaped_input, size_of
 from ....tir.function import PrimFunc
 from ... import op as graph_op
 from ...expr import DataflowBlock, DataflowVar
@@ -42,7 +42,7 @@ from .._graph import call_fields, shape_known
 class _Reshapes(GraphRewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self.known: dict[GlobalVar, bool] = {}
+        self.known: dict[GlobalVar, int | None] = {}
         self.inside = False
 
     def block(self, block: Any) -> Any:
@@ -55,28 +55,29 @@ class _Reshapes(GraphRewriter):
         call = binding.value
         # A result of the block may outlive it: it must have its own memory.
         inner = self.inside and isinstance(binding.var, DataflowVar)
-        if not inner or getattr(call, "op", None) is not CALL_TIR or not self.reshapes(call):
+        source = self.source(call) if inner and getattr(call, "op", None) is CALL_TIR else None
+        if source is None:
             super().binding(binding)
             return
-        source = self.value(call_fields(call)[0])
-        reshaped = graph_op.reshape(source, call.sinfo_args[0].shape).with_span(call.span)
-        self.emit(binding, reshaped)
+        reshaped = graph_op.reshape(self.value(source), call.sinfo_args[0].shape)
+        self.emit(binding, reshaped.with_span(call.span))
 
-    def reshapes(self, call: Any) -> bool:
-        """Whether a call_tir only reshapes its one argument."""
+    def source(self, call: Any) -> Any:
+        """The argument that a call_tir only reshapes, None for other calls."""
         fields, out = call_fields(call), call.sinfo_args[0]
-        if len(fields) != 1 or len(call.args) > 2 or not isinstance(out, TensorStructInfo):
-            return False
-        info = fields[0].struct_info
-        if not isinstance(info, TensorStructInfo) or not (shape_known(info) and shape_known(out)):
-            return False
-        if info.dtype != out.dtype:
-            return False
         gvar = call.args[0]
         if gvar not in self.known:
             func = self.mod.get(gvar) if self.mod is not None else None
-            self.known[gvar] = isinstance(func, PrimFunc) and has_reshape_pattern(func)
-        return self.known[gvar]
+            self.known[gvar] = reshaped_input(func) if isinstance(func, PrimFunc) else None
+        place = self.known[gvar]
+        if place is None or not isinstance(out, TensorStructInfo):
+            return None
+        info = fields[place].struct_info
+        if not isinstance(info, TensorStructInfo) or not (shape_known(info) and shape_known(out)):
+            return None
+        sizes = [size_of(i.get_shape()) for i in (info, out)]
+        same = info.dtype == out.dtype and self.builder.analyzer.can_prove_equal(*sizes)
+        return fields[place] if same else None
 
 
 class RewriteDataflowReshape(RewriterPass):

@@ -1,0 +1,185 @@
+"""SplitLayoutRewritePreproc: what only rearranges a kernel's inputs becomes a kernel of its own.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def add(x: T.Buffer((4, 4), "float32"), w: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+            packed = T.alloc_buffer((4, 4))
+            for i, j in T.grid(4, 4):
+                with T.block("packed"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    T.block_attr({"meta_schedule.layout_rewrite_preproc": True})
+                    packed[vj, vi] = w[vi, vj]
+            for i, j in T.grid(4, 4):
+                with T.block("y"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    y[vi, vj] = x[vi, vj] + packed[vj, vi]
+
+        @R.function
+        def main(x: R.Tensor((4, 4), dtype="float32"), w: R.Tensor((4, 4), dtype="float32")) -> R.Tensor((4, 4), dtype="float32"):
+            cls = Module
+            gv = R.call_tir(cls.add, (x, w), out_sinfo=R.Tensor((4, 4), dtype="float32"))
+            return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def add_weight_prepack(w: T.Buffer((4, 4), "float32"), packed: T.Buffer((4, 4), "float32")):
+            for i, j in T.grid(4, 4):
+                with T.block("packed"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    packed[vj, vi] = w[vi, vj]
+
+        @T.prim_func(private=True)
+        def add_prepacked(x: T.Buffer((4, 4), "float32"), packed: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+            for i, j in T.grid(4, 4):
+                with T.block("y"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    y[vi, vj] = x[vi, vj] + packed[vj, vi]
+
+        @R.function
+        def main(x: R.Tensor((4, 4), dtype="float32"), w: R.Tensor((4, 4), dtype="float32")) -> R.Tensor((4, 4), dtype="float32"):
+            cls = Module
+            lv = R.call_tir(cls.add_weight_prepack, (w,), out_sinfo=R.Tensor((4, 4), dtype="float32"))
+            lv1 = R.call_tir(cls.add_prepacked, (x, lv), out_sinfo=R.Tensor((4, 4), dtype="float32"))
+            gv: R.Tensor((4, 4), dtype="float32") = lv1
+            return gv
+
+Run before LiftTransformParams, which can lift the first kernel. The blocks are those with the
+annotation meta_schedule.layout_rewrite_preproc; each reads one input, which nothing else reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.prim_expr import IntImm
+from ....ir.transform import ModulePass, PassContext
+from ....tir.buffer import Buffer
+from ....tir.expr import BufferLoad
+from ....tir.function import PrimFunc
+from ....tir.stmt import Block, BlockRealize, BufferStore, SeqStmt, seq
+from ....tir.stmt_functor import post_order_visit, rewrite
+from ... import expr as rx
+from ...functor import GraphRewriter
+from ...op.base import CALL_TIR, call_tir
+from ...struct_info import TensorStructInfo
+from .._graph import call_fields
+from ..graph.dead_code import DeadCodeElimination
+from .attach_attr_layout_free_buffers import ATTR
+
+MARK = "meta_schedule.layout_rewrite_preproc"
+
+
+@dataclass(frozen=True, repr=False)
+class SplitLayoutRewritePreproc(ModulePass):
+    """See the file's docstring."""
+
+    name = "SplitLayoutRewritePreproc"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        new = _Splitter(mod).run()
+        return mod if new is mod else DeadCodeElimination()(new)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A kernel in two. inputs: which arguments the first takes; outputs: what it writes."""
+
+    pack: PrimFunc
+    rest: PrimFunc
+    inputs: list[int]
+    outputs: list[Buffer]
+
+
+def split(kernel: PrimFunc) -> _Parts | None:
+    """A kernel in two; None where it has no such blocks, or one that cannot be taken out."""
+    if not isinstance(kernel.body, BlockRealize):
+        return None
+    root = kernel.body.block
+    stmts = root.body.seq if isinstance(root.body, SeqStmt) else (root.body,)
+    taken: dict[Buffer, Buffer] = {}  # input -> what it is stored in
+    before, after = [], []
+    for stmt in stmts:
+        blocks = _nodes(stmt, Block)
+        if not any(MARK in block.annotations for block in blocks):
+            after.append(stmt)
+            continue
+        loads, stores = (
+            {n.buffer for n in _nodes(stmt, kind)} for kind in (BufferLoad, BufferStore)
+        )
+        if len(blocks) != 1 or len(loads) != 1 or len(stores) != 1:
+            return None
+        before.append(stmt)
+        taken[loads.pop()] = stores.pop()
+    inputs = kernel.buffers[:-1]
+    left = {node.buffer for node in _nodes(after, (BufferLoad, BufferStore))}
+    if not taken or not all(
+        source in inputs
+        and source not in left
+        and packed in root.alloc_buffers
+        and all(isinstance(dim, IntImm) for dim in packed.shape)
+        for source, packed in taken.items()
+    ):
+        return None
+    sources = [b for b in inputs if b in taken]
+    outputs = [taken[b] for b in sources]
+    attrs = {k: v for k, v in kernel.attrs.items() if k not in (ATTR, "global_symbol")}
+    plain = [rewrite(stmt, {Block: _unmarked}) for stmt in before]
+    swap = {v: taken.get(b, b) for v, b in kernel.buffer_map.items()}
+    return _Parts(
+        PrimFunc([*sources, *outputs], _body(kernel, plain, outputs), attrs=attrs),
+        PrimFunc(
+            [swap.get(p, p) for p in kernel.params], _body(kernel, after, outputs), attrs=attrs
+        ),
+        [inputs.index(b) for b in sources],
+        outputs,
+    )
+
+
+def _nodes(stmt: Any, kind: Any) -> list[Any]:
+    found: list[Any] = []
+    for part in stmt if isinstance(stmt, list) else [stmt]:
+        post_order_visit(part, lambda node: found.append(node) if isinstance(node, kind) else None)
+    return found
+
+
+def _unmarked(block: Block) -> Block | None:
+    if MARK not in block.annotations:
+        return None
+    return block.replace(annotations={k: v for k, v in block.annotations.items() if k != MARK})
+
+
+def _body(kernel: PrimFunc, stmts: list[Any], outside: list[Buffer]) -> Any:
+    """A part of a kernel in its root block, which holds the buffers that the part uses."""
+    realize: Any = kernel.body
+    used = {node.buffer for node in _nodes(stmts, (BufferLoad, BufferStore))}
+    own = [b for b in realize.block.alloc_buffers if b in used and b not in outside]
+    block = realize.block.replace(body=seq(*stmts), alloc_buffers=tuple(own), reads=(), writes=())
+    return realize.replace(block=block)
+
+
+class _Splitter(GraphRewriter):
+    def call(self, call: rx.Call) -> Any:
+        kernel = self.mod.get(call.args[0]) if call.op is CALL_TIR and self.mod else None
+        parts = split(kernel) if isinstance(kernel, PrimFunc) else None
+        if parts is None:
+            return call
+        name, fields = call.args[0].name_hint, list(call_fields(call))
+        infos = [TensorStructInfo(rx.ShapeExpr(b.shape), b.dtype) for b in parts.outputs]
+        pack = self.builder.add_func(parts.pack, f"{name}_weight_prepack")
+        rest = self.builder.add_func(parts.rest, f"{name}_prepacked")
+        out = infos[0] if len(infos) == 1 else infos
+        packed = self.builder.emit(call_tir(pack, [fields[i] for i in parts.inputs], out))
+        for place, index in enumerate(parts.inputs):
+            fields[index] = packed if len(infos) == 1 else rx.TupleGetItem(packed, place)
+        return self.builder.emit(call.replace(args=(rest, rx.Tuple(fields), *call.args[2:])))
+
+
+__all__ = ["SplitLayoutRewritePreproc"]
