@@ -6,7 +6,10 @@ from collections.abc import Callable
 from math import gcd, inf
 from typing import Any
 
+import numpy as np
+
 from ..ir import prim_expr as pe
+from ..ir.dtype import numpy_dtype
 from ..ir.op import Op
 from ..ir.prim_expr import IntImm
 from . import poly as P
@@ -202,10 +205,28 @@ def expr_bound(ctx: Context, e: Any) -> Bound:
     return natural if rule is None else rule(ctx, e, natural)
 
 
+def scaled_bound(e: Any, bound_of: Callable[[Any], Bound]) -> Bound | None:
+    """Bounds of n * scale cast to a whole number, of which Resize makes extents: n, an integer, in
+    the type of `scale`, a positive number. Every step keeps the order, so the ends of n give them;
+    `bound_of` tells these. None for another expression."""
+    product = e.value
+    if type(product) is not pe.Mul or type(product.a) is not pe.Cast:
+        return None
+    whole, scale = product.a.value, product.b
+    if not (type(scale) is pe.FloatImm and 0 < scale.value < inf and whole.dtype.is_integer):
+        return None
+    kind = numpy_dtype(scale.dtype)
+    with np.errstate(over="ignore"):
+        ends = [float(kind.type(end) * kind.type(scale.value)) for end in bound_of(whole)]
+    low, high = (end if abs(end) == inf else int(end) for end in ends)
+    return (low, high)
+
+
 def _cast_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
-    if not e.value.dtype.is_integer:
-        return natural
-    low, high = any_bound(ctx, e.value)
+    if e.value.dtype.is_integer:
+        low, high = any_bound(ctx, e.value)
+    else:
+        low, high = scaled_bound(e, lambda n: any_bound(ctx, n)) or natural
     if high == inf and e.value.dtype.is_uint:
         return natural  # the upper half of uint64 becomes negative
     return (low, high) if natural[0] <= low and high <= natural[1] else natural

@@ -111,8 +111,10 @@ class Operator:
         view: bool,
         has_body: bool,
         mixed: str,
+        alone: bool = False,
     ) -> None:
         self.name = name
+        self.alone = alone
         self.body = body
         self.te_name = body.__name__
         self.__name__ = self.te_name
@@ -304,7 +306,9 @@ class Operator:
         if "fits" in self.hooks:
             self.hooks["fits"](bb, call)
         with named_errors(lambda: f"the body of {self.name}", self.body, lambda: call.span):
-            return lower_by_body(bb, call, self.body, self.graph_params, args, attrs, self.te_name)
+            marks = {"op_pattern": OPAQUE} if self.alone else {}
+            params = self.graph_params
+            return lower_by_body(bb, call, self.body, params, args, attrs, self.te_name, marks)
 
     def _numpy_entry(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         optional = [p.name for p in self.attr_params if p.annotation == "DType"]
@@ -335,10 +339,12 @@ def op(
     view: bool = True,
     body: bool = True,
     mixed: str = "never",
+    alone: bool = False,
 ) -> Callable[[Callable[..., Any]], Operator]:
     """Define the operator `name` by a function: see the module's docstring.
 
     kind: its fusion kind; by default derived from its loops.
+    alone: whether its kernel is never fused with others.
     pure: whether a call has no side effect.
     view: whether it appears in `relax.op` and `R`.
     body: False if the function's body is `...` and hooks define the operator.
@@ -350,7 +356,7 @@ def op(
             what = f"operator {name} is defined twice"
             hint = "an operator has one definition; use relax.register_legalize for another kernel"
             raise LoopwrightError(explain(what, got=fn.__module__, instead=hint))
-        operator = Operator(name, fn, kind, pure, view, body, mixed)
+        operator = Operator(name, fn, kind, pure, view, body, mixed, alone)
         OPERATORS.register(name, operator, origin=origin_of(fn))
         return operator
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,51 +17,19 @@ from ..tir import layout as layout_of
 from .blocks import extent, from_plain, to_plain
 from .common import compute, simplify, void_or
 from .core import case, op
-from .params import DType, Shape, Tensor
-
-# Where the element number x of n lies among m of the input, as floats; roi is (first, last) as
-# parts of the extent. `choose(condition, a, b)` is an expression's or numpy's.
-_PLACES: dict[str, Callable[..., Any]] = {
-    "half_pixel": lambda x, m, n, roi, choose: (x + 0.5) * (m / n) - 0.5,
-    "asymmetric": lambda x, m, n, roi, choose: x * (m / n),
-    "align_corners": lambda x, m, n, roi, choose: choose(n > 1, x * ((m - 1) / (n - 1)), x * 0),
-    "pytorch_half_pixel": lambda x, m, n, roi, choose: choose(
-        n > 1, (x + 0.5) * (m / n) - 0.5, x * 0
-    ),
-    "tf_half_pixel_for_nn": lambda x, m, n, roi, choose: (x + 0.5) * (m / n),
-    "tf_crop_and_resize": lambda x, m, n, roi, choose: choose(
-        n > 1,
-        roi[0] * (m - 1) + x * ((roi[1] - roi[0]) * (m - 1) / (n - 1)),
-        x * 0 + 0.5 * (roi[0] + roi[1]) * (m - 1),
-    ),
-}
-_METHODS = ("nearest_neighbor", "linear", "cubic")
-# By the name: how a place is rounded, with floor, ceil and round given.
-_ROUNDING: dict[str, Callable[..., Any]] = {
-    "round": lambda x, floor, ceil, rint: rint(x),
-    "round_prefer_floor": lambda x, floor, ceil, rint: ceil(x - 0.5),
-    "round_prefer_ceil": lambda x, floor, ceil, rint: floor(x + 0.5),
-    "floor": lambda x, floor, ceil, rint: floor(x),
-    "ceil": lambda x, floor, ceil, rint: ceil(x),
-}
+from .params import DType, Prim, Shape, Tensor
+from .resizing import ARRAYS, EXPRESSIONS, METHODS, PLACES, ROUNDING, Span, Style
 
 
-def _taps(method: str, place: Any, alpha: float, kit: Any) -> list[tuple[Any, Any]]:
-    """(index, weight) of the elements that make one at `place`; kit: floor, ceil, rint, rounding."""
-    if method == "nearest_neighbor":
-        return [(kit[3](place, *kit[:3]), 1.0)]
-    low = kit[0](place)
-    t = place - low
-    if method == "linear":
-        return [(low, 1.0 - t), (low + 1.0, t)]
-    # Keys' cubic convolution with the parameter alpha (Keys, 1981).
-    a = alpha
-    return [
-        (low - 1.0, a * (t * t * t - 2.0 * t * t + t)),
-        (low, (a + 2.0) * t * t * t - (a + 3.0) * t * t + 1.0),
-        (low + 1.0, -(a + 2.0) * t * t * t + (2.0 * a + 3.0) * t * t - a * t),
-        (low + 2.0, -a * (t * t * t - t * t)),
-    ]
+def _style(
+    method: str,
+    coordinate_transformation_mode: str,
+    rounding_method: str,
+    cubic_alpha: float,
+    cubic_exclude: int,
+) -> Style:
+    rounding = rounding_method or "round"
+    return Style(method, coordinate_transformation_mode, rounding, cubic_alpha, bool(cubic_exclude))
 
 
 @op("relax.image.resize2d", mixed="follow")
@@ -88,30 +55,15 @@ def resize2d(
     sizes = dict(zip("HW", size, strict=True))
     shape = [sizes.get(n, d) for n, d in zip(plan, data.shape, strict=True)]
     f32 = lambda v: cast("float32", v)  # noqa: E731
-    rounding = _ROUNDING[rounding_method or "round"]
-    kit = (tir.floor, tir.ceil, tir.round, rounding)
+    places = coordinate_transformation_mode
+    style = _style(method, places, rounding_method, cubic_alpha, cubic_exclude)
 
     def axis_taps(s, v, bounds):
-        have, want = extent(plan, data.shape, s), sizes[s]
-        m, n = f32(have), f32(want)
-        one = isinstance(want, IntImm) and want.value == 1
-        choose = lambda _, a, b: b if one else tir.if_then_else(want > 1, a, b)  # noqa: E731
-        if isinstance(want, IntImm):
-            choose = lambda _, a, b: b if one else a  # noqa: E731
-        place = _PLACES[coordinate_transformation_mode](f32(v), m, n, bounds, choose)
-        taps = []
-        for at, weight in _taps(method, place, cubic_alpha, kit):
-            index = cast("int64", at)
-            held = tir.max(tir.min(index, have - 1), const(0, "int64"))
-            inside = tir.all(index >= 0, index < have)
-            if cubic_exclude and method == "cubic":
-                weight = tir.if_then_else(inside, weight, const(0, "float32"))
-            taps.append((held, f32(weight) if isinstance(weight, float) else weight))
-        if cubic_exclude and method == "cubic":
-            total = sum((w for _, w in taps), const(0, "float32"))
-            taps = [(at, w / total) for at, w in taps]
-        outside = tir.any(place < const(0, "float32"), place > m - 1)
-        return taps, outside
+        have = extent(plan, data.shape, s)
+        span = Span(EXPRESSIONS, f32(have), sizes[s], roi=bounds)
+        place = PLACES[places](f32(v), span)
+        outside = tir.any(place < const(0, "float32"), place > span.have - 1)
+        return style.taps(place, have, EXPRESSIONS), outside
 
     def cell(*i):
         at = dict(zip(plan, i, strict=True))
@@ -146,13 +98,17 @@ def _(**values):
         if len(numbers) not in (4,):
             raise ValueError(explain("relax.image.resize2d: roi has 4 numbers", got=numbers))
         values["roi"] = numbers
+    return _known_styles("resize2d", values)
+
+
+def _known_styles(name, values):
     for key, known in (
-        ("method", _METHODS),
-        ("coordinate_transformation_mode", _PLACES),
-        ("rounding_method", (*_ROUNDING, "")),
+        ("method", METHODS),
+        ("coordinate_transformation_mode", PLACES),
+        ("rounding_method", (*ROUNDING, "")),
     ):
         if values[key] not in known:
-            what = f"relax.image.resize2d: unknown {key}"
+            what = f"relax.image.{name}: unknown {key}"
             raise ValueError(explain(what, got=values[key], instead=suggest(values[key], known)))
     return values
 
@@ -175,36 +131,29 @@ def _(data: TensorStructInfo, size: ShapeStructInfo, layout="NCHW", out_dtype=No
     return TensorStructInfo([sizes.get(n, d) for n, d in zip(plan, shape, strict=True)], dtype)
 
 
-def _numpy_axis(x, axis, n, bounds, attrs):
+def _numpy_axis(x, axis, n, bounds, style):
     """One axis resized: (values, whether a place lies outside)."""
     f, m = np.float32, x.shape[axis]
-    choose = lambda condition, a, b: a if condition else b  # noqa: E731
     with np.errstate(all="ignore"):
-        roi = tuple(map(f, bounds))
-        places = _PLACES[attrs["coordinate_transformation_mode"]](
-            np.arange(n, dtype=f), f(m), f(n), roi, choose
-        ).astype(f)
-    rounding = _ROUNDING[attrs["rounding_method"] or "round"]
-    kit = (np.floor, np.ceil, np.rint, rounding)
-    exclude = attrs["cubic_exclude"] and attrs["method"] == "cubic"
-    taps = []
-    for at, weight in _taps(attrs["method"], places, attrs["cubic_alpha"], kit):
-        inside = (at >= 0) & (at < m)
-        weight = np.broadcast_to(np.float64(weight), at.shape)
-        weight = np.where(inside, weight, 0) if exclude else weight
-        taps.append((np.clip(at, 0, m - 1).astype(np.int64), weight))
-    whole = sum(w for _, w in taps) if exclude else 1.0
+        span = Span(ARRAYS, f(m), f(n), roi=tuple(map(f, bounds)))
+        places = PLACES[style.places](np.arange(n, dtype=f), span).astype(f)
+        taps = style.taps(places, m, ARRAYS)
+    return _picked(x, axis, taps), (places < 0) | (places > m - 1)
+
+
+def _picked(x, axis, taps) -> Any:
+    """The sum of the elements at (index, weight) along an axis."""
     across = [-1 if a == axis else 1 for a in range(x.ndim)]
-    total = sum(np.take(x, at, axis) * (w / whole).reshape(across) for at, w in taps)
-    return total, (places < 0) | (places > m - 1)
+    return sum(np.take(x, at, axis) * w.reshape(across) for at, w in taps)
 
 
 @resize2d.numpy
 def _(data, size, roi=None, layout="NCHW", extrapolation_value=0.0, out_dtype=None, **attrs):
     x = to_plain(data, layout, "NCHW").astype(np.float64)
     rows, cols = (int(s) for s in size)
-    x, above = _numpy_axis(x, 2, rows, _bounds(roi, 0), attrs)
-    x, beside = _numpy_axis(x, 3, cols, _bounds(roi, 1), attrs)
+    style = _style(**attrs)
+    x, above = _numpy_axis(x, 2, rows, _bounds(roi, 0), style)
+    x, beside = _numpy_axis(x, 3, cols, _bounds(roi, 1), style)
     if attrs["coordinate_transformation_mode"] == "tf_crop_and_resize":
         x = np.where(above[:, None] | beside[None, :], extrapolation_value, x)
     kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
@@ -221,6 +170,62 @@ resize2d.samples(
          roi=[0.2, -0.3, 0.9, 1.4], extrapolation_value=7.0),
     case(("n", 2, 4, 4), [1, 5], coordinate_transformation_mode="pytorch_half_pixel"),
 )  # fmt: skip
+
+
+@op("relax.image.resize_taps", alone=True)  # else computed again for every element that uses it
+def resize_taps(
+    have: Prim,
+    want: Prim,
+    scale: float | None = None,
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "round_prefer_floor",
+    cubic_alpha: float = -0.75,
+    cubic_exclude: int = 0,
+    dtype: DType = "float32",
+):
+    """What the elements of an axis of extent `want` are made of when one of extent `have` is
+    resized as ONNX's Resize does it: the indices of the elements picked, then their weights of type
+    `dtype`, a vector of each for every tap; the indices only of nearest ones. `scale`, the factor
+    that places are computed with, is by default the ratio of the extents; the other attributes are
+    those of `resize2d`."""
+    places = coordinate_transformation_mode
+    style = _style(method, places, rounding_method, cubic_alpha, cubic_exclude)
+    f = lambda v: cast(style.dtype, v)  # noqa: E731
+    factor = f(want) / f(have) if scale is None else const(scale, style.dtype)
+    span = Span(EXPRESSIONS, f(have), f(want), factor)
+
+    def vector(tap, part, kind):
+        def cell(i):
+            place = PLACES[places](f(i), span)
+            return cast(kind, style.taps(place, have, EXPRESSIONS)[tap][part])
+
+        return compute([want], cell, "taps", tag="injective")
+
+    if method == "nearest_neighbor":
+        return vector(0, 0, "int64")
+    indices = [vector(t, 0, "int64") for t in range(style.count)]
+    return indices + [vector(t, 1, dtype) for t in range(style.count)]
+
+
+@resize_taps.build
+def _(**values):
+    return _known_styles("resize_taps", values)
+
+
+@resize_taps.numpy
+def _(have, want, scale=None, dtype="float32", **attrs):
+    taps = _style(**attrs).array_taps(int(have), int(want), scale)
+    if len(taps) == 1:
+        return taps[0][0]
+    return (*(at for at, _ in taps), *(w.astype(numpy_dtype(dtype)) for _, w in taps))
+
+
+resize_taps.samples(
+    case(5, 7, method="nearest_neighbor"),
+    case(5, 4, dtype="float64"),
+    case(8, 10, scale=1.3, method="cubic", cubic_exclude=1),
+)
 
 
 @op("relax.nn.pixel_shuffle")

@@ -28,10 +28,12 @@ def lower_by_body(
     args: dict[str, Any],
     attrs: dict[str, Any],
     hint: str,
+    marks: dict[str, Any],
 ) -> Any:
     """A call of the kernel that `body` defines for the graph arguments `args` (by the names of
-    `params`) and the attributes `attrs`; the call itself if a shape is unknown."""
-    given = []
+    `params`) and the attributes `attrs`; the call itself if a shape is unknown. marks: the kernel's
+    own attributes."""
+    given: list[Any] = []
     if isinstance(call.struct_info, PrimStructInfo):
         return call
     for p, value in zip(params, args.values(), strict=True):
@@ -49,12 +51,15 @@ def lower_by_body(
         _check_dtype_known(call, value)
     bound = functools.partial(run_body, body, attrs)  # call_te takes graph arguments only
     key, tensors = _loops_key(call, args)
+    build = functools.partial(
+        bb.call_te, bound, *given, primfunc_name_hint=hint, primfunc_attrs=marks
+    )
     if key is None:
-        return bb.call_te(bound, *given, primfunc_name_hint=hint)
+        return build()
     lowered = _LOWERED.setdefault(bb, {})
     earlier = lowered.get(key)
     if earlier is None:
-        earlier = lowered[key] = bb.call_te(bound, *given, primfunc_name_hint=hint)
+        earlier = lowered[key] = build()
         return earlier
     # The same kernel, called with other tensors.
     return earlier.replace(args=(earlier.args[0], Tuple(tensors), *earlier.args[2:]))

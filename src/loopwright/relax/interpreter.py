@@ -55,13 +55,16 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
 
 def evaluate_scalar(expr: Any, symbols: Symbols) -> Any:
     """The value of a scalar expression. Raises KeyError with a variable that has none."""
-    if isinstance(expr, (pe.IntImm, pe.FloatImm, pe.StringImm)):
+    if isinstance(expr, (pe.IntImm, pe.StringImm)):
         return bool(expr.value) if expr.dtype.is_bool else expr.value
+    if isinstance(expr, pe.FloatImm):
+        return numpy_dtype(expr.dtype).type(expr.value).item()
     if isinstance(expr, pe.Var):
         return symbols[expr]
     binary = _BINARY.get(type(expr))
     if binary is not None:
-        return binary(evaluate_scalar(expr.a, symbols), evaluate_scalar(expr.b, symbols))
+        value = binary(evaluate_scalar(expr.a, symbols), evaluate_scalar(expr.b, symbols))
+        return numpy_dtype(expr.dtype).type(value).item() if expr.dtype.is_float else value
     if isinstance(expr, pe.Not):
         return not evaluate_scalar(expr.a, symbols)
     if isinstance(expr, pe.Select):

@@ -391,7 +391,7 @@ PICTURE = floats(1, 2, 4, 6)
 DOUBLE, ODD = np.asarray([1, 1, 2, 2], F32), np.asarray([1, 1, 1.6, 0.7], F32)
 RESIZE = [
     case("Upsample", PICTURE, DOUBLE, fed=1, opset=9, mode="nearest"),
-    case("Upsample", PICTURE, DOUBLE, fed=1, opset=9, mode="linear", symbolic=False),
+    case("Upsample", PICTURE, DOUBLE, fed=1, opset=9, mode="linear"),
     case("Resize", PICTURE, DOUBLE, fed=1, opset=10, mode="nearest"),
     case(
         "Resize",
@@ -400,7 +400,6 @@ RESIZE = [
         np.asarray([1, 1.3], F32),
         fed=1,
         mode="linear",
-        symbolic=False,
     ),
     case("Resize", PICTURE, None, DOUBLE, fed=1, mode="nearest"),
     case(
@@ -422,7 +421,6 @@ RESIZE = [
             fed=1,
             mode=mode,
             coordinate_transformation_mode=place,
-            symbolic=False,
         )
         for mode in ("nearest", "linear", "cubic")
         for place in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
@@ -436,9 +434,8 @@ RESIZE = [
         mode="cubic",
         cubic_coeff_a=-0.5,
         exclude_outside=1,
-        symbolic=False,
     ),
-    case("Resize", PICTURE, None, None, ints(1, 2, 7, 3), fed=1, mode="linear", symbolic=False),
+    case("Resize", PICTURE, None, None, ints(1, 2, 7, 3), fed=1, mode="linear"),
     case(
         "Resize",
         PICTURE,

@@ -3,6 +3,7 @@ text."""
 
 from __future__ import annotations
 
+from ...arith.bounds import scaled_bound
 from ...ir import prim_expr as pe
 from ...ir.dtype import DataType
 from ...ir.prim_expr import IntImm, PrimExpr, Var
@@ -52,6 +53,9 @@ class Ranges:
             return self.known.get(node) or _of_type(node.dtype)
         if isinstance(node, pe.Cast) and node.value.dtype.is_integer:
             return _within(self.interval(node.value), node.dtype)
+        if isinstance(node, pe.Cast):
+            low, high = scaled_bound(node, self.interval) or _NO_RANGE
+            return _within((int(low), int(high)), node.dtype)
         if not isinstance(node, pe.BinaryOpExpr):
             return _of_type(node.dtype)
         (a, b), (c, d) = self.interval(node.a), self.interval(node.b)

@@ -22,7 +22,10 @@ def dimension(p: Printer, expr: Any) -> str:
         return text
     frame = next((f for f in p.frames if f.func_vars is not None), None)
     names = None if frame is None else frame.func_vars
-    return f'"{text}"' if names is not None and _mentions(expr, names) else text
+    if names is None or not _mentions(expr, names):
+        return text
+    inner = text.replace('"', '\\"')  # of a cast's dtype
+    return f'"{inner}"'
 
 
 def _mentions(expr: Any, names: set[int]) -> bool:

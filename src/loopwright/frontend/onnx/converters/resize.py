@@ -1,10 +1,11 @@
-"""Resize: each axis apart, as elements picked and weighed by numbers known while importing."""
+"""Resize: each axis apart, as elements picked and weighed. Which elements, and by what, is known
+while importing, or is computed at run time from an extent that is symbolic."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,40 +13,20 @@ import numpy as np
 from ....base import budget
 from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
+from ....ir.prim_op import cast, const, floordiv
+from ....ops.common import shape_text
+from ....ops.resizing import PLACES, ROUNDING, Style
 from ....relax import op
+from ....relax.expr import ShapeExpr, TupleGetItem
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
 from ..values import Value, literal
 
-# Where the element number x of the result (a float array) lies in the input, by
-# (x, scale, size in, size out); ONNX's coordinate_transformation_mode.
-_PLACES: dict[str, Callable[..., Any]] = {
-    "half_pixel": lambda x, s, n, m: (x + 0.5) / s - 0.5,
-    "asymmetric": lambda x, s, n, m: x / s,
-    "align_corners": lambda x, s, n, m: x * (n - 1) / (m - 1) if m > 1 else x * 0,
-    "pytorch_half_pixel": lambda x, s, n, m: (x + 0.5) / s - 0.5 if m > 1 else x * 0,
-    "tf_half_pixel_for_nn": lambda x, s, n, m: (x + 0.5) / s,
-    "half_pixel_symmetric": lambda x, s, n, m: n / 2 * (1 - m / (s * n)) + (x + 0.5) / s - 0.5,
-}
-_ROUND: dict[str, Callable[..., Any]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
-
-
-@dataclass(frozen=True)
-class _Style:
-    """How elements between pixels are made."""
-
-    mode: str
-    places: Callable[..., Any]
-    rounding: Callable[..., Any]
-    cubic: float
-    exclude: bool
-    antialias: bool
+_METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
+_PLACES = [name for name in PLACES if name != "tf_crop_and_resize"]
+_ROUND = [name for name in ROUNDING if name != "round"]
+_SMALL = 1 << 12  # float32 holds the products of extents with such a number exactly
 
 
 @converter("Upsample", 7)
@@ -61,8 +42,7 @@ def upsample(cx: Context, node: Node, x: Value, scales: Value) -> Any:
 
 def _upsample(cx: Context, node: Node, x: Value, scales: list[float]) -> Any:
     mode = _chosen(node.text("mode", "nearest"), ("nearest", "linear", "bilinear"), "mode")
-    mode = "nearest" if mode == "nearest" else "linear"
-    style = _Style(mode, _PLACES["asymmetric"], np.floor, 0.0, False, False)
+    style = Style("nearest_neighbor" if mode == "nearest" else "linear", "asymmetric", "floor")
     return _resize(cx, x, list(range(x.ndim)), scales, None, style)
 
 
@@ -76,18 +56,18 @@ def resize(
     sizes: Value | None = None,
 ) -> Any:
     node.skip("extrapolation_value")
-    mode = _chosen(node.text("mode", "nearest"), ("nearest", "linear", "cubic"), "mode")
+    mode = _chosen(node.text("mode", "nearest"), _METHODS, "mode")
     transform = "coordinate_transformation_mode"
     places = _chosen(node.text(transform, "half_pixel"), _PLACES, transform)
     nearest = _chosen(node.text("nearest_mode", "round_prefer_floor"), _ROUND, "nearest_mode")
-    style = _Style(
-        mode,
-        _PLACES[places],
-        _ROUND[nearest],
+    style = Style(
+        _METHODS[mode],
+        places,
+        nearest,
         node.real("cubic_coeff_a", -0.75),
         node.flag("exclude_outside"),
-        node.flag("antialias"),
     )
+    smooth = node.flag("antialias") and mode != "nearest"
     axes = [a % x.ndim for a in node.integers("axes", list(range(x.ndim)))]
     policy = _chosen(
         node.text("keep_aspect_ratio_policy", "stretch"),
@@ -99,14 +79,27 @@ def resize(
     if (scales is None) == (sizes is None or _is_empty(sizes)):
         raise ValueError("it takes either scales or sizes")
     if scales is not None:
-        return _resize(cx, x, axes, _numbers(scales, "scales"), None, style)
-    wanted = cx.integers(sizes, "sizes")
+        return _resize(cx, x, axes, _numbers(scales, "scales"), None, style, smooth)
+    wanted = cx.integers(sizes, "sizes", dims=True)
     factors = _by_sizes(cx, x, axes, wanted)
     if policy != "stretch":
-        one = (min if policy == "not_larger" else max)(factors)
-        factors = [one] * len(axes)
-        wanted = [math.floor(literal(x.shape[a]) * one + 0.5) for a in axes]
-    return _resize(cx, x, axes, factors, wanted, style)
+        factors, wanted = _keeping_aspect(x, axes, factors, policy)
+    return _resize(cx, x, axes, factors, wanted, style, smooth)
+
+
+def _keeping_aspect(
+    x: Value, axes: list[int], factors: list[float | None], policy: str
+) -> tuple[list[float | None], list[Any]]:
+    """(the factor of all axes, the sizes)"""
+    have = [literal(x.shape[a]) for a in axes]
+    numbers = [f for f in factors if f is not None]
+    one = (min if policy == "not_larger" else max)(numbers, default=0.0)
+    if len(numbers) < len(factors) or not all(isinstance(n, int) or one % 1 == 0 for n in have):
+        what = f"keep_aspect_ratio_policy {policy} needs known extents"
+        got = f"axes {axes} of {shape_text(x.shape)}"
+        raise ValueError(explain(what, got=got, instead="give the extents by shape_dict"))
+    wanted = [math.floor(n * one + 0.5) if isinstance(n, int) else n * int(one) for n in have]
+    return [one] * len(axes), wanted
 
 
 def _chosen(value: str, known: Any, name: str) -> str:
@@ -128,118 +121,154 @@ def _numbers(value: Value, what: str) -> list[float]:
     return [float(v) for v in numbers.reshape(-1)]
 
 
-def _by_sizes(cx: Context, x: Value, axes: list[int], wanted: list[Any]) -> list[float]:
+def _by_sizes(cx: Context, x: Value, axes: list[int], wanted: list[Any]) -> list[float | None]:
+    """The factors of the axes; None for the ratio of what only the run tells."""
     if len(wanted) != len(axes):
         raise ValueError(explain("sizes must hold one number for each axis", got=len(wanted)))
-    factors = []
-    for axis, size in zip(axes, wanted, strict=True):
-        have = literal(x.shape[axis])
-        if have is size or (isinstance(have, int) and isinstance(size, int)):
-            factors.append(1.0 if have is size else size / have)
-        else:
-            factors.append(_whole_factor(cx, have, size))
-    return factors
+    pairs = [(literal(x.shape[a]), size) for a, size in zip(axes, wanted, strict=True)]
+    return [_factor(cx, have, size) for have, size in pairs]
 
 
-def _whole_factor(cx: Context, have: Any, size: Any) -> float:
-    """The number that a symbolic size is of a symbolic extent."""
-    for factor in range(1, 17):
-        if isinstance(have, PrimExpr) and isinstance(size, PrimExpr):
-            if cx.equal(have * factor, size):
-                return float(factor)
-    what = "resizing a symbolic extent needs a whole multiple of it"
-    hint = "give the extents by shape_dict"
-    raise ValueError(explain(what, got=f"{have} to {size}", instead=hint))
+def _factor(cx: Context, have: Any, size: Any) -> float | None:
+    if have is size:
+        return 1.0
+    if isinstance(have, int) and isinstance(size, int):
+        return size / have
+    if isinstance(have, PrimExpr) and isinstance(size, PrimExpr):
+        return next((float(k) for k in range(1, 17) if cx.equal(have * k, size)), None)
+    return None
 
 
 def _resize(
     cx: Context,
     x: Value,
     axes: list[int],
-    scales: list[float],
+    scales: Sequence[float | None],
     wanted: list[Any] | None,
-    style: _Style,
+    style: Style,
+    smooth: bool = False,
 ) -> Any:
+    """smooth: where the result is smaller, each element is made of all that it covers."""
     if len(scales) != len(axes):
         raise ValueError(explain("scales must hold one number for each axis", got=len(scales)))
-    if any(not 0 < s < math.inf for s in scales):
+    if any(s is not None and not 0 < s < math.inf for s in scales):
         raise ValueError(explain("scales must be positive", got=scales))
+    if not x.dtype.is_float and style.method != "nearest_neighbor":
+        real = cx.value(op.astype(x.expr, "float32"))
+        out = _resize(cx, real, axes, scales, wanted, style, smooth)
+        return op.astype(out.expr, str(x.dtype))
     out = x
     for k, (axis, scale) in enumerate(zip(axes, scales, strict=True)):
         have = literal(x.shape[axis])
-        size = wanted[k] if wanted is not None else None
-        if isinstance(have, int):
-            if size is None:  # in float32, the type of scales: 10 * 1.3 is 13
-                size = math.floor(np.float32(have) * np.float32(scale))
+        size = _extent(cx, have, scale) if wanted is None else wanted[k]
+        if isinstance(have, int) and isinstance(size, int) and scale is not None:
             if size != have or scale != 1.0:
-                out = _along(cx, out, axis, have, size, scale, style)
+                out = _along(cx, out, axis, have, size, scale, style, smooth)
         elif scale != 1.0:
-            out = _whole(cx, out, axis, scale, style)
+            out = _at_run_time(cx, out, axis, size, scale, style, smooth)
     return out
 
 
-def _whole(cx: Context, x: Value, axis: int, scale: float, style: _Style) -> Value:
-    """A symbolic axis, by a whole factor: the same picture repeats with every element."""
-    factor = int(scale)
-    # What each of `factor` elements of the result takes, far from the edges.
-    taken = style.rounding(style.places(np.arange(factor) + 8.0 * factor, scale, 64, 64 * factor))
-    plain = style.mode == "nearest" and style.places is not _PLACES["align_corners"]
-    if factor != scale or not plain or not (taken == 8).all():
-        what = "this way of resizing a symbolic extent is not supported"
-        hint = "give the extents by shape_dict, or use nearest by a whole factor"
-        raise ValueError(explain(what, got=f"{style.mode}, scale {scale}", instead=hint))
-    return cx.value(op.repeat(x.expr, factor, axis))
+def _extent(cx: Context, have: Any, scale: Any) -> Any:
+    """The extent after scaling, in float32, the type of scales: 10 * 1.3 is 13."""
+    if isinstance(have, int):
+        return math.floor(np.float32(have) * np.float32(scale))
+    ratio = Fraction(float(np.float32(scale)))
+    if max(ratio.numerator, ratio.denominator) < _SMALL:
+        return cx.simplify(floordiv(have * ratio.numerator, ratio.denominator))
+    return cast("int64", cast("float32", have) * const(scale, "float32"))
+
+
+def _at_run_time(
+    cx: Context, x: Value, axis: int, size: Any, scale: float | None, style: Style, smooth: bool
+) -> Value:
+    """An axis with an extent that only the run tells."""
+    if smooth and not (scale is not None and scale >= 1):
+        what = "antialias is not supported where a symbolic extent becomes smaller"
+        got = f"axis {axis}: {x.shape[axis]} to {size}"
+        raise ValueError(explain(what, got=got, instead="give the extents by shape_dict"))
+    if scale is not None and scale % 1 == 0 and _repeats(style, int(scale)):
+        return cx.value(op.repeat(x.expr, int(scale), axis))
+    found = cx.emit(
+        op.image.resize_taps(
+            x.shape[axis],
+            size,
+            scale,
+            style.method,
+            style.places,
+            style.rounding,
+            style.cubic_alpha,
+            int(style.exclude),
+            str(x.dtype),
+        )
+    )
+    if style.method == "nearest_neighbor":
+        return _take(cx, x, axis, found)
+    count = style.count
+    parts = [cx.emit(TupleGetItem(found, k)) for k in range(2 * count)]
+    shape = ShapeExpr([size if a == axis else 1 for a in range(x.ndim)])
+    weights = [op.reshape(w, shape) for w in parts[count:]]
+    return _weighed(cx, x, axis, zip(parts[:count], weights, strict=True))
+
+
+def _repeats(style: Style, factor: int) -> bool:
+    """Whether each element is repeated `factor` times, as far as the first 8 show it."""
+    plain = style.method == "nearest_neighbor" and style.places != "align_corners"
+    if not plain or factor > _SMALL:
+        return False
+    ((taken, _),) = style.array_taps(8, 8 * factor, factor)
+    return bool((taken == np.arange(8 * factor) // factor).all())
 
 
 def _along(
-    cx: Context, x: Value, axis: int, have: int, size: int, scale: float, style: _Style
+    cx: Context,
+    x: Value,
+    axis: int,
+    have: int,
+    size: int,
+    scale: float,
+    style: Style,
+    smooth: bool,
 ) -> Value:
     if size < 1:
         what = f"the result has no elements along axis {axis}"
         raise ValueError(explain(what, got=f"an extent of {have}, a scale of {scale:g}"))
-    taps = (0,) if style.mode == "nearest" else (0, 1) if style.mode == "linear" else (-1, 0, 1, 2)
-    budget.spend(size=16 * size * len(taps))
-    # Where places fall on ties, the type decides; onnxruntime computes them in float32.
-    kind = np.float32 if style.mode == "nearest" else np.float64
-    places = style.places(np.arange(size, dtype=kind), kind(scale), have, size)
-    if style.mode == "nearest":
-        return _take(cx, x, axis, np.clip(style.rounding(places), 0, have - 1))
-    if style.antialias and scale < 1:
-        return _weighed_all(cx, x, axis, _antialiased(places, have, scale, style))
-    first = np.floor(places)
-    weights = [_kernel(first + t - places, style) for t in taps]
-    inside = [(first + t >= 0) & (first + t < have) for t in taps]
-    if style.exclude:
-        weights = [w * i for w, i in zip(weights, inside, strict=True)]
-        total = sum(weights)
-        weights = [w / total for w in weights]
+    budget.spend(size=16 * size * style.count)
+    if smooth and scale < 1:
+        return _weighed_all(cx, x, axis, _antialiased(have, size, scale, style))
+    taps = style.array_taps(have, size, scale)
+    if style.method == "nearest_neighbor":
+        return _take(cx, x, axis, taps[0][0])
+    shape = [size if a == axis else 1 for a in range(x.ndim)]
+    kind = x.dtype.numpy()
+    used = [(at, w.reshape(shape).astype(kind)) for at, w in taps if w.any()]
+    return _weighed(cx, x, axis, [(at, cx.constant(w, str(x.dtype))) for at, w in used])
+
+
+def _weighed(cx: Context, x: Value, axis: int, taps: Iterable[tuple[Any, Any]]) -> Value:
+    """The sum of the elements at indices along an axis, each with its weight."""
     out = None
-    for tap, weight in zip(taps, weights, strict=True):
-        if not weight.any():
-            continue
-        part = _take(cx, x, axis, np.clip(first + tap, 0, have - 1))
-        shape = [1] * x.ndim
-        shape[axis] = size
-        factor = cx.constant(weight.reshape(shape).astype(x.dtype.numpy()), str(x.dtype))
-        part = op.multiply(part.expr, factor)
+    for at, weight in taps:
+        part = op.multiply(_take(cx, x, axis, at).expr, weight)
         out = part if out is None else op.add(out, part)
     return cx.value(out)
 
 
-def _kernel(distance: Any, style: _Style) -> Any:
+def _kernel(distance: Any, style: Style) -> Any:
     """The weight of a pixel at a distance."""
     d = np.abs(distance)
-    if style.mode == "linear":
+    if style.method == "linear":
         return np.clip(1 - d, 0, None)
-    a = style.cubic  # Keys, 1981
+    a = style.cubic_alpha  # Keys, 1981
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
     return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
 
-def _antialiased(places: Any, have: int, scale: float, style: _Style) -> np.ndarray:
+def _antialiased(have: int, size: int, scale: float, style: Style) -> np.ndarray:
     """[size out, size in]: the kernel widened by 1 / scale; edge pixels stand for those outside."""
-    reach = math.ceil((1 if style.mode == "linear" else 2) / scale)
+    places = style.array_places(have, size, scale)
+    reach = math.ceil((1 if style.method == "linear" else 2) / scale)
     rows, taps = len(places), 2 * reach + 2
     budget.spend(size=8 * rows * (6 * taps + have))  # taps: a few arrays on the way
     pixels = np.floor(places)[:, None] + np.arange(-reach, reach + 2)
@@ -263,7 +292,8 @@ def _weighed_all(cx: Context, x: Value, axis: int, matrix: np.ndarray) -> Value:
 
 
 def _take(cx: Context, x: Value, axis: int, places: Any) -> Value:
-    places = np.asarray(places, np.int64)
+    if not isinstance(places, np.ndarray):
+        return cx.value(op.take(x.expr, places, axis))
     if len(places) == literal(x.shape[axis]) and (places == np.arange(len(places))).all():
         return x
     return cx.value(op.take(x.expr, cx.constant(places), axis))
