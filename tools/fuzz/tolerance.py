@@ -22,6 +22,7 @@ NO_DIGIT, CANCELLED = 0.25, 2.0**-8
 # Operators that add up what may be near 1 before a logarithm or a product: its rounding is one of
 # 1, not of the result.
 OF_ONE = {"relax.nn.log_softmax", "relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.silu"}
+OF_ONE |= {f"relax.nn.{kind}_norm" for kind in ("layer", "group", "instance", "batch")}
 OF_ONE.add("relax.image.resize2d")  # its weights
 # Sums overflow in one order and not in another: which of these they are then is open.
 SUMS = re.compile("sum|mean|matmul|conv|norm|softmax|variance|std|prod|avg_pool|attention|resize")

@@ -231,7 +231,8 @@ def _sorting(
 
     def write(ib: IRBuilder, data: Any, *outs: Any) -> None:
         if count is not None and not isinstance(size, IntImm):
-            text = tir.StringImm(f"topk: the axis has fewer than {count} elements")
+            what = f"topk: the axis has fewer than {count} elements; give a smaller k"
+            text = tir.StringImm(what)
             ib.emit(lambda body: tir.AssertStmt(kept <= size, text, body))
         with ExitStack() as stack:
             rest = loops(ib, stack, [*shape[:which], *shape[which + 1 :]], parallel=True)
