@@ -156,6 +156,7 @@ class BlockBuilder:
         self._functions: list[FunctionScope] = []
         self._by_hash: dict[Any, list[GlobalVar]] | None = None
         self._normalizer = Normalizer(self)
+        self.applies_fnormalize = True  # whether operators' FNormalize is part of the normal form
         self.analyzer = Analyzer()
         # The source position of the code being built; bindings without a span get it.
         self.span: Span | None = None

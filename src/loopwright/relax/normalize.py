@@ -149,7 +149,7 @@ class Normalizer:
             call = call.replace(op=op, args=args)
         if isinstance(op, Op):
             normalize = op.get_attr("FNormalize")
-            if normalize is not None:
+            if normalize is not None and self.builder.applies_fnormalize:
                 normal = normalize(self.builder, call)
                 if normal is not call:
                     return self.visit(normal)

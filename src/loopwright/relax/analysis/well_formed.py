@@ -13,8 +13,10 @@ from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim_expr import Var as TirVar
+from ...ir.structural import structural_equal
 from ...tir.function import PrimFunc
 from .. import expr as rx
+from ..block_builder import BlockBuilder
 from ..normalize import is_leaf
 from ..relations import (
     BaseCheckResult,
@@ -252,6 +254,12 @@ class _FunctionCheck:
             self.in_heap = self.in_heap or symbol.startswith("vm.builtin.match_")
         for arg in call.args:
             self.argument(arg, "an argument")
+        normalize = call.op.get_attr("FNormalize") if isinstance(call.op, Op) else None
+        if normalize is not None and call.op.name not in CALL_TIR:  # those have their own rule
+            normal = normalize(BlockBuilder(self.module), call)
+            if normal is not call and not structural_equal(normal, call):
+                text = f"{call.op.name} is not as its FNormalize would have it"
+                self.report("normal-form", text, call)
         for info in call.sinfo_args:
             self.symbolic(info, call)
         if any(isinstance(arg, rx.Constant) for arg in overwritten(call)):

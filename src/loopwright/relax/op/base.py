@@ -90,7 +90,8 @@ def argument_tuple(args: Any) -> rx.Expr:
 
 def _out_sinfo(out_sinfo: Any) -> si.StructInfo:
     if isinstance(out_sinfo, (list, tuple)):
-        return si.TupleStructInfo([rx.as_struct_info(s) for s in out_sinfo])
+        listed = [rx.as_struct_info(s) for s in out_sinfo]
+        return listed[0] if len(listed) == 1 else si.TupleStructInfo(listed)
     infos = rx.as_struct_info(out_sinfo)
     if not isinstance(infos, si.StructInfo):
         what = "out_sinfo is a struct info or a list of them"

@@ -128,6 +128,8 @@ class RelaxDialect(Dialect):
         """Read a whole function."""
         parser, builder = self.parser, self.builder
         body = _Body(node.name, options)
+        # A program that may be in any form is taken as it is written.
+        self.builder.applies_fnormalize = options.get("check_well_formed", True)
         span = parser.source.span(node)
         self.bodies.append(body)
         try:

@@ -165,7 +165,7 @@ def _call_dps(p: Printer, node: rx.Call) -> str:
     keywords: dict[str, str] = {}
     if node.sinfo_args:
         out = node.sinfo_args[0]
-        several = isinstance(out, TupleStructInfo)
+        several = isinstance(out, TupleStructInfo) and len(out.fields) != 1
         keywords["out_sinfo"] = f"[{p.exprs(out.fields)}]" if several else p.expr(out)
     if node.attrs is not None:
         for key in ("inplace_indices", "te_grad_name", "te_grad_kwargs"):
