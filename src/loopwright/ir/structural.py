@@ -5,7 +5,7 @@ Read from the field table: a `def` field binds the variables in it (one to one, 
 
 - `bound_by_identity`: variables, buffers. Two are equal when a definition bound one to the other.
 - `compare_when_free`: without a definition, such a one is bound where it is first met.
-- `opens_scope`: functions. What is bound inside is forgotten at the end.
+- `opens_scope`: functions, index maps. What is bound inside is forgotten at the end.
 - `structural_compare(other, comparer, path, defining)`, `structural_hash(hasher, defining)`:
   instead of the fields.
 

@@ -537,6 +537,8 @@ def _(**values):
         values["index_map"] = index_map
         if separators and values["axis_separators"] is None:
             values["axis_separators"] = separators
+    for key in ("axis_separators", "input_axis_separators"):
+        values[key] = values[key] or None
     fill = values["pad_value"]
     values["pad_value"] = getattr(getattr(fill, "value", fill), "value", fill)
     return values

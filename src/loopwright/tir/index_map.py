@@ -27,6 +27,7 @@ class IndexMap(Node):
     """
 
     AXIS_SEPARATOR: ClassVar[str] = "axis_separator"
+    opens_scope: ClassVar[bool] = True
 
     initial_indices: tuple[pe.Var, ...] = define()
     final_indices: tuple[pe.PrimExpr, ...]

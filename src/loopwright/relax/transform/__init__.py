@@ -41,6 +41,7 @@ from .lower.static_plan_block_memory import StaticPlanBlockMemory as StaticPlanB
 from .lower.to_non_dataflow import ToNonDataflow as ToNonDataflow
 from .lower.vm_shape_lower import VMShapeLower as VMShapeLower
 from .tvm.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder
+from .tvm.alter_op_impl import AlterOpImpl as AlterOpImpl
 from .tvm.attach_attr_layout_free_buffers import (
     AttachAttrLayoutFreeBuffers as AttachAttrLayoutFreeBuffers,
 )
