@@ -144,8 +144,8 @@ assert first is second and Module is own and tvm is loopwright
 
 
 def test_an_unknown_path_is_an_import_error():
-    done = run("import loopwright.compat as c; c.alias('tvm'); import tvm.relax.training")
-    assert "ModuleNotFoundError: No module named 'tvm.relax.training'" in done.stderr
+    done = run("import loopwright.compat as c; c.alias('tvm'); import tvm.relax.nowhere")
+    assert "ModuleNotFoundError: No module named 'tvm.relax.nowhere'" in done.stderr
     done = run("import loopwright.compat as c; c.alias('tvm'); import tvm; tvm.nothing")
     assert "has no attribute 'nothing'" in done.stderr
 
@@ -165,6 +165,15 @@ print(str(tvm.tir.Schedule(func).trace).splitlines()[0])
     assert done.stdout == ("# from tvm.script import tir as T\nFalse\n# from tvm import tir\n"), (
         done.stderr
     )
+
+
+def test_a_file_of_tvm_that_is_its_folder_here():
+    done = run(
+        "import loopwright.compat as c; c.alias('tvm'); import tvm; "
+        "print(tvm.runtime.ndarray.NDArray is tvm.nd.NDArray, "
+        "[isinstance(v, tvm.ir.Array) for v in ((1,), [1], {1}, tvm.ir.Array([1]))])"
+    )
+    assert done.stdout == "True [True, True, False, True]\n", done.stderr
 
 
 def test_another_package_of_that_name():

@@ -133,6 +133,24 @@ def test_nested_results_of_libraries(tmp_path):
         assert [t.numpy()[0] for t in (b, c)] == [1, 2] and abs(a.numpy()[0] - np.e) < 1e-6
 
 
+def test_a_tuple_of_one_result_is_a_tuple(tmp_path):
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            return (R.add(x, x),)
+
+    exe = lw.compile(Module)
+    exe.export_library(tmp_path / "one.so")
+    x, out = np.ones(2, "float32"), np.zeros(2, "float32")
+    for run in (exe["main"], exe, runtime.load_module(tmp_path / "one.so")["main"]):
+        (got,) = run(x)
+        np.testing.assert_array_equal(got.numpy(), [2, 2])
+    exe["main"](x, out=[out])
+    np.testing.assert_array_equal(out, [2, 2])
+    assert list(exe.run([x])) == ["out"]
+
+
 def test_compiled_programs_are_watched():
     exe = lw.compile(Loops)
     vm, seen = relax.VirtualMachine(exe, lw.cpu()), []

@@ -2,7 +2,8 @@
 
 A block `Before (-) and after (+)::` holds TVMScript (a module, or one function) as a diff. Where
 little is the same, two blocks `Before::` and `After::` stand in its place. The pass is the first name of the file's
-`__all__`, made without arguments, or the expression of a block `Pass::`, evaluated in the file. It
+`__all__`, made without arguments, or the expression of a block `Pass::`, evaluated in the file, with
+`relax`. It
 runs for the same CPU everywhere.
 """
 
@@ -14,6 +15,7 @@ import textwrap
 
 import pytest
 
+from loopwright import relax
 from loopwright.ir.module import IRModule
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.ir.target import Target
@@ -49,7 +51,8 @@ def test_before_and_after(path):
     module = importlib.import_module(".".join(("loopwright", *path.with_suffix("").parts)))
     shown = blocks(module.__doc__ or "")
     assert shown.keys() >= {"Before", "After"}, f"{path} shows no module Before:: and After::"
-    made = eval(shown.get("Pass", f"{module.__all__[0]}()"), dict(vars(module)))
+    names = {"relax": relax, **vars(module)}
+    made = eval(shown.get("Pass", f"{module.__all__[0]}()"), names)
     with Target(CPU):
         after = made(parse(shown["Before"]))
     assert_structural_equal(after, parse(shown["After"]))

@@ -310,6 +310,18 @@ def test_an_operator_that_does_not_say_what_it_returns():
     )
 
 
+def test_one_result_in_a_list_is_that_result():
+    info = relax.TensorStructInfo((4,), "float32")
+    assert relax.op.call_tir(GlobalVar("k"), [], [info]).sinfo_args == (info,)
+    pair = relax.op.call_tir(GlobalVar("k"), [], relax.TupleStructInfo([info]))
+    assert isinstance(pair.sinfo_args[0], relax.TupleStructInfo)
+    bb, x = BlockBuilder(), var("x", 4)
+    with bb.function("main", [x]):
+        a = bb.emit_te(lambda a: [te.compute(a.shape, lambda i: a[i] * 2.0)], x)
+        bb.emit_func_output(a)
+    assert isinstance(a.struct_info, relax.TensorStructInfo)
+
+
 def test_call_tir_unpacks_a_bound_tuple():
     bb, x = BlockBuilder(), var("x", 4)
     pair = relax.Var("pair", relax.TupleStructInfo([tensor(4), tensor(4)]))

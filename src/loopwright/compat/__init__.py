@@ -92,8 +92,8 @@ def _serve_names(module: ModuleType) -> None:
         except AttributeError:
             if name.startswith("__") or being_imported(module.__name__) or _has_file(module, name):
                 raise
-            value = _tvm_name(paths, name)
-            if value is None or value is module:  # merged with what would be below it
+            value = _tvm_name(paths, name, module)
+            if value is None:
                 raise
         setattr(module, name, value)
         return value
@@ -107,14 +107,15 @@ def _has_file(module: ModuleType, name: str) -> bool:
     return bool(folders) and PathFinder.find_spec(f"{module.__name__}.{name}", folders) is not None
 
 
-def _tvm_name(paths: Sequence[str], name: str) -> Any:
-    """What one of TVM's modules has under a name: by the tables, or a module below; else None."""
+def _tvm_name(paths: Sequence[str], name: str, of: ModuleType) -> Any:
+    """What one of TVM's modules, which `of` serves, has under a name: by the tables, or a module
+    below; else None."""
     for path in paths:
         below = f"{path}.{name}" if path else name
         if below in NAMES:
             return find_entry(NAMES[below])
         module = _moved(below) or _merged(below)
-        if module is not None:
+        if module is not None and (module is not of or below in PATHS):  # else merged with `of`
             return module
     for path in paths:
         for place in ALSO.get(path, "").split():

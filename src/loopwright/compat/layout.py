@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-# Containers of the IR are Python's own.
-Array = tuple
+from collections.abc import Iterable
+from typing import Any
+
+
+class _Sequences(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, (tuple, list))
+
+
+class Array(metaclass=_Sequences):
+    """TVM's sequence; here those of the IR are tuples, and those that functions return lists."""
+
+    def __new__(cls, items: Iterable[Any] = ()) -> Any:
+        return tuple(items)
+
+
+# Other containers of the IR are Python's own.
 Map = dict
 String = str
 

@@ -49,7 +49,8 @@ unary(
     lambda x: np.maximum(x, 0),
     "max(x, 0)",
     finite=True,
-    slope=lambda cx, x: R.where(x > cx.number(0), cx.number(1), cx.number(0)),
+    # 1 at 0: a model whose parameters are zeros learns
+    slope=lambda cx, x: R.where(x < cx.number(0), cx.number(0), cx.number(1)),
 )
 unary(
     "relax.nn.relu6",

@@ -15,6 +15,7 @@ from ..tir import layout as layout_of
 from .common import compute
 from .core import OPERATORS, Operator, case, op
 from .flow import elementwise
+from .gradient import no_gradient
 from .params import Ints, Tensor, Value
 from .pool import pool_arguments, pool_windows, window_count
 from .statements import long, loops, prim_func
@@ -32,6 +33,7 @@ def _mark(name: str, doc: str) -> Operator:
     operator.numpy(lambda input: input)
     operator.legalize(lambda bb, call: call.args[0])
     operator.layout(elementwise(finite=True))
+    operator.grad(no_gradient if name == "no_grad" else lambda cx, input: cx.grad)
     operator.samples(case((2, 3)), case(("n", 3)))
     return operator
 

@@ -132,18 +132,25 @@ binary(
     commutes=True,
     slopes=lambda cx, a, b: (cx.grad * R.sigmoid(a - b), cx.grad * R.sigmoid(b - a)),
 )
-binary(
+mod = binary(
     "relax.mod",
     lambda a, b: tir.fmod(a, b) if a.dtype.is_float else prim_op.truncmod(a, b),
     _trunc_mod,
     "Remainder with the sign of x1.",
     sample=_INT,
+    slopes=lambda cx, a, b: (cx.grad, -cx.grad * R.trunc(a / b)),
 )
+mod.samples(case((2, 3), (2, 3), low=0.5, high=3.0))
 floor_mod = binary(
-    "relax.floor_mod", _floor_mod, np.mod, "Remainder with the sign of x2.", sample=_INT
+    "relax.floor_mod",
+    _floor_mod,
+    np.mod,
+    "Remainder with the sign of x2.",
+    sample=_INT,
+    slopes=lambda cx, a, b: (cx.grad, -cx.grad * R.floor_divide(a, b)),
 )
 _ENDS = np.array([np.inf, -np.inf, 0, -0.0, 1, -2.5, 3e38, np.nan], np.float32)
-floor_mod.samples(case(_ENDS[:, None], _ENDS))
+floor_mod.samples(case(_ENDS[:, None], _ENDS), case((2, 3), (2, 3), low=0.5, high=3.0))
 binary(
     "relax.maximum",
     prim_op.maximum,

@@ -322,7 +322,7 @@ def _triangle(name: str, keep, meaning) -> None:
 
     @operator.grad
     def _(cx, x, k):
-        return [getattr(R, name)(cx.grad, k), None]
+        return getattr(R, name)(cx.grad, k)
 
     operator.numpy(lambda x, k=0: meaning(x, min(max(int(k), -_FAR), _FAR)))
     operator.samples(case((3, 4)), case((2, 4, 4), 1), case((2, 3), -(1 << 63)))

@@ -5,8 +5,9 @@
         return cx.grad / x
 
 A rule gets a `Backward` and the call's graph arguments by name (omitted ones are None), then its
-attributes. It returns the gradient for the only argument, or a list with one for each argument of
-the call: an expression, or None for an argument that has none (indices, conditions, shapes).
+attributes. It returns the gradient for the first argument, or a list with one for each argument of
+the call: an expression, or None for an argument that has none (indices, conditions, shapes). Those
+at the end may be left out.
 """
 
 from __future__ import annotations
@@ -58,11 +59,10 @@ class Backward:
         return relax.op.collapse_sum_to(value, wanted)
 
     def spread(self, value: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-        """What a reduction of `x` over `axis` gave, with the reduced axes put back."""
-        if keepdims:
+        """What a reduction of `x` over `axis` gave, in a form that can be broadcast to `x`: with the
+        reduced axes put back, a scalar where those are all."""
+        if keepdims or axis is None:
             return value
-        if axis is None:
-            axis = list(range(x.struct_info.ndim))
         rank = x.struct_info.ndim
         return relax.op.expand_dims(value, sorted(a % rank for a in axis)) if axis else value
 
@@ -94,9 +94,10 @@ def gradient_of(operator: Operator, rule: Rule) -> FGradient:
         made = rule(Backward(out, call, grad, bb), **args, **operator.attrs_of(call))
         given = [value for value in args.values() if value is not None]
         listed = made if isinstance(made, list) else [made]
+        assert len(listed) <= len(given), operator.name
         return [
             relax.op.grad.no_grad(arg) if one is None else one
-            for one, arg in zip(listed, given, strict=True)
+            for one, arg in zip(listed, given, strict=False)
         ]
 
     return gradient

@@ -80,9 +80,10 @@ def _(predictions, labels):
 
 @cross_entropy_with_logits.grad
 def _(cx, predictions, labels):
-    g = -cx.grad
+    g = cx.grad
     if predictions.struct_info.ndim == 2:
         g = g / cx.number(cx.known(predictions.struct_info.get_shape()[0]))
+    g = -g
     return [g * labels, g * predictions]
 
 

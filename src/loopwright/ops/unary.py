@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import tir
-from ..ir.dtype import numpy_dtype
+from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_op import cast, const
 from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo
@@ -201,11 +201,14 @@ def _(x, dtype):
 
 @cast_.grad
 def _(cx, x, dtype):
-    return R.astype(cx.grad, str(x.struct_info.dtype))
+    kind = x.struct_info.dtype
+    return R.astype(cx.grad, str(kind)) if kind.is_float and DataType(dtype).is_float else [None]
 
 
 cast_.layout(elementwise())
-cast_.samples(case((2, 3), dtype="int32"), case(("n", 3), dtype="float16"))
+cast_.samples(
+    case((2, 3), dtype="int32"), case(("n", 3), dtype="float16"), case((2, 3), dtype="float64")
+)
 
 
 @op("relax.wrap_param")

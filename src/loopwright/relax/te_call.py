@@ -142,7 +142,7 @@ def gen_call_tir_inputs(
     if attrs:
         prim_func = prim_func.with_attrs(attrs)
     infos = [TensorStructInfo([substitute(d, back) for d in o.shape], o.dtype) for o in outs]
-    out_sinfo = infos[0] if isinstance(result, te.Tensor) else TupleStructInfo(infos)
+    out_sinfo = infos[0] if len(infos) == 1 else TupleStructInfo(infos)
     tir_vars = ShapeExpr([back.get(v, v) for v in unbound]) if unbound else None
     return prim_func, Tuple(arguments.call_args), out_sinfo, tir_vars
 

@@ -204,7 +204,7 @@ def native_view(function: Callable[..., Any]) -> Any:
 
 def nested(native: NativeFunction, tree: Any) -> Any:
     """The function with its results as a nested tuple: `tree` has their numbers, None for one."""
-    flat = tree is None or all(isinstance(t, int) for t in tree)
+    flat = tree is None or (len(tree) != 1 and all(isinstance(t, int) for t in tree))
     return native if flat else _Nested(native, tree)
 
 

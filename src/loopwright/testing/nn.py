@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,45 @@ def emit(expr: Any, name_hint: str = "") -> relax.Var:
 def emit_te(func: Callable[..., Any], *args: Any, **kwargs: Any) -> relax.Var:
     """Emit a kernel given as a tensor expression function."""
     return _builder().emit_te(func, *args, **kwargs)
+
+
+def checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """func(*args, **kwargs), not emitted, whose values are computed again in the backward pass
+    instead of being kept; the arguments are kept. A tuple if `func` returns one."""
+    start, end = relax.op.grad.start_checkpoint, relax.op.grad.end_checkpoint
+    made = func(*map(start, args), **{name: start(value) for name, value in kwargs.items()})
+    return tuple(map(end, made)) if isinstance(made, (list, tuple)) else end(made)
+
+
+def emit_checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Emit `checkpoint`: a variable, or a tuple of them."""
+    made = checkpoint(func, *args, **kwargs)
+    return tuple(map(emit, made)) if isinstance(made, tuple) else emit(made)
+
+
+def emit_checkpoint_sequential(
+    functions: Sequence[Callable[[Any], Any]],
+    segments: int | Sequence[int],
+    input: Any,
+    checkpoint_last: bool = False,
+) -> relax.Var:
+    """Emit functions one after the other, in segments that are checkpoints; the last one is only
+    with `checkpoint_last`.
+
+    segments: where they begin, or into how many equal ones the functions are divided; what is left
+        over is one more.
+    """
+    count = len(functions)
+    if isinstance(segments, int):
+        segments = range(0, count, max(count // segments, 1))
+    for begin, end in pairwise([*segments, count]):
+        part = Sequential(*functions[begin:end])
+        if end < count or checkpoint_last:
+            input = emit_checkpoint(part, input)
+        else:
+            for function in part.modules:
+                input = emit(function(input))
+    return input
 
 
 def Placeholder(shape: Any, dtype: str = "float32", name: str = "data") -> relax.Var:
@@ -70,7 +110,7 @@ class Module:
 class Sequential(Module):
     """Layers one after the other."""
 
-    def __init__(self, *modules: Module) -> None:
+    def __init__(self, *modules: Callable[[Any], Any]) -> None:
         self.modules = list(modules)
 
     def forward(self, input: Any) -> Any:

@@ -40,6 +40,8 @@ from .lower.rewrite_dataflow_reshape import RewriteDataflowReshape as RewriteDat
 from .lower.static_plan_block_memory import StaticPlanBlockMemory as StaticPlanBlockMemory
 from .lower.to_non_dataflow import ToNonDataflow as ToNonDataflow
 from .lower.vm_shape_lower import VMShapeLower as VMShapeLower
+from .train.append_loss import AppendLoss as AppendLoss
+from .train.gradient import Gradient as Gradient
 from .tvm.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder
 from .tvm.alter_op_impl import AlterOpImpl as AlterOpImpl
 from .tvm.attach_attr_layout_free_buffers import (

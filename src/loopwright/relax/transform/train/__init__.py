@@ -1,0 +1,1 @@
+"""Adds what training takes to a model: its loss, and gradients."""
