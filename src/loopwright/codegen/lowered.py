@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from ..arith import Analyzer
+from ..base import progress
 from ..base.errors import LoopwrightError, explain
 from ..ir.expr import GlobalVar
 from ..ir.functor import post_order_visit, rewrite
@@ -67,7 +68,8 @@ class Lowered:
             gvar = self.graph.get_global_var(name)
             others = [g for g in self.graph.functions if g is not gvar]
             alone = self.graph.with_functions(remove=others)
-            self._one_by_one[name] = self._passes(alone)[gvar]
+            with progress.step("kernel", name, len(self._one_by_one), len(others) + 1):
+                self._one_by_one[name] = self._passes(alone)[gvar]
             self.seconds += time.perf_counter() - start
         return self._one_by_one[name]
 

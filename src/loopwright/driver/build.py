@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from ..backend.base import backend_of
 from ..backend.pipeline import get_pipeline
-from ..base import budget
+from ..base import budget, progress
 from ..base.errors import explain
 from ..base.foreign import noted
 from ..base.plugins import load_extensions
@@ -42,7 +42,7 @@ def compile_steps(
     target = as_target(target)
     record = backend_of(target)
     record.check(target)
-    with bounded(model), gc_paused(), target:
+    with progress.step("model", "compile"), bounded(model), gc_paused(), target:
         mod = as_module(model)
         start = time.perf_counter()
         graph = _lower_graph(mod, target, options)
@@ -62,7 +62,7 @@ def compile_steps(
 def lower(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> tracing.Trace:
     """Run every step of `compile` up to the code generator and return the trace."""
     options = CompileOptions.of(keywords)
-    with tracing.trace() as trace, bounded(model):
+    with progress.step("model", "lower"), tracing.trace() as trace, bounded(model):
         started = time.perf_counter()
         mod = as_module(model)
         trace.note("import", "module", ms=(time.perf_counter() - started) * 1e3)
@@ -94,10 +94,11 @@ def as_module(model: Any) -> IRModule:
     if isinstance(model, (PrimFunc, Function)):
         name = model.attrs.get("global_symbol", "main")
         return IRModule({name: model})
-    for importer in IMPORTERS.values():
-        mod = importer(model)
-        if mod is not None:
-            return mod
+    with progress.step("import", "import"):
+        found = (importer(model) for importer in IMPORTERS.values())
+        mod = next((mod for mod in found if mod is not None), None)
+    if mod is not None:
+        return mod
     hint = "give an ONNX file's path, a ModelProto, an IRModule or a function"
     if isinstance(model, (str, os.PathLike)) and not Path(model).exists():
         what = "there is no such file"

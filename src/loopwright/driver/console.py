@@ -13,6 +13,7 @@ import typer
 
 from ..base.errors import InternalError, LoopwrightError
 from ..codegen.llvm.compiler import CompileError
+from .progress import watched
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -27,6 +28,10 @@ REPORT = (
 SHARED: dict[str, tuple[Any, Any]] = {
     "quiet": (
         Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")],
+        False,
+    ),
+    "verbose": (
+        Annotated[bool, typer.Option("--verbose", "-v", help="Print what compiling took.")],
         False,
     ),
     "traceback": (
@@ -48,10 +53,11 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
         ]
         params = [*signature.parameters.values(), *shared]
 
-        def run(quiet: bool, traceback: bool, **given: Any) -> None:
+        def run(quiet: bool, verbose: bool, traceback: bool, **given: Any) -> None:
             _QUIET.set(quiet)
             try:
-                function(**given)
+                with watched(quiet, verbose):
+                    function(**given)
             except Exception as error:
                 if traceback or _is_of_typer(error):
                     raise

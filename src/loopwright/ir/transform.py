@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from ..base import budget
+from ..base import budget, progress
 from ..base import config as knobs
 from ..base.errors import explain, suggest
 from ..base.foreign import noted
@@ -264,9 +264,10 @@ class Sequential(Pass):
         return self._info
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        for item in self.passes:
+        for number, item in enumerate(self.passes):
             if ctx.pass_enabled(item.info):
-                mod = item(mod)
+                with progress.step("pass", item.info.name, number, len(self.passes)):
+                    mod = item(mod)
         return mod
 
     def names(self) -> list[str]:

@@ -68,11 +68,11 @@ def build_program(
             module = ModuleText(name, functions, imports, externs)
             add_function(module, name, func)
             modules[name] = module.code()
-            keys[name] = stream.add(text_of(without_comments(modules[name])), LEVEL)
+            keys[name] = stream.add(text_of(without_comments(modules[name])), LEVEL, name=name)
             constants.update(module.constants)
         if graphs or entries:
             modules[GRAPH] = _graph_module(functions, graphs, entries, constants, imports, externs)
-            keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), LEVEL)
+            keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), LEVEL, name=GRAPH)
         by_key = stream.finish()
     data = {n: aligned(_array(c)) for n, c in constants.items()}
     objects = {name: by_key[key] for name, key in keys.items()}

@@ -23,6 +23,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from loopwright.base import progress
 from loopwright.base.config import knob
 from loopwright.base.errors import UnknownName, explain
 from loopwright.codegen.llvm import compiler, workers
@@ -220,7 +221,8 @@ class ObjectStream:
         self.cache = default_cache() if cache is None else cache
         self._cached: dict[str, bytes] = {}
         self._compiled: dict[str, bytes] = {}
-        self._known: set[str] = set()
+        self._known: dict[str, str] = {}  # key -> name
+        self._listener = progress.listener()
         self._queue: deque[tuple[str, tuple[Any, ...], str]] = deque()
         self._lines = 0
         self._change = threading.Condition()
@@ -237,13 +239,13 @@ class ObjectStream:
             self._closed = True
             self._change.notify_all()
 
-    def add(self, text: str, opt: str = "short", *, more: bool = True) -> str:
+    def add(self, text: str, opt: str = "short", *, more: bool = True, name: str = "module") -> str:
         """Submit a module and return the key of its object. `more`: the next modules take a
-        while."""
+        while. `name`: what a listener is told."""
         key = object_key(text, *self.machine, opt)
         if key in self._known:
             return key
-        self._known.add(key)
+        self._known[key] = name
         cached = self.cache.get(key)
         if cached is not None and is_sound(cached):
             self._cached[key] = kept = Kept(cached)
@@ -303,8 +305,10 @@ class ObjectStream:
         """A thread's work: hand modules to a worker process."""
         while (item := self._next()) is not None:
             key, job, opt = item
+            done, total = len(self._compiled), len(self._known) - len(self._cached)
             try:
-                self._compiled[key] = workers.run("object", *job, opt=opt)
+                with progress.step("object", self._known[key], done, total, self._listener):
+                    self._compiled[key] = workers.run("object", *job, opt=opt)
             except Exception as error:
                 self._errors.append(str(error))
 

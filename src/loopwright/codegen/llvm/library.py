@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ...base.progress import step
 from ...runtime.library import BYTECODE_SYMBOL, METADATA_SYMBOL, THREADS_SYMBOL
 from ...runtime.vm.saved import to_bytes
 from ..lowered import refuse_machine
@@ -51,6 +52,7 @@ _C_TYPES = {
 }
 
 
+@step("model", "export")
 def export_library(
     exe: Executable,
     file_name: str | Path,

@@ -1,0 +1,70 @@
+"""What a compilation tells of itself, to a listener if there is one. Nothing is printed here.
+
+with heard_by(print):
+    compile(model)                # Step(kind='pass', name='FuseOps', number=3, total=12, ...)
+
+with step("pass", "FuseOps", 3, 12):      # for who does the work
+    ...
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Step:
+    """The beginning or the end of a step.
+
+    kind: "model" (around the others), "import", "pass", "kernel" (the loop passes on one function)
+    or "object"; steps contain others, but objects are compiled beside them, in other threads.
+    number: of `total` steps of this kind, from 0 on. seconds: how long it took, None where it begins.
+    """
+
+    kind: str
+    name: str
+    number: int = 0
+    total: int = 1
+    seconds: float | None = None
+
+
+Listener = Callable[[Step], None]
+_listener: ContextVar[Listener | None] = ContextVar("who is told of the steps", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Tell `listener` of the steps within."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def listener() -> Listener | None:
+    """Who is told here; to be handed on to threads."""
+    return _listener.get()
+
+
+@contextmanager
+def step(
+    kind: str, name: str, number: int = 0, total: int = 1, to: Listener | None = None
+) -> Iterator[None]:
+    """Tell the listener, or `to`, that a step begins, and that it ends unless it fails."""
+    heard = to or _listener.get()
+    if heard is None:
+        yield
+        return
+    told = Step(kind, name, number, total)
+    heard(told)
+    start = time.perf_counter()
+    yield
+    heard(replace(told, seconds=time.perf_counter() - start))
+
+
+__all__ = ["Listener", "Step", "heard_by", "listener", "step"]
