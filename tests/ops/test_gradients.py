@@ -27,13 +27,11 @@ STEP = 1e-4
 
 # Cases whose rule raises NotImplementedError.
 REFUSED = {
-    "concat-1": "where it is cut again is not a number",
     "gather_nd-1": "batch_dims",
     "nn.conv2d-2": "the rest of a division of symbolic extents",
     "nn.conv2d-3": "a layout other than NCHW",
     "nn.conv2d-4": "a layout other than NCHW",
     "nn.conv2d-5": "a layout other than NCHW",
-    "nn.cross_entropy_with_logits-2": "the mean over a symbolic extent",
     "nn.pad-2": "elements that are repeated at the edges",
     "nn.pad-3": "elements that are repeated at the edges",
     "strided_slice-2": "a slice that runs backwards",

@@ -13,6 +13,7 @@ at the end may be left out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .. import relax
@@ -66,12 +67,15 @@ class Backward:
         rank = x.struct_info.ndim
         return relax.op.expand_dims(value, sorted(a % rank for a in axis)) if axis else value
 
-    def count(self, x: Any, axis: Any) -> int:
-        """The number of elements over `axis` (None: all), which must be known."""
+    def count(self, x: Any, axis: Any) -> Any:
+        """The number of elements over `axis` (None: all), of the result's dtype."""
         dims = x.struct_info.get_shape()
-        total = 1
-        for a in range(len(dims)) if axis is None else axis:
-            total *= self.known(dims[a])
+        over = [dims[a] for a in (range(len(dims)) if axis is None else axis)]
+        known = [int(d) for d in over if isinstance(d, IntImm)]
+        total = self.number(prod(known))
+        for d in over:
+            if not isinstance(d, IntImm):
+                total = total * relax.op.sum(relax.op.ones([d], self.kind))
         return total
 
     def known(self, dim: Any) -> int:

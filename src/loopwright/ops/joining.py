@@ -107,11 +107,12 @@ def _(cx, tensors, axis=0):
     infos = tensors.struct_info.fields
     if axis is None:
         raise cx.refusal("flattened tensors", "axis None")
-    ends, at = [], 0
-    for info in infos[:-1]:
-        at += cx.known(info.get_shape()[axis])
-        ends.append(at)
-    return R.split(cx.grad, ends, axis)
+    sizes = [info.get_shape()[axis] for info in infos]
+    if all(isinstance(size, IntImm) for size in sizes):
+        return R.split(cx.grad, _ends(map(int, sizes)), axis)
+    ends = list(accumulate(sizes))
+    pairs = zip([const(0, "int64"), *ends], ends, strict=False)
+    return Tuple([R.strided_slice(cx.grad, [axis], [begin], [end]) for begin, end in pairs])
 
 
 @concatenate.legalize

@@ -82,7 +82,7 @@ def _(predictions, labels):
 def _(cx, predictions, labels):
     g = cx.grad
     if predictions.struct_info.ndim == 2:
-        g = g / cx.number(cx.known(predictions.struct_info.get_shape()[0]))
+        g = g / cx.count(predictions, [0])
     g = -g
     return [g * labels, g * predictions]
 

@@ -121,12 +121,14 @@ def _tuple(axis):
 
 @mean.grad
 def _(cx, x, axis=None, keepdims=False):
-    share = cx.spread(cx.grad, x, axis, keepdims) / cx.number(cx.count(x, axis))
+    share = cx.spread(cx.grad, x, axis, keepdims) / cx.count(x, axis)
     return R.broadcast_to(share, cx.shape(x))
 
 
 mean.layout(reducing(finite=True))
-mean.samples(case((2, 3, 4), axis=[1, 2]), case(("n", 8), axis=[-1], keepdims=True))
+mean.samples(
+    case((2, 3, 4), axis=[1, 2]), case(("n", 8), axis=[-1], keepdims=True), case(("n", 2, "m"))
+)
 
 
 def _variance(x, axis, keepdims):
@@ -157,7 +159,7 @@ def _(x, axis=None, keepdims=False):
 
 def _from_mean(cx, x, g, axis):
     """The gradient of the variance times `g`."""
-    return g * cx.number(2 / cx.count(x, axis)) * (x - R.mean(x, axis, True))
+    return g * (cx.number(2) / cx.count(x, axis)) * (x - R.mean(x, axis, True))
 
 
 @variance.grad

@@ -240,6 +240,31 @@ def test_two_layers_in_a_hundred_steps(name):
     np.testing.assert_allclose(losses, wanted, rtol=0, atol=1e-5)
 
 
+def test_batches_of_any_size():
+    @I.ir_module
+    class Model:
+        I.module_attrs({"param_num": 1, "state_num": 0})
+
+        @R.function
+        def backbone(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4, 3), "float32")):
+            with R.dataflow():
+                out = R.matmul(x, w)
+                R.output(out)
+            return out
+
+    info = TensorStructInfo((tir.Var("m", "int64"), 3), "float32")
+    mod = SetupTrainer(MSELoss(), SGD(0.1), [info, info])(Model)
+    trainer = Trainer(mod, relax.VirtualMachine(lw.compile(mod), lw.cpu()), lw.cpu())
+    rng, w = np.random.default_rng(2), np.zeros((4, 3))
+    for size in (5, 1, 8):
+        x, y = (rng.standard_normal((size, k)).astype("float32") for k in (4, 3))
+        loss = trainer.update(x, y)
+        want, gradient = mse_gradient(x @ w, y)
+        np.testing.assert_allclose(loss.numpy(), want, rtol=1e-5)
+        w = w - 0.1 * x.T @ gradient
+    np.testing.assert_allclose(trainer.export_params()["w"].numpy(), w, rtol=1e-5, atol=1e-7)
+
+
 @I.ir_module
 class Counting:
     """A model with a state, which each step moves by one."""
