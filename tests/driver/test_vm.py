@@ -103,6 +103,10 @@ def test_time_evaluator(vm):
     result = vm.time_evaluator("main", lw.cpu(), number=2, repeat=3)(ramp(2, 4), ramp(4))
     assert len(result.results) == 3 and all(r > 0 for r in result.results)
     assert result.mean > 0
+    calls = []
+    prepare = lambda *args: calls.append(len(args))  # noqa: E731
+    vm.time_evaluator("main", lw.cpu(), 1, 2, 0, 0, 1, prepare)(ramp(2, 4), ramp(4))
+    assert calls == [2, 2]
 
 
 def test_wrong_arguments_have_the_kinds_of_errors_that_tvm_documents(vm):

@@ -72,6 +72,9 @@ def test_time_evaluator():
     assert calls == ["x", "p", "x", "x", "x", "p", "x", "x", "x"]
     assert len(result.results) == 2 and result.min <= result.median <= result.max
     assert result.mean > 0 and "mean (ms)" in str(result)
+    calls.clear()
+    module.time_evaluator("main", runtime.cpu(), 1, 2, 0, 100, 0, 1, 0, "prepare")("x")
+    assert calls == ["x", "p", "x", "p", "x"]
     with pytest.raises(ValueError, match="cannot measure on cuda:0"):
         module.time_evaluator("main", "cuda")
 

@@ -99,10 +99,11 @@ class Timed:
         number: int = 10,
         repeat: int = 1,
         min_repeat_ms: float = 0,
-        *,
         limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
         f_preproc: str | Callable[..., Any] = "",
-        **timing: Any,
     ) -> Callable[..., BenchmarkResult]:
         """A function that times `func_name` on the arguments it is given; see `Timing`.
 
@@ -111,7 +112,8 @@ class Timed:
 
         Raises ValueError for a device that runs no code here.
         """
-        function, how = self[func_name], Timing(number, repeat, min_repeat_ms, **timing)
+        pauses = (cooldown_interval_ms, repeats_to_cooldown, cache_flush_bytes)
+        function, how = self[func_name], Timing(number, repeat, min_repeat_ms, *pauses)
         where = make_device("cpu" if dev is None else dev)
         if not where.exist:
             raise ValueError(f"cannot measure on {where}: only the cpu runs code here")

@@ -131,10 +131,20 @@ class VirtualMachine(Timed):
     # -- measuring, watching ---------------------------------------------------------------------
 
     def time_evaluator(
-        self, func_name: str, *args: Any, **how: Any
+        self,
+        func_name: str,
+        dev: Device | str | None = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        f_preproc: str | Callable[..., Any] = "",
+        **more: Any,
     ) -> Callable[..., BenchmarkResult]:
         """A function that times `func_name`, also "invoke_stateful"; see `runtime.module.Timing`."""
-        return super().time_evaluator(func_name, *args, **how)
+        how = (dev, number, repeat, min_repeat_ms, 100, cooldown_interval_ms, repeats_to_cooldown)
+        return super().time_evaluator(func_name, *how, f_preproc=f_preproc, **more)
 
     def profile(self, func_name: str, *args: Any) -> Profile:
         """Call a function, with the inputs of `set_input` if none are given, and measure each of
