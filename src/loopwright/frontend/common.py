@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..arith import Analyzer
+from ..base.errors import explain
 from ..ir.module import IRModule
 from ..ir.prim_expr import IntImm, PrimExpr
+from ..ir.prim_op import const, maximum
 from ..relax import op
 from ..runtime.tensor import Tensor
 
@@ -27,14 +30,28 @@ def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
 
 
 def same_padding(
-    extent: int, kernel: int, stride: int, dilation: int, upper: bool = True
-) -> tuple[int, int]:
+    extent: Any, kernel: int, stride: int, dilation: int, upper: bool = True
+) -> tuple[Any, Any]:
     """(before, after) that let a sliding window give ceil(extent / stride) results; the odd
-    element goes behind where `upper`, else in front."""
+    element goes behind where `upper`, else in front. Expressions of a symbolic extent where the
+    stride is more than 1."""
     reach = (kernel - 1) * dilation + 1
-    total = max((-(-extent // stride) - 1) * stride + reach - extent, 0)
-    small, large = total // 2, total - total // 2
+    if isinstance(extent, IntImm):
+        extent = extent.value
+    if reach == 1:
+        return 0, 0
+    total = ((extent + (stride - 1)) // stride - 1) * stride + (reach - extent)
+    if reach < stride:  # else it is never negative
+        total = _number(maximum(total, const(0, "int64")))
+    small = _number(total // 2)
+    large = _number(total - small)
     return (small, large) if upper else (large, small)
+
+
+def _number(value: Any) -> Any:
+    """An integer expression simplified, a number where it is one."""
+    value = Analyzer().simplify(value) if isinstance(value, PrimExpr) else value
+    return value.value if isinstance(value, IntImm) else value
 
 
 def same_padding_transposed(
@@ -59,29 +76,32 @@ def autopad(
 ) -> Any:
     """`data` [N, C, spatial...] padded as ONNX's auto_pad SAME_UPPER or SAME_LOWER says.
 
-    Raises ValueError where a strided axis has a symbolic extent: its padding is not known.
+    Raises ValueError where only the run tells how much, and `pad_type` is not "constant".
     """
     shape = data.struct_info.get_shape()
     upper = mode == "SAME_UPPER"
-    width = [0, 0, 0, 0]
+    width: list[Any] = [0, 0, 0, 0]
     for extent, k, s, d in zip(shape[2:], kernel_shape, strides, dilations, strict=True):
         if deconv:
             width += same_padding_transposed(k, s, d, upper)
         else:
-            width += same_padding(static_extent(extent, s), k, s, d, upper)
-    return bb.emit(op.nn.pad(data, width, pad_type, pad_value))
+            width += same_padding(extent, k, s, d, upper)
+    return bb.emit(padded(data, width[0::2], width[1::2], pad_type, pad_value))
 
 
-def static_extent(extent: PrimExpr, stride: int) -> int:
-    """An extent as a number; any will do where the stride is 1. Raises ValueError otherwise."""
-    if isinstance(extent, IntImm):
-        return extent.value
-    if stride == 1:
-        return 1 << 20
-    raise ValueError(
-        f"the padding of a strided window over a symbolic extent is not known: {extent}\n"
-        "  instead: give the extent by shape_dict, or export the model with explicit pads"
-    )
+def padded(
+    data: Any, before: list[Any], after: list[Any], mode: str = "constant", fill: float = 0.0
+) -> Any:
+    """`data` grown along each axis by numbers, or by expressions: those for the mode "constant"
+    only, else a ValueError is raised."""
+    if not any(isinstance(w, PrimExpr) for w in (*before, *after)):
+        pairs = zip(before, after, strict=True)
+        return op.nn.pad(data, [w for pair in pairs for w in pair], mode, fill)
+    if mode != "constant":
+        what = f"widths of a padding of mode {mode} must be numbers"
+        hint = "give the extents by shape_dict, or make the widths constants of the model"
+        raise ValueError(explain(what, got=f"{before} and {after}", instead=hint))
+    return op.nn.pad_by(data, before, after, fill)
 
 
-__all__ = ["autopad", "detach_params"]
+__all__ = ["autopad", "detach_params", "padded"]

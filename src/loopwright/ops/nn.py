@@ -8,9 +8,10 @@ import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
+from ..ir.literals import int_value
 from ..ir.prim_op import cast, const, multiply
 from ..relax import op as R
-from ..relax.struct_info import TensorStructInfo, TupleStructInfo
+from ..relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from .common import (
     accumulator,
     compute,
@@ -19,11 +20,12 @@ from .common import (
     normalize_axis,
     product,
     reduce_over,
+    simplify,
     widened,
 )
 from .core import FUSABLE, case, op
 from .flow import along, elementwise, padding
-from .params import Axes, Axis, Ints, Tensor
+from .params import Axes, Axis, Ints, Shape, Tensor
 
 
 def moments(over, value, count, name):
@@ -346,13 +348,14 @@ def padded(data, before, after, value, mode, name):
     def cell(*i):
         at, inside = [], []
         for v, d, b, a in zip(i, data.shape, before, after, strict=True):
-            if b == 0 and a == 0:
+            some, more = int_value(b) != 0, int_value(a) != 0
+            if not some and not more:
                 at.append(v)
                 continue
             place = v - b
             if mode == "constant":
-                inside += [v >= b] if b else []
-                inside += [v < d + b] if a else []
+                inside += [v >= b] if some else []
+                inside += [v < d + b] if more else []
             elif mode in ("replicate", "edge"):
                 place = tir.max(tir.min(place, d - 1), const(0, place.dtype))
             elif mode == "reflect":
@@ -395,4 +398,39 @@ pad.samples(
     case(("n", 3), pad_width=[0, 0, 1, 1], pad_value=2.0),
     case((4, 5), pad_width=[1, 1, 2, 2], pad_mode="reflect"),
     case((4, 5), pad_width=[1, 1, 2, 2], pad_mode="edge"),
+)
+
+
+@op("relax.nn.pad_by")
+def pad_by(data: Tensor, before: Shape, after: Shape, pad_value: float = 0.0):
+    """Grow the tensor by `before` and `after` elements of pad_value along each axis: `pad` by widths
+    that only the run tells. A negative width cuts."""
+    return padded(data, before, after, pad_value, "constant", "PadInput")
+
+
+@pad_by.infer
+def _(data: TensorStructInfo, before: ShapeStructInfo, after: ShapeStructInfo, pad_value=0.0):
+    if not data.ndim == before.ndim == after.ndim:
+        what = "pad_by takes two widths for each axis"
+        raise ValueError(explain(what, got=f"{before} and {after} for rank {data.ndim}"))
+    shape, first, last = data.get_shape(), before.values, after.values
+    if shape is None or first is None or last is None:
+        return TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
+    sides = zip(shape, first, last, strict=True)
+    return TensorStructInfo([simplify(d + b + a) for d, b, a in sides], data.dtype)
+
+
+@pad_by.numpy
+def _(data, before, after, pad_value=0.0):
+    pairs = list(zip(map(int, before), map(int, after), strict=True))
+    grown = [(max(b, 0), max(a, 0)) for b, a in pairs]
+    whole = np.pad(data, grown, constant_values=pad_value)
+    cut = [slice(max(-b, 0), n + min(a, 0)) for (b, a), n in zip(pairs, whole.shape, strict=True)]
+    return whole[tuple(cut)]
+
+
+pad_by.layout(padding)
+pad_by.samples(
+    case((2, 3), [1, 0], [2, 1], pad_value=2.0),
+    case(("n", 3), ["n", 0], [1, -1]),
 )

@@ -6,6 +6,7 @@ Made by `python -m tools.make_stubs`.
 from collections.abc import Sequence as _Sequence
 from loopwright import te as te
 from loopwright.ir.dtype import DataType as _DataType
+from loopwright.ir.prim_expr import PrimExpr as _PrimExpr
 from loopwright.ops.conv import expand_per_axis as expand_per_axis
 from loopwright.te.tensor import Tensor as _Tensor
 from loopwright.topi.utils import get_const_int as get_const_int
@@ -53,6 +54,7 @@ def nll_loss(predictions: _Tensor, targets: _Tensor, weights: _Tensor | None = N
 def pack_channels(x: _Tensor, block: int) -> _Any: """(n, c, ...) as (n, ceil(c / block), ..., block); channels past the last are 0. An extent of 1 stays 1 outside and is repeated inside, so that it still broadcasts."""
 def pack_weight(weight: _Tensor, layout: str) -> _Any: """A convolution's weight OIHW (or IOHW) in a blocked kernel layout, blocks filled with 0."""
 def pad(data: _Tensor, pad_before: _Any, pad_after: _Any = None, pad_value: float = 0.0) -> _Tensor: """Padding with `pad_value`: the numbers of elements before and after each dimension."""
+def pad_by(data: _Tensor, before: _Sequence[int | _PrimExpr], after: _Sequence[int | _PrimExpr], pad_value: float = 0.0) -> _Any: """Grow the tensor by `before` and `after` elements of pad_value along each axis: `pad` by widths that only the run tells. A negative width cuts."""
 def pixel_shuffle(data: _Tensor, upscale_factor: int) -> _Any: """(..., channels * r * r, h, w) as (..., channels, h * r, w * r), r the upscale_factor: each pixel becomes r x r of them."""
 def pool2d(data: _Tensor, kernel: _Any, stride: _Any, dilation: _Any, padding: _Any, pool_type: str, ceil_mode: bool = False, layout: str = 'NCHW', count_include_pad: bool = True) -> _Tensor: """The "max" or "avg" of a window that slides over the image; padding is top, left, bottom, right."""
 def prelu(data: _Tensor, alpha: _Tensor, axis: int | None = 1) -> _Any: """x, times the alpha of its channel where negative."""

@@ -5,7 +5,7 @@ Made by `python -m tools.make_stubs`.
 
 from collections.abc import Sequence as _Sequence
 from loopwright.ir.dtype import DataType as _DataType
-from loopwright.relax.expr import Call as _Call, TensorLike as _TensorLike
+from loopwright.relax.expr import Call as _Call, ShapeLike as _ShapeLike, TensorLike as _TensorLike
 
 def adaptive_avg_pool1d(data: _TensorLike, output_size: int | _Sequence[int] | None = None, layout: str = 'NCW', out_layout: str | None = None) -> _Call: """The mean of output_size windows that cover the image (None: one per pixel). Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""
 def adaptive_avg_pool2d(data: _TensorLike, output_size: int | _Sequence[int] | None = None, layout: str = 'NCHW', out_layout: str | None = None) -> _Call: """The mean of output_size windows that cover the image (None: one per pixel). Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""
@@ -39,6 +39,7 @@ def nll_loss(predictions: _TensorLike, targets: _TensorLike, weights: _TensorLik
 def pack_channels(x: _TensorLike, block: int) -> _Call: """(n, c, ...) as (n, ceil(c / block), ..., block); channels past the last are 0. An extent of 1 stays 1 outside and is repeated inside, so that it still broadcasts."""
 def pack_weight(weight: _TensorLike, layout: str) -> _Call: """A convolution's weight OIHW (or IOHW) in a blocked kernel layout, blocks filled with 0."""
 def pad(data: _TensorLike, pad_width: int | _Sequence[int] | None, pad_mode: str = 'constant', pad_value: float = 0.0) -> _Call: """Grow the tensor by pad_width = [before, after] for each axis in turn."""
+def pad_by(data: _TensorLike, before: _ShapeLike, after: _ShapeLike, pad_value: float = 0.0) -> _Call: """Grow the tensor by `before` and `after` elements of pad_value along each axis: `pad` by widths that only the run tells. A negative width cuts."""
 def pixel_shuffle(data: _TensorLike, upscale_factor: int) -> _Call: """(..., channels * r * r, h, w) as (..., channels, h * r, w * r), r the upscale_factor: each pixel becomes r x r of them."""
 def prelu(data: _TensorLike, alpha: _TensorLike, axis: int | None = 1) -> _Call: """x, times the alpha of its channel where negative."""
 def relu(data: _TensorLike) -> _Call: """max(x, 0)"""

@@ -10,7 +10,7 @@ from ....base.errors import explain
 from ....ir.prim_expr import IntImm
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...common import same_padding, same_padding_transposed, static_extent
+from ...common import padded, same_padding, same_padding_transposed
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
@@ -49,8 +49,9 @@ def padding_of(node: Node, name: str, count: int) -> list[int]:
 
 def window_padding(
     node: Node, x: Value, kernel: list[int], strides: list[int], dilations: list[int]
-) -> list[int]:
-    """The padding of a sliding window: all before, then all after, of the spatial axes."""
+) -> list[Any]:
+    """The padding of a sliding window: all before, then all after, of the spatial axes; expressions
+    where auto_pad asks for as much as a symbolic extent needs."""
     rank, auto = len(kernel), node.text("auto_pad", "NOTSET")
     if auto not in _AUTO:
         what = f"attribute auto_pad must be one of {', '.join(_AUTO)}"
@@ -60,10 +61,19 @@ def window_padding(
         return pads
     if auto == "VALID":
         return [0] * (2 * rank)
-    extents = [static_extent(d, s) for d, s in zip(x.shape[2:], strides, strict=True)]
-    windows = zip(extents, kernel, strides, dilations, strict=True)
+    windows = zip(x.shape[2:], kernel, strides, dilations, strict=True)
     sides = [same_padding(*w, upper=auto == "SAME_UPPER") for w in windows]
     return [b for b, _ in sides] + [a for _, a in sides]
+
+
+def framed(cx: Context, x: Value, pads: list[Any], fill: float = 0.0) -> tuple[Value, list[int]]:
+    """(x, its padding), with a padding that only the run tells made part of x."""
+    if all(isinstance(p, int) for p in pads):
+        return x, pads
+    rank = len(pads) // 2
+    lead = [0] * (x.ndim - rank)
+    grown = padded(x.expr, lead + pads[:rank], lead + pads[rank:], fill=fill)
+    return cx.value(grown), [0] * len(pads)
 
 
 def kernel_of(node: Node, weight: Value) -> list[int]:
@@ -84,7 +94,7 @@ def conv(cx: Context, node: Node, x: Value, weight: Value, bias: Value | None = 
     kernel = kernel_of(node, weight)
     strides = per_axis(node, "strides", rank, [1] * rank)
     dilations = per_axis(node, "dilations", rank, [1] * rank)
-    pads = window_padding(node, x, kernel, strides, dilations)
+    x, pads = framed(cx, x, window_padding(node, x, kernel, strides, dilations))
     group = node.integer("group", 1)
     out = _CONV[rank](x.expr, weight.expr, strides, pads, dilations, group)
     return _with_bias(cx, out, bias, rank)

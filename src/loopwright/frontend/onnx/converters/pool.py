@@ -12,17 +12,18 @@ from ....base.errors import explain
 from ....ir.prim_op import floordiv
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
+from ...common import padded
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
 from ..values import Value, object_array
-from .nn import per_axis, spatial_rank, window_padding
+from .nn import framed, per_axis, spatial_rank, window_padding
 
 _MAX = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}
 _MEAN = {1: op.nn.avg_pool1d, 2: op.nn.avg_pool2d, 3: op.nn.avg_pool3d}
 
 
-Window = tuple[list[int], list[int], list[int], list[int], bool]
+Window = tuple[list[int], list[int], list[Any], list[int], bool]
 
 
 def _window(node: Node, x: Value) -> Window:
@@ -39,7 +40,7 @@ def _window(node: Node, x: Value) -> Window:
 def max_pool(cx: Context, node: Node, x: Value) -> Any:
     order = node.integer("storage_order", 0)
     window = _window(node, x)
-    most = _pooled(cx, x, _MAX[x.ndim - 2], window)
+    most = _pooled(cx, x, _MAX[x.ndim - 2], window, fill=_least(x))
     if len(node.outputs) < 2 or not node.outputs[1]:
         return [most]
     if order:
@@ -53,23 +54,21 @@ def _places(cx: Context, x: Value, counts: Sequence[Any], window: Window) -> Any
     element of the window it is, then where that lies."""
     kernel, strides, pads, dilations, _ = window
     rank, axes = len(kernel), list(range(2, x.ndim))
-    width = [0] * 4
-    for before, after, stride in zip(pads[:rank], pads[rank:], strides, strict=True):
-        width += [before, after + stride - 1]
-    kind = x.dtype.numpy()
-    least = -math.inf if x.dtype.is_float else int(np.iinfo(kind).min)
-    padded, parts = cx.emit(op.nn.pad(x.expr, width, "constant", least)), []
+    after = [a + stride - 1 for a, stride in zip(pads[rank:], strides, strict=True)]
+    whole = cx.emit(padded(x.expr, [0, 0, *pads[:rank]], [0, 0, *after], fill=_least(x)))
+    parts = []
     for tap in np.ndindex(*kernel):
         begin = [t * d for t, d in zip(tap, dilations, strict=True)]
         end = [b + (n - 1) * s + 1 for b, n, s in zip(begin, counts, strides, strict=True)]
-        part = op.strided_slice(padded, axes, begin, end, strides, assume_inbound=True)
+        part = op.strided_slice(whole, axes, begin, end, strides, assume_inbound=True)
         parts.append(cx.emit(op.expand_dims(part, [0])))
     chosen = cx.emit(op.argmax(op.concat(parts, 0), 0))
     images = op.arange(0, PrimValue(cx.simplify(x.shape[0] * x.shape[1])), 1, "int64")
     place = op.reshape(cx.emit(images), ShapeExpr([*x.shape[:2], *[1] * rank]))
     taps = np.array(list(np.ndindex(*kernel)), np.int64) * dilations
     for k, count in enumerate(counts):
-        first = cx.emit(op.arange(-pads[k], PrimValue(count * strides[k] - pads[k]), strides[k]))
+        ends = [PrimValue(cx.simplify(n * count * strides[k] - pads[k])) for n in (0, 1)]
+        first = cx.emit(op.arange(ends[0], ends[1], strides[k]))
         first = op.reshape(first, ShapeExpr([count if a == k else 1 for a in range(rank)]))
         inner = op.take(cx.constant(np.ascontiguousarray(taps[:, k])), chosen)
         extent = cx.known(object_array([x.shape[2 + k]], ()), "int64").expr
@@ -77,16 +76,28 @@ def _places(cx: Context, x: Value, counts: Sequence[Any], window: Window) -> Any
     return place
 
 
+def _least(x: Value) -> float:
+    return -math.inf if x.dtype.is_float else float(np.iinfo(x.dtype.numpy()).min)
+
+
 @converter("AveragePool")
 def average_pool(cx: Context, node: Node, x: Value) -> Any:
     window, include = _window(node, x), node.flag("count_include_pad")
-    return _pooled(cx, x, _MEAN[x.ndim - 2], window, include)
+    pool = _MEAN[x.ndim - 2]
+    if include or all(isinstance(p, int) for p in window[2]):
+        return _pooled(cx, x, pool, window, include)
+    ones = cx.value(op.ones(ShapeExpr([1, 1, *x.shape[2:]]), str(x.dtype)))
+    inside = _pooled(cx, ones, pool, window, True)  # the part of each window that is no padding
+    return op.divide(_pooled(cx, x, pool, window, True).expr, inside.expr)
 
 
-def _pooled(cx: Context, x: Value, pool: Any, window: Window, *more: Any) -> Value:
+def _pooled(
+    cx: Context, x: Value, pool: Any, window: Window, *more: Any, fill: float = 0.0
+) -> Value:
     """A pool by one of our operators. With ceil_mode, windows that would start in the trailing
-    padding are left out."""
+    padding are left out. fill: what padding holds where it is made part of x."""
     kernel, strides, pads, dilations, ceil = window
+    x, pads = framed(cx, x, pads, fill)
     out, rank = cx.value(pool(x.expr, kernel, strides, pads, dilations, ceil, *more)), len(kernel)
     for k in range(rank) if ceil else ():
         if pads[rank + k] + strides[k] > dilations[k] * (kernel[k] - 1) + 1:

@@ -9,6 +9,7 @@ from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_op import maximum
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
+from ...common import padded
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
@@ -361,14 +362,14 @@ def pad(
 ) -> Any:
     fill = cx.number(value, "constant_value", 0)
     which = None if axes is None else cx.numbers(axes, "axes")
-    return _pad(cx, data, cx.numbers(pads, "pads"), fill, node.text("mode", "constant"), which)
+    return _pad(cx, data, cx.integers(pads, "pads"), fill, node.text("mode", "constant"), which)
 
 
 _MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "circular"}
 
 
 def _pad(
-    cx: Context, data: Value, pads: list[int], fill: Any, mode: str, axes: list[int] | None
+    cx: Context, data: Value, pads: list[Any], fill: Any, mode: str, axes: list[int] | None
 ) -> Any:
     which = list(range(data.ndim)) if axes is None else [_axis(a, data.ndim) for a in axes]
     if len(pads) != 2 * len(which):
@@ -379,6 +380,14 @@ def _pad(
         raise ValueError(explain(what, got=mode))
     before = dict(zip(which, pads[: len(which)], strict=True))
     after = dict(zip(which, pads[len(which) :], strict=True))
+    if any(isinstance(p, PrimExpr) for p in pads):
+        first = [before.get(a, 0) for a in range(data.ndim)]
+        last = [after.get(a, 0) for a in range(data.ndim)]
+        for a in which:  # no more can be cut than there is
+            last[a] = cx.simplify(
+                maximum(last[a] + data.shape[a] + first[a], 0) - data.shape[a] - first[a]
+            )
+        return padded(data.expr, first, last, _MODES[mode], float(fill))
     width = [max(side.get(a, 0), 0) for a in range(data.ndim) for side in (before, after)]
     cut = [a for a in which if before[a] < 0 or after[a] < 0]  # a negative pad cuts
     starts = [max(-before[a], 0) for a in cut]
@@ -387,11 +396,11 @@ def _pad(
     def cropped(x: Value) -> Value:
         return cx.value(op.strided_slice(x.expr, cut, starts, ends)) if cut else x
 
-    def padded(x: Value) -> Value:
+    def grown(x: Value) -> Value:
         return cx.value(op.nn.pad(x.expr, width, _MODES[mode], float(fill))) if any(width) else x
 
     # What is cut from an axis shorter than that is cut from its padding.
-    return cropped(padded(data)) if mode == "constant" else padded(cropped(data))
+    return cropped(grown(data)) if mode == "constant" else grown(cropped(data))
 
 
 # ---------------------------------------------------------------- blocks
