@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.errors import explain
-from ..ir.literals import int_value, is_one
-from ..relax.expr import Call, ShapeExpr
+from ..ir.literals import is_one
+from ..relax.expr import Call
 from ..relax.layout import (
     LETTERS,
     Hook,
@@ -248,26 +248,15 @@ def squeezing(call: Call, query: LayoutQuery) -> LayoutPlan | None:
 
 
 def padding(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """For a tensor padded by [before, after] for each axis in turn: by `attrs.pad_width`, or by two
-    shapes."""
+    """For a tensor padded by `attrs.pad_width` = [before, after] for each axis in turn."""
     given = query.given[0]
     if given is None or query.block:
         return None
-    shapes = [list(a.values) for a in call.args[1:] if isinstance(a, ShapeExpr)]
-    if len(shapes) != len(call.args) - 1:
-        return None
-    pairs = list(zip(*shapes, strict=True)) if shapes else _pairs(call.attrs.pad_width)
-    moved: list[Any] = []
+    widths: list[Any] = []
     for letter, factor in given.parts:
-        grown = pairs[LETTERS.index(letter.upper())]
-        if any(int_value(w) != 0 for w in grown) and given.factor_of(letter) > 0:
+        place = LETTERS.index(letter.upper())
+        grown = list(call.attrs.pad_width[2 * place : 2 * place + 2])
+        if any(grown) and given.factor_of(letter) > 0:
             return None
-        moved.append((0, 0) if factor > 0 else grown)
-    if not shapes:
-        return LayoutPlan((given,), (given,), {"pad_width": [w for pair in moved for w in pair]})
-    sides = zip(*moved, strict=True)
-    return LayoutPlan((given,), (given,), args={k: ShapeExpr(w) for k, w in enumerate(sides, 1)})
-
-
-def _pairs(flat: Any) -> list[Any]:
-    return list(zip(flat[0::2], flat[1::2], strict=True))
+        widths += [0, 0] if factor > 0 else grown
+    return LayoutPlan((given,), (given,), {"pad_width": widths})
