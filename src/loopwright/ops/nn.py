@@ -343,7 +343,8 @@ def pad(data: Tensor, pad_width: Ints, pad_mode: str = "constant", pad_value: fl
 
 def padded(data, before, after, value, mode, name):
     """te.compute of `data` grown by `before` and `after` elements along each axis."""
-    shape = [d + b + a for d, b, a in zip(data.shape, before, after, strict=True)]
+    widths = zip(data.shape, before, after, strict=True)
+    shape = [d + b + a if isinstance(b, int) else simplify(d + b + a) for d, b, a in widths]
 
     def cell(*i):
         at, inside = [], []
@@ -416,8 +417,8 @@ def _(data: TensorStructInfo, before: ShapeStructInfo, after: ShapeStructInfo, p
     shape, first, last = data.get_shape(), before.values, after.values
     if shape is None or first is None or last is None:
         return TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
-    sides = zip(shape, first, last, strict=True)
-    return TensorStructInfo([simplify(d + b + a) for d, b, a in sides], data.dtype)
+    widths = zip(shape, first, last, strict=True)
+    return TensorStructInfo([simplify(d + b + a) for d, b, a in widths], data.dtype)
 
 
 @pad_by.numpy
