@@ -32,7 +32,7 @@ from .gradient import no_gradient
 from .params import Axis, DType, Prim, Tensor
 
 
-@op("relax.where")
+@op("relax.where", mixed="follow")
 def where(condition: Tensor, x1: Tensor, x2: Tensor):
     """x1 where `condition` (bool) holds, else x2; the three broadcast."""
     dims = broadcast_shape(broadcast_shape(shape_of(condition), shape_of(x1)), shape_of(x2))
@@ -106,7 +106,7 @@ one_hot.samples(
 )
 
 
-@op("relax.gather_elements")
+@op("relax.gather_elements", mixed="follow")
 def gather_elements(data: Tensor, indices: Tensor, axis: Axis = 0):
     """data[i0, ..., indices[i0, i1, ...], ...], the index on `axis`; negative ones count from the
     end."""
@@ -151,7 +151,7 @@ gather_elements.samples(
 )
 
 
-@op("relax.gather_nd")
+@op("relax.gather_nd", mixed="follow")
 def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0):
     """Slices of `data` at the index vectors in the last axis of `indices`; the first `batch_dims`
     axes are shared."""

@@ -31,7 +31,7 @@ from .params import Axis, Prims, Sections, Tensor, Tensors
 _MOST = 16  # tensors that one kernel joins or gives: its checks nest, its arguments are compared
 
 
-@op("relax.concat")
+@op("relax.concat", mixed="follow")
 def concatenate(tensors: Tensors, axis: Axis | None = 0):
     """Join tensors along `axis`; with None, flatten them first."""
     if axis is None:
@@ -132,7 +132,7 @@ concatenate.samples(case([(2, 3), (2, 5)], axis=1), case([("n", 3), (4, 3), (1, 
 _MOST_PIECES = 10_000
 
 
-@op("relax.split")
+@op("relax.split", mixed="follow")
 def split(x: Tensor, indices_or_sections: Sections, axis: Axis = 0):
     """A tuple of pieces of `axis`: `indices_or_sections` is a number of equal pieces (the last
     may be shorter) or the list of the indices at which new pieces start."""
@@ -231,7 +231,7 @@ split.samples(
 )
 
 
-@op("relax.stack")
+@op("relax.stack", mixed="follow")
 def stack(tensors: Tensors, axis: Axis = 0):
     """Tensors of one shape along a new axis `axis` of the result."""
     dims = shape_of(tensors[0])
@@ -352,7 +352,7 @@ def _(tensors, indexing="ij"):
 meshgrid.samples(case([(2,), (3,)]), case([("n",), (3,), (2,)], indexing="xy"))
 
 
-@op("relax.strided_slice")
+@op("relax.strided_slice", mixed="follow")
 def strided_slice(
     x: Tensor,
     axes: Prims,

@@ -35,7 +35,7 @@ from .flow import along, inserted, moved, squeezing
 from .params import Axes, Axis, Ints, Operand, Shape, Tensor
 
 
-@op("relax.permute_dims")
+@op("relax.permute_dims", mixed="follow")
 def transpose(x: Tensor, axes: Axes | None = None):
     """Reorder the axes; without `axes`, reverse them."""
     order = _order(axes, len(x.shape))
@@ -108,7 +108,7 @@ def _unflatten(flat, dims):
     return indices[::-1]
 
 
-@op("relax.reshape")
+@op("relax.reshape", mixed="follow")
 def reshape(x: Tensor, shape: Shape):
     """The same elements in row-major order, in another shape; one dim may be -1, and a dim of
     0 is copied from the input."""
@@ -174,7 +174,7 @@ def _(cx, x, shape):
 reshape.samples(case((2, 6), [3, 4]), case(("n", 4), ["n * 2", 2]))
 
 
-@op("relax.flatten")
+@op("relax.flatten", mixed="follow")
 def flatten(x: Tensor):
     """All elements in one dimension."""
     return reshape(x, [product(x.shape)])
@@ -193,7 +193,7 @@ def _(cx, x):
 flatten.samples(case((2, 3)))
 
 
-@op("relax.expand_dims")
+@op("relax.expand_dims", mixed="follow")
 def expand_dims(x: Tensor, axis: Axes):
     """Insert dimensions of extent 1 at `axis` of the result."""
     where = normalize_axes(axis, len(x.shape) + len(axis))
@@ -226,7 +226,7 @@ def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
 expand_dims.samples(case((2, 3), axis=[0, 3]), case(("n", 3), axis=[-1]))
 
 
-@op("relax.squeeze")
+@op("relax.squeeze", mixed="follow")
 def squeeze(x: Tensor, axis: Axes | None = None):
     """Drop dimensions of extent 1: those of `axis`, or all."""
     gone = _squeezed(x.shape, axis)
@@ -289,7 +289,7 @@ squeeze.layout(squeezing)
 squeeze.samples(case((2, 1, 3)), case((1, "n", 1), axis=[0]))
 
 
-@op("relax.broadcast_to")
+@op("relax.broadcast_to", mixed="follow")
 def broadcast_to(x: Tensor, shape: Shape):
     """Repeat along dims of extent 1 (and in front) until the shape is `shape`."""
     cell = lambda *i: x(*broadcast_index(x, i, list(shape)))  # noqa: E731
@@ -332,7 +332,7 @@ def _(cx, x, shape):
 broadcast_to.samples(case((3, 1), [2, 3, 4]), case(("n", 1), ["n", 5]))
 
 
-@op("relax.take")
+@op("relax.take", mixed="follow")
 def take(x: Tensor, indices: Operand, axis: Axis | None = None, mode: str = "fast"):
     """x at `indices` along `axis`. `mode` says what an index out of range is: "fast" fails (negative
     ones count from the end), "wrap" takes it modulo the extent, "clip" clamps it, "nan" gives
@@ -407,7 +407,7 @@ take.samples(
 )
 
 
-@op("relax.repeat")
+@op("relax.repeat", mixed="follow")
 def repeat(data: Tensor, repeats: int, axis: Axis | None = None):
     """Each element `repeats` times along `axis` (None: of the flattened tensor)."""
     if axis is None:
@@ -448,7 +448,7 @@ repeat.layout(along("axis"))
 repeat.samples(case((2, 3), repeats=2, axis=1))
 
 
-@op("relax.tile")
+@op("relax.tile", mixed="follow")
 def tile(data: Tensor, repeats: Ints):
     """The tensor repeated `repeats` times along each axis."""
     ndim = max(len(data.shape), len(repeats))
@@ -477,7 +477,7 @@ def _(cx, data, repeats):
 tile.samples(case((2, 3), repeats=[2, 1]), case((2, 3), repeats=[2, 1, 2]))
 
 
-@op("relax.flip")
+@op("relax.flip", mixed="follow")
 def flip(data: Tensor, axis: Axis):
     """The tensor with `axis` reversed."""
     which = normalize_axis(axis, len(data.shape))
@@ -500,7 +500,7 @@ flip.layout(along("axis"))
 flip.samples(case((2, 3), axis=1), case(("n", 2), axis=0))
 
 
-@op("relax.layout_transform", kind=INJECTIVE)
+@op("relax.layout_transform", kind=INJECTIVE, mixed="follow")
 def layout_transform(
     x: Tensor,
     index_map: Any,

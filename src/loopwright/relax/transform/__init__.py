@@ -75,6 +75,7 @@ from .tvm.reorder_permute_dims_after_concat import (
 )
 from .tvm.reorder_take_after_matmul import ReorderTakeAfterMatmul as ReorderTakeAfterMatmul
 from .tvm.split_layout_rewrite_preproc import SplitLayoutRewritePreproc as SplitLayoutRewritePreproc
+from .tvm.to_mixed_precision import ToMixedPrecision as ToMixedPrecision
 from .tvm.topological_sort import TopologicalSort as TopologicalSort
 from .tvm.update_param_struct_info import UpdateParamStructInfo as UpdateParamStructInfo
 from .tvm.update_vdevice import UpdateVDevice as UpdateVDevice

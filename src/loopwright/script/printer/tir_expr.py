@@ -300,5 +300,8 @@ def _index_map(p: Printer, node: Any) -> str:
         results = p.tuple(node.final_indices)
     text = loose(f"lambda {', '.join(params)}: {results}", LAMBDA)
     inverse = getattr(node, "inverse_index_map", None)
-    keywords = {"inverse_index_map": p.expr(inverse)} if inverse is not None else None
+    keywords = {"inverse_index_map": p.expr(inverse)} if inverse is not None else {}
+    dtype = str(node.initial_indices[0].dtype) if node.initial_indices else "int64"
+    if dtype != "int64":
+        keywords["index_dtype"] = quote(dtype)
     return call_text(p.tir("index_map"), [text], keywords)

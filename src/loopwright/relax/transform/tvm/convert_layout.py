@@ -194,7 +194,8 @@ def _moved(value: Any, old: Layout | None, new: Layout | None) -> Any:
     if old == new:
         return value
     if not (str(old) + str(new)).isupper():
-        return relax_op.layout_transform(value, bijective_layout(old, new).index_map())
+        index_map = bijective_layout(old, new).index_map()
+        return relax_op.layout_transform(value, index_map.with_dtype("int32"))
     return relax_op.permute_dims(value, [old.index_of(letter) for letter in new])
 
 
