@@ -556,6 +556,7 @@ with registering(__name__):
         "nvidia/geforce-rtx-4090": "sm_89",
         "nvidia/nvidia-a100": "sm_80",
         "nvidia/nvidia-h100": "sm_90a",
+        "nvidia/nvidia-t4": "sm_75",
     }.items():
         _gpu = {
             "kind": "cuda",

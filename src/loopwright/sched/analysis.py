@@ -156,6 +156,7 @@ def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
     for k, b in enumerate(blocks):
         for buffer in {r.buffer for r in b.block.reads} - {b.writes[0]}:
             readers.setdefault(buffer, []).append(k)
+    lost = _overwritten(blocks)
     stages: list[Stage] = []
     waiting: list[BlockInfo] = []
     inlined: dict[Buffer, int] = {}
@@ -163,14 +164,17 @@ def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
     while k < len(blocks):
         b = blocks[k]
         if b.is_reduction:
-            after = _epilogue(blocks, k, readers, outputs)
+            after = _epilogue(blocks, k, readers, outputs, lost)
             group = [b, *after]
             stages.append(Stage([*waiting, *after[:-1]], b, group[-1]))
             waiting, k = [], k + len(group)
             continue
         loads = _loads_inlined(b, inlined)
         read = b.writes[0] in readers and b.writes[0] not in outputs
-        if not read or loads > _MOST_LOADS or not _can_be_inlined(b, blocks):
+        moves = _can_be_inlined(b, blocks) and not lost.intersection(
+            r.buffer for r in b.block.reads
+        )
+        if not read or loads > _MOST_LOADS or not moves:
             stages.append(Stage(waiting, None, b))
             waiting = []
         else:
@@ -178,6 +182,16 @@ def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
             waiting.append(b)
         k += 1
     return None if waiting else stages
+
+
+def _overwritten(blocks: list[BlockInfo]) -> set[Buffer]:
+    """The buffers that a block writes after another one has read them: neither block may move."""
+    seen: set[Buffer] = set()
+    lost: set[Buffer] = set()
+    for b in blocks:
+        lost |= seen.intersection(b.writes)
+        seen.update(r.buffer for r in b.block.reads)
+    return lost
 
 
 def _loads_inlined(info: BlockInfo, inlined: dict[Buffer, int]) -> int:
@@ -198,10 +212,14 @@ def _can_be_inlined(info: BlockInfo, blocks: list[BlockInfo]) -> bool:
 
 
 def _epilogue(
-    blocks: list[BlockInfo], k: int, readers: dict[Buffer, list[int]], outputs: set[Buffer]
+    blocks: list[BlockInfo],
+    k: int,
+    readers: dict[Buffer, list[int]],
+    outputs: set[Buffer],
+    lost: set[Buffer],
 ) -> list[BlockInfo]:
     """The blocks after reduction `k` that form a chain of elementwise consumers, each read only by
-    the next."""
+    the next, and write over nothing that was read before."""
     epilogue: list[BlockInfo] = []
     inlined: dict[Buffer, int] = {}
     current = blocks[k]
@@ -210,7 +228,7 @@ def _epilogue(
         result = current.writes[0]
         if result in outputs or readers.get(result) != [at] or not blocks[at].is_spatial:
             return epilogue
-        if not _elementwise_on(blocks[at], result):
+        if not _elementwise_on(blocks[at], result) or blocks[at].writes[0] in lost:
             return epilogue
         loads = _loads_inlined(blocks[at], inlined)
         if loads > _MOST_LOADS:

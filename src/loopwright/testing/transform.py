@@ -1,13 +1,36 @@
-"""A pass for tests of normal forms, under TVM's name."""
+"""What tests ask of passes, under TVM's names: normal forms, in-place calls in dataflow blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..ir.module import IRModule
 from ..ir.transform import ModulePass, PassContext
+from ..relax.analysis.in_place import Aliases, InplaceOpportunity, in_place_calls, liveness
 from ..relax.block_builder import BlockBuilder
-from ..relax.expr import Function
+from ..relax.expr import DataflowBlock, Function, Var
+from ..relax.transform.legalize_ops.in_place import with_call_in_place
+
+dataflow_liveness_analysis = liveness
+dataflow_single_inplace_call = with_call_in_place
+
+
+def dataflow_alias_analysis(
+    block: DataflowBlock, inputs: Iterable[Var]
+) -> tuple[dict[Var, set[int]], dict[int, list[set[int]]]]:
+    """The memory that each variable may be in, as numbers, and that of the fields of tuples."""
+    aliases = Aliases(block, inputs)
+    return aliases.memory, aliases.fields
+
+
+def dataflow_inplace_analysis(
+    block: DataflowBlock, inputs: Iterable[Var], mod: IRModule
+) -> tuple[list[InplaceOpportunity], list[InplaceOpportunity]]:
+    """The calls that may write over an argument: of at least the result's size, of its struct info.
+    Here both are the same."""
+    found = list(in_place_calls(block, inputs))
+    return found, found
 
 
 class _EmptyMutator(ModulePass):
@@ -26,4 +49,11 @@ def ApplyEmptyCppMutator() -> ModulePass:
     return _EmptyMutator()
 
 
-__all__ = ["ApplyEmptyCppMutator"]
+__all__ = [
+    "ApplyEmptyCppMutator",
+    "InplaceOpportunity",
+    "dataflow_alias_analysis",
+    "dataflow_inplace_analysis",
+    "dataflow_liveness_analysis",
+    "dataflow_single_inplace_call",
+]

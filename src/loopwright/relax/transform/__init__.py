@@ -54,6 +54,7 @@ from .tvm.bundle_model_params import BundleModelParams as BundleModelParams
 from .tvm.combine_parallel_matmul import CombineParallelMatmul as CombineParallelMatmul
 from .tvm.compute_prim_value import ComputePrimValue as ComputePrimValue
 from .tvm.convert_layout import ConvertLayout as ConvertLayout
+from .tvm.dataflow_use_inplace_calls import DataflowUseInplaceCalls as DataflowUseInplaceCalls
 from .tvm.decompose_ops_for_inference import DecomposeOpsForInference as DecomposeOpsForInference
 from .tvm.decompose_ops_for_training import DecomposeOpsForTraining as DecomposeOpsForTraining
 from .tvm.expand_matmul_of_sum import ExpandMatmulOfSum as ExpandMatmulOfSum

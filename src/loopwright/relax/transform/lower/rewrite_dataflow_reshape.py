@@ -31,7 +31,8 @@ from ....ir.module import IRModule
 from ....tir.analysis.reshape import reshaped_input, size_of
 from ....tir.function import PrimFunc
 from ... import op as graph_op
-from ...expr import DataflowBlock, DataflowVar
+from ...analysis.variables import overwritten_vars
+from ...expr import DataflowBlock, DataflowVar, Function
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
 from ...struct_info import TensorStructInfo
@@ -44,6 +45,11 @@ class _Reshapes(GraphRewriter):
         super().__init__(mod)
         self.known: dict[GlobalVar, int | None] = {}
         self.inside = False
+        self.written: set[Any] = set()  # by in-place calls: a copy of it must stay one
+
+    def function(self, func: Function) -> Function:
+        self.written = overwritten_vars(func)
+        return super().function(func)
 
     def block(self, block: Any) -> Any:
         outer, self.inside = self.inside, isinstance(block, DataflowBlock)
@@ -56,7 +62,7 @@ class _Reshapes(GraphRewriter):
         # A result of the block may outlive it: it must have its own memory.
         inner = self.inside and isinstance(binding.var, DataflowVar)
         source = self.source(call) if inner and getattr(call, "op", None) is CALL_TIR else None
-        if source is None:
+        if source is None or self.written & {source, binding.var}:
             super().binding(binding)
             return
         reshaped = graph_op.reshape(self.value(source), call.sinfo_args[0].shape)

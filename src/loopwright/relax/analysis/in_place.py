@@ -1,0 +1,181 @@
+"""Which values of a dataflow block may share memory, how long they live, and which calls may write
+over an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ...ir.op import Op
+from .. import expr as rx
+from ..relations import struct_info_base_check
+from ..struct_info import TensorStructInfo, TupleStructInfo
+from .variables import used_vars
+
+UNKNOWN = -1  # the memory of a value from outside the block
+
+# Operators whose results may be their argument, seen in another way.
+_VIEWS = {
+    f"relax.{name}"
+    for name in (
+        "memory.view",
+        "memory.ensure_zero_offset",
+        "builtin.stop_lift_params",
+        "hint_on_device",
+        "to_vdevice",
+        "call_pure_packed",
+        "invoke_pure_closure",
+    )
+}
+# Operators that compute each element from the elements at its place.
+ELEMENTWISE = {
+    f"relax.{name}"
+    for name in [
+        "abs",
+        "add",
+        "ceil",
+        "cos",
+        "divide",
+        "exp",
+        "floor",
+        "log",
+        "maximum",
+        "minimum",
+        "multiply",
+        "negative",
+        "nn.relu",
+        "nn.silu",
+        "power",
+        "round",
+        "sigmoid",
+        "sin",
+        "sqrt",
+        "subtract",
+        "tanh",
+    ]
+}
+
+
+def liveness(block: rx.DataflowBlock) -> dict[rx.Var, tuple[int, int]]:
+    """From which binding to which one each variable is used. What comes from outside starts at -1;
+    what may be used outside ends after the last binding."""
+    after = len(block.bindings)
+    ranges: dict[rx.Var, tuple[int, int]] = {}
+    for place, binding in enumerate(block.bindings):
+        for var in used_vars(binding.value):
+            start = ranges[var][0] if var in ranges else -1
+            ranges[var] = start, place if start >= 0 else after
+        ranges[binding.var] = place, place
+    for var, (start, _) in ranges.items():
+        if not isinstance(var, rx.DataflowVar):
+            ranges[var] = start, after
+    return ranges
+
+
+class Aliases:
+    """The memory that each variable of a block may be in, as numbers.
+
+    memory: the numbers of a variable; fields: of a tuple's number, those of each field; own: those
+    that operators of the block allocate.
+    """
+
+    def __init__(self, block: rx.DataflowBlock, inputs: Iterable[rx.Var]) -> None:
+        self.count = 0
+        self.memory: dict[rx.Var, set[int]] = {}
+        self.fields: dict[int, list[set[int]]] = {}
+        self.own: set[int] = set()
+        for var in inputs:
+            self.memory[var] = self.fresh(var.struct_info)
+        for binding in block.bindings:
+            self.memory[binding.var] = self.of(binding.value)
+
+    def number(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def fresh(self, info: Any, own: bool = False) -> set[int]:
+        """New memory for a value."""
+        new = self.number()
+        if own:
+            self.own.add(new)
+        if isinstance(info, TupleStructInfo):
+            self.fields[new] = [self.fresh(field, own) for field in info.fields]
+        return {new}
+
+    def of(self, value: Any) -> set[int]:
+        """The memory that an expression may be in."""
+        if isinstance(value, rx.Var):
+            return set(self.memory.get(value, {UNKNOWN}))
+        if isinstance(value, rx.Tuple):
+            new = self.number()
+            self.fields[new] = [self.of(field) for field in value.fields]
+            return {new}
+        if isinstance(value, rx.TupleGetItem):
+            found: set[int] = set()
+            for place in self.of(value.tuple_value):
+                known = self.fields.get(place, [])
+                inside = known[value.index] if value.index < len(known) else {place}
+                found |= inside
+            return found
+        if isinstance(value, rx.Call):
+            plain = isinstance(value.op, Op) and value.op.name not in _VIEWS
+            return self.fresh(value.struct_info, True) if plain else self.any_of(value)
+        return self.fresh(value.struct_info)
+
+    def any_of(self, call: rx.Call) -> set[int]:
+        """The memory of a result that may be any argument, any part of one, or new."""
+        args = [self.of(arg) for arg in call.args if not isinstance(arg, rx.ExternFunc)]
+        first = self.count
+        new = self.fresh(call.struct_info)
+        found = self.parts(set().union(*args)) | set(range(first, self.count))
+        for place in new:
+            if place in self.fields:
+                self.fields[place] = [set(found) for _ in self.fields[place]]
+        return found
+
+    def parts(self, places: set[int]) -> set[int]:
+        """Memory and all that is in tuples there."""
+        found, work = set(places), list(places)
+        while work:
+            for inside in self.fields.get(work.pop(), ()):
+                work += inside - found
+                found |= inside
+        return found
+
+
+class InplaceOpportunity(NamedTuple):
+    """A call that may write over an argument: its place in the block, and which arguments."""
+
+    binding_idx: int
+    arg_idxs: tuple[int, ...]
+
+
+def in_place_calls(
+    block: rx.DataflowBlock, inputs: Iterable[rx.Var]
+) -> Iterator[InplaceOpportunity]:
+    """The elementwise calls whose result has the struct info of an argument that is not used again."""
+    aliases, ranges = Aliases(block, inputs), liveness(block)
+    for place, binding in enumerate(block.bindings):
+        call = binding.value
+        if not isinstance(call, rx.Call) or getattr(call.op, "name", "") not in ELEMENTWISE:
+            continue
+        later = {v for v, (start, end) in ranges.items() if start < place < end}
+        busy = set().union(*(aliases.parts(aliases.memory.get(v, {UNKNOWN})) for v in later))
+        found = []
+        for i, arg in enumerate(call.args):
+            if not isinstance(arg, rx.Var) or not _same(arg.struct_info, call.struct_info):
+                continue
+            memory = aliases.memory.get(arg, {UNKNOWN})
+            if memory <= aliases.own and not memory & busy:
+                found.append(i)
+        if found:
+            yield InplaceOpportunity(place, tuple(found))
+
+
+def _same(one: Any, other: Any) -> bool:
+    if not isinstance(one, TensorStructInfo) or one.get_shape() is None or one.dtype.is_void:
+        return False
+    return bool(struct_info_base_check(one, other)) and bool(struct_info_base_check(other, one))
+
+
+__all__ = ["Aliases", "InplaceOpportunity", "in_place_calls", "liveness"]
