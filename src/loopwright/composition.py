@@ -25,6 +25,7 @@ SLOTS: dict[str, str] = {
     "ir.definitions": "ops",
     "ir.printer": "script.printer:PRINTER",
     "relax.erase_to_params": "relax.relations:erase_to_params",
+    "relax.fast_math": "topi.fast:BY_OPERATOR",
     "relax.is_base_of": "relax.relations:is_base_of",
     "relax.make_shape": "relax.expr:make_shape",
     "relax.measure": "driver.measure:measure",

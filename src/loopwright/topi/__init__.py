@@ -16,6 +16,9 @@ from ..ops.create import full as _full
 from ..ops.manipulate import transpose as transpose
 from . import nn as nn
 from . import utils as utils
+from .fast import fast_erf as fast_erf
+from .fast import fast_exp as fast_exp
+from .fast import fast_tanh as fast_tanh
 from .more import all as all
 from .more import any as any
 from .more import elemwise_sum as elemwise_sum

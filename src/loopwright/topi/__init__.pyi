@@ -10,6 +10,7 @@ from loopwright.ir.prim_expr import PrimExpr as _PrimExpr
 from loopwright.relax.expr import Expr as _Expr
 from loopwright.te.tensor import Tensor as _Tensor
 from loopwright.topi import nn as nn, utils as utils
+from loopwright.topi.fast import fast_erf as fast_erf, fast_exp as fast_exp, fast_tanh as fast_tanh
 from loopwright.topi.more import (
     all as all, any as any, elemwise_sum as elemwise_sum, expand_dims as expand_dims,
     eye as eye, identity as identity, log10 as log10, log2 as log2, meshgrid as meshgrid,

@@ -12,6 +12,7 @@ from ..ops import OPERATORS
 from ..ops.conv import expand_per_axis
 from ..ops.linear import matmul as _matmul
 from ..ops.manipulate import transpose as _transpose
+from .fast import fast_softmax as fast_softmax
 from .utils import get_const_int
 
 _PREFIX = "relax.nn."

@@ -9,6 +9,7 @@ from loopwright.ir.dtype import DataType as _DataType
 from loopwright.ir.prim_expr import PrimExpr as _PrimExpr
 from loopwright.ops.conv import expand_per_axis as expand_per_axis
 from loopwright.te.tensor import Tensor as _Tensor
+from loopwright.topi.fast import fast_softmax as fast_softmax
 from loopwright.topi.utils import get_const_int as get_const_int
 from typing import Any as _Any
 

@@ -59,6 +59,7 @@ from .tvm.decompose_ops_for_inference import DecomposeOpsForInference as Decompo
 from .tvm.decompose_ops_for_training import DecomposeOpsForTraining as DecomposeOpsForTraining
 from .tvm.expand_matmul_of_sum import ExpandMatmulOfSum as ExpandMatmulOfSum
 from .tvm.expand_tuple_arguments import ExpandTupleArguments as ExpandTupleArguments
+from .tvm.fast_math import FastMathTransform as FastMathTransform
 from .tvm.fuse_transpose_matmul import FuseTransposeMatmul as FuseTransposeMatmul
 from .tvm.inline_private_functions import InlinePrivateFunctions as InlinePrivateFunctions
 from .tvm.lazy_get_input import LazyGetInput as LazyGetInput
