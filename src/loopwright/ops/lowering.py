@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..ir.prim_expr import FloatImm, IntImm, Var
 from ..ir.structural import StructuralKey
+from ..ir.variables import substitute, vars_in
 from ..relax.expr import Call, Constant, PrimValue, ShapeExpr, Tuple
 from ..relax.expr import Var as GraphVar
 from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
@@ -16,8 +17,8 @@ from ..relax.te_call import scalar_literal
 from .inference import dtype_unknown, info_of, is_static, run_body
 from .params import Param
 
-# By block builder: the key of a kernel -> its first call.
-_LOWERED: WeakKeyDictionary[Any, dict[Any, Call]] = WeakKeyDictionary()
+# By block builder: the key of a kernel -> its first call, and the variables of that one's shapes.
+_LOWERED: WeakKeyDictionary[Any, dict[Any, tuple[Call, list[Var]]]] = WeakKeyDictionary()
 
 
 def lower_by_body(
@@ -49,20 +50,21 @@ def lower_by_body(
         given.append(value)
     for value in call.args:
         _check_dtype_known(call, value)
-    bound = functools.partial(run_body, body, attrs)  # call_te takes graph arguments only
-    key, tensors = _loops_key(call, args)
-    build = functools.partial(
-        bb.call_te, bound, *given, primfunc_name_hint=hint, primfunc_attrs=marks
-    )
+    bound = partial(run_body, body, attrs)  # call_te takes graph arguments only
+    key, tensors, sizes = _loops_key(call, args)
+    build = partial(bb.call_te, bound, *given, primfunc_name_hint=hint, primfunc_attrs=marks)
     if key is None:
         return build()
     lowered = _LOWERED.setdefault(bb, {})
-    earlier = lowered.get(key)
-    if earlier is None:
-        earlier = lowered[key] = build()
-        return earlier
-    # The same kernel, called with other tensors.
-    return earlier.replace(args=(earlier.args[0], Tuple(tensors), *earlier.args[2:]))
+    if key not in lowered:
+        lowered[key] = build(), sizes
+        return lowered[key][0]
+    # The same kernel, called with other tensors, of sizes with other names.
+    earlier, old_sizes = lowered[key]
+    names = dict(zip(old_sizes, sizes, strict=True))
+    parts = (earlier.args[2:], earlier.sinfo_args)
+    more, infos = parts if sizes == old_sizes else substitute(parts, names)
+    return earlier.replace(args=(earlier.args[0], Tuple(tensors), *more), sinfo_args=infos)
 
 
 def _check_dtype_known(call: Call, value: Any) -> None:
@@ -73,15 +75,18 @@ def _check_dtype_known(call: Call, value: Any) -> None:
         )
 
 
-def _loops_key(call: Call, args: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """The key of the kernel that a call is lowered to, and the tensors passed to it. The key is
-    None if the kernel depends on more (scalar constants become literals in it)."""
+def _loops_key(call: Call, args: dict[str, Any]) -> tuple[Any, list[Any], list[Var]]:
+    """The key of the kernel that a call is lowered to, the tensors passed to it, and the variables
+    of their shapes, whose names are no part of the key. It is None if the kernel depends on more
+    (scalar constants become literals in it)."""
     tensors: list[Any] = []
+    dims: list[Any] = []
     attrs = () if call.attrs is None else _plain_key(call.attrs.values)
-    parts = [_argument_key(value, tensors) for value in args.values()]
+    parts = [_argument_key(value, tensors, dims) for value in args.values()]
     if attrs is None or None in parts:
-        return None, tensors
-    return (call.op.name, attrs, *parts), tensors
+        return None, tensors, []
+    key = (call.op.name, attrs, *parts, StructuralKey(tuple(dims)))
+    return key, tensors, list(vars_in(dims))
 
 
 def _plain_key(values: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -96,7 +101,8 @@ def _plain_key(values: dict[str, Any]) -> tuple[Any, ...] | None:
     return tuple(key)
 
 
-def _argument_key(value: Any, tensors: list[Any]) -> Any:
+def _argument_key(value: Any, tensors: list[Any], dims: list[Any]) -> Any:
+    shape = partial(map, partial(_dim_key, dims))
     info = info_of(value)
     if value is None:
         return "none"
@@ -104,18 +110,20 @@ def _argument_key(value: Any, tensors: list[Any]) -> Any:
         if isinstance(value, Constant) and info.ndim == 0:
             return None
         tensors.append(value)
-        return (str(info.dtype), *map(_dim_key, info.get_shape() or ()))
+        return (str(info.dtype), *shape(info.get_shape() or ()))
     if isinstance(info, ShapeStructInfo):
-        return ("shape", *map(_dim_key, info.values or ()))
+        return ("shape", *shape(info.values or ()))
     if isinstance(value, PrimValue):
-        return ("prim", str(value.value.dtype), _dim_key(value.value))
+        return ("prim", str(value.value.dtype), *shape([value.value]))
     if isinstance(value, Tuple):
-        parts = [_argument_key(field, tensors) for field in value.fields]
+        parts = [_argument_key(field, tensors, dims) for field in value.fields]
         return None if None in parts else ("tuple", *parts)
     return None
 
 
-def _dim_key(dim: Any) -> Any:
+def _dim_key(dims: list[Any], dim: Any) -> Any:
+    """The key of a constant dimension; others are compared together, as `dims`."""
     if isinstance(dim, (IntImm, FloatImm)):
         return dim.value
-    return dim if isinstance(dim, Var) else StructuralKey(dim, map_free_vars=False)
+    dims.append(dim)
+    return "symbolic"

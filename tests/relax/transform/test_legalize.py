@@ -11,6 +11,7 @@ from loopwright.ir.module import IRModule
 from loopwright.ir.op import Op, register_op_attr
 from loopwright.ir.structural import assert_structural_equal, structural_equal
 from loopwright.ir.target import Target, register_target_kind
+from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import LegalizeOps
 from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS, register_legalize
 from loopwright.script import ir as I
@@ -358,3 +359,26 @@ def test_the_order_of_all_places(made_up):
     (note,) = seen.explain(made_up.name, "legalize")
     asked = [loser.split(":")[0] for loser in note.facts["losers"]]
     assert asked == ["call-site map", *(f"target {place}" for place in places)]
+
+
+def test_a_kernel_is_built_once_for_shapes_that_differ_in_names(monkeypatch) -> None:
+    built = []
+    build = relax.BlockBuilder.call_te
+    monkeypatch.setattr(
+        relax.BlockBuilder,
+        "call_te",
+        lambda *given, **more: built.append(1) or build(*given, **more),
+    )
+    flips = "a = R.flip(x, axis=0); b = R.flip(y, axis=0); c = R.flip(z, axis=0)"
+    joins = "d = R.concat([a, x]); e = R.concat([b, y]); f = R.concat([a, c])"
+    again = "g = R.flip(d, axis=0); h = R.flip(e, axis=0); i = (f, g, h)"
+    mod = graph(f"{flips}; {joins}; {again}", x=("n", 3), y=("m", 3), z=("n", 3))
+    made = LegalizeOps()(mod)
+    assert callees(made) == ["flip"] * 3 + ["concatenate"] * 3 + ["flip1"] * 2
+    assert len(built) == 3
+    run = Interpreter(made)["main"]
+    x, y, z = (np.arange(3 * n, dtype="float32").reshape(n, 3) + n for n in (2, 4, 2))
+    want = [[x[::-1], z[::-1]], [x[::-1], x], [y[::-1], y]]
+    for got, parts in zip(run(x, y, z), want, strict=True):
+        joined = np.concatenate(parts)
+        np.testing.assert_array_equal(got, joined if parts is want[0] else joined[::-1])
