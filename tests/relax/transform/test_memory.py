@@ -324,3 +324,51 @@ def test_the_estimate_of_a_plan():
     assert "to 50%" in text
     dynamic = relax.analysis.estimate_memory_usage(REWRITE(chain(2, (n,)))["main"])
     assert "The sizes of 2 more are known at run time." in dynamic
+
+
+@I.ir_module
+class Branch:
+    @T.prim_func(private=True)
+    def exp(x: T.Buffer((T.int64(2),), "float32"), y: T.Buffer((T.int64(2),), "float32")):
+        for i in range(T.int64(2)):
+            with T.block("y"):
+                vi = T.axis.spatial(T.int64(2), i)
+                y[vi] = T.exp(x[vi])
+
+    @R.function
+    def main(x: R.Tensor((2,), "float32"), flag: R.Tensor((), "bool")):
+        R.func_attr({"relax.force_pure": True})
+        cls = Branch
+        if flag:
+            a = R.builtin.alloc_tensor(R.shape([2]), R.dtype("float32"), R.prim_value(0))
+            cls.exp(x, a)
+            kept = a
+            b = R.builtin.alloc_tensor(R.shape([2]), R.dtype("float32"), R.prim_value(0))
+            cls.exp(kept, b)
+            c = R.builtin.alloc_tensor(R.shape([2]), R.dtype("float32"), R.prim_value(0))
+            cls.exp(b, c)
+            y = kept
+        else:
+            y = x
+        return y
+
+
+def test_the_result_of_a_branch_is_not_overwritten():
+    planned = StaticPlanBlockMemory()(Branch)
+    (x,) = values((2,))
+    flag = np.array(True)
+    want, got = (Interpreter(mod)["main"](x, flag).numpy() for mod in (Branch, planned))
+    np.testing.assert_array_equal(want, got)
+    assert 'a: R.Tensor((2,), dtype="float32") = R.builtin.alloc_tensor' in planned.script()
+
+
+def test_a_planned_result_shares_with_nothing():
+    mod = chain(3, (n,))
+    main = mod["main"].with_attr(
+        {"tir_var_upper_bound": {"n": 4}, "relax.memory_plan_dynamic_func_output": True}
+    )
+    planned = StaticPlanBlockMemory()(
+        REWRITE(mod.with_functions({mod.get_global_var("main"): main}))
+    )
+    assert storage_bytes(planned) == [16, 16, 16]
+    assert "relax.memory_plan_dynamic_func_output" not in planned["main"].attrs

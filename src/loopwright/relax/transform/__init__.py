@@ -43,6 +43,7 @@ from .lower.vm_shape_lower import VMShapeLower as VMShapeLower
 from .train.append_loss import AppendLoss as AppendLoss
 from .train.gradient import Gradient as Gradient
 from .tvm.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder
+from .tvm.allocate_workspace import AllocateWorkspace as AllocateWorkspace
 from .tvm.alter_op_impl import AlterOpImpl as AlterOpImpl
 from .tvm.attach_attr_layout_free_buffers import (
     AttachAttrLayoutFreeBuffers as AttachAttrLayoutFreeBuffers,

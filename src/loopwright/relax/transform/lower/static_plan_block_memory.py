@@ -7,7 +7,7 @@ another block) keep their own allocation.
 
 The function attribute `tir_var_upper_bound` ({"n": 16}) gives symbolic sizes a bound, and so a
 static plan; without it a symbolic size is reused only for the same size. With
-`relax.memory_plan_dynamic_func_output`, results of dynamic shape are planned too.
+`relax.memory_plan_dynamic_func_output`, results of dynamic shape get storages too, one each.
 
 Before (-) and after (+)::
 
@@ -91,7 +91,8 @@ class StaticPlanBlockMemory(ModulePass):
             if isinstance(func, Function):
                 plan = _Planner(mod, func).plan()
                 if plan:
-                    changed[gvar] = _Rewriter(mod, plan).function(func)
+                    new = _Rewriter(mod, plan).function(func)
+                    changed[gvar] = new.without_attr(_PLAN_OUTPUT)
                     _note(gvar.name_hint, plan)
         return mod.with_functions(changed)
 
@@ -193,6 +194,8 @@ class _Planner:
                 ):
                     for nested in inner.blocks if inner is not None else ():
                         self._collect(nested)
+                    if inner is not None:
+                        self._discard(inner.body)
 
     def _call(self, call: Call, block: Any, n: int, var: Var, own: list[Var]) -> Any:
         if call.op is BUILTIN_ALLOC_TENSOR:
@@ -255,7 +258,8 @@ class _Planner:
             symbolic = None if isinstance(size, IntImm) else StructuralKey(size, False)
             known = size.value if isinstance(size, IntImm) else 0
             items.append(Item(var.name_hint, known, position[var], last))
-            kinds.append((_kind(token.call), symbolic))
+            own = var if token.is_output else None  # a result shares with nothing
+            kinds.append((_kind(token.call), symbolic, own))
         storages: dict[int, Storage] = {}
         pieces = share(items, kinds, _WINDOW)
         for var, piece, size in zip(planned, pieces, sizes, strict=True):
