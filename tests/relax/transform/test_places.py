@@ -9,7 +9,12 @@ import loopwright as lw
 from loopwright.ir.module import VDevice
 from loopwright.relax.analysis import assert_well_formed
 from loopwright.relax.interpreter import Interpreter
-from loopwright.relax.transform import ComputePrimValue, RealizeVDevice, UpdateVDevice
+from loopwright.relax.transform import (
+    ComputePrimValue,
+    RealizeVDevice,
+    SpecializePrimFuncBasedOnCallSite,
+    UpdateVDevice,
+)
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -118,3 +123,36 @@ def test_formulas_are_computed():
         want, got = (Interpreter(m)["main"](x) for m in (Module, after))
         np.testing.assert_array_equal(want[0].numpy(), got[0].numpy())
         assert int(want[1]) == int(got[1]) == rows * 3 + 1
+
+
+@I.ir_module
+class Scoped:
+    I.module_global_infos({"vdevice": [I.vdevice("opencl", 0, "global.texture")]})
+
+    @T.prim_func(private=True)
+    def copy(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+        for i in range(T.int64(4)):
+            with T.block("y"):
+                vi = T.axis.spatial(T.int64(4), i)
+                y[vi] = x[vi]
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        cls = Scoped
+        a = R.call_tir(cls.copy, (x,), out_sinfo=R.Tensor((4,), "float32", "opencl:0"))
+        b = R.call_tir(cls.copy, (x,), out_sinfo=R.Tensor((4,), "float32", "opencl:0"))
+        c = R.call_tir(cls.copy, (b,), out_sinfo=R.Tensor((4,), "float32"))
+        d = R.call_tir(cls.copy, (x,), out_sinfo=R.Tensor((4,), "float32"))
+        return (a, c, d)
+
+
+def test_kernels_are_made_for_each_set_of_scopes():
+    after = SpecializePrimFuncBasedOnCallSite()(Scoped)
+    assert_well_formed(after)
+    kernels = [f for g, f in after.functions.items() if g.name_hint != "main"]
+    scopes = sorted(tuple(b.scope() for b in f.buffers) for f in kernels)
+    texture = "global.texture"
+    assert scopes == [("global", "global"), ("global", texture), (texture, "global")]
+    (x,) = values((4,))
+    for got, want in zip(*(Interpreter(m)["main"](x) for m in (after, Scoped)), strict=True):
+        np.testing.assert_array_equal(got.numpy(), want.numpy())

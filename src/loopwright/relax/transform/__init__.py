@@ -77,6 +77,9 @@ from .tvm.reorder_permute_dims_after_concat import (
     ReorderPermuteDimsAfterConcat as ReorderPermuteDimsAfterConcat,
 )
 from .tvm.reorder_take_after_matmul import ReorderTakeAfterMatmul as ReorderTakeAfterMatmul
+from .tvm.specialize_primfunc_based_on_callsite import (
+    SpecializePrimFuncBasedOnCallSite as SpecializePrimFuncBasedOnCallSite,
+)
 from .tvm.split_layout_rewrite_preproc import SplitLayoutRewritePreproc as SplitLayoutRewritePreproc
 from .tvm.to_mixed_precision import ToMixedPrecision as ToMixedPrecision
 from .tvm.topological_sort import TopologicalSort as TopologicalSort
