@@ -102,7 +102,7 @@ def test_names_of_axes():
     assert numbered("NHWC", "NCHW") == "ACDB" and spelled(tir.layout("ACDB"), "NCHW") == "NHWC"
     assert numbered("NCHW16c", "NCHW") == "ABCD16b" and numbered("NCHW", "NHWC") == "ADBC"
     assert moved(tir.layout("ACDB"), [0, 2, 3, 1]) is None  # to NHWC: it is there
-    assert inserted(tir.layout("BA"), [1]) == "BCA"
+    assert inserted(tir.layout("BA"), [1]) == "CBA"
     with pytest.raises(ValueError, match="the axes NCHW\n  got: NDHWC"):
         numbered("NDHWC", "NCHW")
 

@@ -695,3 +695,14 @@ def test_struct_infos_as_they_are_written_are_compared():
     assert structural_hash(R.Tensor((2, 3), "int8")) == structural_hash(tensor)
     assert not structural_equal(tensor, R.Object())
     assert_structural_equal(relax.Var("x", R.Tensor((2, 3), "int8")).struct_info, tensor)
+
+
+def test_a_dimension_that_is_known_may_have_a_name():
+    @R.function(private=True)
+    def main(x: R.Tensor("float32", ndim=2)):
+        n, c = T.int64(), T.int64(16)
+        y = R.match_cast(x, R.Tensor((n, c), "float32"))
+        return y
+
+    (binding,) = main.body.blocks[0].bindings
+    assert int(binding.struct_info.get_shape()[1]) == 16

@@ -122,7 +122,7 @@ def along(*names: str, ordered: bool = False) -> Hook:
 
 
 def image(name: str) -> Hook:
-    """For operators on one image whose layout is the attribute `name` (and "out_layout")."""
+    """For operators on one image whose layout is the attribute `name` (and "out_layout", if it has that)."""
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
         before = call.attrs[name]
@@ -131,15 +131,15 @@ def image(name: str) -> Hook:
             layout = numbered(query.desired[0], before)
         if layout is None or is_plain(layout) or not before.isupper():
             return None
-        if call.attrs["out_layout"] not in (None, before):
+        keys = [k for k in (name, "out_layout") if k in call.attrs]
+        if call.attrs[keys[-1]] not in (None, before):
             return None
         after = spelled(layout, before)
         if spatial(after) != spatial(layout_of(before)):
             return None  # sizes and strides refer to this axis order
         if any(letter.islower() and letter != "c" for letter in after):
             return None
-        attrs = {name: str(after), "out_layout": str(after)}
-        return LayoutPlan((layout,), (layout,), attrs)
+        return LayoutPlan((layout,), (layout,), dict.fromkeys(keys, str(after)))
 
     return hook
 
@@ -166,11 +166,11 @@ def moved(layout: Layout, order: Sequence[int]) -> Layout | None:
 
 
 def inserted(layout: Layout, axes: Sequence[int]) -> Layout:
-    """The layout with new axes of extent 1 in front, which are `axes` of the new plain tensor."""
-    ndim = rank(layout) + len(axes)
+    """The layout with new axes of extent 1 where the new plain tensor has them: at `axes`."""
+    ndim = len(layout) + len(axes)
     kept = "".join(LETTERS[a] for a in range(ndim) if a not in axes)
-    new = "".join(LETTERS[a] for a in axes)
-    return layout_of(new + str(layout.renamed(LETTERS[: len(kept)], kept)))
+    old = iter(str(layout.renamed(LETTERS[: len(kept)], kept)))
+    return layout_of("".join(LETTERS[a] if a in axes else next(old) for a in range(ndim)))
 
 
 def join(call: Call, query: LayoutQuery) -> LayoutPlan | None:
@@ -236,7 +236,7 @@ def squeezing(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     """For axes of extent 1 that are dropped: `attrs.axis`, or all."""
     given = query.given[0]
     shape = tensor_arguments(call)[0].struct_info.get_shape()
-    if given is None or query.block or shape is None:
+    if given is None or query.block or shape is None or not str(given).isupper():
         return None
     axes = call.attrs.axis
     axes = [a for a, d in enumerate(shape) if is_one(d)] if axes is None else axes

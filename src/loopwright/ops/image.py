@@ -12,11 +12,14 @@ from ..base.errors import explain, suggest
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, floormod, multiply
+from ..relax.expr import Call
+from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, to_plain
 from .common import compute, simplify, void_or
 from .core import case, op
+from .flow import image
 from .params import DType, Prim, Shape, Tensor
 from .resizing import ARRAYS, EXPRESSIONS, METHODS, PLACES, ROUNDING, Span, Style
 
@@ -97,7 +100,7 @@ def _(**values):
         numbers = [float(getattr(v, "value", v)) for v in (roi if len(roi) else (0.0,) * 4)]
         if len(numbers) not in (4,):
             raise ValueError(explain("relax.image.resize2d: roi has 4 numbers", got=numbers))
-        values["roi"] = numbers
+        values["roi"] = numbers if any(numbers) else None  # none is given as zeros, too
     return _known_styles("resize2d", values)
 
 
@@ -145,6 +148,14 @@ def _picked(x, axis, taps) -> Any:
     """The sum of the elements at (index, weight) along an axis."""
     across = [-1 if a == axis else 1 for a in range(x.ndim)]
     return sum(np.take(x, at, axis) * w.reshape(across) for at, w in taps)
+
+
+@resize2d.layout
+def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    given = query.given[0]
+    if query.block or not (given is None or str(given).isupper()):
+        return None
+    return image("layout")(call, query)
 
 
 @resize2d.numpy

@@ -83,7 +83,7 @@ def _(cx, x, axes=None):
 @transpose.layout
 def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     given = query.given[0]
-    if given is None or query.block:
+    if given is None or query.block or not str(given).isupper():
         return None
     order = _order(call.attrs.axes, call.struct_info.ndim)
     return LayoutPlan((given,), (moved(given, order),), moves_nothing=True)
@@ -216,11 +216,11 @@ def _(cx, x, axis):
 
 @expand_dims.layout
 def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    given, axes = query.given[0], call.attrs.axis
-    if given is None or query.block:
+    given = query.given[0]
+    if given is None or query.block or not str(given).isupper():
         return None
-    output = inserted(given, normalize_axes(axes, call.struct_info.ndim))
-    return LayoutPlan((given,), (output,), {"axis": list(range(len(axes)))})
+    output = inserted(given, normalize_axes(call.attrs.axis, call.struct_info.ndim))
+    return LayoutPlan((given,), (output,))
 
 
 expand_dims.samples(case((2, 3), axis=[0, 3]), case(("n", 3), axis=[-1]))

@@ -309,3 +309,38 @@ def test_blocks_keep_the_numbers(build):
     assert calls(blocked, "nn.pack_weight")
     array = RNG.normal(size=(2, 4, 8, 8)).astype("float32")
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_images_are_resized_in_the_layout_at_hand():
+    def build(emit, x):
+        y = conv(emit, x, 4)
+        z = emit(R.image.resize2d(y, (10, 12), layout="NCHW"))
+        return emit(R.nn.relu(z))
+
+    converted = check(build, (1, 3, 6, 6))
+    (resized,) = calls(converted, "image.resize2d")
+    assert resized.attrs.layout == "NHWC"
+    desired = {**NHWC, "relax.image.resize2d": ["NHWC"]}
+    first = lambda emit, x: conv(emit, emit(R.image.resize2d(x, (8, 8))), 4)  # noqa: E731
+    check(first, (1, 3, 6, 6), desired=desired)
+
+
+def test_new_axes_stand_where_the_plain_tensor_has_them():
+    def build(emit, x):
+        y = emit(R.expand_dims(conv(emit, x, 4), (-3, 1)))
+        return emit(R.nn.relu(y))
+
+    converted = check(build, (2, 3, 6, 6))
+    (grown,) = calls(converted, "expand_dims")
+    assert [int(d) for d in grown.struct_info.shape.values] == [2, 1, 6, 1, 6, 4]
+
+
+@pytest.mark.parametrize("name", ["expand_dims", "squeeze", "permute_dims"])
+def test_operators_that_take_no_blocks(name):
+    def build(emit, x):
+        y = conv(emit, x, 4)
+        arguments = {"expand_dims": [1], "squeeze": [0], "permute_dims": [3, 2, 1, 0]}
+        return emit(getattr(R, name)(y, arguments[name]))
+
+    desired = {"relax.nn.conv2d": ["NCHW4c", "OIHW4i4o"]}
+    check(build, (1, 4, 6, 6), desired=desired, moves=3 if name == "permute_dims" else 2)

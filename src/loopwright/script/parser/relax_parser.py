@@ -10,7 +10,7 @@ from typing import Any
 from ...base.errors import DiagnosticError, explain
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar, RelaxExpr
-from ...ir.prim_expr import PrimExpr
+from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...relax.analysis import BaseCheckResult, find_impure_call, struct_info_base_check
 from ...relax.block_builder import BlockBuilder
@@ -361,6 +361,8 @@ class RelaxDialect(Dialect):
             scope.define(name, value.value)
         elif isinstance(value, TirVar):
             self._bind_symbol(node, name, value, info)
+        elif isinstance(value, IntImm) and info is None:
+            scope.define(name, value)  # a dimension that is known
         elif isinstance(value, R.MatchCastPair):
             scope.define(name, self._match_cast(name, value, info))
         elif isinstance(value, _SCALARS):

@@ -118,6 +118,8 @@ class _Converter(LayoutRewriter):
             changed = changed.with_span(value.span)
         if all(is_plain(layout) for layout in plan.outputs):
             return changed
+        if isinstance(changed, Var):
+            return _Stored(changed, plan.outputs)
         return _Stored(self.builder.emit(changed, hint), plan.outputs)
 
     def plan(self, call: Call) -> LayoutPlan | None:
