@@ -123,6 +123,10 @@ def test_formulas_are_computed():
         want, got = (Interpreter(m)["main"](x) for m in (Module, after))
         np.testing.assert_array_equal(want[0].numpy(), got[0].numpy())
         assert int(want[1]) == int(got[1]) == rows * 3 + 1
+        for mod in (Module, after):  # the condition is in the heap of shapes, or a call
+            made = lw.compile(mod, "llvm")["main"](x)
+            np.testing.assert_allclose(np.asarray(made[0]), want[0].numpy(), rtol=1e-6)
+            assert int(made[1]) == rows * 3 + 1
 
 
 @I.ir_module

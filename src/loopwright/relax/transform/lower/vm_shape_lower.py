@@ -31,7 +31,7 @@ from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_expr import StringImm as PrimString
 from ....ir.prim_expr import Var as TirVar
-from ....ir.prim_op import const
+from ....ir.prim_op import cast, const
 from ....ir.structural import StructuralKey
 from ....ir.transform import ModulePass, PassContext
 from ....ir.variables import vars_in
@@ -279,7 +279,8 @@ class _Lower(GraphRewriter):
 
         stores: list[Stmt] = []
         for slot, expr in todo:
-            stores.append(BufferStore(heap, rewrite(expr, load), [const(slot, "int64")]))
+            value = cast("int64", rewrite(expr, load))  # a condition is 0 or 1
+            stores.append(BufferStore(heap, value, [const(slot, "int64")]))
             self.ready.add(slot)
         param = TirVar("H", "handle")
         func = PrimFunc([param], seq(*stores), None, {param: heap}, {"tir.is_host_func": True})
