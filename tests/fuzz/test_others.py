@@ -141,15 +141,22 @@ def test_faults_of_a_seed():
 def test_a_fault_is_tried_on_the_tests_that_run_its_line(tmp_path):
     lines = {
         "src/loopwright/__init__.py": "",
-        "src/loopwright/arith/half.py": "def half(x):\n    return x // 2\n\n\ndef free(x):\n    return x + 1\n",
+        "src/loopwright/arith/half.py": "def half(x):\n    return x // 2\n\n\ndef free(x):\n    return x + 1\n\n\ndef bare(x):\n    return x + 1\n",
         "tests/arith/test_half.py": "from loopwright.arith.half import half\n\n\ndef test_half():\n    assert half(1) == 0\n",
+        "src/loopwright/arith/table.py": "SIZE = 3\n",
         "tests/arith/test_none.py": "def test_none():\n    pass\n",
+        "tests/ir/test_uses.py": "from loopwright.arith.half import free\nfrom loopwright.arith.table import SIZE\n\n\n"
+        "def test_free():\n    assert free(2) == SIZE\n",
     }
     for name, text in lines.items():
         (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tree" / name).write_text(text)
     tests = mutants.Tests(tmp_path / "covered", tmp_path / "tree")
-    made = {str(m): m for m in mutants.faults(tests.tree, "src/loopwright/arith/half.py")}
     tree = mutants.copy(tests.tree, tmp_path / "one")
-    verdicts = [mutants.found(m, tests, tree)[0] for m in made.values()]
-    assert verdicts == ["found", "missed", "not run", "not run"]
+
+    def verdicts(name):
+        made = mutants.faults(tests.tree, f"src/loopwright/arith/{name}.py")
+        return [mutants.found(m, tests, tree)[0] for m in made]
+
+    assert verdicts("half") == ["found", "missed", *["found elsewhere"] * 2, *["not run"] * 2]
+    assert verdicts("table") == ["found elsewhere"]

@@ -1,7 +1,8 @@
-"""Random faults of one token in our own source: how many do the tests of their layer find?
+"""Random faults of one token in our own source: how many do the tests find?
 
 The tests of all layers run once under coverage, in a copy of the tree; then each fault is tried on
-the tests that run its line, the quickest first. `--tree DIR` keeps the copy for the next search.
+the tests of its layer that run its line, the quickest first, then on those of other layers ("found
+elsewhere"). `--tree DIR` keeps the copy for the next search.
 """
 
 from __future__ import annotations
@@ -17,14 +18,22 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 300  # for the tests of one fault; one that makes them last longer counts as found
+BUDGET = 150  # seconds of the tests of one fault, those of its layer and those of others
+VERDICTS = (
+    "found",
+    "found elsewhere",
+    "too long",
+    "missed",
+    "not run",
+)  # the first three are found
 TRIED_FIRST = 30  # test functions: a fault that is found is mostly found by these
 SWAPS: dict[type, tuple[str, str]] = {
     ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
@@ -175,18 +184,36 @@ class Tests:
         """{line: contexts in which it ran}; the context of an import is ""."""
         return self.data.contexts_by_lineno(str(self.tree / path))
 
-    def of(self, mutant: Mutant) -> list[str]:
-        """The tests of the layer that run a line, the quickest first, each function once at first."""
-        lines, layer = self.lines(mutant.path), layer_of(self.tree, mutant.path)
+    def of(self, mutant: Mutant) -> tuple[list[str], list[str]]:
+        """The tests of the layer that run a line, and those of other layers; the quickest first."""
+        lines, layer = self.lines(mutant.path), layer_of(self.tree, mutant.path) or ""
         row = next((k for k in range(mutant.line, mutant.statement - 1, -1) if lines.get(k)), 0)
-        names = {c.rpartition("|")[0] for c in lines.get(row, [])}
-        if names == {""}:  # a line of the module itself: all that use the module
-            names = {c.rpartition("|")[0] for some in lines.values() for c in some}
-        names = {n for n in names if n.startswith(layer or "")}
-        order = sorted(names, key=lambda n: (self.seconds.get(n, 0.0), n))
+        names = _names(lines.get(row, []))
+        if "" in names:  # it ran at an import or in a fixture: all that use the module
+            names |= _names(c for some in lines.values() for c in some)
+            if names == {""}:  # only tables: any test
+                names = _names(self.data.measured_contexts())
+        order = sorted(names - {""}, key=lambda n: (self.seconds.get(n, 0.0), n))
+        own = [n for n in order if n.startswith(layer)]
+        return self._some(own), self._some([n for n in order if not n.startswith(layer)])
+
+    def _some(self, order: list[str]) -> list[str]:
+        """Tests that last BUDGET together: each function once at first, then all its parameters."""
         first = list({n.partition("[")[0]: n for n in reversed(order)}.values())[::-1]
-        first = first[:TRIED_FIRST]
-        return [*first, *(n for n in order if n not in set(first))]
+        order = [*first, *(n for n in order if n not in set(first))]
+        ends = accumulate(self.seconds.get(n, 0.0) for n in order)
+        return [
+            n for k, (n, end) in enumerate(zip(order, ends, strict=True)) if not k or end < BUDGET
+        ]
+
+    def limit(self, names: list[str]) -> float:
+        """How many seconds tests may last, on a machine that is busy."""
+        return 120 + 4 * sum(self.seconds.get(n, 0.0) for n in names)
+
+
+def _names(contexts: Iterable[str]) -> set[str]:
+    """The tests of contexts, without their phases."""
+    return {c.rpartition("|")[0] for c in contexts}
 
 
 def copy(tree: Path, to: Path) -> Path:
@@ -210,29 +237,35 @@ def run_tests(tree: Path, arguments: Sequence[str], seconds: float | None) -> in
 
 
 def found(mutant: Mutant, tests: Tests, tree: Path) -> tuple[str, float]:
-    """ "found", "missed", "not run" or "too long", and the seconds it took."""
-    names = tests.of(mutant)
-    if not names:
+    """One of VERDICTS, and the seconds it took."""
+    own, others = tests.of(mutant)
+    if not own and not others:
         return "not run", 0.0
+    parts = [
+        (own[:TRIED_FIRST], "found"),
+        (own[TRIED_FIRST:], "found"),
+        (others, "found elsewhere"),
+    ]
     place = tree / mutant.path
     place.write_text(mutant.text())
     started = time.monotonic()
+    verdict = "missed"
     try:
-        for part in (names[:TRIED_FIRST], names[TRIED_FIRST:]):
+        for part, verdict_of_part in parts:
             (tree / "names.txt").write_text("\n".join(part))
-            left = SECONDS - (time.monotonic() - started)
-            if part and run_tests(tree, ["-x", "@names.txt"], left):
-                return "found", time.monotonic() - started
-        return "missed", time.monotonic() - started
+            if part and run_tests(tree, ["-x", "@names.txt"], tests.limit(part)):
+                verdict = verdict_of_part
+                break
     except subprocess.TimeoutExpired:
-        return "too long", time.monotonic() - started
+        verdict = "too long"
     finally:
         place.write_text(mutant.before())
+    return verdict, time.monotonic() - started
 
 
 def search(options: argparse.Namespace) -> int:
     """Try faults, two at a time, each in a copy of the tree."""
-    counts = dict.fromkeys(("found", "missed", "not run", "too long"), 0)
+    counts = dict.fromkeys(VERDICTS, 0)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tests = Tests(Path(options.tree or folder, "covered").resolve())
         trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
@@ -250,6 +283,6 @@ def search(options: argparse.Namespace) -> int:
 
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(attempt, chosen(tests.tree, options.seed, options.count)))
-    killed = counts["found"] + counts["too long"]
+    killed = sum(counts[v] for v in VERDICTS[:3])
     print(f"mutants: {killed} of {options.count} found; {counts}")
     return 0
