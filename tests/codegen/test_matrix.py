@@ -360,6 +360,24 @@ def test_indices_from_data():
                 execute(*arrays)
 
 
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_a_vector_of_indices_from_data(lanes):
+    data, index, out = (
+        tir.decl_buffer((4,), dtype, name)
+        for dtype, name in (("int32", "data"), ("int64", "index"), ("int32", "out"))
+    )
+    lane = tir.Ramp(tir.const(0), tir.const(1), lanes)
+    extent = tir.Broadcast(c(4, "int64"), lanes)
+    body = tir.BufferStore(out, data[tir.checked_index(index[lane], extent)], [lane])
+    native = compiled({"f": tir.PrimFunc([data, index, out], body)})["f"]
+    arrays = [np.arange(4, dtype="int32"), np.array([3, -1, 0, -4]), np.zeros(4, "int32")]
+    native(*arrays)
+    assert arrays[2].tolist() == [3, 3, 0, 0]
+    arrays[1][1] = 9
+    with pytest.raises(IndexError, match="index 9 .*extent 4"):
+        native(*arrays)
+
+
 @pytest.fixture
 def adder():
     register_func("test.matrix.add", lambda *args: sum(args), override=True)

@@ -17,6 +17,7 @@ from loopwright.ir.structural import (
     structural_equal,
     structural_hash,
 )
+from loopwright.ir.target import Target
 
 from .little import Func, Loop
 
@@ -137,6 +138,13 @@ def test_attributes_that_are_literals_of_any_integer_type_are_alike():
     assert structural_equal(a, b)
     assert structural_hash(a) == structural_hash(b)
     assert path_of(a, Func(attrs={"k": 2})) == '<root>.attrs["k"]'
+
+
+def test_attributes_that_are_nodes_are_compared():
+    a, same, b = (Func(attrs={"target": Target(t)}) for t in ("c", "c", "llvm"))
+    assert structural_equal(a, same) and structural_hash(a) == structural_hash(same)
+    assert path_of(a, b).startswith('<root>.attrs["target"]')
+    assert structural_hash(a) != structural_hash(b)
 
 
 def test_dicts_keyed_by_bound_variables_are_unordered():

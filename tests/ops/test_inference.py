@@ -63,6 +63,7 @@ VECTOR = var(3)
     ("build", "text"),
     [
         (lambda: op.full([2], VECTOR), "fill_value must be a 0-d tensor"),
+        (lambda: op.exp([VECTOR]), "argument x must be a Relax expression\n  got: list"),
         (lambda: op.zeros(4, "float32"), "argument shape must be a Relax expression"),
         (lambda: op.ones([2], ""), "needs a dtype"),
         (lambda: op.tril(VECTOR), "two axes or more"),

@@ -11,6 +11,7 @@ import pytest
 from loopwright import te, tir
 from loopwright.ir.dtype import DataType, numpy_dtype
 from loopwright.ir.expr import GlobalVar
+from loopwright.runtime import tensor
 from loopwright.runtime.packed_func import register_func, remove_global_func
 from loopwright.tir.interpreter import compile_func, run
 from loopwright.tir.stmt import seq
@@ -410,6 +411,15 @@ def test_flat_pointers_and_two_views_of_one_memory():
     x = np.arange(6, dtype="float32")
     run(func, [x])
     np.testing.assert_array_equal(x, [0, 10, 2, 3, 13, 5])
+
+
+def test_a_flat_pointer_to_integers_below_8_bits():
+    data = tir.Var("p", "handle", type_annotation=("int4", "global"))
+    flat = tir.decl_buffer((3,), "int4", "flat", data=data)
+    func = tir.PrimFunc([data], tir.BufferStore(flat, flat[0], [2]))
+    x = tensor(np.array([-3, 2, 1]), dtype="int4")
+    run(func, [x])
+    assert x.numpy().tolist() == [-3, 2, -3]
 
 
 def test_shape_variables_are_solved_and_checked():

@@ -169,6 +169,22 @@ def test_index_dtype():
     assert_structural_equal(with_index_dtype(wide, "int32"), scale)
 
 
+def test_index_dtype_of_vectors():
+    @T.prim_func
+    def f(X: T.Buffer((12,), "float32"), Y: T.Buffer((12,), "float32")):
+        for i in range(3):
+            Y[T.Ramp(i * 4, 1, 4)] = X[T.Ramp(i, 3, 4)] + X[T.Broadcast(i, 4)]
+
+    wide = with_index_dtype(f, "int64")
+    tir.analysis.verify_well_formed(wide)
+    indices = []
+    stmt_functor.post_order_visit(
+        wide.body, lambda n: indices.append(n) if isinstance(n, (tir.Ramp, tir.Broadcast)) else None
+    )
+    assert [str(n.dtype) for n in indices] == ["int64x4"] * 3
+    assert with_index_dtype(wide, "int64") is wide
+
+
 # -------------------------------------------------------------------------------------- functors
 
 

@@ -265,7 +265,7 @@ def found(mutant: Mutant, tests: Tests, tree: Path) -> tuple[str, float]:
 
 def search(options: argparse.Namespace) -> int:
     """Try faults, two at a time, each in a copy of the tree."""
-    counts = dict.fromkeys(VERDICTS, 0)
+    counts: dict[str, int] = dict.fromkeys(VERDICTS, 0)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tests = Tests(Path(options.tree or folder, "covered").resolve())
         trees: queue.SimpleQueue[Path] = queue.SimpleQueue()

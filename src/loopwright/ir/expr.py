@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .node import Node, derived
+from .node import Node, derived, plain_attr
 
 __all__ = ["Attrs", "BaseExpr", "DictAttrs", "GlobalVar", "RelaxExpr"]
 
@@ -92,7 +92,7 @@ class DictAttrs(Attrs):
         self._set("DictAttrs", dict(values or {}), span)
 
     def _plain(self) -> dict[str, Any]:
-        return {k: getattr(v, "attr_literal", v) for k, v in self.values.items()}
+        return {k: plain_attr(v) for k, v in self.values.items()}
 
     def structural_compare(
         self, other: DictAttrs, comparer: Any, path: str, defining: bool

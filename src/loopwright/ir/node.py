@@ -307,6 +307,12 @@ def _nodes_in(value: Any) -> Iterator[Any]:
             yield from _nodes_in(item)
 
 
+def plain_attr(value: Any) -> Any:
+    """An attribute's plain value: IntImm, bool and int compare alike, and so do strings."""
+    literal = getattr(value, "attr_literal", None)
+    return value if literal is None else literal
+
+
 def same(a: object, b: object) -> bool:
     """Identity; what the house uses where `==` would build an expression."""
     return a is b

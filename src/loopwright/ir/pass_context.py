@@ -14,6 +14,7 @@ from . import pass_options as pass_options  # fills the table that contexts are 
 from . import trace as tracing
 from .instrument import call_hook
 from .module import IRModule
+from .node import plain_attr
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def _option(key: str, value: Any) -> Any:
 
 def _typed(known: knobs.Knob, value: Any) -> Any:
     kind = known.kind
-    plain = getattr(value, "attr_literal", value)  # an IntImm for an int, as in TVM's scripts
+    plain = plain_attr(value)  # an IntImm for an int, as in TVM's scripts
     if kind is object or value is None:
         return value
     if kind is bool and isinstance(plain, int):

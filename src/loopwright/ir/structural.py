@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import explain
-from .node import DEF, IGNORE, Node
+from .node import DEF, IGNORE, Node, plain_attr
 from .object_path import ObjectPath, ObjectPathPair
 from .serialize import encoded
 
@@ -29,12 +29,6 @@ class _Mismatch(Exception):
     def __init__(self, path: str, lhs: Any, rhs: Any, why: str, missing: str = "") -> None:
         self.path, self.lhs, self.rhs, self.why = path, lhs, rhs, why
         self.missing = missing  # the side that has nothing there
-
-
-def _number(value: Any) -> Any:
-    """An attribute's plain value: IntImm, bool and int compare alike, and so do strings."""
-    literal = getattr(value, "attr_literal", None)
-    return value if literal is None else literal
 
 
 def _node_of(value: Any) -> Any:
@@ -112,7 +106,7 @@ class _Comparer:
         elif encoded(a) is not a and type(a) is type(b):
             self.compare(encoded(a), encoded(b), path, defining)
         else:
-            x, y = _number(a), _number(b)
+            x, y = plain_attr(a), plain_attr(b)
             both_nan = isinstance(x, float) and isinstance(y, float) and x != x and y != y
             if isinstance(x, Node) or isinstance(y, Node):
                 self.fail(path, a, b, "different kinds of value")
@@ -243,7 +237,7 @@ class _Hasher:
             return hash((str(value.dtype), value.shape, value.tobytes()))
         if encoded(value) is not value:
             return self.hash(encoded(value), defining)
-        value = _number(value)
+        value = plain_attr(value)
         return hash("nan") if value != value else hash(value)
 
     def scope(self, node: Node, defining: bool) -> int:

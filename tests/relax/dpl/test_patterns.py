@@ -9,6 +9,7 @@ import pytest
 from loopwright import relax, tir
 from loopwright.ir.module import VDevice
 from loopwright.ir.op import Op
+from loopwright.ir.target import Target
 from loopwright.relax.analysis import get_var2val
 from loopwright.relax.dpl import (
     CallPattern,
@@ -207,6 +208,8 @@ def test_attributes():
     assert not pattern.has_attr({"stride": [2, 2]}).match(conv)
     assert has_attr({"padding": [1, 1, 1, 1]}, pattern).match(conv)
     assert not has_attr({"padding": 1}).match(x)
+    on = MAIN.with_attr("target", Target("llvm"))
+    assert [has_attr({"target": Target(t)}).match(on) for t in ("llvm", "c")] == [True, False]
     assert (
         is_op("relax.nn.conv2d").has_attr({"FPurity": True})(None or wildcard(), w_()).match(conv)
     )
@@ -328,6 +331,14 @@ def test_the_search_goes_back_into_a_remembered_part():
     found = match(is_tuple([outer, a]), relax.Tuple([relax.Tuple([sum_, x]), y]))
     assert found[a] is y and found[b] is x and found[part] is sum_
     assert match(is_tuple([outer, a]), relax.Tuple([relax.Tuple([sum_, z]), y])) is None
+
+
+def test_a_remembered_part_is_asked_again_for_another_value():
+    x, y = (relax.Var(n, R.Tensor((4,), "float32")) for n in "xy")
+    one = wildcard()
+    search = matcher_of(is_tuple([one, is_op("relax.exp")(one)]), {})
+    exp = call("relax.exp", x)
+    assert [search(relax.Tuple([v, exp])) is not None for v in (x, y, x)] == [True, False, True]
 
 
 def test_what_is_extracted():

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relax
+from loopwright import relax, te
 from loopwright.ir import trace
 from loopwright.ir.module import VDevice
 from loopwright.ir.target import Target, register_target_kind
 from loopwright.relax.transform import (
+    AnnotateTIROpPattern,
+    FuseOps,
     LegalizeOps,
     LowerRuntimeBuiltin,
     RemovePurityChecking,
@@ -134,6 +136,28 @@ def test_kernels_of_different_targets_are_not_fused():
     assert not [f for f in steps["FuseOps"].changed_functions() if "fused" in f]
     (note,) = steps.explain("on_npu", "fuse")
     assert note.facts["reason"] == "what uses it is for another target"
+
+
+@pytest.mark.parametrize(("target", "groups"), [("llvm", 1), ("testnpu", 0)])
+def test_fusion_where_every_kernel_has_a_target(target, groups):
+    def kernel(of):
+        x = te.placeholder((4,), name="x")
+        y = te.compute((4,), lambda i: -x[i], name="y")
+        made = te.create_prim_func([x, y]).without_attr("global_symbol")
+        return made.with_attr("target", Target(of))
+
+    builder, x = relax.BlockBuilder(), relax.Var("x", R.Tensor((4,), "float32"))
+    with builder.function("main", [x]):
+        value = x
+        with builder.dataflow():
+            for of in ("llvm", target):
+                called = builder.add_func(kernel(of), "negative")
+                value = builder.emit(relax.call_tir(called, [value], x.struct_info))
+            value = builder.emit_output(value)
+        builder.emit_func_output(value)
+    mod = AnnotateTIROpPattern()(builder.get())
+    made = [g for g in FuseOps()(mod).functions if "fused" in g.name_hint]
+    assert len(made) == groups
 
 
 def test_arguments_on_different_devices_are_an_error():

@@ -495,3 +495,32 @@ def test_the_init_of_a_reduction_that_may_be_empty_runs_once(step: Any) -> None:
     sch = tir.Schedule(total, debug_mask="all")
     step(sch)
     check(sch, total, *({"n": n} for n in ((1, 8, 9) if step is both else (0, 1, 8, 9))))
+
+
+@pytest.mark.parametrize("padding", [[4, 1, 1], [1, 4, 1], [4, 16, 1], [16, 4, 5]])
+def test_two_padded_axes_over_one_dimension(padding: list[int]) -> None:
+    """The padded operand is as large as the larger of both."""
+
+    @T.prim_func
+    def f(
+        A: T.Buffer((5, 6), "float32"), B: T.Buffer((6,), "float32"), C: T.Buffer((5, 5), "float32")
+    ):
+        for i, j, k in T.grid(5, 5, 6):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * A[vj, vk] * B[vk]
+
+    sch = tir.Schedule(f, debug_mask="all")
+    sch.pad_einsum("C", padding)
+    check(sch, f)
+    assert ("B_pad" in sch.mod.script()) == (padding[2] > 1)
+
+
+def test_a_second_alignment_of_an_axis_replaces_the_first() -> None:
+    sch = tir.Schedule(COPY)
+    for axis, factor in ((0, 8), (1, 4), (0, 16)):
+        sch.storage_align("B", 0, axis, factor, 1)
+    notes = sch.get(sch.get_block("B")).annotations["buffer_dim_align"]
+    assert [list(map(int, entry)) for entry in notes] == [[0, 1, 4, 1], [0, 0, 16, 1]]

@@ -18,6 +18,7 @@ from typing import Any
 
 from ...base.errors import explain
 from ...ir.expr import BaseExpr, GlobalVar
+from ...ir.node import plain_attr
 from ...ir.op import Op
 from ...ir.structural import structural_equal
 from .. import expr as rx
@@ -421,7 +422,7 @@ def _attrs(m: Matcher, p: nd.AttrPattern, value: Any, rest: Any) -> Any:
 
 
 def _same_attr(a: Any, b: Any) -> bool:
-    a, b = getattr(a, "attr_literal", a), getattr(b, "attr_literal", b)
+    a, b = plain_attr(a), plain_attr(b)
     a, b = getattr(a, "value", a), getattr(b, "value", b)  # compare literals by value
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(_same_attr, a, b))

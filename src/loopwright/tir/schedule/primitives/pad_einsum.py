@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
+from ....arith import Analyzer
 from ....ir.literals import int_value
 from ....ir.prim_expr import Add, Cast, IterVar, Mul, PrimExpr, Range, Var
-from ....ir.prim_op import ceildiv, const, logical_and, multiply
+from ....ir.prim_op import ceildiv, const, logical_and, maximum, multiply
 from ...buffer import Buffer, decl_buffer
 from ...expr import BufferLoad
 from ...op import if_then_else
@@ -78,14 +80,14 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
     chain = check_loops(ref)
     table: dict[Buffer, Buffer] = {}
     before: list[Stmt] = []
-    for load in operands:
-        if load.buffer not in table and uses(load, larger):
-            larger_buffer = padded(load, larger)
-            table[load.buffer] = larger_buffer
-            before.append(pad_in(load, larger_buffer, larger))
+    for buffer in dict.fromkeys(load.buffer for load in operands):
+        loads = [load for load in operands if load.buffer is buffer]
+        if any(uses(load, larger) for load in loads):
+            table[buffer] = padded(loads, larger, ana)
+            before.append(pad_in(buffer, table[buffer]))
     after: list[Stmt] = []
     if uses(stores[0], larger):
-        larger_buffer = table[stores[0].buffer] = padded(stores[0], larger)
+        larger_buffer = table[stores[0].buffer] = padded(stores, larger, ana)
         after.append(copy_out(stores[0].buffer, larger_buffer))
     axes = tuple(
         a.replace(dom=Range.from_min_extent(a.dom.min, larger[a.var])) if a.var in larger else a
@@ -155,24 +157,26 @@ def check_padded(
             raise ScheduleError(what, got=got, instead="a padding of 1", at=ref.node)
 
 
-def padded(load: BufferLoad, larger: dict[Var, PrimExpr]) -> Buffer:
-    """The larger buffer for an access."""
-    old = load.buffer
-    shape = [
-        larger.get(i, e) if isinstance(i, Var) else e
-        for i, e in zip(load.indices, old.shape, strict=True)
-    ]
+def padded(loads: list[BufferLoad], larger: dict[Var, PrimExpr], ana: Analyzer) -> Buffer:
+    """The larger buffer for all accesses of a buffer: two axes may index one dimension."""
+    old = loads[0].buffer
+    shape = list(old.shape)
+    for n in range(len(shape)):
+        axes = {load.indices[n] for load in loads}
+        sizes = [size for axis, size in larger.items() if axis in axes]
+        if sizes:
+            shape[n] = ana.simplify(reduce(maximum, sizes))
     return decl_buffer(shape, old.dtype, f"{old.name}_pad", scope=old.scope())
 
 
-def pad_in(load: BufferLoad, target: Buffer, larger: dict[Var, PrimExpr]) -> Stmt:
+def pad_in(source: Buffer, target: Buffer) -> Stmt:
     """The nest that fills a padded operand."""
     axes = [Var(f"v{n}", e.dtype) for n, e in enumerate(target.shape)]
     inside: PrimExpr = const(True, "bool")
-    for axis, index, extent in zip(axes, load.indices, load.buffer.shape, strict=True):
-        if index in larger:
+    for axis, size, extent in zip(axes, target.shape, source.shape, strict=True):
+        if size is not extent:
             inside = logical_and(inside, axis < extent)
-    value = if_then_else(inside, BufferLoad(load.buffer, axes), const(0, target.dtype))
+    value = if_then_else(inside, BufferLoad(source, axes), const(0, target.dtype))
     return _nest(target.name, axes, target.shape, BufferStore(target, value, axes))
 
 
