@@ -86,7 +86,20 @@ OF_INTEGERS = {
     **unary("floor", "ceil", "trunc", "round", "nearbyint"),
 }
 ROUGH = unary(
-    *("exp", "exp2", "exp10", "erf", "tanh", "sigmoid", "log", "log2", "log10", "log1p", "tan"),
+    *(
+        "exp",
+        "exp2",
+        "exp10",
+        "expm1",
+        "erf",
+        "tanh",
+        "sigmoid",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "tan",
+    ),
     *("cos", "cosh", "acos", "acosh", "sin", "sinh", "asin", "asinh", "atan", "atanh", "rsqrt"),
 ) | binary("atan2", "hypot", "pow")
 OF_FLOATS = {
