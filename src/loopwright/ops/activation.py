@@ -7,11 +7,13 @@ import math
 import numpy as np
 
 from .. import tir
+from ..base.errors import explain
 from ..ir.prim_op import const
 from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo
 from .common import compute, normalize_axis
 from .core import case, op
+from .extents import differ
 from .family import unary
 from .flow import along, elementwise
 from .params import Axis, Tensor
@@ -158,10 +160,18 @@ leaky_relu.layout(elementwise(finite=True))
 leaky_relu.samples(case((2, 3), alpha=0.1))
 
 
+def _check_channels(vector, extent):
+    """Raise ValueError unless a vector has one number for each channel."""
+    if len(vector.shape) != 1 or differ(vector.shape[0], extent):
+        what = "needs a vector with one number for each channel"
+        raise ValueError(explain(what, got=f"{list(vector.shape)} for an axis of {extent}"))
+
+
 @op("relax.nn.prelu")
 def prelu(data: Tensor, alpha: Tensor, axis: Axis = 1):
     """x, times the alpha of its channel where negative."""
     which = normalize_axis(axis, len(data.shape))
+    _check_channels(alpha, data.shape[which])
 
     def cell(*i):
         v = data(*i)
@@ -233,6 +243,7 @@ softplus.samples(case((2, 3)), case(("n", 4), beta=2.0, threshold=1.0))
 def bias_add(data: Tensor, bias: Tensor, axis: Axis = -1):
     """data + bias along `axis`."""
     which = normalize_axis(axis, len(data.shape))
+    _check_channels(bias, data.shape[which])
     return compute(data.shape, lambda *i: data(*i) + bias(i[which]), "T_add", tag="broadcast")
 
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
-from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo
 from .common import broadcast_index, compute, rounded
 from .core import OPAQUE, case, op
+from .extents import differ
 from .params import Tensor
 from .reduce import softmax
 
@@ -96,7 +96,7 @@ def _(query: TensorStructInfo, key, value, bias=None, **_):
         return TensorStructInfo(dtype=query.dtype, ndim=4)
     pairs = [(q[0], k[0]), (q[0], v[0]), (q[2], k[2]), (q[2], v[2]), (q[3], k[3]), (k[1], v[1])]
     for x, y in pairs:
-        if isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
+        if differ(y, x):
             got = "; ".join(f"({', '.join(map(str, s))})" for s in (q, k, v))
             raise ValueError(explain("query, key and value do not go together", got=got))
     return TensorStructInfo([q[0], q[1], q[2], v[3]], query.dtype)

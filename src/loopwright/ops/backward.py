@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from .. import te, tir
+from ..base.errors import explain
 from ..ir.prim_op import cast, const
 from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .common import compute
 from .core import OPERATORS, Operator, case, op
+from .extents import differ
 from .flow import elementwise
 from .gradient import no_gradient
 from .params import Ints, Tensor, Value
@@ -84,9 +86,17 @@ def _pool_backward(average: bool) -> None:
     )
     operator = op(f"relax.grad.{name}_backward")(body)
     operator.build(lambda **values: pool_arguments(2, values))
-    operator.infer(
-        lambda output_grad, data, **_: TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
-    )
+
+    @operator.infer
+    def _(output_grad, data, **attrs):
+        forward = OPERATORS[f"relax.nn.{name}"].hooks["infer"](data, **attrs)
+        have, want = output_grad.get_shape(), forward.get_shape()
+        if have is not None and want is not None:
+            if len(have) != len(want) or any(map(differ, have, want)):
+                what = f"output_grad must have the shape of the result of {name}"
+                raise ValueError(explain(what, got=f"{output_grad} for {forward}"))
+        return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+
     operator.numpy(lambda output_grad, data, **attrs: _numpy(output_grad, data, average, **attrs))
     operator.samples(
         case((2, 3, 4, 3), (2, 3, 8, 7), pool_size=(2, 2), strides=(2, 2)),

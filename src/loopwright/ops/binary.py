@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,13 @@ import numpy as np
 from .. import tir
 from ..base.errors import explain
 from ..ir import prim_op
-from ..ir.prim_expr import IntImm, PrimExpr
+from ..ir.prim_expr import PrimExpr
 from ..relax import op as R
 from ..relax.expr import Call, Constant
 from ..relax.struct_info import TensorStructInfo
-from .common import common_dtype, compute, dims_equal, element, shape_of
+from .common import common_dtype, compute, element, shape_of
 from .core import case, op
+from .extents import differ, dims_equal
 from .family import binary
 from .flow import broadcasting
 from .gradient import Backward
@@ -227,13 +229,11 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, x3: TensorStructInfo):
         rank = max(t.ndim for t in infos)
         return TensorStructInfo(x1.shape if same else None, dtype, ndim=rank)
     for dims in zip(*shapes, strict=True):
-        literal = {d.value for d in dims if isinstance(d, IntImm)}
-        if len(literal) > 1:
+        if any(differ(b, a) for a, b in pairwise(dims)):
             what = "the tensors must have one shape"
             raise ValueError(explain(what, got=", ".join(map(str, infos))))
-        if not all(dims_equal(dims[0], d) for d in dims):
-            return TensorStructInfo(dtype=dtype, ndim=x1.ndim)
-    return TensorStructInfo(x1.shape, dtype, ndim=x1.ndim)
+    known = all(dims_equal(dims[0], d) for dims in zip(*shapes, strict=True) for d in dims)
+    return TensorStructInfo(x1.shape if known else None, dtype, ndim=x1.ndim)
 
 
 @ewise_fma.numpy

@@ -14,7 +14,7 @@ from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import const, floordiv, floormod, multiply
 from ..tir import Layout
 from ..tir import layout as layout_of
-from .common import simplify
+from .extents import simplify
 
 
 def spatial(layout: Layout) -> str:

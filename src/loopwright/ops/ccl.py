@@ -9,8 +9,9 @@ from ..base.errors import LoopwrightError, explain, suggest
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
-from .common import compute, simplify
+from .common import compute
 from .core import case, op
+from .extents import simplify
 from .params import Tensor
 
 _KINDS = ("sum", "prod", "min", "max", "avg")

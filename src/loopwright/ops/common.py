@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from .. import te
-from ..arith import Analyzer
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm, PrimExpr, Select
-from ..ir.prim_op import cast, const, equal, match_types, multiply, subtract
+from ..ir.prim_op import cast, const, equal, multiply
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
+from .extents import broadcast_differ, dims_equal
 
 
 def named(prefix: str, ndim: int) -> list[str]:
@@ -46,24 +46,6 @@ def listed(value: Any) -> Any:
     return value if isinstance(value, (list, tuple)) else [value]
 
 
-def dims_equal(a: Any, b: Any) -> bool:
-    """Whether two dimensions are provably equal."""
-    if isinstance(a, IntImm) and isinstance(b, IntImm):
-        return a.value == b.value
-    return a is b or Analyzer().can_prove_equal(*match_types(a, b))
-
-
-def dims_gap(a: Any, b: Any) -> int | None:
-    """The difference of two dimensions, None where it is not known."""
-    gap = simplify(subtract(a, b))
-    return gap.value if isinstance(gap, IntImm) else None
-
-
-def simplify(expr: Any) -> Any:
-    """A dimension or index simplified."""
-    return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
-
-
 def product(dims: Any) -> PrimExpr:
     """The number of elements of a tensor of these dimensions."""
     size = const(1, "int64")
@@ -79,11 +61,20 @@ def shape_text(dims: Any) -> str:
 
 def broadcast_shape(a: list[Any], b: list[Any]) -> list[Any]:
     """The common shape by numpy's rules: of two dimensions that cannot be compared, the second
-    where the first is 1 at run time (`fit` checks that they are equal where none is). Raises
+    where the first is 1 at run time (`broadcast_differ` has it checked that they fit). Raises
     ValueError if literals do not fit."""
     size = max(len(a), len(b))
     left, right = [None] * (size - len(a)) + list(a), [None] * (size - len(b)) + list(b)
     return [_common_dim(x, y, a, b) for x, y in zip(left, right, strict=True)]
+
+
+def broadcast_all(shapes: Iterable[Any]) -> list[Any]:
+    """The common shape of several; what cannot be compared is checked at run time."""
+    dims: list[Any] = []
+    for shape in shapes:
+        broadcast_differ(shape, dims)
+        dims = broadcast_shape(dims, list(shape))
+    return dims
 
 
 def _common_dim(x: Any, y: Any, a: list[Any], b: list[Any]) -> Any:
@@ -138,6 +129,7 @@ def infer_broadcast(
             return TensorStructInfo(x2.shape, result, ndim=x2.ndim)
         return TensorStructInfo(dtype=result, ndim=max(x1.ndim, x2.ndim))
     dims = broadcast_shape(list(a), list(b))
+    broadcast_differ(b, a)
     pairs = zip(reversed(a), reversed(b), strict=False)
     if all(is_one(x) or is_one(y) or dims_equal(x, y) for x, y in pairs):
         return TensorStructInfo(dims, result)

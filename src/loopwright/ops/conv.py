@@ -16,8 +16,9 @@ from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, index_in, shape_in, sliding, spatial, to_plain
-from .common import accumulator, listed, rounded, simplify, void_or, widened
+from .common import accumulator, listed, rounded, void_or, widened
 from .core import Operator, case, op
+from .extents import differ, simplify
 from .flow import numbered, spelled
 from .layout import pack_weight
 from .nn import padded
@@ -241,11 +242,13 @@ class ConvPlan:
     def check(self):
         """Raise ValueError if the channels do not fit."""
         have, per_group = self.in_channels, self.in_per_group
-        if isinstance(have, IntImm) and isinstance(per_group, IntImm):
-            if have.value != per_group.value * self.groups:
-                what = f"the weight takes {per_group.value} channels in {self.groups} group(s)"
-                hint = "check kernel_layout and groups"
-                raise ValueError(explain(what, got=f"data of {have.value} channels", instead=hint))
+        if differ(have, simplify(per_group * self.groups)):
+            what = f"the weight takes {per_group} channels in {self.groups} group(s)"
+            hint = "check kernel_layout and groups"
+            raise ValueError(explain(what, got=f"data of {have} channels", instead=hint))
+        if differ(simplify(floormod(self.out_channels, self.groups)), const(0, "int64")):
+            what = f"the results' channels must be a multiple of the {self.groups} group(s)"
+            raise ValueError(explain(what, got=self.out_channels))
         for s, size in self.extents.items():
             if s in self.letters and isinstance(size, IntImm) and size.value <= 0:
                 raise ValueError(explain("the window is larger than the padded data", got=size))
@@ -504,10 +507,9 @@ def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs)
         return TensorStructInfo(dtype=dtype, ndim=data.ndim)
     if attrs["data_layout"] != "NCHW":
         return TensorStructInfo(_apart_shape(shape, kernel), dtype)
-    if isinstance(shape[1], IntImm) and isinstance(kernel[0], IntImm):
-        if shape[1].value != kernel[0].value:
-            what = f"the weight takes {kernel[0].value} channels"
-            raise ValueError(explain(what, got=f"data of {shape[1].value} channels"))
+    if differ(shape[1], kernel[0]):
+        what = f"the weight takes {kernel[0]} channels"
+        raise ValueError(explain(what, got=f"data of {shape[1]} channels"))
     extents = _transposed_extents(
         shape,
         kernel,

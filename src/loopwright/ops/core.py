@@ -53,11 +53,12 @@ from ..base.registry import Registry, origin_of
 from ..ir.dtype import DataType
 from ..ir.expr import Attrs
 from ..ir.op import Op, register_op
-from ..relax.expr import Call, Expr
+from ..relax.expr import Call, Expr, ShapeExpr
 from ..relax.op import register_view as register_relax_view
-from ..relax.struct_info import StructInfo, TensorStructInfo
+from ..relax.struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
 from ..script.relax import register_view as register_script_view
 from ..te.tensor import Operators
+from .extents import open_pairs
 from .gradient import Rule, gradient_of
 from .inference import (
     check_kind,
@@ -129,6 +130,7 @@ class Operator:
         self.op = register_op(name)
         self.op.set_attr("FPurity", pure)
         self.op.set_attr("FInferStructInfo", self._infer)
+        self.op.set_attr("FCheckExtents", self._check_extents)
         self.op.set_attr("definition", self)
         self.op.set_attr("TMixedPrecisionPolicy", MIXED[mixed])
         if mixed == "always":
@@ -167,11 +169,6 @@ class Operator:
     def build(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Set the check and completion of the builder's arguments; it returns them as a dict."""
         self.hooks["build"] = fn
-        return fn
-
-    def fits(self, fn: Callable[[Any, Call], None]) -> Callable[[Any, Call], None]:
-        """Set the checks, (bb, call), of extents that may differ at run time: see `fit`."""
-        self.hooks["fits"] = fn
         return fn
 
     def legalize(self, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -301,10 +298,16 @@ class Operator:
             text = explain(text, got=got, instead=hint, span=call.span)
             raise (call_error(err, text) if expected else RuleError(text)) from err
 
+    def _check_extents(self, bb: Any, call: Call) -> None:
+        """Bind the checks of the extents that inference could not compare."""
+        with open_pairs() as pairs:
+            self._infer(call, bb)
+        if pairs:
+            have, want = zip(*dict.fromkeys(pairs), strict=True)
+            bb.match_cast(ShapeExpr(have), ShapeStructInfo(want))
+
     def _legalize(self, bb: Any, call: Call) -> Any:
         args, attrs = self.args_of(call), self.attrs_of(call)
-        if "fits" in self.hooks:
-            self.hooks["fits"](bb, call)
         with named_errors(lambda: f"the body of {self.name}", self.body, lambda: call.span):
             marks = {"op_pattern": OPAQUE} if self.alone else {}
             params = self.graph_params

@@ -15,8 +15,9 @@ from ..ir.prim_op import add, cast, ceildiv, const, multiply, subtract
 from ..relax import op as R
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
-from .common import accumulator, compute, element, shape_of, simplify
+from .common import accumulator, compute, element, shape_of
 from .core import case, op
+from .extents import simplify
 from .flow import along
 from .gradient import no_gradient
 from .params import DType, Prim, Scalar, Shape, Tensor

@@ -28,7 +28,6 @@ from .common import (
     widened,
 )
 from .core import Operator, case, op
-from .fit import operands_broadcast
 from .flow import broadcasting, elementwise, reducing
 from .gradient import Backward, Rule, no_gradient
 from .params import Axes, Operand, Tensor
@@ -64,7 +63,6 @@ def binary(
     body.__name__, body.__doc__ = short, doc
     operator = op(name, mixed="follow")(body)
     operator.layout(broadcasting(finite=finite))
-    operator.fits(operands_broadcast)
 
     def grad(cx: Backward, x1: Any, x2: Any) -> list[Any]:
         assert slopes is not None

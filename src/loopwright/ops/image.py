@@ -17,8 +17,9 @@ from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, to_plain
-from .common import compute, simplify, void_or
+from .common import compute, void_or
 from .core import case, op
+from .extents import simplify
 from .flow import image
 from .params import DType, Prim, Shape, Tensor
 from .resizing import ARRAYS, EXPRESSIONS, METHODS, PLACES, ROUNDING, Span, Style

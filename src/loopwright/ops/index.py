@@ -15,18 +15,17 @@ from ..relax.struct_info import TensorStructInfo
 from ..script.relax import register_view as register_script_view
 from .common import (
     accumulator,
+    broadcast_all,
     broadcast_index,
-    broadcast_shape,
     common_dtype,
     compute,
-    dims_equal,
     element,
     infer_broadcast,
     normalize_axis,
     shape_of,
 )
 from .core import case, op
-from .fit import operands_broadcast
+from .extents import check_within, dims_equal
 from .flow import broadcasting
 from .gradient import no_gradient
 from .params import Axis, DType, Prim, Tensor
@@ -35,7 +34,7 @@ from .params import Axis, DType, Prim, Tensor
 @op("relax.where", mixed="follow")
 def where(condition: Tensor, x1: Tensor, x2: Tensor):
     """x1 where `condition` (bool) holds, else x2; the three broadcast."""
-    dims = broadcast_shape(broadcast_shape(shape_of(condition), shape_of(x1)), shape_of(x2))
+    dims = broadcast_all(map(shape_of, (condition, x1, x2)))
 
     def cell(*i):
         cond, a, b = (element(v, broadcast_index(v, i, dims)) for v in (condition, x1, x2))
@@ -50,10 +49,10 @@ def _(condition: TensorStructInfo, x1: TensorStructInfo, x2: TensorStructInfo):
         what = "the condition must be a tensor of bool"
         raise TypeError(explain(what, got=str(condition.dtype)))
     dtype = common_dtype(x1, x2)
+    shapes = [t.get_shape() for t in (condition, x1, x2)]
+    if None not in shapes:
+        broadcast_all(shapes)
     return infer_broadcast(condition, infer_broadcast(x1, x2), dtype)
-
-
-where.fits(operands_broadcast)
 
 
 @where.numpy
@@ -128,7 +127,9 @@ def _(data: TensorStructInfo, indices: TensorStructInfo, axis=0):
     if not (indices.dtype.is_void or indices.dtype.is_integer):
         raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
     if data.ndim != -1:
-        normalize_axis(axis, data.ndim)
+        which, extents = normalize_axis(axis, data.ndim), data.get_shape()
+        if extents is not None and indices.get_shape() is not None:
+            check_within(indices.get_shape(), extents, which)
     return TensorStructInfo(indices.shape, data.dtype, ndim=indices.ndim)
 
 

@@ -22,8 +22,9 @@ from ..relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from .common import compute, element, normalize_axes, normalize_axis, product, shape_of, simplify
+from .common import compute, element, normalize_axes, normalize_axis, product, shape_of
 from .core import case, op
+from .extents import differ, simplify
 from .flow import cut, join, positions
 from .manipulate import flatten
 from .params import Axis, Prims, Sections, Tensor, Tensors
@@ -71,10 +72,9 @@ def _(tensors: TupleStructInfo, axis=0):
     which = normalize_axis(axis, len(shapes[0]))
     for s in shapes:
         for a, (d, first) in enumerate(zip(s, shapes[0], strict=True)):
-            both = isinstance(d, IntImm) and isinstance(first, IntImm)
-            if a != which and both and d.value != first.value:
+            if a != which and differ(d, first):
                 what = f"all dims but axis {which} must be equal"
-                raise ValueError(explain(what, got=f"axis {a}: {first.value} and {d.value}"))
+                raise ValueError(explain(what, got=f"axis {a}: {first} and {d}"))
     total = _sum([s[which] for s in shapes])
     dims = [total if a == which else d for a, d in enumerate(shapes[0])]
     return TensorStructInfo(dims, dtype)
@@ -278,7 +278,7 @@ def _(tensors: TupleStructInfo, axis=0):
     known = [s for s in shapes if s is not None]
     for other in known[1:]:
         for x, y in zip(known[0], other, strict=True):
-            if isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
+            if differ(y, x):
                 raise ValueError(explain("tensors of different shape", got=f"{known[0]}, {other}"))
     if len(known) < len(shapes):
         return TensorStructInfo(dtype=dtype, ndim=min(ranks) + 1)

@@ -11,8 +11,9 @@ from ..ir.prim_op import add, ceildiv, const, floordiv, floormod, multiply
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import from_plain, shape_in
-from .common import compute, simplify
+from .common import compute
 from .core import case, op
+from .extents import simplify
 from .params import Tensor
 
 

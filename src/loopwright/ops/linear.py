@@ -10,7 +10,6 @@ from .. import te
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.literals import is_one
-from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax import op as R
 from ..relax.op import register_view as register_relax_view
@@ -22,13 +21,12 @@ from .common import (
     aligned_index,
     broadcast_shape,
     common_dtype,
-    dims_equal,
     rounded,
     void_or,
     widened,
 )
 from .core import case, op
-from .fit import beside, fit
+from .extents import broadcast_differ, differ, dims_equal
 from .params import DType, Tensor, Tensors
 
 
@@ -73,25 +71,18 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, out_dtype=None):
     if a is None or b is None:
         return TensorStructInfo(dtype=dtype, ndim=rank)
     inner, other = a[-1], b[0 if len(b) == 1 else -2]
-    if isinstance(inner, IntImm) and isinstance(other, IntImm) and inner.value != other.value:
-        what = f"the inner dimensions differ: {inner.value} and {other.value}"
+    if differ(other, inner):
+        what = f"the inner dimensions differ: {inner} and {other}"
         hint = "transpose or reshape one side"
         raise ValueError(explain(what, instead=hint))
     batch = broadcast_shape(list(a[:-2]), list(b[:-2]))
+    broadcast_differ(b[:-2], a[:-2])
     pairs = zip(reversed(a[:-2]), reversed(b[:-2]), strict=False)
     for x, y in pairs:
         if not (is_one(x) or is_one(y) or dims_equal(x, y)):
             return TensorStructInfo(dtype=dtype, ndim=rank)
     rows, cols = [a[-2]] if len(a) > 1 else [], [b[-1]] if len(b) > 1 else []
     return TensorStructInfo([*batch, *rows, *cols], dtype)
-
-
-@matmul.fits
-def _(bb, call):
-    x1, x2 = call.args
-    a, b = list(x1.struct_info.get_shape()), list(x2.struct_info.get_shape())
-    at = max(len(b) - 2, 0)
-    fit(bb, x2, [*beside(b[:at], a[:-2]), a[-1], *b[at + 1 :]])
 
 
 @matmul.numpy
@@ -181,10 +172,9 @@ def _labelled(terms, shapes, subscripts):
             old = extents.setdefault(label, d)
             if is_one(old):
                 extents[label] = d
-            elif isinstance(old, IntImm) and isinstance(d, IntImm) and not is_one(d):
-                if old.value != d.value:
-                    what = f"label {label} of {subscripts} has two extents"
-                    raise ValueError(explain(what, got=f"{old.value} and {d.value}"))
+            elif not is_one(d) and differ(d, old):
+                what = f"label {label} of {subscripts} has two extents"
+                raise ValueError(explain(what, got=f"{old} and {d}"))
     return extents
 
 

@@ -8,26 +8,13 @@ import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
-from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, equal, multiply
 from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo
-from .common import (
-    accumulator,
-    common_dtype,
-    compute,
-    element,
-    rounded,
-    shape_of,
-    simplify,
-    widened,
-)
+from .common import accumulator, common_dtype, compute, element, rounded, shape_of, widened
 from .core import case, op
+from .extents import differ, simplify
 from .params import Tensor
-
-
-def _known_differ(a: Any, b: Any) -> bool:
-    return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value
 
 
 def _total(tensor: Any, name: str) -> Any:
@@ -64,7 +51,7 @@ def _(predictions: TensorStructInfo, labels: TensorStructInfo):
         raise ValueError(explain(what, got=f"{predictions.ndim} and {labels.ndim}"))
     a, b = predictions.get_shape(), labels.get_shape()
     if a is not None and b is not None:
-        if any(_known_differ(x, y) for x, y in zip(a, b, strict=True)):
+        if any(differ(x, y) for x, y in zip(a, b, strict=True)):
             what = "predictions and labels must have one shape"
             raise ValueError(explain(what, got=f"{predictions} and {labels}"))
     return TensorStructInfo([], common_dtype(predictions, labels))
@@ -181,9 +168,9 @@ def _check_extents(shape, targets, weights):
     if weights is not None:
         pairs.append((shape[min(len(shape) - 1, 1)], weights[0]))
     for a, b in pairs:
-        if _known_differ(a, b):
+        if differ(a, b):
             what = "predictions, targets and weights do not fit"
-            raise ValueError(explain(what, got=f"{b.value} for {a.value}"))
+            raise ValueError(explain(what, got=f"{b} for {a}"))
 
 
 def _numpy_terms(targets, weights, classes, ignore_index, kind):
@@ -257,7 +244,14 @@ def nll_loss_backward(
 
 
 @nll_loss_backward.infer
-def _(output_grad, predictions, *_: Any, **__: Any):
+def _(output_grad, predictions, targets, weights=None, reduction="mean", ignore_index=-100):
+    shape, given = predictions.get_shape(), targets.get_shape()
+    if shape is not None and given is not None:
+        _check_ranks(predictions, targets, weights)
+        _check_extents(shape, given, None if weights is None else weights.get_shape())
+        own = output_grad.get_shape()
+        if reduction == "none" and own is not None:
+            _check_extents(shape, own, None)
     return TensorStructInfo(predictions.shape, predictions.dtype, ndim=predictions.ndim)
 
 

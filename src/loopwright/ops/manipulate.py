@@ -20,17 +20,9 @@ from ..relax.struct_info import (
 )
 from ..tir import IndexMap
 from ..tir.stmt_functor import substitute
-from .common import (
-    broadcast_index,
-    compute,
-    normalize_axes,
-    normalize_axis,
-    product,
-    shape_text,
-    simplify,
-)
+from .common import broadcast_index, compute, normalize_axes, normalize_axis, product, shape_text
 from .core import INJECTIVE, case, op
-from .fit import beside, fit
+from .extents import broadcast_differ, simplify
 from .flow import along, inserted, moved, squeezing
 from .params import Axes, Axis, Ints, Operand, Shape, Tensor
 
@@ -300,23 +292,12 @@ def broadcast_to(x: Tensor, shape: Shape):
 def _(x: TensorStructInfo, shape: ShapeStructInfo):
     old = x.get_shape()
     if shape.values is not None and old is not None:
-        fits = len(old) <= len(shape.values)
-        for a, b in zip(reversed(old), reversed(shape.values), strict=False):
-            both = isinstance(a, IntImm) and isinstance(b, IntImm)
-            fits = fits and (is_one(a) or not both or a.value == b.value)
-        if not fits:
+        if len(old) > len(shape.values) or broadcast_differ(old, shape.values, both=False):
             got = f"{shape_text(old)} to {shape_text(shape.values)}"
             raise ValueError(explain("the shape cannot be broadcast", got=got))
     if shape.values is None:
         return TensorStructInfo(dtype=x.dtype, ndim=shape.ndim)
     return TensorStructInfo(ShapeExpr(shape.values), x.dtype)
-
-
-@broadcast_to.fits
-def _(bb, call):
-    x, shape = call.args
-    old, new = x.struct_info.get_shape(), shape.struct_info.values
-    fit(bb, x, beside(old, new, both=False))
 
 
 @broadcast_to.numpy

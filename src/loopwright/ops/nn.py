@@ -15,15 +15,14 @@ from ..relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructIn
 from .common import (
     accumulator,
     compute,
-    dims_gap,
     normalize_axes,
     normalize_axis,
     product,
     reduce_over,
-    simplify,
     widened,
 )
 from .core import FUSABLE, case, op
+from .extents import differ, dims_gap, simplify
 from .flow import along, elementwise, padding
 from .params import Axes, Axis, Ints, Shape, Tensor
 
@@ -120,7 +119,7 @@ def check_params(data, axes, **params):
         for a, d in zip(which, own, strict=True):
             gap = dims_gap(shape[a], d)
             proved = proved and gap == 0
-            if gap:
+            if gap or differ(d, shape[a]):
                 what = f"{name} does not fit the normalized axis"
                 raise ValueError(explain(what, got=f"{d} for an axis of {shape[a]}"))
     return proved

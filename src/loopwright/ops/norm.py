@@ -9,8 +9,9 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
-from .common import accumulator, compute, normalize_axes, normalize_axis, product, simplify, widened
+from .common import accumulator, compute, normalize_axes, normalize_axis, product, widened
 from .core import FUSABLE, case, op
+from .extents import simplify
 from .flow import along
 from .nn import check_params, like_data, moments, moments_over, scaled
 from .params import Axes, Tensor

@@ -15,9 +15,10 @@ from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, index_in, shape_in, sliding, spatial, to_plain
-from .common import accumulator, compute, listed, shape_text, simplify, widened
+from .common import accumulator, compute, listed, shape_text, widened
 from .conv import conv_extent, expand_padding, expand_per_axis
 from .core import case, op
+from .extents import simplify
 from .flow import image
 from .nn import padded
 from .params import Ints, Tensor

@@ -10,8 +10,9 @@ from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, max_value, min_value
 from ..relax.struct_info import TensorStructInfo
-from .common import compute, dims_equal, normalize_axis
+from .common import compute, normalize_axis
 from .core import case, op
+from .extents import dims_equal
 from .params import Axis, DType, Tensor
 
 _SHORT = ("int8", "uint8", "int16", "uint16", "float8_e4m3fn", "float8_e5m2")

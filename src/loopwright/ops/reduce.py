@@ -8,7 +8,6 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.literals import is_one
-from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, div, infimum, max_value, multiply, supremum
 from ..relax import op as R
 from ..relax.expr import ShapeExpr
@@ -27,6 +26,7 @@ from .common import (
     widened,
 )
 from .core import case, op
+from .extents import broadcast_differ
 from .family import reduction
 from .flow import along, reducing
 from .gradient import no_gradient
@@ -364,11 +364,7 @@ def _check_collapse(data, shape):
     dims = data.get_shape()
     if shape is None or dims is None:
         return
-    fits = len(shape) <= len(dims)
-    for a, b in zip(reversed(dims), reversed(shape), strict=False):
-        both = isinstance(a, IntImm) and isinstance(b, IntImm)
-        fits = fits and (is_one(b) or not both or a.value == b.value)
-    if not fits:
+    if len(shape) > len(dims) or broadcast_differ(shape, dims, both=False):
         what = "data cannot be collapsed to this shape"
         hint = "each of its dims, from the last one on, must be 1 or that of data"
         raise ValueError(

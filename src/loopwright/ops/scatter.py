@@ -19,16 +19,17 @@ from ..ir.prim_op import cast, const, maximum, minimum
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from .common import (
     aligned_index,
-    broadcast_shape,
+    broadcast_all,
     common_dtype,
     compute,
     element,
     infer_broadcast,
     normalize_axis,
     shape_of,
-    simplify,
+    shape_text,
 )
 from .core import case, op
+from .extents import broadcast_differ, check_within, differ, simplify
 from .joining import slice_range
 from .params import Axis, Prim, Tensor, Tensors
 from .statements import loops, prim_func
@@ -87,10 +88,6 @@ def _need_integers(indices: TensorStructInfo) -> None:
         raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
 
 
-def _differ(a: Any, b: Any) -> bool:
-    return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value
-
-
 # ---------------------------------------------------------------- along one axis
 
 
@@ -125,9 +122,12 @@ def _(data, indices, updates, axis=0, reduction="update"):
         what = "data, indices and updates must have one rank"
         raise ValueError(explain(what, got=", ".join(map(str, sorted(ranks)))))
     a, b = indices.get_shape(), updates.get_shape()
-    if a is not None and b is not None and any(map(_differ, a, b)):
+    if a is not None and b is not None and any(differ(x, y) for x, y in zip(a, b, strict=True)):
         what = "indices and updates must have one shape"
         raise ValueError(explain(what, got=f"{indices} and {updates}"))
+    extents = data.get_shape()
+    if a is not None and extents is not None:
+        check_within(a, extents, normalize_axis(axis, data.ndim))
     return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
 
 
@@ -183,6 +183,15 @@ def element_at(value: Any, at: tuple[Any, ...]) -> Any:
 
 @take_backward.infer
 def _(output_grad, x, indices, axis=None):
+    have, shape, middle = (t.get_shape() for t in (output_grad, x, indices))
+    if have is not None and shape is not None and middle is not None:
+        want = list(middle)
+        if axis is not None:
+            which = normalize_axis(axis, len(shape))
+            want = [*shape[:which], *middle, *shape[which + 1 :]]
+        if len(have) != len(want) or any(map(differ, have, want)):
+            what = "output_grad must have the shape of what is taken"
+            raise ValueError(explain(what, got=f"{output_grad} for {shape_text(want)}"))
     return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
 
 
@@ -214,7 +223,11 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str = 
     """data with updates[i] at the index vector indices[i] (the last axis of `indices`), an element
     or a slice. `reduction` as for scatter_elements."""
     lead = len(indices.shape) - 1
-    count = indices.shape[-1].value
+    count = indices.shape[-1]
+    if not isinstance(count, IntImm):
+        what = "the last axis of indices must have an extent that is a number"
+        raise ValueError(explain(what, got=count, instead="match_cast it"))
+    count = count.value
 
     def place(at, others):
         spot, new = others
@@ -240,7 +253,9 @@ def _(data, indices, updates, reduction="update"):
             what = "an index vector is longer than the rank of data"
             raise ValueError(explain(what, got=f"{count} for rank {len(a)}"))
         wanted = [*b[:-1], *a[count:]]
-        if c is not None and (len(c) != len(wanted) or any(map(_differ, wanted, c))):
+        if c is not None and (
+            len(c) != len(wanted) or any(differ(x, y) for x, y in zip(wanted, c, strict=True))
+        ):
             what = "updates must have the shape of indices without the last axis, then the slice's"
             raise ValueError(explain(what, got=str(updates)))
     return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
@@ -269,19 +284,12 @@ def _axes_of(data, indices):
         raise ValueError(explain(what, got=f"{len(indices)} for rank {len(data)}"))
 
 
-def _common(shapes):
-    dims = []
-    for shape in shapes:
-        dims = broadcast_shape(dims, list(shape))
-    return dims
-
-
 @op("relax.index_tensor")
 def index_tensor(data: Tensor, indices: Tensors):
     """numpy's data[indices[0], indices[1], ...]: tensors of integers that broadcast, one for each
     of the first axes; negative ones count from the end."""
     _axes_of(data.shape, indices)
-    dims = _common(shape_of(t) for t in indices)
+    dims = broadcast_all(shape_of(t) for t in indices)
 
     def cell(*i):
         front, where = i[: len(dims)], []
@@ -303,6 +311,8 @@ def _(data: TensorStructInfo, indices: TupleStructInfo):
     given: list[Any] = list(indices.fields)
     for t in given:
         _need_integers(t)
+    if all(t.get_shape() is not None for t in given):
+        broadcast_all(t.get_shape() for t in given)
     whole = given[0]
     for t in given[1:]:
         whole = infer_broadcast(whole, t, "int64")
@@ -330,7 +340,7 @@ def index_put(data: Tensor, indices: Tensors, values: Tensor, accumulate: bool =
     """data with `values` (which broadcast) at numpy's data[indices[0], indices[1], ...];
     `accumulate` adds them."""
     _axes_of(data.shape, indices)
-    front = _common(shape_of(t) for t in indices)
+    front = broadcast_all(shape_of(t) for t in indices)
     dims = [*front, *data.shape[len(indices) :]]
 
     def place(at, others):
@@ -354,6 +364,11 @@ def _(data, indices, values, accumulate=False):
         _axes_of(range(data.ndim), indices.fields)
     for t in indices.fields:
         _need_integers(t)
+    shape, own = data.get_shape(), values.get_shape()
+    shapes = [t.get_shape() for t in indices.fields]
+    if shape is not None and own is not None and None not in shapes:
+        front = broadcast_all(shapes)
+        broadcast_differ(own, [*front, *shape[len(shapes) :]], both=False)
     return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
 
 
@@ -428,7 +443,7 @@ def _(input_tensor, src, start, end, step, axis=0):
         if own is not None and all(v is not None for v in values):
             count = slice_range(shape[which], values[0], values[1], int(values[2]), False)[2]
             wanted = [*shape[:which], count, *shape[which + 1 :]]
-            if any(_differ(simplify(a), simplify(b)) for a, b in zip(wanted, own, strict=True)):
+            if any(differ(simplify(a), simplify(b)) for a, b in zip(wanted, own, strict=True)):
                 what = "src does not have the shape of the slice"
                 raise ValueError(explain(what, got=str(src)))
     return TensorStructInfo(input_tensor.shape, input_tensor.dtype, ndim=input_tensor.ndim)

@@ -21,8 +21,9 @@ from ..ir.prim_op import cast, const
 from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..tir.ir_builder import IRBuilder
-from .common import accumulator, normalize_axis, product, simplify, void_or
+from .common import accumulator, normalize_axis, product, void_or
 from .core import Operator, case, op
+from .extents import simplify
 from .flow import along
 from .gradient import Backward
 from .params import Axis, DType, Tensor

@@ -155,7 +155,11 @@ unary(
     lambda x: tir.Select(
         x < const(0, x.dtype),
         const(-1, x.dtype),
-        tir.Select(x > const(0, x.dtype), const(1, x.dtype), x),  # 0 or NaN
+        tir.Select(
+            x > const(0, x.dtype),
+            const(1, x.dtype),
+            tir.Select(x.equal(0), const(0, x.dtype), x),  # the zero of -0; NaN
+        ),
     ),
     np.sign,
     "-1, 0 or 1, by the sign of x; NaN of NaN.",

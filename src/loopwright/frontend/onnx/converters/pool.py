@@ -140,6 +140,8 @@ def lp_pool(cx: Context, node: Node, x: Value) -> Any:
 
 def _norm(cx: Context, x: Value, p: int, total: Any) -> Any:
     """The p-norm, its sum of powers made by `total`."""
+    if p < 1:
+        raise ValueError(explain("attribute p must be 1 or more", got=p))
     if p == 1:
         return total(cx.emit(op.abs(x.expr)))
     if p == 2:

@@ -173,6 +173,8 @@ def quantized_conv(
 ) -> Any:
     total = cx.value(conv_integer(cx, node, x, weight, x_zero, w_zero))
     if bias is not None:
+        if bias.ndim != 1:
+            raise ValueError(explain("input bias must have rank 1", got=f"rank {bias.ndim}"))
         wide = op.reshape(bias.expr, ShapeExpr([1, bias.shape[0], *[1] * spatial_rank(x)]))
         total = cx.value(op.add(total.expr, wide))
     total = cx.value(op.astype(total.expr, "float32"))

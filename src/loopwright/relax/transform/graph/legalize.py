@@ -122,6 +122,9 @@ class _Legalizer(GraphRewriter):
         builder = self.builder
         budget.check(call.span or builder.span)
         builder._begin(builder.current_block_is_dataflow())
+        check = call.op.get_attr("FCheckExtents")
+        if check is not None:
+            check(builder, call)
         choice = ask(rules, lambda c: answer(c, builder, call), lambda c: refusal(c, call))
         lowered = choice.result
         if lowered is None or lowered is call:

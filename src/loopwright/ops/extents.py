@@ -1,0 +1,101 @@
+"""Extents compared: now where they can be, else by checks that LegalizeOps puts before the kernel.
+
+`differ(a, b)` is what an operator's inference asks of extents that must be equal. Where the answer is
+open it is noted, and `open_pairs` gives the notes: what must be equal when the program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from ..arith import Analyzer
+from ..base.errors import explain
+from ..ir.literals import is_one
+from ..ir.prim_expr import IntImm, Or, PrimExpr, Select
+from ..ir.prim_op import equal, match_types, minimum, subtract
+
+Shape = Sequence[PrimExpr]
+_NOTES: ContextVar[list[tuple[PrimExpr, PrimExpr]] | None] = ContextVar("open_pairs", default=None)
+
+
+def dims_equal(a: Any, b: Any) -> bool:
+    """Whether two dimensions are provably equal."""
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    return a is b or Analyzer().can_prove_equal(*match_types(a, b))
+
+
+def dims_gap(a: Any, b: Any) -> int | None:
+    """The difference of two dimensions, None where it is not known."""
+    gap = simplify(subtract(a, b))
+    return gap.value if isinstance(gap, IntImm) else None
+
+
+def simplify(expr: Any) -> Any:
+    """A dimension or index simplified."""
+    return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
+
+
+def differ(a: Any, b: Any) -> bool:
+    """Whether two extents that must be equal are known to differ; where that is open, it is
+    checked at run time."""
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value != b.value
+    notes = _NOTES.get()
+    if notes is not None and not dims_equal(a, b):
+        notes.append((a, b))
+    return False
+
+
+@contextmanager
+def open_pairs() -> Iterator[list[tuple[PrimExpr, PrimExpr]]]:
+    """The pairs of which `differ` does not know the answer, while the context lasts."""
+    notes: list[tuple[PrimExpr, PrimExpr]] = []
+    token = _NOTES.set(notes)
+    try:
+        yield notes
+    finally:
+        _NOTES.reset(token)
+
+
+def broadcast_differ(shape: Shape, other: Shape, both: bool = True) -> bool:
+    """`differ` of shapes that broadcast: each extent is equal to the other's, or 1. both: the other's
+    may be 1 as well."""
+    pairs = zip(reversed(shape), reversed(other), strict=False)
+    return any(differ(d, _beside(d, have, both)) for d, have in pairs)
+
+
+def _beside(dim: PrimExpr, have: PrimExpr, both: bool) -> PrimExpr:
+    """What a dimension must be beside one of another shape."""
+    if is_one(dim) or (both and is_one(have)) or dims_equal(dim, have):
+        return dim
+    if isinstance(dim, IntImm) and isinstance(have, IntImm):
+        return have
+    kept = equal(dim, 1)
+    if both and not isinstance(have, IntImm):
+        kept = Or(kept, equal(have, 1))
+    return simplify(Select(kept, dim, have))
+
+
+def check_within(shape: Shape, other: Shape, axis: int) -> None:
+    """Check that `shape` lies within another on all axes but one. Raises ValueError where literals
+    do not; what is open is checked at run time."""
+    for a, (d, most) in enumerate(zip(shape, other, strict=True)):
+        least = d if a == axis else simplify(minimum(d, most))
+        if differ(d, least):
+            what = f"axis {a} is longer than the data's"
+            raise ValueError(explain(what, got=f"{d} and {most}"))
+
+
+__all__ = [
+    "broadcast_differ",
+    "check_within",
+    "differ",
+    "dims_equal",
+    "dims_gap",
+    "open_pairs",
+    "simplify",
+]
