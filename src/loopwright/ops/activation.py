@@ -11,9 +11,9 @@ from ..base.errors import explain
 from ..ir.prim_op import const
 from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo
-from .common import compute, normalize_axis
+from .common import compute, normalize_axis, shape_text
 from .core import case, op
-from .extents import differ
+from .extents import differ, text
 from .family import unary
 from .flow import along, elementwise
 from .params import Axis, Tensor
@@ -164,7 +164,9 @@ def _check_channels(vector, extent):
     """Raise ValueError unless a vector has one number for each channel."""
     if len(vector.shape) != 1 or differ(vector.shape[0], extent):
         what = "needs a vector with one number for each channel"
-        raise ValueError(explain(what, got=f"{list(vector.shape)} for an axis of {extent}"))
+        raise ValueError(
+            explain(what, got=f"{shape_text(vector.shape)} for an axis of {text(extent)}")
+        )
 
 
 @op("relax.nn.prelu")

@@ -18,7 +18,7 @@ from ..tir import layout as layout_of
 from .blocks import extent, from_plain, index_in, shape_in, sliding, spatial, to_plain
 from .common import accumulator, listed, rounded, void_or, widened
 from .core import Operator, case, op
-from .extents import differ, simplify
+from .extents import differ, simplify, text
 from .flow import numbered, spelled
 from .layout import pack_weight
 from .nn import padded
@@ -243,12 +243,12 @@ class ConvPlan:
         """Raise ValueError if the channels do not fit."""
         have, per_group = self.in_channels, self.in_per_group
         if differ(have, simplify(per_group * self.groups)):
-            what = f"the weight takes {per_group} channels in {self.groups} group(s)"
+            what = f"the weight takes {text(per_group)} channels in {self.groups} group(s)"
             hint = "check kernel_layout and groups"
-            raise ValueError(explain(what, got=f"data of {have} channels", instead=hint))
+            raise ValueError(explain(what, got=f"data of {text(have)} channels", instead=hint))
         if differ(simplify(floormod(self.out_channels, self.groups)), const(0, "int64")):
             what = f"the results' channels must be a multiple of the {self.groups} group(s)"
-            raise ValueError(explain(what, got=self.out_channels))
+            raise ValueError(explain(what, got=text(self.out_channels)))
         for s, size in self.extents.items():
             if s in self.letters and isinstance(size, IntImm) and size.value <= 0:
                 raise ValueError(explain("the window is larger than the padded data", got=size))
@@ -508,8 +508,8 @@ def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs)
     if attrs["data_layout"] != "NCHW":
         return TensorStructInfo(_apart_shape(shape, kernel), dtype)
     if differ(shape[1], kernel[0]):
-        what = f"the weight takes {kernel[0]} channels"
-        raise ValueError(explain(what, got=f"data of {shape[1]} channels"))
+        what = f"the weight takes {text(kernel[0])} channels"
+        raise ValueError(explain(what, got=f"data of {text(shape[1])} channels"))
     extents = _transposed_extents(
         shape,
         kernel,

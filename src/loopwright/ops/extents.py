@@ -39,6 +39,11 @@ def simplify(expr: Any) -> Any:
     return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
 
 
+def text(dim: Any) -> str:
+    """A dimension in a message."""
+    return str(dim.value if isinstance(dim, IntImm) else dim)
+
+
 def differ(a: Any, b: Any) -> bool:
     """Whether two extents that must be equal are known to differ; where that is open, it is
     checked at run time."""
@@ -87,7 +92,7 @@ def check_within(shape: Shape, other: Shape, axis: int) -> None:
         least = d if a == axis else simplify(minimum(d, most))
         if differ(d, least):
             what = f"axis {a} is longer than the data's"
-            raise ValueError(explain(what, got=f"{d} and {most}"))
+            raise ValueError(explain(what, got=f"{text(d)} and {text(most)}"))
 
 
 __all__ = [
@@ -98,4 +103,5 @@ __all__ = [
     "dims_gap",
     "open_pairs",
     "simplify",
+    "text",
 ]

@@ -24,7 +24,7 @@ from ..relax.struct_info import (
 )
 from .common import compute, element, normalize_axes, normalize_axis, product, shape_of
 from .core import case, op
-from .extents import differ, simplify
+from .extents import differ, simplify, text
 from .flow import cut, join, positions
 from .manipulate import flatten
 from .params import Axis, Prims, Sections, Tensor, Tensors
@@ -74,7 +74,7 @@ def _(tensors: TupleStructInfo, axis=0):
         for a, (d, first) in enumerate(zip(s, shapes[0], strict=True)):
             if a != which and differ(d, first):
                 what = f"all dims but axis {which} must be equal"
-                raise ValueError(explain(what, got=f"axis {a}: {first} and {d}"))
+                raise ValueError(explain(what, got=f"axis {a}: {text(first)} and {text(d)}"))
     total = _sum([s[which] for s in shapes])
     dims = [total if a == which else d for a, d in enumerate(shapes[0])]
     return TensorStructInfo(dims, dtype)

@@ -26,7 +26,7 @@ from .common import (
     widened,
 )
 from .core import case, op
-from .extents import broadcast_differ, differ, dims_equal
+from .extents import broadcast_differ, differ, dims_equal, text
 from .params import DType, Tensor, Tensors
 
 
@@ -72,7 +72,7 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, out_dtype=None):
         return TensorStructInfo(dtype=dtype, ndim=rank)
     inner, other = a[-1], b[0 if len(b) == 1 else -2]
     if differ(other, inner):
-        what = f"the inner dimensions differ: {inner} and {other}"
+        what = f"the inner dimensions differ: {text(inner)} and {text(other)}"
         hint = "transpose or reshape one side"
         raise ValueError(explain(what, instead=hint))
     batch = broadcast_shape(list(a[:-2]), list(b[:-2]))
@@ -174,7 +174,7 @@ def _labelled(terms, shapes, subscripts):
                 extents[label] = d
             elif not is_one(d) and differ(d, old):
                 what = f"label {label} of {subscripts} has two extents"
-                raise ValueError(explain(what, got=f"{old} and {d}"))
+                raise ValueError(explain(what, got=f"{text(old)} and {text(d)}"))
     return extents
 
 

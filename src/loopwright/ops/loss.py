@@ -13,7 +13,7 @@ from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo
 from .common import accumulator, common_dtype, compute, element, rounded, shape_of, widened
 from .core import case, op
-from .extents import differ, simplify
+from .extents import differ, simplify, text
 from .params import Tensor
 
 
@@ -170,7 +170,7 @@ def _check_extents(shape, targets, weights):
     for a, b in pairs:
         if differ(a, b):
             what = "predictions, targets and weights do not fit"
-            raise ValueError(explain(what, got=f"{b} for {a}"))
+            raise ValueError(explain(what, got=f"{text(b)} for {text(a)}"))
 
 
 def _numpy_terms(targets, weights, classes, ignore_index, kind):
