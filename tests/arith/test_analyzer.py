@@ -94,6 +94,9 @@ def test_bounds(ana):
     assert (wide.min_value, wide.max_value) == (ConstIntBound.NEG_INF, ConstIntBound.POS_INF)
     byte = po.cast("int32", Var("b", "uint8"))
     assert ana.const_int_bound(byte).max_value == 255
+    ana.update(n, ConstIntBound(1, 2**31 - 1))
+    rest = ana.const_int_bound(po.floormod(po.cast("int32", Var("c", "uint8")), n))
+    assert (rest.min_value, rest.max_value) == (0, 255)
 
 
 def test_unsigned_and_narrow_types_are_left_alone(ana):

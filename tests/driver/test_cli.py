@@ -206,5 +206,6 @@ def test_the_demo_says_which_model_it_shows(
     shown = capsys.readouterr().out
     assert shown.startswith("no model was given: this is the bundled one")
     assert "model   digits.onnx" in shown and "registry" not in shown
+    assert "\nLegalizeOps " in shown and "\nGraphToTIR " in shown
     assert demo.main([MODEL]) == 0
     assert capsys.readouterr().out.startswith("model   digits.onnx")

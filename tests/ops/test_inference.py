@@ -153,3 +153,13 @@ def test_operators_of_scalars_give_scalars():
 def test_axes_are_checked_without_shapes(build, text):
     with pytest.raises(lw.TVMError, match=text):
         inferred(build())
+
+
+def test_axis_separators_of_a_layout():
+    """Those given count, else those that the function of indices names."""
+    separator = tir.IndexMap.AXIS_SEPARATOR
+    for given, wanted in ((None, [2]), ([1], [1])):
+        call = op.layout_transform(
+            var(4, 4), lambda i, j: (i // 2, i % 2, separator, j), axis_separators=given
+        )
+        assert list(call.attrs.axis_separators) == wanted

@@ -122,6 +122,7 @@ LANES = {
     "neighbour": ("B[i + 1] = B[i] * T.float32(2)", "B[1], which i = 1 reads and i = 0 writes"),
     "reversed": ("B[i] = B[7 - i]", "B[0], which i = 7 reads and i = 0 writes"),
     "two": ("B[i] = A[i]\n        B[i + 1] = A[i]", "B[1], which i = 0 writes and i = 1 writes"),
+    "two zeros": ("B[i] = T.float32(0)\n        B[i + 1] = T.float32(0)", None),
     "ahead": ("B[i] = B[i + 1]", None),
     "halved": ("B[i // 2] = A[i]", None),
     "sum": ("B[0] = B[0] + A[i]", None),

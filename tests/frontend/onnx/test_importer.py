@@ -365,6 +365,15 @@ def test_reshape_that_changes_nothing_is_none():
     assert [b.value.op.name for b in bindings(mod)[:-1]] == ["relax.nn.relu"]
 
 
+def test_labels_that_occur_once_need_no_diagonal():
+    terms = {"equation": "ij,jk->ik"}
+    model = chain(
+        node("Einsum", ["x", "w"], ["y"], **terms), shape=[2, 3], **weights(w=floats(3, 4))
+    )
+    names = {b.value.op.name for b in bindings(from_onnx(model))[:-1]}
+    assert "relax.matmul" in names and "relax.gather_nd" not in names
+
+
 def test_minus_one_between_symbolic_dims():
     model = chain(
         node("Reshape", ["x", "t"], ["y"]), shape=["n", "m", 6], **weights(t=ints(0, -1, 2))

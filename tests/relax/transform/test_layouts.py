@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from loopwright import relax, te, tir
+from loopwright.base.span import Span
 from loopwright.ir.structural import structural_equal
 from loopwright.ops import OPERATORS, Tensor, flow, op
 from loopwright.relax import op as R
@@ -344,3 +345,11 @@ def test_operators_that_take_no_blocks(name):
 
     desired = {"relax.nn.conv2d": ["NCHW4c", "OIHW4i4o"]}
     check(build, (1, 4, 6, 6), desired=desired, moves=3 if name == "permute_dims" else 2)
+
+
+def test_the_places_of_operators_are_kept():
+    def build(emit, x):
+        return emit(R.nn.conv2d(x, const(6, 4, 3, 3)).with_span(Span("onnx:/conv")))
+
+    (made,) = calls(ConvertLayout(NHWC)(graph(build, (1, 4, 8, 8))), "nn.conv2d")
+    assert made.attrs.data_layout == "NHWC" and str(made.span) == "onnx:/conv"

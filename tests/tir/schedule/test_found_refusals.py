@@ -139,6 +139,12 @@ UNUSED = """
                 C[vi] = T.float32(0)
             C[vi] = C[vi] + A[vi, vk] * A[vi, vk]
 """
+IN_PLACE = """
+    for i, k in T.grid(4, 4):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            C[vi] = C[vi] + A[vk]
+"""
 
 
 def to(block: str, target: str, loop: int, how: str) -> Step:
@@ -175,6 +181,18 @@ CASES: dict[str, tuple[str, list[Any], Step, str]] = {
         [(2, 6), 1, 2],
         lambda s: s.pad_einsum("C", [1, 4, 1]),
         "'vj' of block 'C' cannot be padded\n  got: it indexes no element of the result",
+    ),
+    "a sum that begins with what is there": (
+        IN_PLACE,
+        [4, 4, 4],
+        lambda s: s.reindex_cache_write("C", 0, "local", lambda i, k: (i,)),
+        "updates C in place",
+    ),
+    "a map of too few axes": (
+        IN_PLACE,
+        [4, 4, 4],
+        lambda s: s.reindex_cache_read("C", "A", "local", lambda i: (i,)),
+        "block 'C' has 2 axes\n  got: a map of 1\n  instead: a map of each axis",
     ),
     "a reduction that indexes nothing": (
         UNUSED.format(kind="R"),

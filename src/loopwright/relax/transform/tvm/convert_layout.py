@@ -114,8 +114,6 @@ class _Converter(LayoutRewriter):
         tensors = tensor_arguments(value)
         parts = [self.stored_as(t, layout) for t, layout in zip(tensors, plan.inputs, strict=True)]
         changed = parts[0] if plan.moves_nothing else with_tensors(value, parts, plan)
-        if not plan.moves_nothing:
-            changed = changed.with_span(value.span)
         if all(is_plain(layout) for layout in plan.outputs):
             return changed
         if isinstance(changed, Var):

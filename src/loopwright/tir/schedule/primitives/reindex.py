@@ -131,16 +131,27 @@ def reindex_cache_write(
     return _by_map(sch, ref, buffer, True, storage_scope, index_map)
 
 
+def map_of_axes(sch: ScheduleBase, ref: Ref, index_map: Any) -> IndexMap:
+    """The map of a block's axes that a user gave, in their type, recorded in the trace."""
+    axes = ref.stmt.iter_vars
+    dtype = str(axes[0].var.dtype) if axes else "int32"
+    if not isinstance(index_map, IndexMap):
+        index_map = IndexMap.from_func(index_map, ndim=len(axes), index_dtype=dtype)
+    if len(index_map.initial_indices) != len(axes):
+        what = f"block {ref.stmt.name_hint!r} has {len(axes)} axes"
+        got = f"a map of {len(index_map.initial_indices)}"
+        raise ScheduleError(what, got=got, instead="a map of each axis", at=ref.node)
+    index_map = index_map.with_dtype(dtype)
+    sch.record_as(index_map=index_map)
+    return index_map
+
+
 def _by_map(
     sch: ScheduleBase, ref: Ref, buffer: Buffer, write: bool, storage_scope: str, index_map: Any
 ) -> BlockRV:
     check_storage_scope(storage_scope)
+    index_map = map_of_axes(sch, ref, index_map)
     axes = [a.var for a in ref.stmt.iter_vars]
-    dtype = str(axes[0].dtype) if axes else "int32"
-    if not isinstance(index_map, IndexMap):
-        index_map = IndexMap.from_func(index_map, ndim=len(axes), index_dtype=dtype)
-    index_map = index_map.with_dtype(dtype)
-    sch.record_as(index_map=index_map)
     given = dict(zip(index_map.initial_indices, axes, strict=True))
     indices = [substitute(convert(e), given) for e in index_map.final_indices]
     name = f"{buffer.name}_{storage_scope}"

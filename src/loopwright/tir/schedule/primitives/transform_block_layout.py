@@ -14,6 +14,7 @@ from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.loop_nests import check_loops
 from ..machinery.rewriting import substitute
 from ..machinery.scope import axes_of_kinds
+from .reindex import map_of_axes
 
 
 @primitive("TransformBlockLayout", inputs="block", attrs="index_map")
@@ -41,12 +42,8 @@ def transform_block_layout(
     if not axes_of_kinds(node):
         what = f"block {node.name_hint!r} has axes that run in a fixed order"
         raise ScheduleError(what, at=ref.node)
+    index_map = map_of_axes(sch, ref, index_map)
     axes = [a.var for a in node.iter_vars]
-    dtype = str(axes[0].dtype) if axes else "int32"
-    if not isinstance(index_map, IndexMap):
-        index_map = IndexMap.from_func(index_map, ndim=len(axes), index_dtype=dtype)
-    index_map = index_map.with_dtype(dtype)
-    sch.record_as(index_map=index_map)
     chain = check_loops(ref)
     extents = [a.dom.extent for a in node.iter_vars]
     ana = sch.state.analyzer(ref)
