@@ -16,6 +16,8 @@ from .relax_module import Writer
 MAKERS: dict[str, Callable[[RelaxBuilder], object]] = {}
 # Not drawn: an index map is a Python function; an own layout is tested with convolutions.
 LEFT_OUT = {
+    "relax.image.resize_taps",  # the importers' own: models with Resize and SAME windows make them
+    "relax.nn.pad_by",
     "relax.layout_transform",
     "relax.nn.pack_channels",
     "relax.nn.unpack_channels",

@@ -53,6 +53,7 @@ from ..base.registry import Registry, origin_of
 from ..ir.dtype import DataType
 from ..ir.expr import Attrs
 from ..ir.op import Op, register_op
+from ..ir.variables import vars_in
 from ..relax.expr import Call, Expr, ShapeExpr
 from ..relax.op import register_view as register_relax_view
 from ..relax.struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
@@ -300,6 +301,8 @@ class Operator:
 
     def _check_extents(self, bb: Any, call: Call) -> None:
         """Bind the checks of the extents that inference could not compare."""
+        if not any(vars_in(a.struct_info) for a in call.args):
+            return
         with open_pairs() as pairs:
             self._infer(call, bb)
         if pairs:

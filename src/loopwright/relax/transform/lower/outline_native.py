@@ -160,7 +160,7 @@ def _needs_machine(func: rx.Function) -> bool:
 def _is_for_machine(binding: Any) -> bool:
     value = binding.value
     if isinstance(binding, rx.MatchCast):
-        return not _is_known(getattr(value, "struct_info", None))
+        return not isinstance(value, rx.ShapeExpr) and not _is_known(value.struct_info)
     if isinstance(value, rx.Call):
         if isinstance(value.op, Op):
             return value.op.name in _CALLS_OF_MACHINE
