@@ -163,3 +163,10 @@ def test_axis_separators_of_a_layout():
             var(4, 4), lambda i, j: (i // 2, i % 2, separator, j), axis_separators=given
         )
         assert list(call.attrs.axis_separators) == wanted
+
+
+def test_the_extent_of_a_window_over_a_quotient_is_a_quotient():
+    n = tir.Var("n", "int64")
+    half = tir.floordiv(n + 1, tir.const(2, "int64"))
+    info = inferred(op.nn.conv2d(var(1, 1, half, 8), var(1, 1, 3, 3), strides=2, padding=1))
+    assert str(info.shape.values[2]) == "(n + T.int64(3)) // T.int64(4)"

@@ -9,7 +9,7 @@ import numpy as np
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import Add, IntImm, Sub
 from ..ir.prim_op import cast, const, floordiv, floormod, multiply
 from ..relax.expr import Call, Constant
 from ..relax.layout import LayoutPlan, LayoutQuery
@@ -57,6 +57,8 @@ def conv_extent(size, kernel, stride, dilation, before, after):
     inside = 0 if grown.value % stride == 0 else grown.value
     whole = simplify(floordiv(size + inside, stride))
     more = 1 + (0 if inside else grown.value // stride)
+    if isinstance(whole, (Add, Sub)):  # the division gave a whole number itself
+        return simplify(whole + more)
     return whole + more if more else whole
 
 
