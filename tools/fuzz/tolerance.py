@@ -38,13 +38,16 @@ class Disturbed(Interpreter):
         super().__init__(mod)
         self.rng, self.signs = np.random.default_rng(seed), SIGNS[min(seed, 2)]
         self.overflowed = OVERFLOWED[seed % len(OVERFLOWED)]
+        self.lost = (np.nan, 0.0)[seed % 2]  # inf / inf, or a number / inf
 
     def operator(self, call: Any, args: list[Any]) -> Any:
         """The operator's meaning between two disturbances."""
         name = call.op.name
         made = super().operator(call, [self.shaken(a) for a in args])
         if COMPOSED.search(name) and any(_overflows(a) for a in args):
-            made = [np.full_like(m, np.nan) for m in (made if isinstance(made, tuple) else [made])]
+            made = [
+                np.full_like(m, self.lost) for m in (made if isinstance(made, tuple) else [made])
+            ]
             made = tuple(made) if len(made) > 1 else made[0]
         return self.shaken(made, float(name in OF_ONE), bool(SUMS.search(name)))
 
