@@ -43,13 +43,26 @@ class Disturbed(Interpreter):
     def operator(self, call: Any, args: list[Any]) -> Any:
         """The operator's meaning between two disturbances."""
         name = call.op.name
+        sums = bool(SUMS.search(name))
         made = super().operator(call, [self.shaken(a) for a in args])
-        if COMPOSED.search(name) and any(_overflows(a) for a in args):
-            made = [
-                np.full_like(m, self.lost) for m in (made if isinstance(made, tuple) else [made])
-            ]
-            made = tuple(made) if len(made) > 1 else made[0]
-        return self.shaken(made, float(name in OF_ONE), bool(SUMS.search(name)))
+        if sums and any(_overflows(a) for a in args):
+            made = self.lost_in(call, made, args)
+        return self.shaken(made, float(name in OF_ONE), sums)
+
+    def lost_in(self, call: Any, made: Any, args: list[Any]) -> Any:
+        """A result in which what a sum that overflows may have become is one of these, or a number:
+        the sum of what is left without the signs tells where."""
+        with np.errstate(all="ignore"):
+            sizes = super().operator(call, [_size(a) for a in args])
+        pairs = zip(*((v if isinstance(v, tuple) else (v,)) for v in (made, sizes)), strict=True)
+        composed = bool(COMPOSED.search(call.op.name))
+        lost = [
+            np.where(composed | ~np.isfinite(s.astype("float64")), self.lost, m).astype(m.dtype)
+            if m.dtype.kind not in "biuO"
+            else m
+            for m, s in pairs
+        ]
+        return tuple(lost) if isinstance(made, tuple) else lost[0]
 
     def shaken(self, value: Any, least: float = 0, sums: bool = False) -> Any:
         """A value disturbed, if it is of floats, as numbers of at least this size are."""
@@ -63,6 +76,14 @@ class Disturbed(Interpreter):
             moved = wide * (1 + step) + np.where(np.abs(wide) < least, step * least, 0)
             moved = np.where(np.isfinite(wide), moved, self.overflowed) if sums else moved
             return moved.astype(value.dtype)
+
+
+def _size(value: Any) -> Any:
+    """The sizes of floats, 0 for what is none."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "biuO":
+        return value
+    wide = value.astype("float64")
+    return np.where(np.isfinite(wide), np.abs(wide), 0).astype(value.dtype)
 
 
 def _overflows(value: Any) -> bool:
