@@ -10,7 +10,6 @@ from ....ir.variables import vars_in
 from ...index_map import IndexMap
 from ...stmt import Block, BlockRealize, For, ForKind, Stmt
 from ..machinery import BlockArg, ScheduleBase, ScheduleError, primitive
-from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.loop_nests import check_loops
 from ..machinery.rewriting import substitute
 from ..machinery.scope import axes_of_kinds
@@ -78,7 +77,7 @@ def transform_block_layout(
     renamed: dict[Block, Block] = {}
     body = substitute(node.replace(iter_vars=()), values, None, renamed)
     renamed.pop(node.replace(iter_vars=()), None)
-    block_made = with_detected_regions(body.replace(iter_vars=tuple(made_axes)))
+    block_made = body.replace(iter_vars=tuple(made_axes))
     renamed[node] = block_made
     nest: Stmt = BlockRealize(loops, True, block_made, span=ref.realize.span)
     for loop, axis in reversed(list(zip(loops, made_axes, strict=True))):

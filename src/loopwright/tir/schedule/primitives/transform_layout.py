@@ -127,6 +127,16 @@ class MapAccesses(BlockRewriter):
         values = dict(zip(self.map.initial_indices, indices, strict=True))
         return tuple(self.ana.simplify(substitute(e, values)) for e in self.map.final_indices)
 
+    def regions(
+        self, declared: tuple[BufferRegion, ...], found: tuple[BufferRegion, ...]
+    ) -> tuple[BufferRegion, ...]:
+        """The declared regions, with those found for the new buffer in the old one's place."""
+        places = [n for n, region in enumerate(declared) if region.buffer is self.old]
+        kept = [region for region in declared if region.buffer is not self.old]
+        at = places[0] if places else len(kept)
+        kept[at:at] = [region for region in found if region.buffer is self.new]
+        return tuple(kept)
+
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         load = self.visit_default(node)
         if load.buffer is not self.old:
@@ -157,7 +167,11 @@ class MapAccesses(BlockRewriter):
             buffers = tuple(self.new if b is self.old else b for b in block.alloc_buffers)
             block = block.replace(alloc_buffers=buffers)
         if mine:
-            block = with_detected_regions(block)
+            found = with_detected_regions(block)
+            block = block.replace(
+                reads=self.regions(block.reads, found.reads),
+                writes=self.regions(block.writes, found.writes),
+            )
         if block is not node:
             self.renamed[node] = block
         return block
