@@ -32,6 +32,7 @@ SLOTS: dict[str, str] = {
     "runtime.operator": "relax.interpreter:run_operator",
     "script.building": "script.ir_builder.relax:BUILDING",
     "te.compile": "driver:compile",
+    "tir.block_flags": "tir.schedule.machinery.flags:block_flags",
     "tir.buffer_access": "tir.stmt:ACCESS",
     # what takes the compiler or a code generator: a kept model is loaded without them
     "codegen.export_library": "codegen.llvm.library:export_library",

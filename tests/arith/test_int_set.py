@@ -10,6 +10,7 @@ from loopwright.arith import (
     Analyzer,
     detect_clip_bound,
     detect_linear_equation,
+    estimate_region_lower_bound,
     estimate_region_strict_bound,
     estimate_region_upper_bound,
     eval_set,
@@ -96,3 +97,20 @@ def test_a_range_that_depends_on_another_variable():
     found = eval_set(x, domain)
     assert str(found.min_value) == "z"
     assert str(Analyzer().simplify(found.max_value - z)) == "6"
+
+
+def test_lower_bounds_of_fused_iterators():
+    x, y = VARS["x"], VARS["y"]
+    domain = {x: Range(0, 32), y: Range(0, 64)}
+
+    def bound(*indices):
+        found = estimate_region_lower_bound([Range.from_min_extent(i, 1) for i in indices], domain)
+        return found and [(int(s.min_value), int(s.max_value)) for s in found]
+
+    assert bound(x // 16, x % 16 // 4 * 8 + x % 4 + y // 32 * 4, y % 32) == [
+        (0, 1),
+        (0, 31),
+        (0, 31),
+    ]
+    assert bound(x // 16, x // 8) is None
+    assert bound(x // 2 * 3) is None

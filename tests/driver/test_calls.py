@@ -357,3 +357,19 @@ def test_c_code_has_one_thread():
 def test_an_input_may_be_called_out():
     exe = lw.compile(graph("y = R.add(out, out)", out=("n", 3)))
     np.testing.assert_array_equal(exe.run(out=X)["out"], 2 * X)
+
+
+def test_functions_are_called_by_their_global_symbol():
+    text = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def inside(A: T.Buffer((4,), "float32")):
+        T.func_attr({"global_symbol": "outside"})
+        for i in range(4):
+            A[i] = T.float32(2)
+"""
+    exe = lw.compile(from_source(text), "llvm")
+    values = np.zeros(4, "float32")
+    exe["outside"](values)
+    assert values.tolist() == [2] * 4

@@ -212,6 +212,23 @@ def test_literals_must_fit():
         IntImm("float32", 1)
 
 
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(300, "uint8"), (-1, "uint8"), (128, "int8"), (2**32, "uint32"), (65505.0, "float16")],
+)
+def test_literals_of_users_must_fit(value, dtype):
+    with pytest.raises(ValueError, match=f"literal does not fit {dtype}"):
+        op.literal(value, dtype)
+    with pytest.raises(LoopwrightError, match=f"literal does not fit {dtype}"):
+        op.literal(value, f"{dtype}x4")
+
+
+def test_large_floats_are_float64():
+    assert op.literal(3.4e39).dtype == "float64"
+    assert op.literal(float("inf")).dtype == "float32"
+    assert op.literal(float(np.finfo("float32").max)).dtype == "float32"
+
+
 def test_casts():
     x = Var("x")
     assert op.cast("int32", x) is x

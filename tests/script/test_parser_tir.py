@@ -571,3 +571,8 @@ def test_64_blocks_are_read_in_200_ms():
     assert len(blocks(func)) == 65
     assert min(times) < 0.2
     assert isinstance(func.body, BlockRealize) and not isinstance(func.body, PrimExpr)
+
+
+def test_range_with_annotations_is_a_loop():
+    func = read(HEAD + "for i in range(8, annotations={'grain': 2}):\n        A[i] = 0.0\n")
+    assert func.body.annotations["grain"] == 2

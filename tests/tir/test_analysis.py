@@ -161,6 +161,18 @@ def test_block_boundary_and_bindings():
     refuse(func, "block-bindings", "0 values for 1 axes of block b")
 
 
+def test_the_domain_of_an_axis_stands_outside_its_block():
+    @T.prim_func
+    def triangle(A: T.Buffer((8, 8))):
+        for i in range(8):
+            for j in range(i):
+                with T.block("b"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    A[vi, vj] = 1.0
+
+    assert analysis.verify_well_formed(triangle)
+
+
 def test_flops():
     assert analysis.estimate_tir_flops(MATMUL) == 2 * 16 * 8 * 32 + 16 * 8
     assert analysis.estimate_tir_flops(MATMUL.with_attr("estimated_flops", 7)) == 7

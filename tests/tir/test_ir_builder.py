@@ -81,3 +81,13 @@ def test_mistakes():
     ib.for_range(0, 1)
     with pytest.raises(RuntimeError, match="still open"):
         ib.get()
+
+
+def test_pointers_are_parameters():
+    ib = tir.ir_builder.create()
+    p = ib.pointer("float32", "p")
+    p[0] = 1.0
+    func = tir.PrimFunc([p], ib.get())
+    assert func.params[0] is p.asobject()
+    with pytest.raises(TypeError, match="got: int"):
+        tir.PrimFunc([1], ib.get())

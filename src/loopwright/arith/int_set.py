@@ -11,6 +11,7 @@ from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
 from . import poly as P
 from .analyzer import Analyzer, IntervalSet, interval_set
 from .interval import Evaluator, is_infinite
+from .iter_affine_map import detect_iter_map
 
 
 def eval_set(expr: PrimExpr, domain: Mapping[Var, Any], ana: Analyzer | None = None) -> IntervalSet:
@@ -104,7 +105,32 @@ def estimate_region_lower_bound(
     region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any = True
 ) -> list[IntervalSet] | None:
     """Intervals whose points are all accessed, or None if none are known."""
-    return estimate_region_strict_bound(region, var_dom, predicate)
+    exact = estimate_region_strict_bound(region, var_dom, predicate)
+    return _by_iter_map(region, var_dom, predicate) if exact is None else exact
+
+
+def _by_iter_map(
+    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any
+) -> list[IntervalSet] | None:
+    """The interval of each dimension, whose least indices run over splits of iterators that no other
+    dimension uses; its extent bridges the smallest scale."""
+    found = detect_iter_map([r.min for r in region], var_dom, predicate)
+    if found.errors:
+        return None
+    ana = Analyzer(_without_points(var_dom))
+    sets = []
+    for rng, index in zip(region, found.indices, strict=True):
+        first, reach = ana.poly(index.base), ana.poly(rng.extent)
+        for split in reversed(index.args):
+            scale = ana.poly(split.scale)
+            if not ana.nonneg(P.add(reach, scale, -1)) or not ana.nonneg(scale):
+                return None
+            reach = P.add(reach, P.multiply(scale, P.shift(ana.poly(split.extent), -1)))
+        if Evaluator(ana, var_dom).involved(reach):
+            return None
+        last = P.shift(P.add(first, reach), -1)
+        sets.append(interval_set(ana, first, last, rng.min.dtype))
+    return sets
 
 
 def _dense(ana: Analyzer, rng: Range, var_dom: Mapping[Var, Range], used: set[int]) -> bool:

@@ -21,6 +21,7 @@ from ..codegen.llvm.jit import gc_paused
 from ..codegen.lowered import Lowered
 from ..frontend.onnx import from_path_or_proto
 from ..ir import trace as tracing
+from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.target import Target
 from ..ir.transform import Sequential, unwatched
@@ -87,10 +88,17 @@ def as_target(target: Any) -> Target:
     return target if isinstance(target, Target) else Target(target)
 
 
+def symbol_of(gvar: GlobalVar, func: Any) -> str:
+    """The name of a function outside its module."""
+    return str(getattr(func, "attrs", {}).get("global_symbol", gvar.name_hint))
+
+
 def as_module(model: Any) -> IRModule:
-    """An IRModule from any model that `compile` takes."""
+    """An IRModule from any model that `compile` takes, with functions named by their global_symbol."""
     if isinstance(model, IRModule):
-        return model
+        names = {g.name_hint: symbol_of(g, f) for g, f in model.functions.items()}
+        other = {name: symbol for name, symbol in names.items() if name != symbol}
+        return model.replace_global_vars(other) if other else model
     if isinstance(model, (PrimFunc, Function)):
         name = model.attrs.get("global_symbol", "main")
         return IRModule({name: model})

@@ -22,6 +22,7 @@ from ..runtime.module import Module
 from ..runtime.vm import ExecBuilder, VMExecutable, VMFuncKind
 from ..tir.function import PrimFunc
 from .build import relax_build as build
+from .build import symbol_of
 from .front import compile
 from .options import EXEC_MODES
 
@@ -37,9 +38,9 @@ def _vmcodegen(builder: ExecBuilder, mod: IRModule, exec_mode: str = "bytecode")
         raise ValueError(explain(what, got=exec_mode, instead='use "bytecode" or "compiled"'))
     compiled = exec_mode == "compiled"
     kind = VMFuncKind.VM_TIR_FUNC if compiled else VMFuncKind.VM_FUNC
-    graphs = {_symbol(g, f): f for g, f in mod.functions.items() if isinstance(f, Function)}
+    graphs = {symbol_of(g, f): f for g, f in mod.functions.items() if isinstance(f, Function)}
     rest = {g: f for g, f in mod.functions.items() if not isinstance(f, Function)}
-    kernels = {_symbol(g, f) for g, f in rest.items() if isinstance(f, PrimFunc)}
+    kernels = {symbol_of(g, f) for g, f in rest.items() if isinstance(f, PrimFunc)}
     for name in graphs:
         builder.declare_function(name, kind)
     for name, func in graphs.items():
@@ -48,10 +49,6 @@ def _vmcodegen(builder: ExecBuilder, mod: IRModule, exec_mode: str = "bytecode")
             rest[GlobalVar(str(made.attrs["global_symbol"]))] = made
         add_function(builder, name, func, kind=kind)
     return IRModule(rest, mod.attrs, mod.global_infos)
-
-
-def _symbol(gvar: GlobalVar, func: Any) -> str:
-    return str(getattr(func, "attrs", {}).get("global_symbol", gvar.name_hint))
 
 
 def _vmlink(
@@ -69,7 +66,7 @@ def _vmlink(
     program = builder.get()
     graphs = {f"__vmtir__{f.name}" for f in program.own()}
     found = {} if tir_mod is None else tir_mod.functions
-    kernels = {g: f for g, f in found.items() if _symbol(g, f) not in graphs}
+    kernels = {g: f for g, f in found.items() if symbol_of(g, f) not in graphs}
     if kernels:
         exe = compile(IRModule(kernels), target, tir_pipeline=tir_pipeline)
         program.natives.update(exe.kernels)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import DivisionByZero, LoopwrightError, explain
+from ..base.errors import CallValueError, DivisionByZero, LoopwrightError, explain
 from . import prim_expr as pe
 from .datatype import least
 from .dtype import DataType, numpy_dtype
@@ -23,7 +23,9 @@ from .node import Node
 from .op import Op
 from .prim_expr import FloatImm, IntImm, PrimExpr
 
-INT32, INT64, FLOAT32 = DataType("int32"), DataType("int64"), DataType("float32")
+INT32, INT64 = DataType("int32"), DataType("int64")
+FLOAT32, FLOAT64 = DataType("float32"), DataType("float64")
+FLOAT32_MAX = float(np.finfo("float32").max)
 
 
 def get_op(name: str) -> Op:
@@ -40,7 +42,7 @@ _SMALL: dict[Any, IntImm] = {
 def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
     """A literal of `dtype` (by default bool, int32 or float32 after the Python kind).
 
-    A vector dtype gives a broadcast. Raises ValueError when the value does not fit.
+    A vector dtype gives a broadcast. An integer that does not fit wraps around, as on the machine.
     """
     if type(value) is int and span is None:
         small = _SMALL.get((value, dtype or "int32"))
@@ -63,6 +65,20 @@ def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
     if dtype.code == "custom":
         return FloatImm(dtype, float(value), span)
     return IntImm(dtype, _wrap(int(value), dtype), span)
+
+
+def literal(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
+    """`const` for users: raises CallValueError for a value that the type cannot hold."""
+    made = const(value, dtype, span)
+    one = made.value if isinstance(made, pe.Broadcast) else made
+    wrapped = type(one) is IntImm and not one.dtype.is_bool and one.value != int(value)
+    if not wrapped and type(one) is FloatImm and math.isfinite(value):
+        limit: Any = max_value(one.dtype)
+        wrapped = abs(value) > limit.value * (1 + 1e-8)  # its decimal text may be rounded up
+    if wrapped:
+        what = f"literal does not fit {one.dtype}"
+        raise CallValueError(explain(what, got=value, instead="use a wider type"))
+    return made
 
 
 @cache
@@ -108,7 +124,7 @@ def _default_dtype(value: Any) -> DataType:
     if isinstance(value, int):
         return INT32 if -(2**31) <= value < 2**31 else INT64
     if isinstance(value, float):
-        return FLOAT32
+        return FLOAT64 if FLOAT32_MAX < abs(value) < math.inf else FLOAT32
     what = "no literal can be made of this value"
     hint = "give a number, a bool, a string or an expression"
     raise TypeError(explain(what, got=f"{value!r} of type {type(value).__name__}", instead=hint))

@@ -49,9 +49,9 @@ from ..ir.prim_expr import Sub as Sub
 from ..ir.prim_expr import Var as Var
 from ..ir.prim_op import add as add
 from ..ir.prim_op import cast as cast
-from ..ir.prim_op import const as const
 from ..ir.prim_op import convert as convert
 from ..ir.prim_op import div as divide
+from ..ir.prim_op import literal as const
 from ..ir.prim_op import subtract as subtract
 from ..ir.prim_op import vscale as vscale
 from . import analysis as analysis
@@ -72,6 +72,8 @@ from .expr import ProducerLoad as ProducerLoad
 from .expr import Reduce as Reduce
 from .function import PrimFunc as PrimFunc
 from .function import TensorIntrin as TensorIntrin
+from .functor import PyStmtExprMutator as PyStmtExprMutator
+from .functor import PyStmtExprVisitor as PyStmtExprVisitor
 from .index_map import IndexMap as IndexMap
 from .op import abs as abs
 from .op import acos as acos

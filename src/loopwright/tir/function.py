@@ -40,7 +40,8 @@ class PrimFunc(BaseFunc):
     ) -> None:
         variables: list[Var] = []
         views = dict(buffer_map or {})
-        for param in params:
+        for given in params:
+            param = convert(given)  # a pointer of `tir.ir_builder` stands for its variable
             if isinstance(param, Buffer):
                 var = Var(param.name, "handle")
                 views[var] = param
@@ -49,7 +50,7 @@ class PrimFunc(BaseFunc):
                 variables.append(param)
             else:
                 what = "a PrimFunc's parameter is a Var or a Buffer"
-                raise TypeError(explain(what, got=type(param).__name__))
+                raise TypeError(explain(what, got=type(given).__name__))
         self._set(tuple(variables), views, body, ret_type, as_attrs(attrs), span)
 
     def with_body(self, new_body: Stmt, span: Any = None) -> PrimFunc:

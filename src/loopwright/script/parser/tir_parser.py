@@ -326,15 +326,16 @@ def _as_load(target: ast.expr) -> ast.expr:
     return ast.Subscript(target.value, target.slice, ast.Load())
 
 
-def _range(*bounds: Any) -> Any:
-    """`range` in a prim_func: of Python ints it is Python's, else a serial loop."""
-    if not any(isinstance(b, PrimExpr) for b in bounds):
+def _range(*bounds: Any, annotations: dict[str, Any] | None = None) -> Any:
+    """`range` in a prim_func: of Python ints it is Python's, else a serial loop; one with
+    annotations is a loop always."""
+    if annotations is None and not any(isinstance(b, PrimExpr) for b in bounds):
         made = range(*bounds)
         return made if len(made[: closed.MOST + 1]) <= closed.MOST else _range_loop(made)
     if len(bounds) > 2 and not (isinstance(bounds[2], (int, IntImm)) and int(bounds[2]) == 1):
         what = "a loop over range has step 1"
         raise ValueError(explain(what, got=bounds[2], instead="scale the variable in the body"))
-    return T.serial(*bounds[:2])
+    return T.serial(*bounds[:2], annotations=annotations)
 
 
 def _range_loop(values: range) -> ForFrame:

@@ -157,10 +157,15 @@ class _Scopes(Visitor):
         self.visit(node.block)
 
     def visit_Block(self, node: st.Block) -> None:
-        defined: list[Var] = []
         for axis in node.iter_vars:
             if axis.dom is not None:
                 self.visit(axis.dom)
+        self.inside(node)
+
+    def inside(self, node: st.Block) -> None:
+        """What is in a block; the domains of its axes stand outside."""
+        defined: list[Var] = []
+        for axis in node.iter_vars:
             self.define(axis.var, node)
             defined.append(axis.var)
         for buffer in node.alloc_buffers:
@@ -290,11 +295,11 @@ class _WellFormed(_Scopes):
             self.report("block-bindings", node, got, "bind each axis")
         super().visit_BlockRealize(node)
 
-    def visit_Block(self, node: st.Block) -> None:
+    def inside(self, node: st.Block) -> None:
         wall = bool(node.iter_vars)
         if wall:
             self.walls.append(node)
-        super().visit_Block(node)
+        super().inside(node)
         if wall:
             self.walls.pop()
 

@@ -41,6 +41,14 @@ def axis_values(block: Ref) -> dict[Var, PrimExpr]:
     }
 
 
+def substituted(ranges: Sequence[Range], values: dict[Var, PrimExpr]) -> list[Range]:
+    """Ranges with variables replaced."""
+    return [
+        Range.from_min_extent(substitute(r.min, values), substitute(r.extent, values))
+        for r in ranges
+    ]
+
+
 def loop_domain(loops: list[Ref]) -> dict[Var, Range]:
     """The range of each loop variable."""
     return {ref.stmt.loop_var: ref.stmt.range for ref in loops}
@@ -59,14 +67,8 @@ def relaxed_region(
     evaluator = Evaluator(ana, loop_domain(loops_between(block, above)))
     total: Box | None = None
     for region in regions:
-        box = [
-            interval(
-                evaluator,
-                Range.from_min_extent(substitute(r.min, values), substitute(r.extent, values)),
-                dim,
-            )
-            for r, dim in zip(region.region, buffer.shape, strict=True)
-        ]
+        ranges = substituted(region.region, values)
+        box = [interval(evaluator, r, dim) for r, dim in zip(ranges, buffer.shape, strict=True)]
         total = union_box(ana, total, box)
     return total
 

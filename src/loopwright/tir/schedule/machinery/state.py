@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....arith import Analyzer, ConstIntBound
+from ....base.late import Slot
 from ....ir.expr import GlobalVar
 from ....ir.literals import is_one
 from ....ir.module import IRModule
@@ -44,13 +45,28 @@ class Handle:
         self.block = block
 
 
+class CachedFlags(NamedTuple):
+    """What is known of a block: whether its axes are affine in the loops around it
+    (`affine_binding`), whether the blocks before it write all that it reads of them
+    (`region_cover`), and whether that holds of the blocks directly inside, none of which writes what
+    an earlier one reads (`stage_pipeline`)."""
+
+    affine_binding: bool
+    region_cover: bool
+    stage_pipeline: bool
+
+
+FLAGS: Slot[Callable[[Any, Ref], CachedFlags]] = Slot("tir.block_flags")
+
+
 class ScheduleState:
     """A module that is being rewritten, with its refs."""
 
     def __init__(
-        self, mod: IRModule, *, debug_mask: str | int = "none", enable_check: bool = True
+        self, mod: IRModule | PrimFunc, *, debug_mask: str | int = "none", enable_check: bool = True
     ) -> None:
-        self._mod = mod.frozen_copy()
+        module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
+        self._mod = module.frozen_copy()
         self._shown: IRModule | None = None
         self.enable_check = enable_check
         self.debug_mask = 0 if debug_mask == "none" else 3 if debug_mask == "all" else debug_mask
@@ -117,6 +133,10 @@ class ScheduleState:
     def get_block_scope(self, block_sref: Ref) -> BlockScope:
         """Dependencies among the blocks directly inside a block."""
         return BlockScope(block_sref)
+
+    def _get_cached_flags(self, block_sref: Ref) -> CachedFlags:
+        """What is known of a block."""
+        return FLAGS.get()(self, block_sref)
 
     def analyzer(self, ref: Ref) -> Analyzer:
         """An analyzer that knows the shapes of the function and the loops and axes around `ref`."""
@@ -208,8 +228,8 @@ class BlockDependenceInfo:
     """The dependencies among the blocks of a module, without a schedule."""
 
     def __init__(self, mod: IRModule | PrimFunc) -> None:
-        self.mod = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
-        self._state = ScheduleState(self.mod)
+        self._state = ScheduleState(mod)
+        self.mod = self._state.mod
 
     def get_sref(self, block: Block) -> Ref:
         """The ref of a block."""
