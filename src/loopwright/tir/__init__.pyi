@@ -19,8 +19,8 @@ from loopwright.ir.prim_expr import (
 from loopwright.ir.prim_op import (
     add as add, bitwise_and as bitwise_and, bitwise_not as bitwise_not,
     bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, cast as cast, ceildiv as ceildiv,
-    const as const, convert as convert, div as div, floordiv as floordiv, floormod as floormod,
-    indexdiv as indexdiv, indexmod as indexmod, logical_and as logical_and,
+    convert as convert, div as div, floordiv as floordiv, floormod as floormod,
+    indexdiv as indexdiv, indexmod as indexmod, literal as _literal, logical_and as logical_and,
     logical_not as logical_not, logical_or as logical_or, match_types as match_types,
     max_value as max_value, maximum as maximum, min_value as min_value, minimum as minimum,
     multiply as multiply, neg as neg, shift_left as shift_left, shift_right as shift_right,
@@ -43,6 +43,9 @@ from loopwright.tir.expr import (
     Reduce as Reduce,
 )
 from loopwright.tir.function import PrimFunc as PrimFunc, TensorIntrin as TensorIntrin
+from loopwright.tir.functor import (
+    PyStmtExprMutator as PyStmtExprMutator, PyStmtExprVisitor as PyStmtExprVisitor,
+)
 from loopwright.tir.index_map import IndexMap as IndexMap
 from loopwright.tir.op import (
     abs as abs, acos as acos, acosh as acosh, address_of as address_of, all as all, any as any,
@@ -116,5 +119,6 @@ from loopwright.tir.stmt import (
 
 ExprOp = PrimExpr
 build = _compile
+const = _literal
 divide = div
 pow = power
