@@ -6,9 +6,14 @@ import pickle
 
 import pytest
 
+import loopwright as lw
+from loopwright.base.errors import LoopwrightError
 from loopwright.ir import Target, load_json, save_json, structural_equal
 from loopwright.ir import target as targets
+from loopwright.ir import target_kinds as kinds
 from loopwright.ir.cpu_info import usable_cores
+from loopwright.runtime import Device
+from loopwright.script import tir as T
 
 
 @pytest.mark.parametrize(
@@ -65,7 +70,24 @@ def test_host():
     assert Target(target) is target
     assert Target({"kind": "llvm", "host": "c"}).export()["host"]["kind"] == "c"
     assert Target.canon_target_and_host("cuda", "llvm") == (target, Target("llvm"))
+    assert Target.canon_target_and_host(None) == (None, None)
     assert Target.canon_target(None) is None
+    with pytest.raises(AssertionError, match="a host is given without a target\n  got: llvm"):
+        Target.canon_target_and_host(None, "llvm")
+
+
+def test_several_targets():
+    targets = [Target("llvm"), Target("cuda", host="c")]
+    assert Target.canon_multi_target(None) is None
+    assert Target.canon_multi_target({"kind": "llvm"}) == targets[:1]
+    assert Target.canon_multi_target({1: "llvm", 2: targets[1]}) == targets
+    hosted = Target.canon_multi_target_and_host(["llvm", targets[1]], "llvm")
+    assert [str(t.host.kind) for t in hosted] == ["llvm", "c"]
+    with pytest.raises(AssertionError, match="at least one target"):
+        Target.canon_multi_target_and_host(None, "llvm")
+    made, host = Target.canon_target_map_and_host({"llvm": "a", targets[1]: "b"}, "llvm")
+    assert host == Target("c")
+    assert made == {Target("llvm", host="c"): "a", targets[1]: "b"}
 
 
 def test_tags():
@@ -74,6 +96,41 @@ def test_tags():
     assert target.max_num_threads == 1024
     assert Target({"tag": "nvidia/geforce-rtx-3090"}).arch == "sm_86"
     assert "nvidia/nvidia-h100" in targets.list_tags()
+    board = Target("nvidia/jetson-agx-orin-32gb")
+    assert (board.arch, board.host.mcpu, board.host.num_cores) == ("sm_87", "cortex-a78", 8)
+    assert Target("nvidia/nvidia-a100").l2_cache_size_bytes == 40 << 20
+    assert Target("aws/cpu/c5.9xlarge").num_cores == 18
+    assert Target({"kind": "llvm", "host": "nvidia/jetson-nano"}).host.arch == "sm_53"
+
+
+def test_kinds_are_devices():
+    for kind in Target.list_kinds():
+        target = Target(kind)
+        assert target.get_target_device_type() == Device(target.device_type).device_type
+        assert Device.DEVICE_NAME_TO_TYPE[target.device_type] == target.get_target_device_type()
+    assert Target("llvm -target_device_type=12").get_target_device_type() == 12
+    assert Target("vulkan -supports_float16=true").attrs["supports_float16"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "has"),
+    [
+        ("c -mcpu=cortex-m3", ("arm_cpu", "cpu"), []),
+        ("c -mcpu=cortex-m7", ("arm_cpu", "cpu"), ["dsp"]),
+        ("llvm -mcpu=cortex-m4+nodsp", ("arm_cpu", "cpu"), []),
+        ("llvm -mcpu=cortex-m55", ("arm_cpu", "cpu"), ["dsp", "mve"]),
+        ("llvm -mcpu=cortex-m55 -mattr=+nomve", ("arm_cpu", "cpu"), ["dsp"]),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76", ("arm_cpu", "cpu"), ["asimd"]),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell", ("cpu",), []),
+    ],
+)
+def test_arm(text, keys, has):
+    target = Target(text)
+    assert target.keys == keys
+    asked = ("dsp", "mve", "asimd")
+    assert [name for name in asked if getattr(target.features, f"has_{name}")] == has
+    with pytest.raises(AttributeError, match="no attribute 'dsp'; has_<feature> asks"):
+        _ = target.features.dsp
 
 
 def test_scope():
@@ -109,6 +166,10 @@ def test_scope():
         (
             "llvm -num-cores=two",
             "option -num-cores of target kind llvm needs a value of type int\n  got: 'two'",
+        ),
+        (
+            {"kind": "llvm", "libs": {"mkl": "yes"}},
+            "option -libs of target kind llvm needs a value of type list\n  got: {'mkl': 'yes'}",
         ),
         (
             "llvm znver4",
@@ -212,7 +273,41 @@ def test_from_device():
         Target.from_device("tpu")
 
 
-def test_short_forms():
-    assert targets.create("llvm") == Target("llvm")
-    assert targets.cuda(arch="sm_80").arch == "sm_80"
-    assert targets.arm_cpu().keys == ("arm_cpu", "cpu")
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (kinds.create("llvm"), "llvm"),
+        (kinds.cuda(arch="sm_80"), "cuda -model=unknown -arch=sm_80"),
+        (kinds.cuda(options="-libs=cublas,cudnn"), "cuda -model=unknown -libs=cublas,cudnn"),
+        (kinds.rocm(), "rocm -model=unknown"),
+        (kinds.mali(), "opencl -keys=mali,opencl,gpu -device=mali -model=unknown"),
+        (kinds.bifrost("g71"), "opencl -device=bifrost -model=g71"),
+        (kinds.adreno(), "opencl -device=adreno -model=unknown"),
+        (
+            kinds.intel_graphics(),
+            "opencl -device=intel_graphics -model=unknown -thread_warp_size=16",
+        ),
+        (
+            kinds.arm_cpu("rk3399", ["-num-cores=2"]),
+            "llvm -keys=arm_cpu,cpu -device=arm_cpu -model=rk3399 -mtriple=aarch64-linux-gnu "
+            "-mattr=+neon -num-cores=2",
+        ),
+        (
+            kinds.riscv_cpu("sifive-e31"),
+            "llvm -model=sifive-e31 -mtriple=riscv32-unknown-linux-gnu -mcpu=sifive-e31 -mabi=ilp32",
+        ),
+    ],
+)
+def test_short_forms(made, text):
+    assert made == Target(text)
+    assert Target(str(made)) == made
+
+
+def test_a_kind_without_code_generator():
+    @T.prim_func
+    def one(A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            A[i] = 1.0
+
+    with pytest.raises(LoopwrightError, match="opencl"):
+        lw.compile(one, target=kinds.mali())

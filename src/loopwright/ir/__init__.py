@@ -2,6 +2,8 @@
 
 from . import analysis as analysis
 from . import instrument as instrument
+from . import target_kinds as target_kinds
+from . import target_tags as target_tags
 from . import transform as transform
 from .diagnostics import Diagnostic as Diagnostic
 from .diagnostics import DiagnosticLevel as DiagnosticLevel

@@ -58,6 +58,15 @@ _ARM: dict[str, tuple[tuple[str, ...], int]] = {
     "apple-m1": (_DOT, 4),
     "apple-m2": ((*_DOT, "i8mm", "bf16"), 4),
 }
+# Arm's microcontrollers by name.
+_CORTEX_M = {
+    **dict.fromkeys(("m0", "m0plus", "m1", "m23"), ("mclass",)),
+    "m3": ("mclass", "thumb2"),
+    **dict.fromkeys(("m4", "m7", "m33", "m35p"), ("mclass", "thumb2", "dsp")),
+    **dict.fromkeys(("m52", "m55", "m85"), ("mclass", "thumb2", "dsp", "mve", "mve.fp")),
+}
+# TVM's names of features that LLVM spells otherwise.
+_TVM = {"asimd": "neon", "matmul_i8": "i8mm", "fp16_simd": "fullfp16"}
 # How Linux spells features that LLVM spells otherwise.
 _LINUX = {
     "pni": "sse3",
@@ -83,13 +92,25 @@ _LINUX = {
 _DEFAULT_CACHES = (32 << 10, 512 << 10, 8 << 20)
 
 
+class Features(frozenset[str]):
+    """Names of features; `has_<feature>`, with "_" for "-", asks for one by TVM's name."""
+
+    def __getattr__(self, name: str) -> bool:
+        what, _, feature = name.partition("_")
+        if what != "has" or not feature:
+            raise AttributeError(
+                f"features of a CPU have no attribute {name!r}; has_<feature> asks"
+            )
+        return not {feature, feature.replace("_", "-"), _TVM.get(feature, feature)}.isdisjoint(self)
+
+
 @dataclass(frozen=True)
 class CPU:
     """Facts about a CPU. `caches` are bytes of level 1 (data), 2 and 3."""
 
     arch: str
     name: str
-    features: frozenset[str]
+    features: Features
     native: bool
     fma_per_cycle: int
     caches: tuple[int, int, int]
@@ -127,24 +148,46 @@ def native_arch() -> str:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
 
 
+def arch_of(mcpu: str, mtriple: str) -> str:
+    """The architecture that target options name: x86_64, aarch64, arm, ..."""
+    if mtriple:
+        arch = mtriple.split("-")[0]
+        return {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch)
+    return "arm" if mcpu.startswith("cortex-m") else native_arch()
+
+
+def keys_of(mcpu: str, mtriple: str) -> list[str]:
+    """The keys of a target that its options name: "arm_cpu" for Arm's CPUs."""
+    named = bool(mtriple) or mcpu.startswith("cortex-")
+    arm = arch_of(mcpu, mtriple).startswith(("arm", "aarch64", "thumb"))
+    return ["arm_cpu"] if named and arm else []
+
+
+def _microcontroller(mcpu: str) -> tuple[tuple[str, ...], int]:
+    name, *modifiers = mcpu.removeprefix("cortex-").split("+")
+    features = (f for f in _CORTEX_M.get(name, ()) if f"no{f}" not in modifiers)
+    return tuple(features), 1
+
+
 @cache
 def describe(mcpu: str, mattr: tuple[str, ...], mtriple: str) -> CPU:
     """The CPU that these target options name."""
-    arch = mtriple.split("-")[0] if mtriple else native_arch()
-    arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch)
+    arch = arch_of(mcpu, mtriple)
     native = arch == native_arch() and mcpu in ("", "native")
     table = _X86 if arch == "x86_64" else _ARM if arch == "aarch64" else {}
     if native:
         features, fma, caches = _native_features(), _native_fma(), _native_caches()
     else:
         baseline = "x86-64" if arch == "x86_64" else "generic"
-        known, fma = table.get(mcpu) or table.get(baseline) or ((), 1)
+        known, fma = table.get(mcpu) or table.get(baseline) or _microcontroller(mcpu)
         features = frozenset(known)
         caches = _native_caches() if mcpu == _native_name() else _DEFAULT_CACHES
     for attr in mattr:
-        name = attr.lstrip("+-")
-        features = features - {name} if attr.startswith("-") else features | {name}
-    return CPU(arch, mcpu or "native", features, native, fma, caches)
+        name, off = attr.lstrip("+-"), attr.startswith("-")
+        if name.startswith("no") and name[2:] in features:  # as compilers spell it for Arm
+            name, off = name[2:], True
+        features = features - {name} if off else features | {name}
+    return CPU(arch, mcpu or "native", Features(features), native, fma, caches)
 
 
 @cache

@@ -21,7 +21,8 @@ from typing import Any, Literal, overload
 from ..base.errors import explain, suggest
 from ..base.late import public_names as _public_names
 from ..base.plugins import broken, load_group
-from ..base.registry import Registry, registering
+from ..base.registry import Registry
+from ..runtime.device import Device
 from . import cpu_info
 from . import datatype as datatype  # tvm.target.datatype
 from .node import Node, field
@@ -255,11 +256,46 @@ class Target(Node):
     def canon_target_and_host(
         target: Any, target_host: Any = None
     ) -> tuple[Target | None, Target | None]:
-        """(target with its host, the host)."""
+        """(target with its host, the host). Raises AssertionError for a host without target."""
         if target is None:
-            return None, Target.canon_target(target_host)
+            if target_host is not None:
+                raise AssertionError(explain("a host is given without a target", got=target_host))
+            return None, None
         combined = Target(target, target_host)
         return combined, combined.host
+
+    @staticmethod
+    def canon_multi_target(multi_targets: Any) -> list[Target] | None:
+        """The targets of one, of a sequence, or of a dict by device; None stays None."""
+        if multi_targets is None:
+            return None
+        if isinstance(multi_targets, Mapping) and "kind" not in multi_targets:
+            multi_targets = list(multi_targets.values())
+        if not isinstance(multi_targets, (list, tuple)):
+            multi_targets = [multi_targets]
+        return [Target(target) for target in multi_targets]
+
+    @staticmethod
+    def canon_multi_target_and_host(target: Any, target_host: Any = None) -> list[Target]:
+        """As `canon_multi_target`, with a host for those that have none. Raises AssertionError
+        for no target."""
+        targets = Target.canon_multi_target(target)
+        if not targets:
+            raise AssertionError(explain("at least one target is expected", got=target))
+        return [t if t.host is not None else t.with_host(target_host) for t in targets]
+
+    @staticmethod
+    def canon_target_map_and_host(
+        target_map: Mapping[Any, Any], target_host: Any = None
+    ) -> tuple[dict[Target, Any], Target | None]:
+        """A dict by target with its keys as targets, all with a host: the first that one of them
+        has, else `target_host`; and that host."""
+        targets = [Target(target) for target in target_map]
+        host = next(
+            (t.host for t in targets if t.host is not None), Target.canon_target(target_host)
+        )
+        with_hosts = (t if t.host is not None else t.with_host(host) for t in targets)
+        return dict(zip(with_hosts, target_map.values(), strict=True)), host
 
     # ------------------------------------------------------------------ options
 
@@ -272,9 +308,14 @@ class Target(Node):
         """The kind of device that runs the code: cpu, cuda, ..."""
         return self.kind.device_type
 
+    def get_target_device_type(self) -> int:
+        """DLPack's code of that kind of device, or the option `target_device_type`."""
+        return int(self.attrs.get("target_device_type", Device(self.device_type).type_code))
+
     @property
-    def features(self) -> frozenset[str]:
-        """CPU features in LLVM's spelling ("avx2"), of `mcpu` with `mattr` applied.
+    def features(self) -> cpu_info.Features:
+        """CPU features in LLVM's spelling ("avx2"), of `mcpu` with `mattr` applied; TVM's names of
+        them are attributes (`features.has_dsp`).
 
         On the machine's own architecture, no mcpu means native, as code generation takes it.
         """
@@ -470,6 +511,8 @@ def _typed(kind: TargetKind, name: str, value: Any) -> Any:
     try:
         if expected is list:
             items = value.split(",") if isinstance(value, str) else value
+            if not isinstance(items, (list, tuple)):
+                raise TypeError
             return [str(item) for item in items if item != ""]
         if expected is bool and isinstance(value, str):
             return {"1": True, "true": True, "0": False, "false": False}[value.lower()]
@@ -482,12 +525,12 @@ def _typed(kind: TargetKind, name: str, value: Any) -> Any:
 
 
 def _keys_of(kind: TargetKind, keys: Any, attrs: Mapping[str, Any]) -> tuple[str, ...]:
-    names = list(keys) if keys is not None else []
-    if keys is None and attrs.get("device"):
-        names.append(attrs["device"])
-    for key in kind.default_keys if keys is None else ():
-        names.append(key)
-    return tuple(dict.fromkeys(names))
+    if keys is not None:
+        return tuple(dict.fromkeys(keys))
+    names = [attrs["device"]] if attrs.get("device") else []
+    if "mcpu" in kind.options and kind.device_type == "cpu":
+        names += cpu_info.keys_of(attrs.get("mcpu", ""), attrs.get("mtriple", ""))
+    return tuple(dict.fromkeys([*names, *kind.default_keys]))
 
 
 def _word(value: Any) -> str:
@@ -495,97 +538,6 @@ def _word(value: Any) -> str:
         return str(int(value))
     text = ",".join(value) if isinstance(value, (list, tuple)) else str(value)
     return shlex.quote(text)
-
-
-# ---------------------------------------------------------------------- the kinds
-
-_CPU_OPTIONS: dict[str, type] = {
-    "mcpu": str,
-    "mattr": list,
-    "mtriple": str,
-    "mabi": str,
-    "mfloat-abi": str,
-    "num-cores": int,
-    "vector-width": int,
-    "opt-level": int,
-    "fast-math": bool,
-    "system-lib": bool,
-    "runtime": str,
-    "jit": str,
-    "cl-opt": list,
-    "l2_cache_size_bytes": int,
-}
-_GPU_OPTIONS: dict[str, type] = {
-    "arch": str,
-    "max_num_threads": int,
-    "max_threads_per_block": int,
-    "max_shared_memory_per_block": int,
-    "thread_warp_size": int,
-    "registers_per_block": int,
-    "max_function_args": int,
-    "l2_cache_size_bytes": int,
-    "system-lib": bool,
-}
-_HOST_C = {
-    "march": str,
-    "executor": str,
-    "workspace-byte-alignment": int,
-    "constants-byte-alignment": int,
-    "unpacked-api": bool,
-    "interface-api": str,
-}
-
-with registering(__name__):
-    register_target_kind("llvm", ("cpu",), _CPU_OPTIONS)
-    register_target_kind("c", ("cpu",), {**_CPU_OPTIONS, **_HOST_C})
-    register_target_kind(
-        "cuda",
-        ("cuda", "gpu"),
-        {**_GPU_OPTIONS, "mcpu": str, "fast-math": bool},
-        {"max_num_threads": 1024, "thread_warp_size": 32},
-        "cuda",
-    )
-    for _name in ("opencl", "metal", "vulkan", "rocm"):
-        register_target_kind(
-            _name, (_name, "gpu"), _GPU_OPTIONS, {"max_num_threads": 256}, device_type=_name
-        )
-    register_target_kind("ext_dev", ("ext_dev",), {"system-lib": bool}, device_type="ext_dev")
-
-    for _name, _arch in {
-        "nvidia/geforce-rtx-3090": "sm_86",
-        "nvidia/geforce-rtx-4090": "sm_89",
-        "nvidia/nvidia-a100": "sm_80",
-        "nvidia/nvidia-h100": "sm_90a",
-        "nvidia/nvidia-t4": "sm_75",
-    }.items():
-        _gpu = {
-            "kind": "cuda",
-            "arch": _arch,
-            "max_shared_memory_per_block": 49152,
-            "max_threads_per_block": 1024,
-            "registers_per_block": 65536,
-        }
-        TAGS.register(_name, _gpu)
-
-
-# ---------------------------------------------------------------------- short forms
-
-
-def create(target: Any) -> Target:
-    """TVM's older name for `Target(target)`."""
-    return Target(target)
-
-
-def cuda(model: str = "unknown", arch: str | None = None, options: str | None = None) -> Target:
-    """A CUDA target."""
-    words = [f"cuda -model={model}", f"-arch={arch}" if arch else "", options or ""]
-    return Target(" ".join(word for word in words if word))
-
-
-def arm_cpu(model: str = "unknown", options: str | None = None) -> Target:
-    """A 64-bit ARM CPU running Linux."""
-    words = f"llvm -keys=arm_cpu,cpu -model={model} -mtriple=aarch64-linux-gnu {options or ''}"
-    return Target(words.strip())
 
 
 __dir__ = _public_names(__name__)

@@ -17,6 +17,7 @@ class Device:
     __slots__ = ("index", "type_code")
 
     CPU, CUDA = 1, 2
+    DEVICE_NAME_TO_TYPE = {**_TYPES, **{name: _TYPES[kind] for name, kind in _ALIASES.items()}}
 
     def __init__(self, device_type: int | str, device_id: int = 0) -> None:
         self.type_code = _type_code(device_type)

@@ -139,22 +139,27 @@ _MACHINES = "aarch64|amdgcn|arm|bpf|dx|hexagon|loongarch|mips|nvvm|ppc|r600|risc
 MACHINE_CALL = re.compile(rf"@(llvm\.(?:{_MACHINES})\.[\w.]+)")
 
 
-_HELP = """
+_APART = """
 import sys
 sys.path[:] = {path!r}
 import llvmlite.binding as llvm
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
-llvm.Target.from_triple({triple!r}).create_target_machine(cpu="help")
+target = llvm.Target.from_triple({triple!r})
 """
 
 
+def run_apart(triple: str, program: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a program with LLVM's `target` in a process of its own, which LLVM may end."""
+    command = [sys.executable, "-S", "-c", _APART.format(path=sys.path, triple=triple) + program]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
 @cache
-def _known(triple: str) -> tuple[list[str], list[str]]:
+def known_names(triple: str) -> tuple[list[str], list[str]]:
     """The processors and features that LLVM knows for a triple: it prints them for `help`, on stderr
     and once in a process."""
-    command = [sys.executable, "-S", "-c", _HELP.format(path=sys.path, triple=triple)]
-    text = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    text = run_apart(triple, "target.create_target_machine(cpu='help')").stderr
     processors, _, features = text.partition("Available features")
     row = re.compile(r"^  (\S+) +- ", re.MULTILINE)
     return row.findall(processors), row.findall(features)
@@ -170,7 +175,7 @@ def check_machine(triple: str, cpu: str, features: str) -> None:
         llvm.Target.from_triple(triple)
     except RuntimeError as error:
         raise CompileError(f"unknown target triple\n  got: {triple!r}, {error}") from None
-    processors, known = _known(triple)
+    processors, known = known_names(triple)
     _check_name("processor", cpu, processors, triple)
     for feature in filter(None, features.split(",")):
         _check_name("feature", feature.lstrip("+-"), known, triple)

@@ -1,0 +1,201 @@
+"""What LLVM knows of targets: architectures, processors and their features, intrinsics.
+
+All functions of one target take the current one where none is given. The features that a target has
+are found out by LLVM's inliner: a function that needs one more feature is inlined only into one whose
+processor has it. Flags that only tune code do not count there, and are all reported for x86.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from ...base.errors import explain
+from ...ir.target import Target
+from .compiler import (
+    CompileError,
+    check_machine,
+    host_cpu,
+    host_triple,
+    known_names,
+    resolve,
+    run_apart,
+)
+
+# LLVM's names of architectures, as they begin a triple.
+_ARCHITECTURES = """aarch64 aarch64_be amdgcn arm armeb avr bpfeb bpfel hexagon i386 lanai loongarch32
+loongarch64 mips mips64 mips64el mipsel msp430 nvptx nvptx64 powerpc powerpc64 powerpc64le r600
+riscv32 riscv64 s390x sparc sparcel sparcv9 spirv32 spirv64 thumb thumbeb ve wasm32 wasm64 x86_64
+xcore"""
+
+
+def llvm_version_major(allow_none: bool = False) -> int:
+    """The major version of LLVM."""
+    return int(llvm.llvm_version_info[0])
+
+
+def llvm_get_targets() -> list[str]:
+    """The architectures that LLVM makes code for."""
+    llvm.initialize_all_targets()
+    return [arch for arch in _ARCHITECTURES.split() if _exists(arch)]
+
+
+def _exists(arch: str) -> bool:
+    try:
+        llvm.Target.from_triple(f"{arch}--")
+    except RuntimeError:
+        return False
+    return True
+
+
+def llvm_get_system_triple() -> str:
+    """The triple of this machine."""
+    return host_triple()
+
+
+def llvm_get_system_cpu() -> str:
+    """LLVM's name of this machine's processor."""
+    return host_cpu()
+
+
+def llvm_get_system_x86_vendor() -> str:
+    """Who made this machine's x86 processor: amd, intel, or "unrecognized" for others."""
+    vendors = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
+    return next((vendors[v] for v in vendors if v in _cpuinfo()), "unrecognized")
+
+
+def _cpuinfo() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return file.read(4096)
+    except OSError:
+        return ""
+
+
+# ---------------------------------------------------------------------- processors
+
+
+def _machine(target: Target | None) -> tuple[str, str, str]:
+    """Triple, processor and features as LLVM takes them. Raises ValueError without a target,
+    CompileError for names that LLVM does not know."""
+    made = Target.target_or_current(target)
+    mattr = ",".join(made.mattr) or None
+    machine = resolve(made.mtriple or None, made.mcpu or None, mattr)
+    check_machine(*machine)
+    return machine
+
+
+def llvm_get_cpu_archlist(target: Target | None = None) -> list[str]:
+    """The processors that LLVM knows for the target's triple."""
+    made = Target.target_or_current(target)
+    return list(known_names(made.mtriple or host_triple())[0])
+
+
+def llvm_get_cpu_features(target: Target | None = None) -> set[str]:
+    """The features that the target's processor has, with the target's own applied.
+
+    Raises ValueError without a target, CompileError for a processor that LLVM does not know.
+    """
+    return set(_features(*_machine(target)))
+
+
+def llvm_cpu_has_features(features: str | Sequence[str], target: Target | None = None) -> bool:
+    """Whether the target's processor has all the features."""
+    wanted = [features] if isinstance(features, str) else features
+    return _features(*_machine(target)).issuperset(map(str, wanted))
+
+
+target_has_features = llvm_cpu_has_features
+
+
+# LLVM ends the process for features that cannot be together: then the halves are asked apart.
+_ASK = """
+import os, re
+def probe(i, name):
+    return f'''
+define internal i32 @need{{i}}(i32 %x) "target-cpu"="{cpu}" "target-features"="{features}+{{name}}" {{{{
+  %y = add i32 %x, 1
+  ret i32 %y
+}}}}
+define i32 @ask{{i}}(i32 %x) "target-cpu"="{cpu}" "target-features"="{features}" {{{{
+  %y = call i32 @need{{i}}(i32 %x)
+  ret i32 %y
+}}}}'''
+
+def inline(names):
+    module = llvm.parse_assembly("".join(map(probe, range(len(names)), names)))
+    machine = target.create_target_machine(cpu="{cpu}", features="{features}")
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
+    builder.getModulePassManager().run(module, builder)
+    kept = set(map(int, re.findall("call[^@]* @need([0-9]+)", str(module))))
+    print(*(name for i, name in enumerate(names) if i not in kept), flush=True)
+
+def ask(names):
+    child = os.fork()
+    if not child:
+        inline(names)
+        os._exit(0)
+    half = len(names) // 2
+    if os.waitpid(child, 0)[1] and half:
+        ask(names[:half])
+        ask(names[half:])
+
+ask({names!r})
+"""
+
+
+@cache
+def _features(triple: str, cpu: str, features: str) -> frozenset[str]:
+    names = known_names(triple)[1]
+    more = f"{features}," if features else ""
+    done = run_apart(triple, _ASK.format(cpu=cpu, features=more, names=names))
+    if done.returncode:
+        raise CompileError(f"LLVM does not tell the features of {cpu!r}: {done.stderr[-300:]}")
+    return frozenset(done.stdout.split())
+
+
+def llvm_get_vector_width(target: Target | None = None) -> int:
+    """Bits of the target's vector registers: the option `vector-width`, else the processor's; of
+    scalable vectors those that it has at least."""
+    made = Target.target_or_current(target)
+    if "vector-width" in made.attrs:
+        return int(made.attrs["vector-width"])
+    has = _features(*_machine(made))
+    if "avx512f" in has:
+        return 512
+    if "avx" in has:
+        return 256
+    least = [int(m[1]) for m in (re.fullmatch(r"zvl(\d+)b", name) for name in has) if m]
+    return max(128, *least) if "v" in has else 128
+
+
+# ---------------------------------------------------------------------- intrinsics
+
+_INTRINSICS: dict[str, int] = {"": 0}
+
+
+def llvm_lookup_intrinsic_id(name: str) -> int:
+    """A number that stands for an intrinsic in this process; 0 for a name that LLVM does not know."""
+    if name not in _INTRINSICS and _is_intrinsic(name):
+        _INTRINSICS[name] = len(_INTRINSICS)
+    return _INTRINSICS.get(name, 0)
+
+
+def llvm_get_intrinsic_name(intrin_id: int) -> str:
+    """The name behind a number of `llvm_lookup_intrinsic_id`. Raises ValueError."""
+    for name, number in _INTRINSICS.items():
+        if number == intrin_id:
+            return name
+    what = "no intrinsic has this number"
+    raise ValueError(explain(what, got=intrin_id, instead="one of llvm_lookup_intrinsic_id"))
+
+
+def _is_intrinsic(name: str) -> bool:
+    if not re.fullmatch(r"llvm(\.[\w]+)+", name):
+        return False
+    with llvm.parse_assembly(f"declare void @{name}()", llvm.create_context()) as module:
+        return "Unknown intrinsic" not in str(module)
