@@ -82,6 +82,7 @@ NAMES: dict[str, str] = {
     "relax.VirtualMachine": "runtime.vm:VirtualMachine",
     "relax.VMExecutable": "runtime.vm:VMExecutable",
     "relax.VMInstrumentReturnKind": "runtime.vm:VMInstrumentReturnKind",
+    "testing.dump_ast": "testing.ast_printer:dump_ast",
     "testing.CompareBeforeAfter": "testing.compare:CompareBeforeAfter",
     **{f"testing.{name}": f"testing.marks:{name}" for name in MARKS},
     **{f"testing.{name}": f"testing.cases:{name}" for name in CASES},

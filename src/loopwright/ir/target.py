@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, overload
 
+from ..base.device_types import TYPES
 from ..base.errors import explain, suggest
 from ..base.late import public_names as _public_names
 from ..base.plugins import broken, load_group
 from ..base.registry import Registry
-from ..runtime.device import Device
 from . import cpu_info
 from . import datatype as datatype  # tvm.target.datatype
 from .node import Node, field
@@ -310,7 +310,7 @@ class Target(Node):
 
     def get_target_device_type(self) -> int:
         """DLPack's code of that kind of device, or the option `target_device_type`."""
-        return int(self.attrs.get("target_device_type", Device(self.device_type).type_code))
+        return int(self.attrs.get("target_device_type", TYPES[self.device_type]))
 
     @property
     def features(self) -> cpu_info.Features:

@@ -348,6 +348,9 @@ class MatchCast(Binding):
 
     struct_info: si.StructInfo = define()
 
+    def __init__(self, var: Var, value: Expr, struct_info: Any, span: Span | None = None) -> None:
+        self._set(var, value, as_struct_info(struct_info), span)
+
     def structural_compare(self, other: MatchCast, comparer: Any, path: str, d: bool) -> None:
         """The value is compared before the variables that the cast defines."""
         comparer.compare(self.value, other.value, f"{path}.value", d)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-_TYPES = {
-    "cpu": 1, "cuda": 2, "cuda_host": 3, "opencl": 4, "vulkan": 7, "metal": 8, "vpi": 9,
-    "rocm": 10, "rocm_host": 11, "ext_dev": 12, "cuda_managed": 13, "oneapi": 14, "webgpu": 15,
-    "hexagon": 16,
-}  # fmt: skip
-_ALIASES = {"llvm": "cpu", "c": "cpu", "gpu": "cuda", "nvptx": "cuda", "cl": "opencl"}
-_NAMES = {code: name for name, code in _TYPES.items()}
+from loopwright.base.device_types import ALIASES, TYPES
+
+_NAMES = {code: name for name, code in TYPES.items()}
 
 
 class Device:
@@ -17,7 +13,7 @@ class Device:
     __slots__ = ("index", "type_code")
 
     CPU, CUDA = 1, 2
-    DEVICE_NAME_TO_TYPE = {**_TYPES, **{name: _TYPES[kind] for name, kind in _ALIASES.items()}}
+    DEVICE_NAME_TO_TYPE = {**TYPES, **{name: TYPES[kind] for name, kind in ALIASES.items()}}
 
     def __init__(self, device_type: int | str, device_id: int = 0) -> None:
         self.type_code = _type_code(device_type)
@@ -67,10 +63,10 @@ def _type_code(device_type: int | str) -> int:
     if isinstance(device_type, int):
         return int(device_type)
     name = device_type.split(" ", 1)[0]  # a target string starts with its kind
-    name = _ALIASES.get(name, name)
-    if name not in _TYPES:
-        raise ValueError(f"unknown device type {device_type!r}; known: {', '.join(_TYPES)}")
-    return _TYPES[name]
+    name = ALIASES.get(name, name)
+    if name not in TYPES:
+        raise ValueError(f"unknown device type {device_type!r}; known: {', '.join(TYPES)}")
+    return TYPES[name]
 
 
 def device(dev_type: str | int | Device = "cpu", dev_id: int | None = None) -> Device:
