@@ -33,6 +33,7 @@ PER_PROCESS = {
     "ops/lowering.py": {"_LOWERED"},  # cache by call
     "relax/byoc/partition.py": {"_MEASURED"},  # cache of timings
     "runtime/dlpack.py": {"_exported"},  # memory that others hold
+    "runtime/ndarray_cache.py": {"_CACHE"},  # arrays that programs loaded
     "runtime/threads.py": {"_pools"},  # native pools
     "script/parser/source.py": {"_FILES"},  # cache by file
     "script/printer/core.py": {"_CHOSEN"},  # cache by node type

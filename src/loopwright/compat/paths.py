@@ -11,6 +11,7 @@ PATHS: dict[str, str] = {
     "backend.patterns": "relax.dpl.well_known",
     "contrib.cc": "compat.contrib",
     "contrib.clang": "compat.contrib",
+    "contrib.tvmjs": "runtime.ndarray_cache",
     "contrib.utils": "testing.files",
     "dlight": "sched",
     "driver.build_module": "driver.build",

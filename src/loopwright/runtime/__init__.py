@@ -22,6 +22,7 @@ from loopwright.runtime.module import (
     measure,
 )
 from loopwright.runtime.native import NativeFunction
+from loopwright.runtime.ndarray_cache import dump_ndarray_cache, load_ndarray_cache
 from loopwright.runtime.packed_func import (
     PackedFunc,
     convert,
@@ -67,12 +68,14 @@ __all__ = [
     "cpu",
     "cuda",
     "device",
+    "dump_ndarray_cache",
     "empty",
     "from_dlpack",
     "get_global_func",
     "gpu",
     "list_global_func_names",
     "load_module",
+    "load_ndarray_cache",
     "measure",
     "metal",
     "num_threads",
