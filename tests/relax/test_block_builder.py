@@ -367,8 +367,8 @@ def test_memory_operators_infer():
         assert_structural_equal(info(relax.op.memory.view(x, [16])), tensor(16))
         as_int = relax.op.memory.view(x, dtype="int32")
         assert_structural_equal(info(as_int), tensor(2, 8, dtype="int32"))
-        with pytest.raises(ValueError, match="another size needs the new shape"):
-            info(relax.op.memory.view(x, dtype="int8"))
+        with pytest.raises(ValueError, match="may not reach beyond the tensor"):
+            info(relax.op.memory.view(x, dtype="int64"))
         shape = info(relax.op.shape_of(x))
         assert_structural_equal(shape, relax.ShapeStructInfo([2, 8]))
         as_tensor = relax.op.shape_to_tensor(relax.ShapeExpr([2, 8]))

@@ -285,7 +285,7 @@ def test_views_and_conversions():
     with pytest.raises(ValueError, match="6 elements cannot be reshaped"):
         call["reshape"](x, ShapeTuple([4]))
     assert call["tensor_to_shape"](tensor(np.array([2, 5]))) == (2, 5)
-    part = get_global_func("runtime.TVMTensorCreateView")(x, ShapeTuple([2]), "float32", 4)
+    part = get_global_func("runtime.TVMArrayCreateView")(x, ShapeTuple([2]), "float32", 4)
     np.testing.assert_array_equal(part.numpy(), [2, 3])
     for cond, held in ((tensor(np.array(True)), True), (tensor(np.array(0)), False), (1, True)):
         assert get_global_func("vm.builtin.read_if_cond")(cond) is held

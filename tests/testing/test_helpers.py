@@ -107,6 +107,10 @@ def test_failing(target):
 def test_ids(target):
     assert target == "llvm"
 
+@pytest.mark.parametrize("target", ["c", "cuda -arch=sm_80"])
+def test_of_no_code_generator(target):
+    assert target == "c"
+
 @testing.requires_cuda
 def test_cuda():
     raise AssertionError
@@ -155,7 +159,7 @@ def test_a_suite(tmp_path):
         "no:cacheprovider",
     ]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert "9 passed, 2 skipped, 1 xfailed" in done.stdout, done.stdout + done.stderr
+    assert "10 passed, 3 skipped, 1 xfailed" in done.stdout, done.stdout + done.stderr
 
 
 def test_gradients():

@@ -28,6 +28,9 @@ _FLOAT8 = (
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
 )
+_SMALL_FLOATS = (*_FLOAT8, "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")  # in DLPack's order
+_NUMBERS = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 6, "float8_e3m4": 7}
+_NUMBERS["custom"] = _NUMBERS["uint"]  # which it is stored as
 _BASIC = {
     "bool": ("bool", 8),
     "handle": ("handle", 64),
@@ -88,9 +91,11 @@ class DataType(str):
         return (self.bits + 7) // 8
 
     @property
-    def type_code(self) -> str:
-        """The kind of number: int, uint, float, ..."""
-        return self.code
+    def type_code(self) -> int:
+        """DLPack's number of the kind of type: 0 for int, 1 for uint, 2 for float, ..."""
+        if self.base in _SMALL_FLOATS:
+            return _NUMBERS["float8_e3m4"] + _SMALL_FLOATS.index(self.base)
+        return _NUMBERS[self.code]
 
     @property
     def is_handle(self) -> bool:

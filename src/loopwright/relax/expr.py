@@ -25,12 +25,13 @@ from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import convert
 from ..runtime.tensor import Tensor, tensor
 from . import struct_info as si
+from .tensor_fields import TensorFields
 
 # Relations are in a higher layer.
 ERASE_TO_PARAMS: Slot[Callable[[Any, si.StructInfo], si.StructInfo]] = Slot("relax.erase_to_params")
 
 
-class Expr(TensorOperators, RelaxExpr):
+class Expr(TensorFields, TensorOperators, RelaxExpr):
     """Base class of Relax expressions. Python operators build Relax operators."""
 
     __slots__ = ()

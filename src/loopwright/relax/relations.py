@@ -15,6 +15,7 @@ from ..ir.prim_expr import IntImm, PrimExpr, PrimType, Var
 from ..ir.prim_op import cast
 from ..ir.structural import structural_equal
 from ..ir.variables import vars_in
+from ..runtime.packed_func import get_global_func
 from ..tir.analysis import is_pure_function
 from ..tir.function import PrimFunc
 from . import struct_info as si
@@ -504,8 +505,9 @@ def derive_call_ret_struct_info(
 
     Raises ValueError if the number or the struct infos of the arguments do not fit.
     """
-    if func_sinfo.derive_func is not None:
-        return func_sinfo.derive_func(call, ctx)
+    derive = func_sinfo.derive_func
+    if derive is not None:
+        return (get_global_func(derive) if isinstance(derive, str) else derive)(call, ctx)
     if func_sinfo.params is None:
         return infer_by_sinfo_args(call) if call.sinfo_args else func_sinfo.ret
     params, args = func_sinfo.params, call.args

@@ -125,8 +125,8 @@ class TupleStructInfo(StructInfo):
 
 
 class FuncStructInfo(StructInfo):
-    """A function. `params` None means any arguments; `derive_func(call, builder)` computes the
-    result's struct info if `ret` cannot express it."""
+    """A function. `params` None means any arguments; `derive_func(call, builder)`, a function or
+    the name of a registered one, computes the result's struct info if `ret` cannot express it."""
 
     params: tuple[StructInfo, ...] | None = define()
     ret: StructInfo

@@ -53,19 +53,41 @@ def capsule(array: np.ndarray) -> Any:
     return capsule_of(array, array.dtype.name, array.shape, steps)
 
 
-def capsule_of(array: np.ndarray, dtype: str, dims: tuple[int, ...], steps: tuple[int, ...]) -> Any:
-    """A capsule that says what lies in the array's memory: dtype, shape, strides in elements."""
+def capsule_of(
+    array: np.ndarray,
+    dtype: str,
+    dims: tuple[int, ...],
+    steps: tuple[int, ...],
+    byte_offset: int = 0,
+    before: int = 0,
+) -> Any:
+    """A capsule that says what lies in the array's memory: dtype, shape, strides in elements, the
+    place of the first element, from `before` bytes before the array on."""
     ndim = len(dims)
     shape, strides = (ctypes.c_int64 * ndim)(*dims), (ctypes.c_int64 * ndim)(*steps)
     code, bits, lanes = dl_dtype(dtype)
     managed = _DLManagedTensor(
-        _DLTensor(array.ctypes.data, 1, 0, ndim, code, bits, lanes, shape, strides, 0),
+        _DLTensor(
+            array.ctypes.data - before, 1, 0, ndim, code, bits, lanes, shape, strides, byte_offset
+        ),
         None,
         ctypes.cast(_delete, ctypes.c_void_p),
     )
     address = ctypes.addressof(managed)
     _exported[address] = (managed, array, shape, strides)
     return _new_capsule(address, b"dltensor", None)
+
+
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype = ctypes.c_void_p
+_pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+def byte_offset(value: Any) -> int:
+    """Where the first element of a tvm-ffi tensor is, from its data pointer on."""
+    exported = value.__dlpack__()
+    managed = _DLManagedTensor.from_address(_pointer_of(exported, b"dltensor"))
+    return managed.tensor.byte_offset
 
 
 class _Memory:

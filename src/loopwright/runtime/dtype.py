@@ -34,7 +34,7 @@ _CUSTOM = re.compile(r"^custom\[\w+\](\d+)")  # a type of one's own: passed as i
 @cache
 def dl_dtype(dtype: str) -> tuple[int, int, int]:
     """DLPack's (code, bits, lanes) of a dtype string, e.g. `float32` or `int8x4`."""
-    dtype = _CUSTOM.sub(r"uint\1", dtype)
+    dtype = "bfloat16" if dtype == "bfloat" else _CUSTOM.sub(r"uint\1", dtype)
     base, _, lanes = dtype.partition("x") if dtype not in _NAMED else (dtype, "", "")
     if base in _NAMED:
         code, bits = _NAMED[base]
@@ -57,7 +57,7 @@ def dtype_name(code: int, bits: int, lanes: int = 1) -> str:
 @cache
 def numpy_dtype(dtype: str) -> np.dtype:
     """The numpy dtype of a dtype string; ml_dtypes serves bfloat16, float8 and int4."""
-    dtype = _CUSTOM.sub(r"uint\1", dtype)
+    dtype = "bfloat16" if dtype == "bfloat" else _CUSTOM.sub(r"uint\1", dtype)
     try:
         return np.dtype(dtype)
     except TypeError:

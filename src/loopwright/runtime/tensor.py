@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from loopwright.base.errors import explain
 from loopwright.runtime.device import Device, cpu
 from loopwright.runtime.device import device as make_device
-from loopwright.runtime.dlpack import array_at, capsule, capsule_of
+from loopwright.runtime.dlpack import array_at, byte_offset, capsule, capsule_of
 from loopwright.runtime.dtype import (
     elements_per_byte,
     is_native,
@@ -133,6 +134,34 @@ class Tensor:
         return (Device.CPU, 0)
 
     # Values
+
+    def bytes(self) -> np.ndarray:
+        """Its bytes, flat, on the same memory. Raises ValueError if it is not contiguous."""
+        array = self.view()
+        if not array.flags.c_contiguous:
+            what = f"a tensor with strides {self.strides} has no bytes in a row"
+            raise ValueError(explain(what, instead="make a copy"))
+        return array.reshape(-1).view(np.uint8)
+
+    def _create_view(
+        self, shape: Iterable[int], dtype: str | None = None, relative_byte_offset: int = 0
+    ) -> Tensor:
+        """The same memory, from a byte on, as a tensor of another shape or data type.
+
+        Raises ValueError where that reaches beyond this tensor.
+        """
+        data, dims = self.bytes(), tuple(int(d) for d in shape)
+        name = self.dtype if dtype is None else str(dtype)
+        size = -(-prod(dims) // elements_per_byte(name)) * numpy_dtype(name).itemsize
+        if relative_byte_offset < 0 or relative_byte_offset + size > data.size:
+            what = "a view may not reach beyond the tensor"
+            got = f"bytes {relative_byte_offset} to {relative_byte_offset + size} of {data.size}"
+            raise ValueError(explain(what, got=got))
+        before = byte_offset(self.__tvm_ffi_object__())
+        place = before + relative_byte_offset
+        return Tensor.from_ffi(
+            ffi().from_dlpack(capsule_of(data, name, dims, _row_major(dims), place, before))
+        )
 
     def copyfrom(self, source: Any) -> Tensor:
         """Copy values from an array of the same shape, casting to this dtype; returns self."""

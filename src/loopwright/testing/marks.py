@@ -109,6 +109,15 @@ def _runs(target: str) -> bool:
     return made is not None and made.native_graphs
 
 
+def target_marks(target: str | Target) -> list[pytest.MarkDecorator]:
+    """The marks that skip a test given a target that programs cannot be made for here."""
+    try:
+        kind = Target(target).kind.name
+    except ValueError:  # the test's own business
+        return []
+    return Requirement(f"code for {kind}", lambda: False).marks() if kind in ABSENT else []
+
+
 def device_enabled(target: str) -> bool:
     """Whether tests are to run on a target; only its kind counts."""
     kind = target.split()[0]

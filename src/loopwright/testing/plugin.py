@@ -9,7 +9,7 @@ import pytest
 from ..ir.target import Target
 from ..runtime import Device, device
 from .cases import groups_of
-from .marks import enabled_targets
+from .marks import enabled_targets, target_marks
 
 MARKS = ("exclude_targets", "known_failing_targets", "mark_parameterizations")
 
@@ -54,8 +54,12 @@ def _names(mark: pytest.Mark) -> list[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that are skipped or expected to fail by their id."""
+    """Mark the tests that are skipped or expected to fail by their id, and those of targets that
+    there is no code generator for."""
     for item in items:
+        target = getattr(getattr(item, "callspec", None), "params", {}).get("target")
+        for mark in target_marks(target) if isinstance(target, (str, Target)) else ():
+            item.add_marker(mark)
         for mark in item.iter_markers("mark_parameterizations"):
             what, ids, reason = mark.args
             if item.name.partition("[")[2].removesuffix("]") in ids:

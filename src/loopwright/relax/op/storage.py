@@ -1,17 +1,31 @@
-"""The core operators that allocate, place and view memory."""
+"""The core operators that allocate, place and view memory, and say what a tensor is at run time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from ...arith import Analyzer
 from ...base.errors import explain
 from ...ir.dtype import DataType, numpy_dtype
-from ...ir.prim_expr import PrimExpr
-from ..expr import Call, DataTypeImm, Expr, PrimValue, ShapeExpr, Tuple
-from ..struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
+from ...ir.op import Op
+from ...ir.prim_expr import IntImm, PrimExpr
+from ...ir.prim_op import const, convert
+from ...runtime.dtype import dl_dtype
+from ...runtime.packed_func import register_func
+from ...tir.byte_size import plain
+from ..expr import Call, DataTypeImm, Expr, PrimValue, ShapeExpr, Tuple, Var, as_expr
+from ..struct_info import (
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
 from .base import (
     Infer,
     argument_tuple,
@@ -158,27 +172,60 @@ def vm_call_tir_dyn(func: Any, args: Any) -> Call:
 # ---------------------------------------------------------------- views of memory
 
 
-def _given(arg: Any) -> Any:
+def given(arg: Any) -> Any:
     """An optional argument: `R.tuple()` if left out."""
-    return None if isinstance(arg, Tuple) and not arg.fields else arg
+    info = arg.struct_info
+    return None if isinstance(info, TupleStructInfo) and not info.fields else arg
 
 
 def _infer_view(call: Call, bb: Any) -> StructInfo:
     data = tensor_argument(call)
-    shape, dtype = _given(call.args[1]), _given(call.args[2])
-    made_dtype = dtype.value if isinstance(dtype, DataTypeImm) else data.dtype
-    if shape is None and dtype is None:
-        return TensorStructInfo(data.shape, made_dtype, data.vdevice, data.ndim)
-    if shape is None and made_dtype != data.dtype:
-        same_size = not data.dtype.is_void and made_dtype.bits == data.dtype.bits
-        if not same_size:
-            what = "memory.view to a dtype of another size needs the new shape"
-            raise ValueError(explain(what, got=f"{data.dtype} to {made_dtype}", span=call.span))
+    shape, dtype, offset = map(given, call.args[1:])
     if shape is not None and not isinstance(shape.struct_info, ShapeStructInfo):
         what = "memory.view takes its shape as R.shape([...])"
         raise TypeError(explain(what, got=str(shape), span=call.span))
-    keep = data.shape if shape is None else shape
-    return TensorStructInfo(keep, made_dtype, data.vdevice, data.ndim if keep is None else -1)
+    if dtype is None:
+        made = data.dtype
+    else:
+        known = bb.lookup_binding(dtype) if isinstance(dtype, Var) and bb is not None else dtype
+        made = known.value if isinstance(known, DataTypeImm) else DataType("void")
+    if shape is None:
+        new = TensorStructInfo(data.shape, made, data.vdevice, data.ndim)
+    elif isinstance(shape, ShapeExpr):
+        new = TensorStructInfo(shape, made, data.vdevice)
+    else:
+        dims = shape.struct_info.values
+        ndim = shape.struct_info.ndim if dims is None else -1
+        new = TensorStructInfo(dims, made, data.vdevice, ndim)
+    info = None if offset is None else offset.struct_info
+    start = 0 if offset is None else info.value if isinstance(info, PrimStructInfo) else None
+    reach = _reach(data, new, start, shape is not None, dtype is not None)
+    if reach is not None:
+        need, have, unit = reach
+        analyzer = Analyzer() if bb is None else bb.analyzer
+        if analyzer.can_prove(need > have):
+            what = "memory.view may not reach beyond the tensor"
+            got = f"{plain(analyzer.simplify(need))} {unit}, the tensor has {plain(have)}"
+            raise ValueError(explain(what, got=got, span=call.span))
+    return new
+
+
+def _reach(
+    old: TensorStructInfo, new: TensorStructInfo, start: Any, shaped: bool, typed: bool
+) -> tuple[Any, Any, str] | None:
+    """(what a view takes, what there is, of what) as far as it can be compared. start: its byte
+    offset, None if unknown; shaped, typed: whether the view has a shape, a dtype of its own."""
+    sizes = [None if i.dtype.is_void else -(-i.dtype.bits * i.dtype.lanes // 8) for i in (old, new)]
+    counts = [None if i.get_shape() is None else prod(i.get_shape() or ()) for i in (old, new)]
+    first = convert(0 if start is None else start)
+    if None not in (*sizes, *counts):
+        have, need = (const(s, "int64") * n for s, n in zip(sizes, counts, strict=True))
+        return need + first, have, "bytes"
+    if None not in counts and not typed:
+        return convert(counts[1]), convert(counts[0]), "elements"
+    if None not in sizes and not shaped:
+        return convert(sizes[1]), convert(sizes[0]), "bytes an element"
+    return None if shaped or typed else (first, convert(0), "bytes further")
 
 
 def _view_numpy(data: np.ndarray, shape: Any, dtype: Any, offset: Any) -> np.ndarray:
@@ -191,6 +238,8 @@ def _view_numpy(data: np.ndarray, shape: Any, dtype: Any, offset: Any) -> np.nda
 
 
 MEMORY_VIEW = _define("memory.view", _infer_view, numpy=_view_numpy)
+INFER_VIEW = "tvm.relax.struct_info.infer_view_sinfo"
+register_func(INFER_VIEW, _infer_view, override=True)
 ENSURE_ZERO_OFFSET = _define(
     "memory.ensure_zero_offset", same_as_argument, numpy=np.ascontiguousarray
 )
@@ -212,3 +261,84 @@ def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: 
 def ensure_zero_offset(data: Any) -> Call:
     """`data`, copied if its byte offset is not zero."""
     return Call(ENSURE_ZERO_OFFSET, [data])
+
+
+# ---------------------------------------------------------------- what a tensor is at run time
+
+Known = Callable[..., Any]  # (struct info, axis) -> the value, or None where only the run knows it
+
+
+def _axis(call: Call) -> int | None:
+    """The axis that a call asks for, if it is known. Raises ValueError if there is none."""
+    info, tensor = call.args[1].struct_info, tensor_argument(call)
+    if not isinstance(info, PrimStructInfo):
+        what = f"{call.op.name} takes a tensor and a scalar, the axis"
+        raise TypeError(explain(what, got=str(info), span=call.span))
+    if not isinstance(info.value, IntImm):
+        return None
+    axis, ndim = info.value.value, tensor.ndim
+    if axis < 0 or 0 <= ndim <= axis:
+        what = f"{call.op.name} has no axis {axis}"
+        got = "a tensor" if ndim < 0 else f"a tensor of {ndim} dimensions"
+        raise ValueError(explain(what, got=got, span=call.span))
+    return axis
+
+
+def _field(name: str, dtype: str, known: Known, numpy: Callable[..., Any]) -> None:
+    """Define the operator and its builder; calls of known value are that value."""
+    by_axis = name.endswith("_i")
+
+    def infer(call: Call, bb: Any) -> StructInfo:
+        axis = (_axis(call),) if by_axis else ()
+        value = None if None in axis else known(tensor_argument(call), *axis)
+        if value is None:
+            return PrimStructInfo(dtype)
+        return PrimStructInfo(value=value if isinstance(value, PrimExpr) else const(value, dtype))
+
+    def normalize(bb: Any, call: Call) -> Any:
+        info = infer(call, bb)
+        assert isinstance(info, PrimStructInfo)
+        return call if info.value is None else PrimValue(info.value)
+
+    op: Op = define(f"inspect.{name}", infer, numpy=numpy, folds=False)
+    op.set_attr("FNormalize", normalize)
+    op.set_attr("FCallPacked", f"vm.builtin.{name}")
+
+    def build(tensor: Expr, *axis: Any) -> Call:
+        return Call(op, [tensor, *map(as_expr, axis)])
+
+    build.__name__ = name
+    Expr._build[f"inspect.{name}"] = view_as(f"inspect.{name}")(build)
+
+
+def _of_dtype(part: int) -> Known:
+    return lambda info: None if info.dtype.is_void else dl_dtype(info.dtype)[part]
+
+
+def _dimension(info: TensorStructInfo, axis: int) -> Any:
+    dims = info.get_shape()
+    return None if dims is None else dims[axis]
+
+
+def _stride(info: TensorStructInfo, axis: int) -> Any:
+    dims = info.get_shape()
+    return None if dims is None else prod(dims[axis + 1 :], start=const(1, "int64"))
+
+
+def _offset(info: TensorStructInfo) -> Any:
+    """Tensors that kernels take start at their data pointer."""
+    return None if info.get_shape() is None else 0
+
+
+for _n, (_part, _kind) in enumerate({"code": "uint8", "bits": "uint8", "lanes": "uint16"}.items()):
+    _field(
+        f"tensor_dtype_{_part}",
+        _kind,
+        _of_dtype(_n),
+        lambda x, part=_n: dl_dtype(x.dtype.name)[part],
+    )
+_field("tensor_ndim", "int32", lambda info: info.ndim if info.ndim >= 0 else None, np.ndim)
+_field("tensor_shape_i", "int64", _dimension, lambda x, axis: x.shape[int(axis)])
+_field("tensor_stride_i", "int64", _stride, lambda x, axis: x.strides[int(axis)] // x.itemsize)
+_field("tensor_byte_offset", "uint64", _offset, lambda x: 0)
+_field("tensor_elem_offset", "uint64", _offset, lambda x: 0)

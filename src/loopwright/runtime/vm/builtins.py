@@ -17,7 +17,8 @@ import numpy as np
 from ...base.errors import explain
 from ...base.late import Slot
 from ..device import Device
-from ..dtype import elements_per_byte, numpy_dtype
+from ..dlpack import byte_offset
+from ..dtype import dl_dtype, elements_per_byte, numpy_dtype
 from ..effects import require, say
 from ..ffi import ffi
 from ..packed_func import get_global_func, register_func
@@ -259,20 +260,43 @@ def reshape(value: Any, shape: ShapeTuple) -> Any:
     return arrive(array.reshape(shape))
 
 
-@builtin("runtime.TVMTensorCreateView")
+@builtin("runtime.TVMArrayCreateView")
 def create_view(value: Any, shape: Any = None, dtype: Any = None, offset: Any = None) -> Any:
     """A view of a tensor's bytes from an offset on, of another shape or data type."""
-    array = view_of(value)
-    kind = array.dtype if dtype is None else numpy_dtype(dtype)
-    flat = array.reshape(-1).view(np.uint8)[offset or 0 :]
-    dims = array.shape if shape is None else tuple(shape)
-    return arrive(flat[: prod(dims) * kind.itemsize].view(kind).reshape(dims))
+    dims = value.shape if shape is None else shape
+    return arrive(depart(value)._create_view(dims, dtype, offset or 0))
 
 
 @builtin("ensure_zero_offset")
 def ensure_zero_offset(value: Any) -> Any:
-    """The tensor itself: its data pointer is that of its first element."""
-    return value
+    """The tensor, or a copy if its first element is not at its data pointer."""
+    return arrive(Tensor(depart(value).numpy())) if byte_offset(value) else value
+
+
+def _axis_of(values: Sequence[int], axis: int) -> int:
+    if not 0 <= axis < len(values):
+        what = f"the tensor has no axis {axis}"
+        raise VMValueError(explain(what, got=f"{len(values)} dimensions"))
+    return values[axis]
+
+
+def _element_offset(value: Any) -> int:
+    _, bits, lanes = dl_dtype(str(value.dtype))
+    return byte_offset(value) * 8 // (bits * lanes)
+
+
+# What `relax.inspect.*` ask for.
+for _name, _read in {
+    "tensor_dtype_code": lambda value: dl_dtype(str(value.dtype))[0],
+    "tensor_dtype_bits": lambda value: dl_dtype(str(value.dtype))[1],
+    "tensor_dtype_lanes": lambda value: dl_dtype(str(value.dtype))[2],
+    "tensor_ndim": lambda value: len(value.shape),
+    "tensor_shape_i": lambda value, axis: _axis_of(value.shape, axis),
+    "tensor_stride_i": lambda value, axis: _axis_of(value.strides, axis),
+    "tensor_byte_offset": byte_offset,
+    "tensor_elem_offset": _element_offset,
+}.items():
+    builtin(_name)(_read)
 
 
 @builtin("to_device")

@@ -90,12 +90,19 @@ call_of(rx.StringImm, "relax.str", lambda p, node: quote(node.value))
 call_of(rx.DataTypeImm, "relax.dtype", lambda p, node: dtype_text(node.value))
 
 
+def _is_typed(node: rx.ExternFunc) -> bool:
+    """Whether more is known of an external function than that it is one."""
+    info = node.struct_info
+    if not isinstance(info, FuncStructInfo):
+        return False
+    return info.params is not None or info.purity or isinstance(info.derive_func, str)
+
+
 @expr_of(rx.ExternFunc)
 def _extern(p: Printer, node: rx.ExternFunc) -> str:
     args = [quote(node.global_symbol)]
-    info = node.struct_info
-    if isinstance(info, FuncStructInfo) and info.params is not None:
-        args.append(p.expr(info))
+    if _is_typed(node):
+        args.append(p.expr(node.struct_info))
     return call_text(p.relax("ExternFunc"), args)
 
 
@@ -134,7 +141,7 @@ def _call(p: Printer, node: rx.Call) -> str:
 def _call_function(p: Printer, node: rx.Call) -> str:
     args = [p.expr(a) for a in node.args]
     keywords: dict[str, str] = {}
-    if isinstance(node.op, rx.ExternFunc):
+    if isinstance(node.op, rx.ExternFunc) and not _is_typed(node.op):
         callee = p.relax("call_packed")
         args.insert(0, quote(node.op.global_symbol))
         if node.attrs is not None and not isinstance(node.attrs, DictAttrs):

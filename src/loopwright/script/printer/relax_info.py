@@ -11,6 +11,7 @@ from ...ir.prim_expr import Var as TirVar
 from ...relax import struct_info as si
 from ...relax.expr import ShapeExpr
 from .core import RELAX, Printer, call_text, dtype_text, expr_of, mode_of, tuple_text
+from .doc import quote
 
 mode_of(si.StructInfo, RELAX)
 
@@ -104,6 +105,8 @@ def _func(p: Printer, info: si.FuncStructInfo) -> str:
         keywords: dict[str, str] = {}
         if not isinstance(info.ret, si.ObjectStructInfo):
             keywords["ret"] = p.expr(info.ret)
+        if isinstance(info.derive_func, str):
+            keywords["derive_func"] = quote(info.derive_func)
         if info.purity:
             keywords["purity"] = "True"
         return call_text(p.relax("Callable"), [], keywords) if keywords else p.relax("Callable")

@@ -19,20 +19,22 @@ from ....base.errors import LoopwrightError, explain
 from ....ir.op import Op
 from ....ir.serialize import save_json
 from ....runtime.device import Device
-from ...expr import Call, PrimValue, StringImm, Tuple
+from ...expr import Call, DataTypeImm, ExternFunc, PrimValue, ShapeExpr, StringImm, Tuple
 from ...functor import GraphRewriter
-from ...op.base import call_builtin_with_ctx, call_packed
+from ...op.base import call_builtin_with_ctx, call_packed, tensor_argument
 from ...op.storage import (
     BUILTIN_ALLOC_TENSOR,
+    INFER_VIEW,
     MEMORY_ALLOC_STORAGE,
     MEMORY_ALLOC_TENSOR,
     MEMORY_KILL_STORAGE,
     MEMORY_KILL_TENSOR,
+    given,
     vm_alloc_storage,
     vm_alloc_tensor,
     vm_kill_object,
 )
-from ...struct_info import TensorStructInfo, TupleStructInfo
+from ...struct_info import FuncStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from .._decorators import RewriterPass
 
 
@@ -117,6 +119,27 @@ def _to_device(work: _Lower, call: Call) -> Any:
     return call_packed("vm.builtin.to_device", *args, sinfo_args=[work.info(call)])
 
 
+def _view(work: _Lower, call: Call) -> Any:
+    """The data itself if the view changes nothing; else what changes is stated in full."""
+    data, shape, dtype, offset = call.args
+    info = tensor_argument(call)
+    if all(given(arg) is None for arg in (shape, dtype, offset)):
+        return data
+    if given(shape) is None:
+        shape = info.shape
+        if not isinstance(shape, ShapeExpr):
+            of_rank = ShapeStructInfo(ndim=info.ndim)
+            shape = call_packed("vm.builtin.shape_of", data, sinfo_args=[of_rank])
+    if given(dtype) is None:
+        if info.dtype.is_void:
+            what = "memory.view of a tensor whose data type is not known"
+            raise LoopwrightError(explain(what, instead="give the view's dtype", span=call.span))
+        dtype = DataTypeImm(info.dtype)
+    offset = PrimValue(0) if given(offset) is None else offset
+    derived = FuncStructInfo.opaque_func(derive_func=INFER_VIEW, purity=True)
+    return Call(ExternFunc("runtime.TVMArrayCreateView", derived), [data, shape, dtype, offset])
+
+
 def _by_numpy(work: _Lower, call: Call) -> Any:
     attrs = StringImm(save_json(dict(call.attrs.items()) if call.attrs is not None else {}))
     args = [StringImm(call.op.name), attrs, *call.args]
@@ -147,7 +170,7 @@ _RULES: dict[str, Rule] = {
     "relax.tensor_to_shape": _packed("vm.builtin.tensor_to_shape"),
     "relax.shape_to_tensor": _packed("relax.run.shape_to_tensor"),
     "relax.null_value": _packed("vm.builtin.null_value"),
-    "relax.memory.view": _packed("runtime.TVMTensorCreateView"),
+    "relax.memory.view": _view,
     "relax.memory.ensure_zero_offset": _packed("vm.builtin.ensure_zero_offset"),
     "relax.print": _tuple_or_void("relax.run.print"),
     "relax.assert_op": _tuple_or_void("relax.run.assert_op"),
