@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relax
+from loopwright import relax, te, topi
 from loopwright.base.foreign import RuleError
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.prim_expr import Var
@@ -260,3 +260,13 @@ def allocated(func: PrimFunc) -> list[tuple[int, ...]]:
         ),
     )
     return found
+
+
+def test_a_sum_over_no_axis_is_not_inlined():
+    """Its block has an init and a store; a batch of one element is normalized by such sums."""
+    x, vectors = te.placeholder((1,), name="x"), [te.placeholder((1,), name=n) for n in "gbmv"]
+    outs = topi.nn.batch_norm(x, *vectors, 0, 0.0, True, True, True, 0.1)
+    exe = lw.compile(te.create_prim_func([x, *vectors, *outs]), "llvm")
+    made = [np.zeros(1, "float32") for _ in outs]
+    exe["main"](*(np.array([v], "float32") for v in (3, 2, 7, 5, 4)), *made)
+    np.testing.assert_allclose(np.concatenate(made[1:]), [5 * 0.9 + 3 * 0.1, 4 * 0.9])

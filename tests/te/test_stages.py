@@ -274,3 +274,21 @@ def test_an_extern_alone_and_between_stages():
     s[b].vectorize(b.op.axis[0])
     s[d].parallel(d.op.axis[0])
     check(s, [a, d], lambda x, y: x)
+
+
+def test_stages_without_steps_are_scheduled_by_the_target():
+    """Before, the reduction was cut in two and run as it stands."""
+    A, B = te.placeholder((64, 64), name="A"), te.placeholder((64, 64), name="B")
+    unused = te.placeholder((3,), name="unused")
+    k = te.reduce_axis((0, 64), "k")
+    C = te.compute((64, 64), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    assert not s[C].is_scheduled
+    with lw.trace() as steps:
+        built = te.build(s, [A, B, unused, C], "llvm", name="product")
+    assert any("vectorized" in step.after.script() for step in steps)
+    a, b, c = (np.random.rand(64, 64).astype("float32") for _ in range(3))
+    built["product"](a, b, np.zeros(3, "float32"), c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-4)
+    s[C].reorder(*C.op.axis[::-1])
+    assert s[C].is_scheduled

@@ -5,30 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import loopwright as lw
 from loopwright import te, topi
 from loopwright.tir.interpreter import run
 
-RNG = np.random.default_rng(5)
-
-
-def check(make, arrays, expected, **options):
-    tensors = [te.placeholder(a.shape, str(a.dtype), f"a{n}") for n, a in enumerate(arrays)]
-    made = make(*tensors)
-    outs = list(made) if isinstance(made, (list, tuple)) else [made]
-    wanted = expected if isinstance(expected, (list, tuple)) else [expected]
-    func = te.create_prim_func([*tensors, *outs])
-    for way in (lambda *a: run(func, list(a)), lw.compile(func, "llvm")["main"]):
-        got = [np.zeros([int(e) for e in o.shape], str(o.dtype)) for o in outs]
-        way(*arrays, *got)
-        for ours, theirs in zip(got, wanted, strict=True):
-            assert ours.shape == np.shape(theirs)
-            np.testing.assert_allclose(ours, theirs, rtol=1e-5)
-
-
-def floats(*shape):
-    return RNG.random(shape).astype("float32") + np.float32(0.1)
-
+from .common import check, floats
 
 X = floats(3, 4)
 FLAGS = X > 0.5
@@ -162,8 +142,6 @@ def test_signatures_of_topi():
             [x, w],
             np.einsum("ncyk,fck->nfy", windows, w),
         )
-    with pytest.raises(ValueError, match="gives the first of equal elements"):
-        topi.argmax(te.placeholder((3,)), 0, select_last_index=True)
 
 
 def test_utils():
@@ -209,7 +187,7 @@ def test_arguments_that_do_not_fit():
     with pytest.raises(ValueError, match="a number is needed here"):
         topi.nn.pad(a, [te.var("n"), 0])
     data, kernel = te.placeholder((1, 1, 8)), te.placeholder((1, 1, 4))
-    with pytest.raises(ValueError, match="padding is"):
+    with pytest.raises(ValueError, match="unknown padding"):
         topi.nn.conv1d(data, kernel, padding="FULL")
 
 

@@ -1,4 +1,5 @@
-"""TVM's `contrib.cc` and `contrib.clang`: the system's compiler, called on files."""
+"""TVM's `contrib.cc` and `contrib.clang`: the system's compiler, called on files; and its
+`contrib.pickle_memoize`."""
 
 from __future__ import annotations
 
@@ -137,3 +138,25 @@ def create_llvm(
     if output is not None:
         Path(output).write_text(parts[0], encoding="utf-8")
     return parts[0]
+
+
+def memoize(key: str, save_at_exit: bool = False) -> Callable[..., Any]:
+    """A decorator: the results of a function, by its arguments and the variables that it closes
+    over, are kept while the program runs (`save_at_exit`, TVM's file of them, has no effect)."""
+
+    def kept(function: Callable[..., Any]) -> Callable[..., Any]:
+        closed = (cell.cell_contents for cell in function.__closure__ or ())
+        closed = (tuple(v) if isinstance(v, list) else v for v in closed)
+        name = (key, function.__name__, *closed)
+
+        def call(*args: Any) -> Any:
+            if (name, args) not in _KEPT:
+                _KEPT[name, args] = function(*args)
+            return _KEPT[name, args]
+
+        return call
+
+    return kept
+
+
+_KEPT: dict[Any, Any] = {}

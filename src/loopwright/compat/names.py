@@ -61,6 +61,8 @@ NAMES: dict[str, str] = {
     "tir.expr.EqualOp": "compat.layout:EqualOp",
     "tir.expr.IntImmEnum": "compat.layout:IntImmEnum",
     "tir.expr.NotEqualOp": "compat.layout:NotEqualOp",
+    "topi.nn._get_workload": "compat.autotvm:untuned",
+    "topi.x86._fallback_schedule": "compat.autotvm:untuned",
     "vulkan": "runtime:vulkan",
     # newer spellings, of 0.22 and later
     "tir.SBlock": "tir:Block",

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 # Paths below the package whose place differs here; the longest match counts.
 PATHS: dict[str, str] = {
+    "autotvm": "compat.autotvm",
+    "autotvm.task": "compat.autotvm",
+    "autotvm.task.space": "compat.autotvm",
+    "autotvm.tophub": "compat.autotvm",
     "backend.cpu": "backend.llvm",
     "backend.cpu_generic": "backend.llvm",
     "backend.cpu_generic.pipeline": "backend.llvm",
@@ -11,6 +15,9 @@ PATHS: dict[str, str] = {
     "backend.patterns": "relax.dpl.well_known",
     "contrib.cc": "compat.contrib",
     "contrib.clang": "compat.contrib",
+    "contrib.cudnn": "compat.questions",
+    "contrib.nvcc": "compat.questions",
+    "contrib.pickle_memoize": "compat.contrib",
     "contrib.tvmjs": "runtime.ndarray_cache",
     "contrib.utils": "testing.files",
     "dlight": "sched",
@@ -67,6 +74,11 @@ PATHS: dict[str, str] = {
     "tir.schedule.trace": "tir.schedule.machinery.trace",
     "tir.schedule.transform": "tir.schedule.tensorize_mapping",
     "tir.transform.function_pass": "tir.transform.prim_func_pass",
+    **{f"topi.{name}": "compat.topi_cpu" for name in ("arm_cpu", "generic", "x86")},
+    **{
+        f"topi.{name}": "compat.topi_gpu"
+        for name in ("adreno", "bifrost", "cuda", "gpu", "hls", "intel_graphics", "mali", "rocm")
+    },
     "transform": "ir.transform",
     # newer spellings, of 0.22 and later
     "s_tir": "tir",
@@ -83,6 +95,8 @@ PATHS: dict[str, str] = {
 MERGED = frozenset(
     {
         "arith",
+        "compat.topi_cpu",
+        "compat.topi_gpu",
         "ir",
         "relax.analysis",
         "relax.op",

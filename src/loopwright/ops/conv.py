@@ -401,33 +401,41 @@ def conv2d_transpose(
     if data_layout != "NCHW":
         plan = layout_of(data_layout), layout_of(kernel_layout)
         return _transposed_apart(data, weight, plan, void_or(out_dtype, data.dtype))
-    dtype = void_or(out_dtype, data.dtype)
+    options = (strides, padding, output_padding, dilation, groups)
+    return transposed(data, weight, *options, void_or(out_dtype, data.dtype))
+
+
+def transposed(data, weight, strides, padding, output_padding, dilation, groups, dtype):
+    """The tensor expression of a transposed convolution along one axis or more, channels first."""
+    rank = len(data.shape) - 2
+    letters = "DHW"[3 - rank :]
     wide = accumulator(dtype)
-    before, _ = expand_padding(padding, 2)
-    out_h, out_w = _transposed_extents(
+    before, _ = expand_padding(padding, rank)
+    extents = _transposed_extents(
         data.shape, weight.shape, strides, padding, output_padding, dilation
     )
     per_out, per_in = weight.shape[1], simplify(floordiv(weight.shape[0], groups))
     zero = const(0, "int64")
     rc = te.reduce_axis((zero, per_in), name="rc")
-    ry = te.reduce_axis((zero, weight.shape[2]), name="rh")
-    rx = te.reduce_axis((zero, weight.shape[3]), name="rw")
+    rows = zip(weight.shape[2:], letters.lower(), strict=True)
+    taps = [te.reduce_axis((zero, k), name=f"r{s}") for k, s in rows]
 
-    def cell(n, o, y, x):
-        group, inner = floordiv(o, per_out), floormod(o, per_out)
+    def cell(nn, ff, *at):
+        group, inner = floordiv(ff, per_out), floormod(ff, per_out)
         channel = group * per_in + rc if groups > 1 else rc
-        top, inside_y = _source(y, ry, before[0], strides[0], dilation[0], data.shape[2])
-        left, inside_x = _source(x, rx, before[1], strides[1], dilation[1], data.shape[3])
+        steps = zip(at, taps, before, strides, dilation, data.shape[2:], strict=True)
+        sources = [_source(*step) for step in steps]
         term = multiply(
-            cast(wide, data(n, channel, top, left)),
-            cast(wide, weight(channel, inner if groups > 1 else o, ry, rx)),
+            cast(wide, data(nn, channel, *(place for place, _ in sources))),
+            cast(wide, weight(channel, inner if groups > 1 else ff, *taps)),
         )
-        fits = tir.all(*inside_y, *inside_x)
-        return te.sum(tir.if_then_else(fits, term, const(0, wide)), axis=[rc, ry, rx])
+        fits = tir.all(*(c for _, inside in sources for c in inside))
+        return te.sum(tir.if_then_else(fits, term, const(0, wide)), axis=[rc, *taps])
 
-    shape = [data.shape[0], simplify(per_out * groups), out_h, out_w]
-    names = ["nn", "ff", "yy", "xx"]
-    total = te.compute(shape, cell, name="conv2d_transpose_nchw", varargs_names=names)
+    shape = [data.shape[0], simplify(per_out * groups), *extents]
+    names = [_AXIS_NAMES[s] for s in letters]
+    name = f"conv{rank}d_transpose_nc{letters.lower()}"
+    total = te.compute(shape, cell, name=name, varargs_names=names)
     return rounded(total, dtype)
 
 
@@ -474,9 +482,10 @@ def _source(place, tap, before, stride, dilation, extent):
 
 
 def _transposed_extents(shape, kernel, strides, padding, output_padding, dilation):
-    before, after = expand_padding(padding, 2)
+    rank = len(shape) - 2
+    before, after = expand_padding(padding, rank)
     extents = []
-    for k in range(2):
+    for k in range(rank):
         reach = (kernel[2 + k] - 1) * dilation[k] + 1
         grown = (shape[2 + k] - 1) * strides[k] + reach
         extents.append(simplify(grown - (before[k] + after[k]) + output_padding[k]))

@@ -53,8 +53,11 @@ class BlockInfo:
 
     @property
     def store(self) -> st.BufferStore | None:
-        """The body if it is a single store, else None."""
-        return self.block.body if isinstance(self.block.body, st.BufferStore) else None
+        """What the block does if it is a single store, else None: a sum over no axis has another one,
+        its init."""
+        body = self.block.body
+        plain = self.block.init is None or self.reduce
+        return body if plain and isinstance(body, st.BufferStore) else None
 
 
 def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:

@@ -35,6 +35,7 @@ from ..ir.module import IRModule
 from ..ir.prim_expr import IterVar, Range, Var
 from ..ir.variables import substitute
 from ..tir.expr import ProducerLoad, Reduce
+from ..tir.function import PrimFunc
 from ..tir.transform import (
     CompactBufferAllocation,
     ConvertBlocksToOpaque,
@@ -45,11 +46,11 @@ from ..tir.transform import (
     Simplify,
 )
 from .player import Player
-from .prim_func import in_order
+from .prim_func import create_prim_func, in_order
 from .rfactor import rfactor_op
 from .scan import ScanOp
 from .stage import Stage
-from .tensor import ComputeOp, Operation, Tensor
+from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 
 COMPILE: Slot[Callable[..., Any]] = Slot("te.compile")
 
@@ -217,6 +218,16 @@ def lower(
     `simple_mode` only the loops, without blocks. Raises ScheduleError if a step would change
     the result.
     """
+    mod = _module(Player(s, _arguments(s, args)).play(), name)
+    if simple_mode:
+        for step in _LOOPS:
+            mod = step(mod)
+    return mod
+
+
+def _arguments(s: Schedule, args: Any) -> list[Any]:
+    """The arguments as a list. Raises ValueError where a result is missing, or one is not of the
+    schedule; inputs that nothing reads may be."""
     given = [args] if isinstance(args, (Tensor, Var)) else list(args)
     missing = [
         op.name for op in s.outputs if not any(isinstance(a, Tensor) and a.op is op for a in given)
@@ -225,14 +236,13 @@ def lower(
         what = "the results of a schedule are among its arguments"
         raise ValueError(explain(what, got=f"{', '.join(missing)} missing"))
     for arg in given:
-        if isinstance(arg, Tensor):
+        if isinstance(arg, Tensor) and not isinstance(arg.op, PlaceholderOp):
             s[arg]
-    func = Player(s, given).play()
-    mod = IRModule({name: func.with_attr("global_symbol", name)})
-    if simple_mode:
-        for step in _LOOPS:
-            mod = step(mod)
-    return mod
+    return given
+
+
+def _module(func: PrimFunc, name: str) -> IRModule:
+    return IRModule({name: func.with_attr("global_symbol", name)})
 
 
 # The passes that turn blocks into loops; buffers keep their dimensions.
@@ -248,8 +258,14 @@ _LOOPS = (
 
 
 def build(s: Schedule, args: Sequence[Any], target: Any = None, name: str = "main") -> Any:
-    """Compile a scheduled computation; `f[name](*arrays)` runs it."""
-    return COMPILE.get()(lower(s, args, name), target)
+    """Compile a scheduled computation; `f[name](*arrays)` runs it. One whose stages have no steps
+    is scheduled by the target's rules."""
+    free = not s.parts and not s.reads and not any(stage.is_scheduled for stage in s.stages)
+    if free:
+        mod = _module(create_prim_func(_arguments(s, args)), name)
+    else:
+        mod = lower(s, args, name)
+    return COMPILE.get()(mod, target)
 
 
 __all__ = ["Schedule", "Stage", "build", "create_schedule", "lower"]

@@ -40,6 +40,12 @@ class Stage:
     def __repr__(self) -> str:
         return f"stage({self.origin_op.name})"
 
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether anything says how the operation is computed."""
+        moved = self.attach is not None or self.is_inline or self.doubled or bool(self.scope)
+        return moved or bool(self.steps or self.notes) or self.predicate is not None
+
     # -- loops -----------------------------------------------------------------------------------
 
     def split(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -41,3 +42,6 @@ __getattr__ = late_names(
     __name__
 )  # what needs pytest, which a user of the comparisons may not have
 __dir__ = public_names(__name__)
+if "pytest" in sys.modules:
+    for _name in __dir__():
+        globals()[_name] = getattr(sys.modules[__name__], _name)

@@ -125,10 +125,13 @@ def device_enabled(target: str) -> bool:
 
 
 def parametrize_targets(*targets: Any) -> Any:
-    """A test run on these targets, by its parameter `target`; bare, on all that are enabled."""
+    """A test run on these targets, by its parameter `target`, skipped on those that are not enabled;
+    bare, on all that are."""
     if len(targets) == 1 and callable(targets[0]):
         return targets[0]
-    return pytest.mark.parametrize("target", list(targets))
+    off = pytest.mark.skip(reason="the target is not enabled")
+    values = [pytest.param(t, marks=() if device_enabled(str(t)) else off) for t in targets]
+    return pytest.mark.parametrize("target", values)
 
 
 def exclude_targets(*kinds: str) -> Decorator:

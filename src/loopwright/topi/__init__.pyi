@@ -11,6 +11,10 @@ from loopwright.relax.expr import Expr as _Expr
 from loopwright.te.tensor import Tensor as _Tensor
 from loopwright.topi import nn as nn, utils as utils
 from loopwright.topi.fast import fast_erf as fast_erf, fast_exp as fast_exp, fast_tanh as fast_tanh
+from loopwright.topi.indexing import (
+    adv_index as adv_index, expand_like as expand_like, matrix_set_diag as matrix_set_diag,
+    sliding_window as sliding_window, strided_set as strided_set,
+)
 from loopwright.topi.more import (
     all as all, any as any, elemwise_sum as elemwise_sum, expand_dims as expand_dims,
     eye as eye, identity as identity, log10 as log10, log2 as log2, meshgrid as meshgrid,
@@ -18,10 +22,16 @@ from loopwright.topi.more import (
     reverse_sequence as reverse_sequence, sequence_mask as sequence_mask, shape as shape,
     stack as stack, tensordot as tensordot, unravel_index as unravel_index,
 )
+from loopwright.topi.search import (
+    argwhere as argwhere, binary_search as binary_search, searchsorted as searchsorted,
+    sparse_reshape as sparse_reshape, sparse_to_dense as sparse_to_dense, unique as unique,
+)
+from loopwright.topi.signal import dft as dft, stft as stft
 from loopwright.topi.signatures import (
-    arange as arange, argmax as argmax, argmin as argmin, cumprod as cumprod, cumsum as cumsum,
+    arange as arange, argmax as argmax, argmin as argmin, collapse_sum as collapse_sum,
+    cumprod as cumprod, cumsum as cumsum, einsum as einsum, gather_nd as gather_nd,
     matmul as matmul, max as max, min as min, one_hot as one_hot, prod as prod,
-    squeeze as squeeze, strided_slice as strided_slice, sum as sum,
+    scatter_nd as scatter_nd, squeeze as squeeze, strided_slice as strided_slice, sum as sum,
 )
 from typing import Any as _Any
 
@@ -54,7 +64,6 @@ def cosh(x: _Tensor) -> _Any: """The hyperbolic cosine."""
 def dequantize(data: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: int | None = -1, out_dtype: str | _DataType | None = 'float32') -> _Any: """(data - zero_point) * scale in `out_dtype`. scale and zero_point: scalars, or vectors with one number for each index of `axis`."""
 def divide(x1: _Expr, x2: _Expr) -> _Any: """x1 / x2; integers round toward zero, by 0 to 0."""
 def dynamic_strided_slice(x: _Tensor, begin: _Tensor, end: _Tensor, strides: _Tensor) -> _Any: """x[begin[a]:end[a]:strides[a]] on each axis a, with Python's rule for negative and large bounds: vectors that are known at run time only."""
-def einsum(operands: _Sequence[_Tensor], subscripts: str) -> _Any: """The sum of products that `subscripts` ("ij,jk->ik") describes, as `np.einsum`."""
 def equal(x1: _Expr, x2: _Expr) -> _Any: """x1 == x2"""
 def erf(x: _Tensor) -> _Any: """The error function."""
 def ewise_fma(x1: _Tensor, x2: _Tensor, x3: _Tensor) -> _Any: """x1 * x2 + x3, element by element."""
@@ -69,7 +78,6 @@ def full(shape: _Any, dtype: _Any, fill_value: _Any) -> _Tensor: """A tensor of 
 def full_like(x: _Tensor, fill_value: _Any) -> _Tensor: """A tensor of x's shape and dtype whose elements are all `fill_value`."""
 def gather(data: _Tensor, axis: int, indices: _Tensor) -> _Tensor: """The elements at `indices` along `axis`; other positions are those of the result."""
 def gather_elements(data: _Tensor, indices: _Tensor, axis: int | None = 0) -> _Any: """data[i0, ..., indices[i0, i1, ...], ...], the index on `axis`; negative ones count from the end."""
-def gather_nd(data: _Tensor, indices: _Tensor, batch_dims: int = 0) -> _Any: """Slices of `data` at the index vectors in the last axis of `indices`; the first `batch_dims` axes are shared."""
 def greater(x1: _Expr, x2: _Expr) -> _Any: """x1 > x2"""
 def greater_equal(x1: _Expr, x2: _Expr) -> _Any: """x1 >= x2"""
 def hamming_window(window_size: _PrimExpr | float, periodic: _PrimExpr | float, alpha: _PrimExpr | float, beta: _PrimExpr | float, dtype: str | _DataType | None) -> _Any: """alpha - beta * cos(2 pi i / m) for i below window_size, where m is window_size, or one less if it is not `periodic`."""
@@ -109,7 +117,6 @@ def right_shift(x1: _Expr, x2: _Expr) -> _Any: """x1 >> x2"""
 def round(x: _Tensor) -> _Any: """Rounded to the nearest integer, ties to even."""
 def rsqrt(x: _Tensor) -> _Any: """One over the square root."""
 def scatter_elements(data: _Tensor, indices: _Tensor, updates: _Tensor, axis: int | None = 0, reduction: str = 'update') -> _Any: """data with updates[i0, i1, ...] at [i0, ..., indices[i0, i1, ...], ...], the index on `axis`; negative ones count from the end. `reduction`: "update", or what an element and its update become: "add", "mul", "mean" (of the two), "min", "max"."""
-def scatter_nd(data: _Tensor, indices: _Tensor, updates: _Tensor, reduction: str = 'update') -> _Any: """data with updates[i] at the index vector indices[i] (the last axis of `indices`), an element or a slice. `reduction` as for scatter_elements."""
 def sigmoid(x: _Tensor) -> _Any: """1 / (1 + exp(-x))."""
 def sign(x: _Tensor) -> _Any: """-1, 0 or 1, by the sign of x; NaN of NaN."""
 def sin(x: _Tensor) -> _Any: """The sine of an angle in radians."""
@@ -132,7 +139,6 @@ def tril(x: _Tensor, k: _PrimExpr | float = 0) -> _Any: """The elements of `np.t
 def trilu(data: _Tensor, k: _Any, upper: bool) -> _Tensor: """The upper (or lower) triangle from diagonal `k` on; the rest is 0."""
 def triu(x: _Tensor, k: _PrimExpr | float = 0) -> _Any: """The elements of `np.triu(x, k)`; the rest is 0."""
 def trunc(x: _Tensor) -> _Any: """Rounded toward zero."""
-def unique(x: _Tensor, sorted: _PrimExpr | float = True, return_index: _PrimExpr | float = False, return_inverse: _PrimExpr | float = False, return_counts: _PrimExpr | float = False, axis: _PrimExpr | float | None = None) -> _Any: """The distinct values of x, in order (None: of the flattened tensor; else the distinct slices along `axis`). Optional further results: the index of each one's first occurrence, the index of each element's distinct value, and the counts. Without `sorted`, the distinct values are in the order of their first occurrence."""
 def variance(x: _Tensor, axis: int | _Sequence[int] | None = None, keepdims: bool = False) -> _Any: """The mean squared distance from the mean over `axis` (divided by the count)."""
 def where(condition: _Tensor, x1: _Tensor, x2: _Tensor) -> _Any: """x1 where `condition` (bool) holds, else x2; the three broadcast."""
 def wrap_param(data: _Tensor, dtype: str | _DataType | None = 'float32') -> _Any: """A parameter of the model in `dtype`."""

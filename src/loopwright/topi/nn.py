@@ -2,17 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from .. import te
-from ..base.errors import explain
 from ..base.late import public_names as _public_names
 from ..ops import OPERATORS
-from ..ops.conv import expand_per_axis
 from ..ops.linear import matmul as _matmul
 from ..ops.manipulate import transpose as _transpose
+from .conv import conv as conv
+from .conv import conv1d as conv1d
+from .conv import conv1d_ncw as conv1d_ncw
+from .conv import conv1d_nwc as conv1d_nwc
+from .conv import conv1d_transpose_ncw as conv1d_transpose_ncw
+from .conv import conv2d as conv2d
+from .conv import conv2d_hwcn as conv2d_hwcn
+from .conv import conv2d_nchw as conv2d_nchw
+from .conv import conv2d_NCHWc as conv2d_NCHWc
+from .conv import conv2d_nhwc as conv2d_nhwc
+from .conv import conv2d_transpose_nchw as conv2d_transpose_nchw
+from .conv import conv3d_ncdhw as conv3d_ncdhw
+from .conv import conv3d_ndhwc as conv3d_ndhwc
+from .conv import conv3d_transpose_ncdhw as conv3d_transpose_ncdhw
+from .conv import depthwise_conv2d_backward_input_nhwc as depthwise_conv2d_backward_input_nhwc
+from .conv import depthwise_conv2d_backward_weight_nhwc as depthwise_conv2d_backward_weight_nhwc
+from .conv import depthwise_conv2d_nchw as depthwise_conv2d_nchw
+from .conv import depthwise_conv2d_NCHWc as depthwise_conv2d_NCHWc
+from .conv import depthwise_conv2d_nhwc as depthwise_conv2d_nhwc
+from .conv import dilate as dilate
+from .conv import group_conv1d_ncw as group_conv1d_ncw
+from .conv import group_conv1d_nwc as group_conv1d_nwc
+from .conv import group_conv1d_transpose_ncw as group_conv1d_transpose_ncw
+from .conv import group_conv2d_nchw as group_conv2d_nchw
+from .conv import group_conv2d_nhwc as group_conv2d_nhwc
+from .conv import group_conv2d_transpose_nchw as group_conv2d_transpose_nchw
+from .conv import group_conv3d_transpose_ncdhw as group_conv3d_transpose_ncdhw
+from .conv import unpack_NCHWc_to_nchw as unpack_NCHWc_to_nchw
 from .fast import fast_softmax as fast_softmax
+from .padding import get_pad_tuple as get_pad_tuple
+from .padding import get_pad_tuple1d as get_pad_tuple1d
+from .padding import get_pad_tuple3d as get_pad_tuple3d
+from .padding import get_pad_tuple_generic as get_pad_tuple_generic
+from .padding import infer_pad as infer_pad
+from .padding import infer_pad3d as infer_pad3d
+from .padding import infer_stride as infer_stride
+from .pooling import adaptive_pool as adaptive_pool
+from .pooling import adaptive_pool1d as adaptive_pool1d
+from .pooling import adaptive_pool3d as adaptive_pool3d
+from .pooling import global_pool as global_pool
+from .pooling import pool1d as pool1d
+from .pooling import pool2d as pool2d
+from .pooling import pool3d as pool3d
+from .pooling import pool_grad as pool_grad
 from .utils import get_const_int
 
 _PREFIX = "relax.nn."
@@ -22,63 +62,12 @@ for _operator in OPERATORS.values():
         globals().setdefault(_operator.name.removeprefix(_PREFIX), _operator)
 
 
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def conv2d(
-    input: te.Tensor,
-    filter: te.Tensor,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "",
-    out_dtype: Any = None,
-) -> te.Tensor:
-    """2-D convolution; the kernel's layout follows the data's unless it is given."""
-    kernel = kernel_layout or ("OIHW" if data_layout.startswith("NC") else "HWIO")
-    steps = expand_per_axis(_listed(strides), 2, "strides")
-    holes = expand_per_axis(_listed(dilation), 2, "dilation")
-    return OPERATORS["relax.nn.conv2d"](
-        input,
-        filter,
-        steps,
-        _listed(padding),
-        holes,
-        1,
-        data_layout,
-        kernel,
-        data_layout,
-        out_dtype,
-    )
-
-
 def dense(
     data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: Any = None
 ) -> te.Tensor:
     """data @ weight transposed, plus `bias`."""
     product = _matmul(data, _transpose(weight), out_dtype)
     return product if bias is None else OPERATORS["relax.add"](product, bias)
-
-
-def pool2d(
-    data: te.Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
-    pool_type: str,
-    ceil_mode: bool = False,
-    layout: str = "NCHW",
-    count_include_pad: bool = True,
-) -> te.Tensor:
-    """The "max" or "avg" of a window that slides over the image; padding is top, left, bottom,
-    right."""
-    operator = OPERATORS[f"relax.nn.{pool_type}_pool2d"]
-    return operator(
-        data, kernel, stride, padding, dilation, ceil_mode, count_include_pad, layout, layout
-    )
 
 
 def matmul(
@@ -122,55 +111,27 @@ def flatten(data: te.Tensor) -> te.Tensor:
     return OPERATORS["relax.reshape"](data, [data.shape[0], size])
 
 
-def _conv(operator: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
-    rank = len(data) - 2
-
-    def conv(
-        Input: te.Tensor,
-        Filter: te.Tensor,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        groups: int = 1,
-        out_dtype: Any = None,
-    ) -> te.Tensor:
-        steps = expand_per_axis(_listed(stride), rank, "stride")
-        holes = expand_per_axis(_listed(dilation), rank, "dilation")
-        pads = _listed(padding)
-        return OPERATORS[f"relax.nn.{operator}"](
-            Input, Filter, steps, pads, holes, groups, data, kernel, data, out_dtype
-        )
-
-    conv.__name__ = conv.__qualname__ = f"{operator}_{data.lower()}"
-    conv.__doc__ = f"Convolution of data {data} by a kernel {kernel}."
-    return conv
-
-
-group_conv2d_nchw = _conv("conv2d", "NCHW", "OIHW")
-group_conv2d_nhwc = _conv("conv2d", "NHWC", "HWIO")
-conv3d_ncdhw = _conv("conv3d", "NCDHW", "OIDHW")
-
-
-def _ungrouped(conv: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
-    """A convolution without the parameter `groups`."""
-
-    def plain(
-        Input: te.Tensor,
-        Filter: te.Tensor,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        out_dtype: Any = None,
-    ) -> te.Tensor:
-        return conv(Input, Filter, stride, padding, dilation, 1, out_dtype)
-
-    plain.__name__ = plain.__qualname__ = conv.__name__.removeprefix("group_")
-    plain.__doc__ = conv.__doc__
-    return plain
-
-
-conv2d_nchw = _ungrouped(group_conv2d_nchw)
-conv2d_nhwc = _ungrouped(group_conv2d_nhwc)
+def batch_norm(
+    data: te.Tensor,
+    gamma: te.Tensor,
+    beta: te.Tensor,
+    moving_mean: te.Tensor,
+    moving_var: te.Tensor,
+    axis: int | None = None,
+    epsilon: float | None = None,
+    center: bool | None = None,
+    scale: bool | None = None,
+    training: bool | None = None,
+    momentum: float | None = None,
+) -> list[te.Tensor]:
+    """[normalized, moving mean, moving variance] of each channel of `axis` (None: 1); see the graph's
+    operator. Not in training unless asked for."""
+    given = {"epsilon": epsilon, "center": center, "scale": scale, "momentum": momentum}
+    options = {name: value for name, value in given.items() if value is not None}
+    which = 1 if axis is None else axis
+    norm = OPERATORS["relax.nn.batch_norm"]
+    tensors = (data, gamma, beta, moving_mean, moving_var)
+    return norm(*tensors, which, training=bool(training), **options)
 
 
 def scale_shift_nchw(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te.Tensor:
@@ -194,36 +155,6 @@ def pad(
     after = pad_before if pad_after is None else pad_after
     widths = [get_const_int(w) for pair in zip(pad_before, after, strict=True) for w in pair]
     return OPERATORS["relax.nn.pad"](data, widths, "constant", pad_value)
-
-
-def conv1d(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str = "",
-    out_dtype: Any = None,
-) -> te.Tensor:
-    """1-D convolution; padding is "VALID" (none), "SAME", or a number of elements (left, right)."""
-    layout = kernel_layout or ("OIW" if data_layout == "NCW" else "WIO")
-    holes = _listed(dilation)
-    if padding == "VALID":
-        pads = [0]
-    elif padding == "SAME":
-        whole = (get_const_int(kernel.shape[layout.index("W")]) - 1) * holes[0]
-        pads = [whole - whole // 2, whole // 2]  # of an odd number, more to the left, as in TVM
-    elif isinstance(padding, str):
-        what = 'conv1d: padding is "VALID", "SAME", a number, or (left, right)'
-        raise ValueError(explain(what, got=repr(padding)))
-    else:
-        pads = _listed(padding)
-    return OPERATORS["relax.nn.conv1d"](
-        data, kernel, _listed(strides), pads, holes, groups, data_layout, layout, data_layout,
-        out_dtype,
-    )  # fmt: skip
 
 
 __dir__ = _public_names(__name__)

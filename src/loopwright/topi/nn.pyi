@@ -7,9 +7,37 @@ from collections.abc import Sequence as _Sequence
 from loopwright import te as te
 from loopwright.ir.dtype import DataType as _DataType
 from loopwright.ir.prim_expr import PrimExpr as _PrimExpr
-from loopwright.ops.conv import expand_per_axis as expand_per_axis
 from loopwright.te.tensor import Tensor as _Tensor
+from loopwright.topi.conv import (
+    conv as conv, conv1d as conv1d, conv1d_ncw as conv1d_ncw, conv1d_nwc as conv1d_nwc,
+    conv1d_transpose_ncw as conv1d_transpose_ncw, conv2d as conv2d,
+    conv2d_NCHWc as conv2d_NCHWc, conv2d_hwcn as conv2d_hwcn, conv2d_nchw as conv2d_nchw,
+    conv2d_nhwc as conv2d_nhwc, conv2d_transpose_nchw as conv2d_transpose_nchw,
+    conv3d_ncdhw as conv3d_ncdhw, conv3d_ndhwc as conv3d_ndhwc,
+    conv3d_transpose_ncdhw as conv3d_transpose_ncdhw,
+    depthwise_conv2d_NCHWc as depthwise_conv2d_NCHWc,
+    depthwise_conv2d_backward_input_nhwc as depthwise_conv2d_backward_input_nhwc,
+    depthwise_conv2d_backward_weight_nhwc as depthwise_conv2d_backward_weight_nhwc,
+    depthwise_conv2d_nchw as depthwise_conv2d_nchw,
+    depthwise_conv2d_nhwc as depthwise_conv2d_nhwc, dilate as dilate,
+    group_conv1d_ncw as group_conv1d_ncw, group_conv1d_nwc as group_conv1d_nwc,
+    group_conv1d_transpose_ncw as group_conv1d_transpose_ncw,
+    group_conv2d_nchw as group_conv2d_nchw, group_conv2d_nhwc as group_conv2d_nhwc,
+    group_conv2d_transpose_nchw as group_conv2d_transpose_nchw,
+    group_conv3d_transpose_ncdhw as group_conv3d_transpose_ncdhw,
+    unpack_NCHWc_to_nchw as unpack_NCHWc_to_nchw,
+)
 from loopwright.topi.fast import fast_softmax as fast_softmax
+from loopwright.topi.padding import (
+    get_pad_tuple as get_pad_tuple, get_pad_tuple1d as get_pad_tuple1d,
+    get_pad_tuple_generic as get_pad_tuple_generic, infer_pad as infer_pad,
+    infer_pad3d as infer_pad3d, infer_stride as infer_stride,
+)
+from loopwright.topi.pooling import (
+    adaptive_pool as adaptive_pool, adaptive_pool1d as adaptive_pool1d,
+    adaptive_pool3d as adaptive_pool3d, global_pool as global_pool, pool1d as pool1d,
+    pool2d as pool2d, pool3d as pool3d, pool_grad as pool_grad,
+)
 from loopwright.topi.utils import get_const_int as get_const_int
 from typing import Any as _Any
 
@@ -21,24 +49,18 @@ def avg_pool1d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1,), str
 def avg_pool2d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1, 1), strides: int | _Sequence[int] | None = (1, 1), padding: int | _Sequence[int] | None = (0, 0), dilation: int | _Sequence[int] | None = (1, 1), ceil_mode: bool = False, count_include_pad: bool = False, layout: str = 'NCHW', out_layout: str | None = None) -> _Any: """The mean of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
 def avg_pool3d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1, 1, 1), strides: int | _Sequence[int] | None = (1, 1, 1), padding: int | _Sequence[int] | None = (0, 0, 0), dilation: int | _Sequence[int] | None = (1, 1, 1), ceil_mode: bool = False, count_include_pad: bool = True, layout: str = 'NCDHW', out_layout: str | None = None) -> _Any: """The mean of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
 def batch_matmul(tensor_a: _Tensor, tensor_b: _Tensor, oshape: _Any = None, out_dtype: _Any = None, transpose_a: bool = False, transpose_b: bool = True) -> _Tensor: """Products of matrices, one per batch element. `oshape` is ignored: it is inferred."""
-def batch_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, moving_mean: _Tensor, moving_var: _Tensor, axis: int | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True, momentum: float = 0.1, training: bool = True) -> _Any: """Normalize each channel of `axis`. Returns (normalized, moving mean, moving variance)."""
+def batch_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, moving_mean: _Tensor, moving_var: _Tensor, axis: int | None = None, epsilon: float | None = None, center: bool | None = None, scale: bool | None = None, training: bool | None = None, momentum: float | None = None) -> list[_Tensor]: """[normalized, moving mean, moving variance] of each channel of `axis` (None: 1); see the graph's operator. Not in training unless asked for."""
 def bias_add(data: _Tensor, bias: _Tensor, axis: int | None = -1) -> _Any: """data + bias along `axis`."""
-def conv1d(data: _Tensor, kernel: _Tensor, strides: _Any = 1, padding: _Any = 'VALID', dilation: _Any = 1, groups: int = 1, data_layout: str = 'NCW', kernel_layout: str = '', out_dtype: _Any = None) -> _Tensor: """1-D convolution; padding is "VALID" (none), "SAME", or a number of elements (left, right)."""
 def conv1d_transpose(data: _Tensor, weight: _Tensor, strides: int | _Sequence[int] | None = 1, padding: int | _Sequence[int] | None = 0, output_padding: int | _Sequence[int] | None = 0, dilation: int | _Sequence[int] | None = 1, groups: int = 1, data_layout: str = 'NCW', kernel_layout: str = 'IOW', out_layout: str | None = None, out_dtype: str | _DataType | None = None) -> _Any: """The gradient of conv1d with respect to its data. Layouts NCW and IOW."""
-def conv2d(input: _Tensor, filter: _Tensor, strides: _Any, padding: _Any, dilation: _Any, data_layout: str = 'NCHW', kernel_layout: str = '', out_dtype: _Any = None) -> _Tensor: """2-D convolution; the kernel's layout follows the data's unless it is given."""
-def conv2d_nchw(Input: _Tensor, Filter: _Tensor, stride: _Any, padding: _Any, dilation: _Any, out_dtype: _Any = None) -> _Tensor: """Convolution of data NCHW by a kernel OIHW."""
-def conv2d_nhwc(Input: _Tensor, Filter: _Tensor, stride: _Any, padding: _Any, dilation: _Any, out_dtype: _Any = None) -> _Tensor: """Convolution of data NHWC by a kernel HWIO."""
 def conv2d_transpose(data: _Tensor, weight: _Tensor, strides: int | _Sequence[int] | None = (1, 1), padding: int | _Sequence[int] | None = (0, 0, 0, 0), output_padding: int | _Sequence[int] | None = (0, 0), dilation: int | _Sequence[int] | None = (1, 1), groups: int = 1, data_layout: str = 'NCHW', kernel_layout: str = 'IOHW', out_layout: str | None = None, out_dtype: str | _DataType | None = None) -> _Any: """The gradient of conv2d with respect to its data: out[n, o, y * stride + k - padding] gathers data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW; if the windows do not overlap (stride = kernel, no padding) also NCHW16c with IOHW16i16o."""
 def conv3d(data: _Tensor, weight: _Tensor, strides: int | _Sequence[int] | None = (1, 1, 1), padding: int | _Sequence[int] | None = (0, 0, 0), dilation: int | _Sequence[int] | None = (1, 1, 1), groups: int = 1, data_layout: str = 'NCDHW', kernel_layout: str = 'OIDHW', out_layout: str | None = None, out_dtype: str | _DataType | None = None) -> _Any: """3-D convolution: out[n, o, y] = sum over i, k of data[n, i, y * stride + k * dilation - padding] * weight[o, i, k], channels in `groups`. `padding` is 1, 3 or 6 numbers (all before, then all after)."""
-def conv3d_ncdhw(Input: _Tensor, Filter: _Tensor, stride: _Any, padding: _Any, dilation: _Any, groups: int = 1, out_dtype: _Any = None) -> _Tensor: """Convolution of data NCDHW by a kernel OIDHW."""
 def cross_entropy_with_logits(predictions: _Tensor, labels: _Tensor) -> _Any: """-sum(predictions * labels), of a batch (2-d tensors) divided by its size. The predictions are logarithms of probabilities."""
 def dense(data: _Tensor, weight: _Tensor, bias: _Tensor | None = None, out_dtype: _Any = None) -> _Tensor: """data @ weight transposed, plus `bias`."""
 def dropout(data: _Tensor, rate: float = 0.5) -> _Any: """The identity, as at inference: (data, a mask of ones)."""
 def flatten(data: _Tensor) -> _Tensor: """A matrix: the first dimension, and all others fused."""
 def gelu(data: _Tensor) -> _Any: """x times the normal distribution's cumulative function: x / 2 * (1 + erf(x / sqrt(2)))"""
 def gelu_tanh(data: _Tensor) -> _Any: """gelu by its tanh approximation (Hendrycks and Gimpel, 2016)"""
-def group_conv2d_nchw(Input: _Tensor, Filter: _Tensor, stride: _Any, padding: _Any, dilation: _Any, groups: int = 1, out_dtype: _Any = None) -> _Tensor: """Convolution of data NCHW by a kernel OIHW."""
-def group_conv2d_nhwc(Input: _Tensor, Filter: _Tensor, stride: _Any, padding: _Any, dilation: _Any, groups: int = 1, out_dtype: _Any = None) -> _Tensor: """Convolution of data NHWC by a kernel HWIO."""
+get_pad_tuple3d = get_pad_tuple
 def group_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, num_groups: int, channel_axis: int, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Any: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` and over the channels of each of `num_groups` groups; gamma and beta have one element per channel."""
 def hardsigmoid(data: _Tensor) -> _Any: """clip(x + 3, 0, 6) / 6"""
 def hardswish(data: _Tensor) -> _Any: """x * clip(x + 3, 0, 6) / 6"""
@@ -57,7 +79,6 @@ def pack_weight(weight: _Tensor, layout: str) -> _Any: """A convolution's weight
 def pad(data: _Tensor, pad_before: _Any, pad_after: _Any = None, pad_value: float = 0.0) -> _Tensor: """Padding with `pad_value`: the numbers of elements before and after each dimension."""
 def pad_by(data: _Tensor, before: _Sequence[int | _PrimExpr], after: _Sequence[int | _PrimExpr], pad_value: float = 0.0) -> _Any: """Grow the tensor by `before` and `after` elements of pad_value along each axis: `pad` by widths that only the run tells. A negative width cuts."""
 def pixel_shuffle(data: _Tensor, upscale_factor: int) -> _Any: """(..., channels * r * r, h, w) as (..., channels, h * r, w * r), r the upscale_factor: each pixel becomes r x r of them."""
-def pool2d(data: _Tensor, kernel: _Any, stride: _Any, dilation: _Any, padding: _Any, pool_type: str, ceil_mode: bool = False, layout: str = 'NCHW', count_include_pad: bool = True) -> _Tensor: """The "max" or "avg" of a window that slides over the image; padding is top, left, bottom, right."""
 def prelu(data: _Tensor, alpha: _Tensor, axis: int | None = 1) -> _Any: """x, times the alpha of its channel where negative."""
 def relu(data: _Tensor) -> _Any: """max(x, 0)"""
 def relu6(data: _Tensor) -> _Any: """x limited to [0, 6]."""

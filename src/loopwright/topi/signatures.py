@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from .. import te
@@ -36,18 +37,61 @@ def _arg(name: str) -> Callable[..., te.Tensor]:
     def index(
         data: te.Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
     ) -> te.Tensor:
+        if isinstance(axis, (list, tuple)):
+            (axis,) = axis
+        flat = data if axis is not None else OPERATORS["relax.reshape"](data, [_size(data.shape)])
+        which = 0 if axis is None else axis % data.ndim
         if select_last_index:
-            what = f"topi.{name} gives the first of equal elements"
-            raise ValueError(explain(what, got="select_last_index", instead="flip the axis before"))
-        return OPERATORS[f"relax.{name}"](data, axis, keepdims)
+            flat = OPERATORS["relax.flip"](flat, which)
+        places = OPERATORS[f"relax.{name}"](flat, which, keepdims)
+        last = flat.shape[which] - 1
+        at = lambda *i: last - places(*i) if select_last_index else places(*i)  # noqa: E731
+        shape = places.shape if axis is not None or not keepdims else [1] * data.ndim
+        rest = len(places.shape)
+        return te.compute(
+            shape, lambda *i: at(*i[:rest]).astype("int32"), name=name, tag="elemwise"
+        )
 
     index.__name__ = index.__qualname__ = name
-    index.__doc__ = f"The {name} along `axis`, the first of equal elements."
+    index.__doc__ = (
+        f"The {name} along `axis` (None: of the flat tensor), an int32: the first of equal elements, "
+        "or the last one."
+    )
     return index
 
 
 argmax = _arg("argmax")
 argmin = _arg("argmin")
+
+
+def _size(shape: Sequence[Any]) -> Any:
+    return reduce(lambda a, b: a * b, shape, te.const(1, "int32"))
+
+
+def collapse_sum(data: te.Tensor, target_shape: Sequence[Any]) -> te.Tensor:
+    """The data summed until its shape is the target's: the reverse of broadcasting."""
+    return OPERATORS["relax.collapse_sum_to"](data, list(target_shape))
+
+
+def einsum(subscripts: str, *operand: te.Tensor) -> te.Tensor:
+    """The sum of products that `subscripts` ("ij,jk->ik") describes, as `np.einsum`."""
+    return OPERATORS["relax.einsum"](list(operand), subscripts)
+
+
+def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, mode: str) -> te.Tensor:
+    """The data with `updates` at the positions in the columns of `indices`; `mode`: "update", or how
+    an element and its update are combined ("add", "mul", "min", "max")."""
+    last = [*range(1, indices.ndim), 0]
+    rows = OPERATORS["relax.permute_dims"](indices, last)
+    return OPERATORS["relax.scatter_nd"](data, rows, updates, mode)
+
+
+def gather_nd(a: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
+    """The elements (or slices) at the positions in the columns of `indices`, after `batch_dims` axes
+    that both have."""
+    last = [*range(1, indices.ndim), 0]
+    rows = OPERATORS["relax.permute_dims"](indices, last)
+    return OPERATORS["relax.gather_nd"](a, rows, batch_dims)
 
 
 def squeeze(a: te.Tensor, axis: Any = None) -> te.Tensor:
@@ -121,13 +165,17 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "collapse_sum",
     "cumprod",
     "cumsum",
+    "einsum",
+    "gather_nd",
     "matmul",
     "max",
     "min",
     "one_hot",
     "prod",
+    "scatter_nd",
     "squeeze",
     "strided_slice",
     "sum",

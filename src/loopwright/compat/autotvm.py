@@ -1,0 +1,43 @@
+"""What scripts that do not tune take from TVM 0.18's `autotvm`.
+
+Kernels are scheduled by rules here (`sched`), so there are no records of tuned schedules: a context
+of records changes nothing, and what tunes, or reads a template's choices, raises an error.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+from ..base.errors import explain
+
+
+class FallbackContext(nullcontext[None]):
+    """The context where no record is known, which is so everywhere here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory: dict[Any, Any] = {}
+
+
+class FallbackConfigEntity:
+    """The choices of a template without a record; there are no templates here to read them."""
+
+    is_fallback = True
+
+
+def context(target: Any, extra_files: Any = None) -> FallbackContext:
+    """`tophub.context`: the context of a target's tuned schedules."""
+    return FallbackContext()
+
+
+def untuned(*args: Any, **options: Any) -> Any:
+    """Where a template of AutoTVM would be asked. Raises NotImplementedError."""
+    what = "there are no templates of AutoTVM here"
+    hint = "write a schedule with tir.Schedule, or leave it to the target's rules"
+    raise NotImplementedError(explain(what, got="a call that reads or tunes one", instead=hint))
+
+
+get_config = task_create = untuned
+
+__all__ = ["FallbackConfigEntity", "FallbackContext", "context", "get_config", "untuned"]

@@ -1,0 +1,83 @@
+"""TVM 0.18's `topi.generic`, `topi.x86`, `topi.cuda` and `autotvm`, as scripts use them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import te, tir, topi
+from loopwright.compat import autotvm, contrib, questions, topi_cpu, topi_gpu
+from loopwright.topi import testing
+
+IMPLEMENTED = {
+    "generic": (topi_cpu.conv2d_nchw, topi_cpu.schedule_conv2d_nchw),
+    "gpu": (topi_gpu.conv2d_nchw, topi_gpu.schedule_conv2d_nchw),
+}
+
+
+def test_a_computation_and_its_schedule():
+    x = np.random.default_rng(1).random((1, 3, 6, 6)).astype("float32")
+    w = np.random.default_rng(2).random((4, 3, 3, 3)).astype("float32")
+    compute, schedule = testing.dispatch("llvm", IMPLEMENTED)
+    X, W = te.placeholder(x.shape, name="X"), te.placeholder(w.shape, name="W")
+    unused = te.placeholder((4, 1, 1), name="bias")
+    with autotvm.context("llvm"):
+        C = topi.nn.relu(compute(X, W, 1, 1, 1))
+        f = te.build(schedule([C]), [X, W, unused, C], "llvm")
+    out = np.zeros((1, 4, 6, 6), "float32")
+    f(x, w, np.zeros((4, 1, 1), "float32"), out)
+    np.testing.assert_allclose(out, testing.conv2d_nchw_python(x, w, 1, 1), rtol=1e-5)
+    testing.compare_numpy_tvm(
+        [x, w], out, "llvm", lw.cpu(), lambda x, w: compute(x, w, 1, 1, 1), schedule
+    )
+
+
+def test_a_variant_is_the_same_computation():
+    assert topi_cpu.conv2d_nhwc_spatial_pack is topi.nn.conv2d_nhwc
+    assert topi_gpu.argsort is topi.argsort
+    with pytest.raises(AttributeError, match="no_such"):
+        _ = topi_gpu.no_such
+
+
+def test_a_schedule_of_tir_is_scheduled():
+    A = te.placeholder((64, 64), name="A")
+    func = te.create_prim_func([A, topi.exp(A)])
+    done = topi_cpu.schedule_injective(tir.Schedule(func))
+    assert done.mod["main"].attrs["tir.is_scheduled"]
+
+
+def test_what_is_not_here_says_so():
+    A = te.placeholder((4,))
+    with pytest.raises(NotImplementedError, match="a machine that no code is made for"):
+        topi_gpu.schedule_injective([topi.exp(A)])
+    with pytest.raises(NotImplementedError, match="a machine that no code is made for"):
+        topi_gpu.conv2d_hwnc_tensorcore(A, A)
+    with pytest.raises(NotImplementedError, match="no templates of AutoTVM"):
+        autotvm.get_config()
+
+
+def test_paths():
+    from loopwright.topi.generic import schedule_injective
+    from loopwright.topi.x86.conv2d_avx_common import _fallback_schedule
+
+    assert schedule_injective is topi_cpu.schedule_reduce
+    assert _fallback_schedule is autotvm.untuned
+
+
+def test_results_are_kept():
+    def numbers(n, shape):
+        @contrib.memoize("numbers")
+        def make(k):
+            return [n * k, shape]
+
+        return make
+
+    first = numbers(2, [1])(3)
+    assert first == [6, [1]] and numbers(2, [1])(3) is first
+    assert numbers(4, [1])(3) == [12, [1]] and numbers(2, [2])(3) is not first
+
+
+def test_questions():
+    assert questions.have_fp16("7.0") and not questions.have_fp16("5.2")
+    assert questions.exists() in (True, False)
