@@ -133,7 +133,7 @@ def test_arguments():
     )
     with pytest.raises(ValueError, match="the placeholder A is read but is not an argument"):
         te.lower(s, [c, d])
-    other = te.placeholder((2,), name="other")
+    other = te.compute((2,), lambda i: a[i, 0], name="other")
     says(
         "the schedule has no stage of this\n  got: Tensor(shape=[2], op.name=other)\n"
         "  instead: it has A, B, C, D",
@@ -144,6 +144,8 @@ def test_arguments():
         lambda: te.create_schedule([3]),
         TypeError,
     )
+    unused = te.placeholder((2,), name="unused")
+    assert len(te.lower(s, [a, unused, c, d])["main"].params) == 4
     func = te.build(s, [a, c, d], "llvm")
     x = np.zeros((8, 4), "float32")
     with pytest.raises((TypeError, ValueError), match="float64"):

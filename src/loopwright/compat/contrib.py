@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -140,23 +141,7 @@ def create_llvm(
     return parts[0]
 
 
-def memoize(key: str, save_at_exit: bool = False) -> Callable[..., Any]:
-    """A decorator: the results of a function, by its arguments and the variables that it closes
-    over, are kept while the program runs (`save_at_exit`, TVM's file of them, has no effect)."""
-
-    def kept(function: Callable[..., Any]) -> Callable[..., Any]:
-        closed = (cell.cell_contents for cell in function.__closure__ or ())
-        closed = (tuple(v) if isinstance(v, list) else v for v in closed)
-        name = (key, function.__name__, *closed)
-
-        def call(*args: Any) -> Any:
-            if (name, args) not in _KEPT:
-                _KEPT[name, args] = function(*args)
-            return _KEPT[name, args]
-
-        return call
-
-    return kept
-
-
-_KEPT: dict[Any, Any] = {}
+def memoize(key: str, save_at_exit: bool = False) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator that keeps the results of a function by its arguments. TVM keeps them in a file of
+    the name `key` too; here they are computed anew in each program."""
+    return cache
