@@ -129,3 +129,15 @@ def test_what_weights_alone_decide():
     func = bb.get()["main"]
     assert names(analysis.computable_at_compile_time(func)) == ["w", "a", "b"]
     assert analysis.computable_at_compile_time(func.without_attr("num_input")) == []
+
+
+def test_a_match_cast_of_a_weight_defines_symbols():
+    n, m = (TirVar(name, "int64") for name in "nm")
+    bb, x, w = BlockBuilder(), var("x", n), relax.Var("w", tensor(ndim=1))
+    with bb.function("main", [x, w], attrs={"num_input": 1}):
+        cast = bb.match_cast(w, tensor(m))
+        bb.emit(twice(cast))
+        bb.match_cast(w, tensor(n))  # compares with a dimension of the input
+        bb.emit_func_output(bb.match_cast(x, tensor(m)))
+    known = analysis.computable_at_compile_time(bb.get()["main"])
+    assert names(known) == ["w", "gv", "gv1"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from loopwright import relax
+from loopwright.base.errors import TVMError
 from loopwright.base.span import Span
 from loopwright.ir.expr import GlobalVar
 from loopwright.ir.module import IRModule
@@ -391,6 +392,21 @@ def test_copy_with_new_vars():
     assert not set(bound_vars(copy)) & set(bound_vars(func))
     assert copy.params[0].struct_info.shape[0] is not func.params[0].struct_info.shape[0]
     assert free_symbolic_vars(copy) == []
+
+
+def test_bound_dimensions_are_simplified_and_must_stay_defined():
+    n, m = TirVar("n", "int64"), TirVar("m", "int64")
+    bb, x = BlockBuilder(), var("x", n, m)
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(relax.op.call_dps_packed("f", x, tensor(2 * m * n))))
+    func = bb.get()["main"]
+    (binding,) = func.bind_symbolic_vars({"n": 16}).body.blocks[0].bindings
+    assert str(binding.var.struct_info.shape.values[0]) == "m * T.int64(32)"
+    other = TirVar("k", "int64")
+    made = func.bind_symbolic_vars({"n": other * 2, "m": other})
+    assert made.params[0].struct_info.shape.values[1] is other
+    with pytest.raises(TVMError, match=r"(?s)no parameter defines.*got: k"):
+        func.bind_symbolic_vars({"n": other * 2})
 
 
 def test_bind_symbolic_vars():

@@ -706,3 +706,19 @@ def test_a_dimension_that_is_known_may_have_a_name():
 
     (binding,) = main.body.blocks[0].bindings
     assert int(binding.struct_info.get_shape()[1]) == 16
+
+
+def test_a_declaration_may_name_the_variable():
+    """`n = T.Var("n", "int64")` is the n of the signature."""
+
+    @R.function(private=True)
+    def plain(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+        n = T.int64()
+        return R.call_dps_packed("f", (x,), out_sinfo=R.Tensor((n,), "float32"))
+
+    @R.function(private=True)
+    def named(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+        n = T.Var("n", "int64")
+        return R.call_dps_packed("f", (x,), out_sinfo=R.Tensor((n,), "float32"))
+
+    assert_structural_equal(named, plain)

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..base.errors import explain
+from ..arith import Analyzer
+from ..base.errors import CallValueError, explain
 from ..base.names import free_name
 from ..ir.expr import GlobalVar
 from ..ir.prim_expr import PrimExpr
@@ -30,7 +31,9 @@ from .expr import (
     DataflowVar,
     Expr,
     Function,
+    PrimValue,
     SeqExpr,
+    ShapeExpr,
     Tuple,
     TupleGetItem,
     Var,
@@ -123,7 +126,7 @@ def _symbol(func: Function, key: Any, known: list[TirVar]) -> TirVar:
         name = key.name if isinstance(key, TirVar) else key
         what = f"the function has {'no' if not matching else 'several'} symbolic variable {name!r}"
         names = ", ".join(v.name for v in known) or "none"
-        raise ValueError(explain(what, instead=f"its symbolic variables are: {names}"))
+        raise CallValueError(explain(what, instead=f"its symbolic variables are: {names}"))
     return matching[0]
 
 
@@ -135,13 +138,42 @@ def bind_symbolic_vars(func: Function, binding_map: Mapping[Any, Any]) -> Functi
         var = _symbol(func, key, known)
         if var in table:
             what = f"symbolic variable {var.name!r} is bound twice"
-            raise ValueError(explain(what, instead="give it by name or by variable, not both"))
+            raise CallValueError(explain(what, instead="give it by name or by variable, not both"))
         extent = convert(value)
         if not isinstance(extent, PrimExpr):
             what = f"symbolic variable {var.name!r} needs an integer or an expression"
             raise TypeError(explain(what, got=repr(value)))
         table[var] = extent
-    return _renormalized(ReplaceVars(table).visit(func)) if table else func
+    new = _renormalized(_Specialize(table).visit(func)) if table else func
+    before = free_symbolic_vars(func)
+    undefined = [v.name for v in free_symbolic_vars(new) if v not in before]
+    if undefined:
+        what = "bind_symbolic_vars leaves symbolic variables that no parameter defines"
+        hint = "let a variable stand alone in some dimension"
+        raise CallValueError(explain(what, got=", ".join(undefined), instead=hint))
+    return new
+
+
+class _Specialize(ReplaceVars):
+    """Simplifies the dimensions that change."""
+
+    def visit_ShapeExpr(self, node: ShapeExpr) -> Any:
+        return self._simplified(node, "values")
+
+    visit_ShapeStructInfo = visit_ShapeExpr
+
+    def visit_PrimValue(self, node: PrimValue) -> Any:
+        return self._simplified(node, "value")
+
+    visit_PrimStructInfo = visit_PrimValue
+
+    def _simplified(self, node: Any, name: str) -> Any:
+        old, new = getattr(node, name), self.visit(getattr(node, name))
+        if new is old:
+            return node
+        simplify = Analyzer().simplify
+        many = isinstance(new, tuple)
+        return node.replace(**{name: tuple(map(simplify, new)) if many else simplify(new)})
 
 
 def _as_value(value: Any) -> Any:
@@ -163,7 +195,7 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
         constant = _as_value(value)
         if param in overwritten_vars(func) and isinstance(constant, Constant):
             what = f"parameter {param.name_hint} is written over by an in-place call"
-            raise ValueError(explain(what, instead="do not bind it to a constant"))
+            raise CallValueError(explain(what, instead="do not bind it to a constant"))
         _bind(f"parameter {param.name_hint}", param.struct_info, constant.struct_info, symbols)
         table[param] = constant
     if not table:
@@ -181,14 +213,14 @@ def _param(func: Function, key: Any) -> Var:
         name = key.name_hint if isinstance(key, Var) else key
         what = f"the function has {'no' if not matching else 'several'} parameter {name!r}"
         names = ", ".join(p.name_hint for p in func.params) or "none"
-        raise ValueError(explain(what, instead=f"its parameters are: {names}"))
+        raise CallValueError(explain(what, instead=f"its parameters are: {names}"))
     return matching[0]
 
 
 def _bind(what: str, pattern: StructInfo, info: StructInfo, table: dict[Any, Any]) -> None:
     result = match_struct_info(pattern, info, table)
     if result is BaseCheckResult.FAIL_L0:
-        raise ValueError(explain(f"{what} cannot be this value", got=f"{info} for {pattern}"))
+        raise CallValueError(explain(f"{what} cannot be this value", got=f"{info} for {pattern}"))
 
 
 class _Inliner(GraphRewriter):
@@ -240,7 +272,7 @@ class _Inliner(GraphRewriter):
         if func is not None and value.op in self.open:
             names = " -> ".join(g.name_hint for g in [*self.open, value.op])
             what = "a recursive function cannot be inlined"
-            raise ValueError(explain(what, got=names, instead="leave it out of the map"))
+            raise CallValueError(explain(what, got=names, instead="leave it out of the map"))
         return func
 
     def body(self, func: Function, call: Call) -> SeqExpr:
@@ -287,7 +319,7 @@ def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Fu
         gvar = GlobalVar(key) if isinstance(key, str) else key
         if gvar in functions:
             what = f"two functions are given for {gvar.name_hint!r}"
-            raise ValueError(explain(what, instead="give it by name or by GlobalVar, not both"))
+            raise CallValueError(explain(what, instead="give it by name or by GlobalVar, not both"))
         functions[gvar] = value
     return _Inliner(functions).function(func)
 

@@ -250,14 +250,23 @@ def computable_at_compile_time(func: rx.Function) -> list[rx.Var]:
     count = len(func.params) if inputs is None else int(inputs)
     known = dict.fromkeys(func.params[count:])
     symbols: set[TirVar] = set()
-    for param in func.params[count:]:
-        symbols.update(definable_tir_vars_in_struct_info(param.struct_info))
+    defined: set[TirVar] = set()
+    for n, param in enumerate(func.params):
+        found = definable_tir_vars_in_struct_info(param.struct_info)
+        defined.update(found)
+        symbols.update(found if n >= count else ())
     for binding in bindings_of(func):
         var, value = binding.var, binding.value
-        needed = tir_vars_in_struct_info(var.struct_info)
+        made: set[TirVar] = set()  # by a match_cast
+        if isinstance(binding, rx.MatchCast):
+            made.update(definable_tir_vars_in_struct_info(binding.struct_info))
+            made -= defined
+            defined |= made
+        needed = {*tir_vars_in_struct_info(var.struct_info)} - made
         if all(v in known for v in used_vars(value)) and symbols.issuperset(needed):
             if not contains_impure_call(value):
                 known[var] = None
+                symbols.update(made)
     return list(known)
 
 

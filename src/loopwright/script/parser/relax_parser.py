@@ -381,7 +381,7 @@ class RelaxDialect(Dialect):
             scope.define(name, self.emit(value, info, name))
             return
         known = self.body.function.symbols.get(name)
-        if not value.name and known is not None:
+        if value.name in ("", name) and known is not None and value is not known:
             if known.dtype != value.dtype:
                 what = f"symbolic variable {name} is defined twice"
                 got = f"{known.dtype} and {value.dtype}"

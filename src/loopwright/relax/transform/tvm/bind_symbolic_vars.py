@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ....base.errors import explain
+from ....base.errors import CallValueError, explain
 from ....ir.module import IRModule
 from ....ir.transform import ModulePass, PassContext
 from ...analysis import defined_symbolic_vars
@@ -58,7 +58,7 @@ class BindSymbolicVars(ModulePass):
         missing = [str(k) for k in self.binding_map if k not in bound]
         if missing:
             what = "no function has these symbolic variables"
-            raise ValueError(explain(what, got=", ".join(missing)))
+            raise CallValueError(explain(what, got=", ".join(missing)))
         return mod.with_functions(changed)
 
 
