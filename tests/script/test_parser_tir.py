@@ -576,3 +576,9 @@ def test_64_blocks_are_read_in_200_ms():
 def test_range_with_annotations_is_a_loop():
     func = read(HEAD + "for i in range(8, annotations={'grain': 2}):\n        A[i] = 0.0\n")
     assert func.body.annotations["grain"] == 2
+
+
+@pytest.mark.parametrize("extent", ["2.5", "T.evaluate(0)", '"n"', "None"])
+def test_extents_of_buffers_are_integers(extent):
+    text = f'@T.prim_func\ndef f(A: T.Buffer((16, {extent}), "float32")):\n    A[0, 0] = 0.0'
+    assert "an extent of a buffer is an integer" in error(text)

@@ -131,7 +131,15 @@ def normalize_shape(shape: Any) -> tuple[PrimExpr, ...]:
     """A shape from an int, an expression or a sequence of them."""
     if isinstance(shape, (int, PrimExpr)):
         shape = (shape,)
-    return tuple(convert(extent) for extent in shape)
+    return tuple(map(_extent, shape))
+
+
+def _extent(value: Any) -> PrimExpr:
+    extent = convert(value)
+    if not isinstance(extent, PrimExpr) or not extent.dtype.is_integer:
+        what = "an extent of a buffer is an integer or an expression of one"
+        raise TypeError(explain(what, got=repr(value)))
+    return extent
 
 
 def decl_buffer(
