@@ -132,8 +132,81 @@ def test_match_cast_that_says_nothing_goes():
         w = R.exp(z)
         return w
 
-    values_left = bound(CanonicalizeBindings()(module(main)))
-    assert len(values_left) == 2  # the second one defines k
+    after = CanonicalizeBindings()(module(main))
+    (value,) = bound(after)
+    assert value.args[0] is after["main"].params[0]
+
+
+def test_symbols_of_a_match_cast_are_replaced_by_what_is_known():
+    @R.function(private=True)
+    def main(x: R.Tensor((4, "n"), "float32"), y: R.Tensor(dtype="float32", ndim=1)):
+        k, m, n = T.int64(), T.int64(), T.int64()
+        a = R.match_cast(x, R.Tensor((k, m), "float32"))
+        b = R.call_dps_packed("f", (a,), out_sinfo=R.Tensor((k * m + k,), "float32"))
+        c = R.match_cast(y, R.Tensor((n,), "float32"))  # is checked when it runs
+        return R.call_dps_packed("g", (b, c), out_sinfo=R.Tensor((m,), "float32"))
+
+    after = CanonicalizeBindings()(module(main))
+    first, cast, second = after["main"].body.blocks[0].bindings
+    n = after["main"].params[0].struct_info.shape[1]
+    assert str(first.var.struct_info) == 'R.Tensor((n * 4 + 4,), dtype="float32")'
+    assert isinstance(cast, relax.MatchCast)
+    assert second.var.struct_info.shape[0] is n
+
+
+def test_a_match_cast_that_cannot_succeed():
+    @R.function(private=True)
+    def main(x: R.Tensor((16,), "float32"), y: R.Tensor((32,), "float32")):
+        m = T.int64()
+        a = R.match_cast(x, R.Tensor((m,), "float32"))
+        b = R.match_cast(y, R.Tensor((m,), "float32"))
+        return (a, b)
+
+    with pytest.raises(ValueError, match=r"(?s)must be consistent.*\(32,\).*is to be.*\(16,\)"):
+        CanonicalizeBindings()(module(main))
+
+
+def test_what_is_used_in_its_block_only_is_no_output():
+    @R.function(private=True)
+    def main(x: R.Tensor((2,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = a
+            c = R.add(a, b)
+            d = c
+            R.output(a, b, c, d)
+        return d
+
+    after = CanonicalizeBindings()(module(main))["main"]
+    (block,) = after.body.blocks
+    assert [type(b.var).__name__ for b in block.bindings] == ["DataflowVar", "Var"]
+    assert after.body.body is block.bindings[-1].var
+
+
+def test_constants_are_used_in_place():
+    @R.function(private=True)
+    def main():
+        with R.dataflow():
+            a = R.const(1)
+            R.output(a)
+        return a
+
+    assert isinstance(CanonicalizeBindings()(module(main))["main"].body.body, relax.Constant)
+
+
+def test_an_output_in_place_of_its_alias_gets_the_values_struct_info():
+    @R.function(private=True)
+    def main(x: R.Tensor(("n", 2), "float32")):
+        with R.dataflow():
+            y = x
+            a: R.Tuple(R.Tensor(dtype="float32", ndim=2)) = (y,)
+            b = a
+            R.output(b)
+        return b
+
+    after = CanonicalizeBindings()(module(main))["main"]
+    assert after.body.body.name_hint == "b"
+    assert str(after.body.body.struct_info.fields[0]) == 'R.Tensor((n, 2), dtype="float32")'
 
 
 def test_a_tuple_of_all_fields_is_the_tuple():

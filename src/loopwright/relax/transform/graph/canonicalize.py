@@ -1,10 +1,10 @@
 """CanonicalizeBindings: removes aliases of values.
 
 A variable bound to another one is replaced by it, a field of a known tuple by that field, a tuple
-of all the fields of another tuple by that one, a dataflow variable that is a constant by the
-constant, and a match_cast that always succeeds and defines
-nothing by its value. If the output of a dataflow block is an alias, the original value gets the
-output's name.
+of all the fields of another tuple by that one, a variable that is a constant by the
+constant. A symbol that a match_cast defines is replaced by the dimension of its value, where that is known,
+and a match_cast that always succeeds and defines nothing by its value. If the output of a dataflow
+block is an alias, the original value gets the output's name; what is used in its block only is no output.
 
 Before (-) and after (+)::
 
@@ -23,16 +23,28 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ....base.errors import explain
 from ....ir.module import IRModule
+from ....ir.prim_expr import PrimExpr
+from ....ir.prim_expr import Var as TirVar
 from ....ir.structural import structural_equal
 from ....ir.transform import FunctionPass, PassContext
 from ... import expr as rx
-from ...analysis import BaseCheckResult, struct_info_base_check, tir_vars_in_struct_info
+from ...analysis import (
+    BaseCheckResult,
+    definable_tir_vars_in_struct_info,
+    struct_info_base_check,
+    tir_vars_in_struct_info,
+)
+from ...analysis.variables import bindings_of
+from ...expr_functor import PyExprMutator
 from ...functor import GraphRewriter
-from .._graph import shape_vars
+from ...relations import match_struct_info, substitute
+from .._graph import shape_vars, used_vars
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,47 +61,91 @@ class CanonicalizeBindings(FunctionPass):
 
 def canonicalize(func: rx.Function, mod: IRModule) -> rx.Function:
     """A function without aliases."""
-    return _Canonicalizer(mod).function(func)
+    if any(isinstance(binding, rx.MatchCast) for binding in bindings_of(func)):
+        func = _Symbols(mod).visit_expr(func)
+    return _Canonicalizer(mod, func).function(func)
+
+
+class _Symbols(PyExprMutator):
+    """Replaces the symbols that a match_cast defines where its value's dimensions are known."""
+
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.known: dict[TirVar, PrimExpr] = {}
+        self.defined: set[TirVar] = set()
+
+    def visit_function_(self, op: rx.Function) -> Any:
+        outer = dict(self.known), set(self.defined)
+        for param in op.params:
+            self.defined.update(definable_tir_vars_in_struct_info(param.struct_info))
+        new = super().visit_function_(op)
+        self.known, self.defined = outer
+        return new
+
+    def visit_with_inner_scope(self, expr: Any) -> Any:
+        outer = dict(self.known), set(self.defined)
+        new = super().visit_with_inner_scope(expr)
+        self.known, self.defined = outer
+        return new
+
+    def visit_match_cast_(self, binding: rx.MatchCast) -> None:
+        info, value = self.visit_struct_info(binding.struct_info), self.visit_expr(binding.value)
+        table: dict[Any, Any] = {}
+        if match_struct_info(info, value.struct_info, table) is BaseCheckResult.FAIL_L0:
+            what = "MatchCast statements must be consistent: this one cannot succeed"
+            got = f"{value.struct_info} is to be {info}"
+            raise ValueError(explain(what, got=got, span=binding.span))
+        for symbol in definable_tir_vars_in_struct_info(info):
+            found = table.get(symbol)
+            if symbol not in self.defined and isinstance(found, PrimExpr) and found is not symbol:
+                self.known[symbol] = found
+            self.defined.add(symbol)
+        super().visit_match_cast_(binding)
+
+    def visit_prim_expr(self, expr: Any) -> Any:
+        new = substitute(expr, self.known)
+        return expr if new is expr else self.builder_.analyzer.simplify(new)
 
 
 class _Canonicalizer(GraphRewriter):
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, func: rx.Function) -> None:
         super().__init__(mod)
         self.known: dict[rx.Expr, Any] = {}
+        self.shown = _used_outside(func)
+        self.names: dict[rx.Var, rx.Var] = {}  # what is bound in a variable's place
 
     def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
-        self.var_map.update(_promoted(block))
+        if isinstance(block, rx.DataflowBlock):
+            for var in (b.var for b in block.bindings):
+                if not isinstance(var, rx.DataflowVar) and var not in self.shown:
+                    self.names[var] = rx.DataflowVar(var.name_hint, var.struct_info, var.span)
+            self.names.update(_promoted(block, self.shown))
         return super().block(block)
 
     def binding(self, binding: Any) -> None:
-        var = binding.var
-        promoted = self.var_map.get(var)
-        if isinstance(promoted, rx.Var) and not isinstance(promoted, rx.DataflowVar):
-            # `var` is the value that the output `promoted` aliases: bind the output here.
-            if type(binding) is rx.VarBinding and not isinstance(binding.value, rx.Var):
-                value = self.builder.normalize(self.value(binding.value))
-                self.builder.emit_normalized(
-                    rx.VarBinding._make(promoted, value, span=binding.span)
-                )
-                self.known[promoted] = value
-                return
-        value = self.value(binding.value)
-        if isinstance(binding, rx.MatchCast):
-            if not _needed(binding, value):
-                self.var_map[var] = value
-                return
-        elif isinstance(value, rx.Constant) and isinstance(var, rx.DataflowVar):
+        var, value = binding.var, self.value(binding.value)
+        if isinstance(binding, rx.MatchCast) and not _needed(binding, value):
+            binding = rx.VarBinding._make(var, binding.value, span=binding.span)
+        if type(binding) is rx.VarBinding:
+            if isinstance(value, rx.Constant):
+                if isinstance(self.names.get(var, var), rx.DataflowVar):
+                    self.var_map[var] = value
+                    return
+            elif isinstance(value, rx.Var):
+                if value is self.var_map.get(var, var):  # the output is bound in its alias's place
+                    return
+                inner = isinstance(value, rx.DataflowVar) and var in self.shown
+                if not inner and _same_info(var, value):
+                    self.var_map[var] = value
+                    return
+        name: Any = self.names.get(var, var)
+        self.emit(binding if name is var else binding.replace(var=name), value)
+        bound = self.var_map.get(name, name)
+        self.known[bound] = value
+        if isinstance(value, rx.Constant) and name is var and not isinstance(binding.value, rx.Var):
             self.var_map[var] = value
-            return
-        elif isinstance(value, rx.Var):
-            if value is var:  # the output is bound in place of its alias
-                return
-            shown = isinstance(value, rx.DataflowVar) and not isinstance(var, rx.DataflowVar)
-            if not shown and _same_info(var, value):
-                self.var_map[var] = value
-                return
-        self.emit(binding, value)
-        self.known[var] = value
+        elif bound is not var:
+            self.var_map[var] = bound
 
     def tuple_get_item(self, node: rx.TupleGetItem) -> Any:
         bound = self.known.get(node.tuple_value)
@@ -116,23 +172,57 @@ class _Canonicalizer(GraphRewriter):
         return source if whole else fields
 
 
-def _promoted(block: rx.BindingBlock) -> dict[rx.Var, rx.Var]:
+def _used_outside(func: rx.Function) -> set[rx.Var]:
+    """The variables that are used outside the dataflow block that binds them."""
+    shown: set[rx.Var] = set()
+    home: dict[rx.Var, rx.BindingBlock] = {}
+
+    def look(expr: Any, block: rx.BindingBlock | None) -> None:
+        if isinstance(expr, rx.Function):
+            look(expr.body, None)
+        elif isinstance(expr, rx.If):
+            look(expr.cond, block)
+            look(expr.true_branch, None)
+            look(expr.false_branch, None)
+        elif isinstance(expr, rx.SeqExpr):
+            for inner in expr.blocks:
+                for binding in inner.bindings:
+                    look(binding.value, inner)
+                    if isinstance(binding, rx.MatchCast):
+                        see(shape_vars(binding.struct_info), inner)
+                    home[binding.var] = inner
+            look(expr.body, None)
+        else:
+            see(used_vars(expr), block)
+
+    def see(variables: Iterable[rx.Var], block: rx.BindingBlock | None) -> None:
+        shown.update(v for v in variables if block is None or home.get(v) is not block)
+
+    look(func, None)
+    return shown
+
+
+def _promoted(block: rx.DataflowBlock, shown: set[rx.Var]) -> dict[rx.Var, rx.Var]:
     """Dataflow variables with a single output alias, whose name they get: variable -> output."""
-    if not isinstance(block, rx.DataflowBlock):
-        return {}
     bound = {b.var for b in block.bindings if type(b) is rx.VarBinding}
     inner = {b.var: b.value for b in block.bindings}
     promoted: dict[rx.Var, rx.Var] = {}
+    value: Any
     for binding in block.bindings:
         var, value = binding.var, binding.value
-        if type(binding) is not rx.VarBinding or isinstance(var, rx.DataflowVar):
+        if type(binding) is not rx.VarBinding or var not in shown:
             continue
-        while isinstance(value, rx.DataflowVar) and isinstance(inner.get(value), rx.Var):
+        while _is_inner(value, shown) and isinstance(inner.get(value), rx.Var):
             value = inner[value]
-        if isinstance(value, rx.DataflowVar) and value in bound and value not in promoted:
+        if _is_inner(value, shown) and value in bound and value not in promoted:
             if _same_info(var, value):
                 promoted[value] = var
     return promoted
+
+
+def _is_inner(value: Any, shown: set[rx.Var]) -> bool:
+    """Whether a value is a variable of one dataflow block, declared so or not."""
+    return isinstance(value, rx.DataflowVar) or (isinstance(value, rx.Var) and value not in shown)
 
 
 def _same_info(a: rx.Var, b: rx.Var) -> bool:
@@ -142,7 +232,7 @@ def _same_info(a: rx.Var, b: rx.Var) -> bool:
 def _needed(binding: rx.MatchCast, value: Any) -> bool:
     """Whether a cast checks or defines anything."""
     info = binding.struct_info
-    if any(True for _ in shape_vars(info)) or not isinstance(value, rx.Var):
+    if any(True for _ in shape_vars(info)) or not isinstance(value, (rx.Var, rx.Constant)):
         return True
     known = set(tir_vars_in_struct_info(value.struct_info))
     if not known.issuperset(tir_vars_in_struct_info(info)):
