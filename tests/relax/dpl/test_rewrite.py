@@ -582,3 +582,20 @@ def test_bindings_left_alone():
     with PatternContext() as none:
         is_op("relax.multiply")(wildcard(), is_op("relax.exp")(is_const()))
     assert rewrite_bindings(none, rewriter, func) is func
+
+
+def test_what_is_matched_stands_on_one_side_of_an_effect():
+    @R.function(private=True, pure=False)
+    def func(x: R.Tensor((4,), "float32")):
+        a = R.nn.relu(x)
+        R.print(a)
+        b = R.exp(a)
+        c = R.exp(b)
+        return c
+
+    x = wildcard()
+    exp = is_op("relax.exp")
+    made = rewrite_call(exp(is_op("relax.nn.relu")(x)), lambda _, m: R.negative(m[x]), func)
+    assert made is func
+    made = rewrite_call(exp(exp(x)), lambda _, m: R.negative(m[x]), func)
+    assert ops(made) == ["nn.relu", "print", "negative"]

@@ -550,3 +550,30 @@ def test_sums_of_many_sizes_take_time_by_their_length() -> None:
         return count
 
     assert calls(32) < 5 * calls(8)  # 10.6 before
+
+
+def test_common_subexpressions_of_outputs_and_casts():
+    """An output that equals a dataflow variable is an alias of it, used behind its block; equal
+    casts are one; storage is never shared."""
+
+    @R.function(private=True)
+    def main(x: R.Tensor((2,), "float32"), y: R.Tensor(dtype="float32", ndim=1)):
+        with R.dataflow():
+            n = T.int64()
+            a = R.exp(x)
+            b = R.exp(x)
+            c = R.add(a, b)
+            d = R.match_cast(y, R.Tensor((n,), "float32"))
+            e = R.match_cast(y, R.Tensor((n,), "float32"))
+            R.output(b, c, d, e)
+        f = R.exp(x)
+        g = R.vm.alloc_storage(R.shape([8]), 0, "uint8")
+        h = R.vm.alloc_storage(R.shape([8]), 0, "uint8")
+        return (b, c, d, e, f, g, h)
+
+    after = EliminateCommonSubexpr()(module(main))
+    values = {b.var.name_hint: b.value for blk in after["main"].body.blocks for b in blk.bindings}
+    found = {k: v.name_hint for k, v in values.items() if isinstance(v, relax.Var) and k != "d"}
+    assert found == {"b": "a", "e": "d", "f": "b"}
+    assert [v.name_hint for v in values["c"].args] == ["a", "a"]
+    assert values["g"] is not values["h"]

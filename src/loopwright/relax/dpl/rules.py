@@ -123,6 +123,8 @@ class ExprRewriting(GraphRewriter):
             return
         self.emit(binding, improved)
         var = self.var_map.get(var, var)
+        if contains_impure_call(improved):
+            self.bound.clear()  # what is matched together stands together, before or after it
         self.note(var, improved)
 
     def note(self, var: rx.Var, value: Any) -> None:

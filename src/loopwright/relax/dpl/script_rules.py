@@ -16,7 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...base.errors import explain
+from ...base.errors import UnknownName, explain
+from ...base.names import free_name
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule, called_global_vars
 from ...ir.structural import structural_equal
@@ -80,11 +81,14 @@ def read_rule(mod: IRModule) -> ScriptRule:
         if not isinstance(func, rx.Function):
             what = f"a rewriter needs a graph function `{name}`"
             names = ", ".join(g.name_hint for g in mod.functions) or "no function"
-            raise ValueError(explain(what, got=names, instead=f"add @R.function def {name}(...)"))
+            hint = f"add @R.function def {name}(...)"
+            if func is None:
+                raise UnknownName(explain(what, got=names, instead=hint))
+            raise TypeError(explain(what, got=type(func).__name__, instead=hint))
     before, after = parts
     a, b = (FuncStructInfo([p.struct_info for p in f.params], ObjectStructInfo()) for f in parts)
     if not structural_equal(a, b):
-        what = "`pattern` and `replacement` take the same parameters"
+        what = "`pattern` and `replacement` must have the same signature"
         raise ValueError(explain(what, got=f"{a} and {b}", span=after.span))
     pattern, params = _pattern_of(before)
     for old, new in zip(before.params, after.params, strict=True):
@@ -179,8 +183,11 @@ def add_functions(mod: IRModule, script: ScriptRule) -> tuple[IRModule, ScriptRu
         return mod, script
     builder = BlockBuilder(mod)
     table: dict[Any, Any] = {}
+    taken = {g.name_hint for g in mod.functions}
     for gvar, func in script.functions.items():
-        table[gvar] = builder.add_func(func, gvar.name_hint)
+        name = free_name(gvar.name_hint, taken)
+        taken.add(name)
+        table[gvar] = builder.add_func(func, name)
     return builder.get(), replace(script, renamed=table)
 
 

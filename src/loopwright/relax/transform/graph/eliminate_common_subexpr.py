@@ -26,12 +26,24 @@ from ....ir.op import Op
 from ....ir.structural import StructuralKey
 from ....ir.transform import FunctionPass, PassContext
 from ...analysis.variables import overwritten_vars
-from ...expr import Call, DataflowVar, Function, Var, VarBinding
+from ...expr import Call, DataflowVar, Function, MatchCast, Var, VarBinding
 from ...functor import GraphRewriter
-from ...op.storage import BUILTIN_ALLOC_TENSOR, MEMORY_ALLOC_STORAGE, MEMORY_ALLOC_TENSOR
+from ...op.storage import (
+    BUILTIN_ALLOC_TENSOR,
+    MEMORY_ALLOC_STORAGE,
+    MEMORY_ALLOC_TENSOR,
+    VM_ALLOC_STORAGE,
+    VM_ALLOC_TENSOR,
+)
 from .._graph import is_pure
 
-_FRESH = (BUILTIN_ALLOC_TENSOR, MEMORY_ALLOC_STORAGE, MEMORY_ALLOC_TENSOR)
+_FRESH = (
+    BUILTIN_ALLOC_TENSOR,
+    MEMORY_ALLOC_STORAGE,
+    MEMORY_ALLOC_TENSOR,
+    VM_ALLOC_STORAGE,
+    VM_ALLOC_TENSOR,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,12 +67,18 @@ class _Reuser(GraphRewriter):
         super().__init__(mod)
         self.call_only = call_only
         self.unique = unique
-        self.seen: dict[StructuralKey, Var] = {}
+        self.seen: dict[Any, Var] = {}
+        self.outputs: dict[Var, Any] = {}  # a block's outputs that dataflow variables hold -> key
 
     def block(self, block: Any) -> Any:
+        outer, self.outputs = self.outputs, {}
         new = super().block(block)
-        # Dataflow variables go out of scope with their block.
+        # Dataflow variables go out of scope with their block; behind it, outputs are used.
+        for var, key in self.outputs.items():
+            del self.var_map[var]
+            self.seen[key] = var
         self.seen = {k: v for k, v in self.seen.items() if not isinstance(v, DataflowVar)}
+        self.outputs = outer
         return new
 
     def seq(self, seq: Any, in_dataflow: bool = False) -> Any:
@@ -71,20 +89,25 @@ class _Reuser(GraphRewriter):
 
     def binding(self, binding: Any) -> None:
         value = self.value(binding.value)
-        unique = binding.var in self.unique or type(binding) is not VarBinding
-        if unique or not self.reusable(value):
+        var = binding.var
+        cast = isinstance(binding, MatchCast)
+        if var in self.unique or not (cast or self.reusable(value)):
             self.emit(binding, value)
             return
         if value.struct_info is None:
             value = self.builder.normalize(value)
-        key = StructuralKey(value, map_free_vars=False)
+        key: Any = StructuralKey(value, map_free_vars=False)
+        if cast:  # an equal one defines nothing anew
+            key = key, StructuralKey(binding.struct_info, map_free_vars=False)
         first = self.seen.get(key)
         if first is None:
             self.emit(binding, value)
-            self.seen[key] = self.var_map.get(binding.var, binding.var)
+            self.seen[key] = self.var_map.get(var, var)
             return
-        self.var_map[binding.var] = first
-        self.builder.emit_normalized(binding.replace(value=first))
+        if isinstance(first, DataflowVar) and not isinstance(var, DataflowVar):
+            self.outputs[var] = key
+        self.var_map[var] = first
+        self.builder.emit_normalized(VarBinding._make(var, first, span=binding.span))
 
     def reusable(self, value: Any) -> bool:
         """Whether equal values of this kind are interchangeable."""
