@@ -301,8 +301,8 @@ def _field(name: str, dtype: str, known: Known, numpy: Callable[..., Any]) -> No
         return call if info.value is None else PrimValue(info.value)
 
     op: Op = define(f"inspect.{name}", infer, numpy=numpy, folds=False)
-    op.set_attr("FNormalize", normalize)
-    op.set_attr("FCallPacked", f"vm.builtin.{name}")
+    op.set_attr("FNormalize", normalize, origin=__name__)
+    op.set_attr("FCallPacked", f"vm.builtin.{name}", origin=__name__)
 
     def build(tensor: Expr, *axis: Any) -> Call:
         return Call(op, [tensor, *map(as_expr, axis)])
