@@ -472,6 +472,10 @@ HEAD = '@T.prim_func\ndef f(A: T.Buffer((8,), "float32"), n: T.int32):\n    '
         ("return None", "the value returned by a prim_func must be a scalar expression"),
         ("T.func_attr(3)", "'int' object is not iterable"),
         ("x, y = T.grid(2, 3, 4), 1", "a loop is opened by a with statement"),
+        ("T.evaluate(A)", "a buffer is no value"),
+        ("T.alloc_buffer('(8,)')", "an extent of a buffer is an integer"),
+        ("for i in T.serial('1'): pass", "a bound of a loop is an integer"),
+        ("with T.block('b') as x: pass", "a T.block has nothing to name"),
     ],
 )
 def test_errors_name_the_problem_and_the_place(line: str, message: str):
@@ -582,3 +586,24 @@ def test_range_with_annotations_is_a_loop():
 def test_extents_of_buffers_are_integers(extent):
     text = f'@T.prim_func\ndef f(A: T.Buffer((16, {extent}), "float32")):\n    A[0, 0] = 0.0'
     assert "an extent of a buffer is an integer" in error(text)
+
+
+AXES = HEAD + "for i, j in T.grid(8, 8):\n        with T.block('b'):\n            "
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["v = T.axis.S(8, i)", "v = T.axis.S(8, j)"], "the block has an axis 'v' already"),
+        (["v, v = T.axis.remap('SS', [i, j])"], "the block has an axis 'v' already"),
+        (["v = T.axis.S(8, A)"], "what an axis is bound to is an integer"),
+        (["v = T.axis.S(8.5, i)"], "the domain of an axis is an integer"),
+        (
+            ["T.block_attr({'key': 1})", "T.block_attr({'key': 2})"],
+            "the block has the annotation 'key' already",
+        ),
+    ],
+)
+def test_errors_in_blocks(lines, message):
+    text = AXES + "\n            ".join([*lines, "A[0] = 0.0"]) + "\n"
+    assert error(text).startswith(message)

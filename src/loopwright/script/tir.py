@@ -99,6 +99,7 @@ from .parser.tir_buffers import (  # noqa: F401
 from .parser.tir_values import (  # noqa: F401
     DTYPES,
     Ptr,
+    as_integer,
     buffer_var,
     dtype_constructor,
     dtype_text,
@@ -154,6 +155,9 @@ def _range(start: Any, stop: Any) -> Range:
 
 
 def _loop(start: Any, stop: Any, kind: ForKind, annotations: Any, tag: str = "") -> ForFrame[Var]:
+    for bound in (start, stop):
+        if bound is not None:
+            as_integer(bound, "a bound of a loop")
     if stop is None:
         extent = _convert(start)
         doms = [Range._make(_const(0, extent.dtype), extent)]
@@ -230,6 +234,9 @@ def evaluate(value: Any) -> None:
     """Evaluate an expression for its effect."""
     if isinstance(value, str):
         value = StringImm(value)
+    if isinstance(value, _Buffer):
+        hint = "T.evaluate(A[i]), or T.evaluate(A.data)"
+        raise TypeError(explain("a buffer is no value", got=value.name, instead=hint))
     emit(_stmt.Evaluate(as_operand(value)))
 
 

@@ -357,8 +357,8 @@ def test_refused_moves() -> None:
     sch = tir.Schedule(p.matmul_bias_relu)
     i, _, k = sch.get_loops("C")
     e = sch.get_loops("E")[0]
-    refused(lambda: sch.compute_at("E", i), "writes an output")
-    refused(lambda: sch.compute_at("C", e), "not all that read block 'C'")
+    refused(lambda: sch.compute_at("E", i), "is an output block")
+    refused(lambda: sch.compute_at("C", e), "requires all the consumers of block 'C'")
     refused(lambda: sch.reverse_compute_at("D", k), "is not finished where 'D' would run")
     refused(lambda: sch.reverse_compute_at("E", i), "no producer of block 'E' is below the loop")
     refused(lambda: sch.compute_inline("C"), "more than one store")

@@ -7,7 +7,7 @@ import pytest
 
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.module import IRModule
-from loopwright.ir.transform import PassContext
+from loopwright.ir.transform import PassContext, Sequential
 from loopwright.script import from_source
 from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
@@ -266,3 +266,74 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
     same(text, tt.UnrollLoop(), [(8,), (8,)])
     for a, b in zip(outputs(twice, [(8,), (8,)]), outputs(once, [(8,), (8,)]), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+CACHE = """
+@T.prim_func
+def main(A: T.Buffer((8, 16), "float32"), C: T.Buffer((8, 16), "float32")):
+    for i in range(8):
+        with T.block(""):
+            T.reads(A[i, 0:16])
+            T.writes(C[i, 0:16])
+            B = T.alloc_buffer((8, 16))
+            for j in range(16):
+                with T.block(""):
+                    T.reads(A[i, j])
+                    T.writes(B[i, j])
+                    T.block_attr({"buffer_dim_align": [[0, 0, 16, 1]]})
+                    B[i, j] = A[i, j] + T.float32(1)
+            for j in range(16):
+                with T.block(""):
+                    T.reads(B[i, j])
+                    T.writes(C[i, j])
+                    C[i, j] = B[i, j] * T.float32(2)
+"""
+
+
+def test_buffers_are_compacted_before_and_after_blocks_are_lowered():
+    steps = [tt.CompactBufferAllocation(), tt.LowerOpaqueBlock()]
+    texts = set()
+    for order in (steps, steps[::-1]):
+        after = same(CACHE, Sequential([*order, tt.Simplify()]), [(8, 16), (8, 16)])
+        texts.add(after.script())
+    (text,) = texts
+    assert "strides=(17, 1)" in text
+
+
+def test_what_threads_share_is_compacted_over_all_of_them():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8, 16), "float32"), C: T.Buffer((8, 16), "float32")):
+    for i in range(8):
+        for j in T.thread_binding(16, thread="threadIdx.x"):
+            with T.block(""):
+                T.reads(A[i, j])
+                T.writes(C[i, j])
+                B = T.alloc_buffer((8, 16), scope="SCOPE")
+                B[i, j] = A[i, j]
+                C[i, j] = B[i, j]
+"""
+    for scope, shape in (("shared", "(1, 16)"), ("local", "(1, 1)")):
+        func = from_source(text.replace("SCOPE", scope))
+        after = tt.CompactBufferAllocation()(IRModule({"main": func}))["main"]
+        assert f"alloc_buffer({shape}" in after.script()
+
+
+def test_compaction_may_grow_a_buffer_where_it_is_not_strict():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
+    for i in range(2):
+        with T.block(""):
+            B = T.alloc_buffer((3,))
+            for j in range(4):
+                if i * 4 + j < 7:
+                    B[i * 4 + j] = A[i * 4 + j]
+            for j in range(4):
+                if i * 4 + j < 7:
+                    C[i * 4 + j] = B[i * 4 + j]
+"""
+    func = from_source(text)
+    for strict, shape in ((True, "(3,)"), (False, "(4,)")):
+        after = tt.CompactBufferAllocation(is_strict=strict)(IRModule({"main": func}))["main"]
+        assert f"alloc_buffer({shape}" in after.script()

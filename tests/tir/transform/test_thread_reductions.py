@@ -235,3 +235,25 @@ def main(A: T.Buffer((3, 8), "float32"), B: T.Buffer((3,), "float32")):
     b = np.zeros(3, "float32")
     run(func, [a, b])
     np.testing.assert_allclose(b, a.sum(1), rtol=1e-6)
+
+
+def test_one_element_for_each_thread_is_combined_as_it_is():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((3, 8), "float32"), B: T.Buffer((3,), "float32")):
+    for i in range(3):
+        for k in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+"""
+    after = lowered(text)["main"]
+    assert "in_thread" not in after.script()
+    values, sums = np.arange(24, dtype="float32").reshape(3, 8), np.zeros(3, "float32")
+    run(after, [values, sums])
+    np.testing.assert_array_equal(sums, values.sum(axis=1))
+    blocks = from_source(text.replace("threadIdx.x", "blockIdx.x"))
+    with pytest.raises(ValueError, match="reduces over blockIdx.x"):
+        tt.LowerCrossThreadReduction()(IRModule({"main": blocks}))

@@ -21,6 +21,7 @@ from .frames import (
     loop_range,
 )
 from .tir_buffers import as_region
+from .tir_values import as_integer
 
 
 def block(name: str = "", no_realize: Any = False) -> BlockFrame:
@@ -65,7 +66,11 @@ def writes(*buffer_slices: Any) -> None:
 
 def block_attr(attrs: dict[str, Any]) -> None:
     """Annotations of the block."""
-    current(BlockFrame, "T.block_attr").annotations.update(attrs)
+    known = current(BlockFrame, "T.block_attr").annotations
+    for key, value in attrs.items():
+        if known.setdefault(key, value) != value:
+            what = f"the block has the annotation {key!r} already"
+            raise ValueError(explain(what, got=value, instead=f"say it once: {known[key]!r}"))
 
 
 def _axis(kind: int, doc: str) -> Callable[..., Var]:
@@ -79,7 +84,9 @@ def _axis(kind: int, doc: str) -> Callable[..., Var]:
             domain = Range(*dom)
         else:
             domain = Range(dom)
-        value = _convert(binding)
+        for part in (domain.min, domain.extent):
+            as_integer(part, "the domain of an axis")
+        value = as_integer(binding, "what an axis is bound to")
         parts = (domain.min.dtype.bits, domain.extent.dtype.bits, DataType(dtype).bits)
         wide = DataType(f"int{_py.max(parts)}")
         domain = Range._make(_cast(wide, domain.min), _cast(wide, domain.extent))

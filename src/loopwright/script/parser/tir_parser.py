@@ -124,10 +124,19 @@ class TirDialect(Dialect):
                 self.bind_named(node, f"{name}_{i}", item)
         else:
             T.name_value(name, value)
+            self._check_axis(node, name, value)
             if isinstance(value, (Var, Buffer)) and value.span is None:
                 value.span = self.parser.source.span(node)
             value = value.var if isinstance(value, IterVar) else value
         self.parser.scope.define(name, value)
+
+    def _check_axis(self, node: ast.expr, name: str, value: Any) -> None:
+        block = frames.enclosing(frames.BlockFrame)
+        axes = [] if block is None else [axis.var for axis in block.iter_vars]
+        old = self.parser.scope.names.get(name)
+        if any(old is v for v in axes) and any(value is v for v in axes) and value is not old:
+            what = f"the block has an axis {name!r} already"
+            raise self.parser.source.error(node, what, instead="give each axis a name of its own")
 
     def _let(self, node: ast.expr, name: str, value: Any, var: Var | None) -> None:
         bound = as_operand(value)
@@ -284,6 +293,9 @@ class TirDialect(Dialect):
             raise parser.source.error(item.context_expr, what, got=got, instead=hint)
         with frame as bound:
             if item.optional_vars is not None:
+                if bound is None:
+                    what = f"{frame.title} has nothing to name"
+                    raise parser.source.error(item.optional_vars, what, instead="leave out `as`")
                 self.assign(item.optional_vars, bound, self.bind_named)
             self._with(node, index + 1)
 

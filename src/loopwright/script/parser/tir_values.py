@@ -11,6 +11,7 @@ from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import Call, FloatImm, IterVar, PrimExpr, SizeVar, Var
 from ...ir.prim_op import const as _const
+from ...ir.prim_op import convert
 from ...tir.buffer import Buffer as _Buffer
 from .frames import (
     pointer_type,
@@ -125,6 +126,15 @@ def plain_argument(value: Any) -> Any:
     if callable(value) and hasattr(value, "dtype"):
         return str(value.dtype)
     return as_operand(value)
+
+
+def as_integer(value: Any, what: str) -> PrimExpr:
+    """An integer expression. `what`: what is one, for the TypeError of anything else."""
+    made = value if isinstance(value, str) else convert(value)
+    if not isinstance(made, PrimExpr) or not made.dtype.is_integer or made.dtype.lanes > 1:
+        got = made.dtype if isinstance(made, PrimExpr) else type(value).__name__
+        raise TypeError(explain(f"{what} is an integer", got=got))
+    return made
 
 
 def intrinsic(name: str) -> Callable[..., Call]:

@@ -7,11 +7,12 @@ from typing import Any
 
 from ...base.errors import explain
 from ...ir.functor import Visitor
-from ...ir.prim_expr import IterVar, Let, Var
+from ...ir.prim_expr import Call, IterVar, Let, Var
 from .. import stmt as st
 from ..buffer import Buffer
 from ..expr import BufferLoad, CommReducer, Reduce
 from ..function import PrimFunc
+from ..op import is_call_to
 from .query import free_of
 
 
@@ -274,6 +275,15 @@ class _WellFormed(_Scopes):
             block = self.walls[-1].name_hint
             got = f"loop variable {var.name} in block {block}"
             self.report("block-boundary", node, got, "bind it to an axis of the block")
+
+    def visit_Call(self, node: Call) -> None:
+        walls = self.walls
+        if is_call_to(
+            node, "tvm_thread_allreduce"
+        ):  # names the threads, whatever they are bound to
+            self.walls = []
+        self.visit_default(node)
+        self.walls = walls
 
     def redefined(self, var: Var, node: Any) -> None:
         self.report("defined-once", node, var.name, "make a new variable")

@@ -24,6 +24,20 @@ _LIMITS = {
 }
 
 
+# Threads that run at the same time for all users of a buffer of the scope.
+_SHARED_BY: dict[str, tuple[str, ...]] = {
+    "global": ("blockIdx.", "threadIdx.", "vthread"),
+    "shared": ("threadIdx.", "vthread"),
+    "warp": ("threadIdx.x",),
+    "wmma": ("threadIdx.x",),
+}
+
+
+def sharing_threads(scope: str) -> tuple[str, ...]:
+    """What the tags of the threads that share a buffer of a scope ("shared.dyn") begin with."""
+    return _SHARED_BY.get(scope.split(".")[0], ())
+
+
 class _Use(Visitor):
     """The most of each that one kernel of a function uses."""
 
@@ -101,4 +115,4 @@ def verify_gpu_code(func: PrimFunc, constraints: dict[str, Any]) -> bool:
     return not gpu_code_errors(func, constraints)
 
 
-__all__ = ["gpu_code_errors", "verify_gpu_code"]
+__all__ = ["gpu_code_errors", "sharing_threads", "verify_gpu_code"]

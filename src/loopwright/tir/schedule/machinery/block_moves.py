@@ -29,10 +29,10 @@ from .state import ScheduleState, bind_range
 def check_movable(ref: Ref, at: Ref) -> None:
     """Raise ScheduleError unless the block can leave its loops for `at`."""
     if ref.is_under(at):
-        what = f"block {ref.stmt.name_hint!r} is below the loop already"
+        what = f"the loop is an ancestor of block {ref.stmt.name_hint!r} already"
         raise ScheduleError(what, at=[at.stmt, ref.node])
     if ref.scope() is not at.scope():
-        what = "the block and the loop are in different scopes"
+        what = "the block and the loop are not in the same block scope"
         raise ScheduleError(what, instead="a loop of the same scope", at=[ref.node, at.stmt])
     inner: Any = ref.node
     for above in ref.ancestors():

@@ -30,6 +30,11 @@ class ScheduleError(LoopwrightError):
             self.primitive, self.func, self.level = primitive, self.func or func, level
         return self
 
+    @property
+    def args(self) -> tuple[str]:
+        """The whole text, as TVM has it."""
+        return (str(self),)
+
     def message(self) -> str:
         """What, got, and what to do instead, without the program."""
         return explain(self.what, got=self.got, instead=self.instead)

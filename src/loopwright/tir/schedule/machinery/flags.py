@@ -9,6 +9,7 @@ from typing import Any
 from ....arith import Analyzer, detect_iter_map, estimate_region_lower_bound
 from ....ir.literals import is_true
 from ....ir.prim_expr import Range
+from ...analysis.gpu import sharing_threads
 from ...buffer import Buffer
 from ...stmt import For
 from .predicates import own_tests
@@ -24,14 +25,6 @@ from .regions import (
 )
 from .scope import BlockScope, DepKind, write_buffers
 from .state import CachedFlags, ScheduleState
-
-# Loops on these threads run together for all users of a buffer of the scope.
-_SHARED_BY: dict[str, tuple[str, ...]] = {
-    "global": ("blockIdx.", "threadIdx.", "vthread"),
-    "shared": ("threadIdx.", "vthread"),
-    "warp": ("threadIdx.x",),
-    "wmma": ("threadIdx.x",),
-}
 
 
 def block_flags(state: ScheduleState, ref: Ref) -> CachedFlags:
@@ -82,7 +75,7 @@ def _common(ref: Ref, others: Sequence[Ref]) -> Ref:
 
 def _domain(ref: Ref, at: Ref, buffer: Buffer) -> dict[Any, Range]:
     """The loops around a block that run between a write and a read of the buffer below `at`."""
-    shared = _SHARED_BY.get(buffer.scope().split(".")[0], ())
+    shared = sharing_threads(buffer.scope())
     return loop_domain(
         [r for r in ref.loops() if (r is not at and r.is_under(at)) or _is_on(r.stmt, shared)]
     )

@@ -195,7 +195,10 @@ def check_complete_or_reduction(ref: Ref) -> None:
         return
     other = why_not_reduction(ref)
     if other is not None:
-        what = f"block {ref.stmt.name_hint!r} is neither complete ({why}) nor a reduction ({other})"
+        what = (
+            f"block {ref.stmt.name_hint!r} is neither a complete block ({why}) nor a reduction "
+            f"block ({other})"
+        )
         hint = "a block that alone writes its buffer, with spatial and reduction axes and an init"
         raise ScheduleError(what, instead=hint, at=ref.node)
 

@@ -62,12 +62,14 @@ def compute_at(
         check_complete_or_reduction(ref)
         check_may_leave(ref, at)
     if is_output(ref, sch.state.func(ref.func)):
-        what = f"block {ref.stmt.name_hint!r} writes an output"
+        what = f"block {ref.stmt.name_hint!r} is an output block: it writes what is used outside"
         raise ScheduleError(what, instead="reverse_compute_at moves outputs", at=ref.node)
     users = users_of(ref)
     outside = [user for user in users if not user.is_under(at)]
     if outside or not users:
-        what = f"not all that read block {ref.stmt.name_hint!r} are below the loop"
+        what = (
+            f"compute_at requires all the consumers of block {ref.stmt.name_hint!r} below the loop"
+        )
         hint = "a loop around all consumers"
         raise ScheduleError(what, instead=hint, at=[at.stmt, *(u.node for u in outside)])
     sources = [p for p in producers(ref) if p.is_under(at)]

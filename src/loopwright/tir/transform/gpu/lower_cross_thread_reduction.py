@@ -21,36 +21,34 @@ After::
 
     @T.prim_func
     def main(A: T.Buffer((8, 32), "float32"), B: T.Buffer((8,), "float32")):
+        cross_thread_B = T.alloc_buffer((1,), strides=(1,), scope="local")
+        in_thread_B = T.alloc_buffer((1,), strides=(1,), scope="local")
         for i in range(8):
             for ki in T.thread_binding(8, thread="threadIdx.x"):
-                with T.block(""):
-                    T.reads(A[i, 0:32])
-                    T.writes(B[i])
-                    in_thread_B = T.alloc_buffer((1,), scope="local")
-                    cross_thread_B = T.alloc_buffer((1,), scope="local")
-                    with T.block("B_in_thread_init"):
-                        T.reads()
-                        T.writes(in_thread_B[0])
-                        in_thread_B[0] = T.float32(0)
-                    for ko in range(4):
-                        with T.block("B_in_thread"):
-                            vi = T.axis.spatial(8, i)
-                            vk = T.axis.reduce(32, ko * 8 + ki)
-                            T.reads(A[vi, vk])
-                            T.writes(in_thread_B[0])
-                            in_thread_B[0] = in_thread_B[0] + A[vi, vk]
-                    with T.block("B_cross_thread"):
-                        T.reads(in_thread_B[0])
-                        T.writes(cross_thread_B[0])
-                        with T.attr(T.comm_reducer(lambda x0, y0: x0 + y0, [T.float32(0)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))):
-                            T.tvm_thread_allreduce(T.uint32(1), in_thread_B[0], T.bool(True), cross_thread_B[0], ki)
-                    with T.block("B_write_back"):
+                with T.block("B_in_thread_init"):
+                    T.reads()
+                    T.writes(in_thread_B[0])
+                    in_thread_B[0] = T.float32(0)
+                for ko in range(4):
+                    with T.block("B_in_thread"):
                         vi = T.axis.spatial(8, i)
-                        T.where(ki == 0)
-                        T.reads(cross_thread_B[0])
-                        T.writes(B[vi])
-                        B[vi] = cross_thread_B[0]
+                        vk = T.axis.reduce(32, ko * 8 + ki)
+                        T.reads(A[vi, vk])
+                        T.writes(in_thread_B[0])
+                        in_thread_B[0] = in_thread_B[0] + A[vi, vk]
+                with T.block("B_cross_thread"):
+                    T.reads(in_thread_B[0])
+                    T.writes(cross_thread_B[0])
+                    with T.attr(T.comm_reducer(lambda x0, y0: x0 + y0, [T.float32(0)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+                        T.tvm_thread_allreduce(T.uint32(1), in_thread_B[0], T.bool(True), cross_thread_B[0], ki)
+                with T.block("B_write_back"):
+                    vi = T.axis.spatial(8, i)
+                    T.where(ki == 0)
+                    T.reads(cross_thread_B[0])
+                    T.writes(B[vi])
+                    B[vi] = cross_thread_B[0]
 
+Where each thread has one element, it is combined as it is.
 The first threads along every axis write the result; if it is in "local" memory, all threads do.
 `LowerThreadAllreduce` lowers the reduction across threads.
 """
@@ -59,11 +57,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....arith import Analyzer, eval_set
+from ....arith import Analyzer
 from ....base.errors import explain
 from ....ir.literals import conjuncts, is_true
 from ....ir.prim_expr import EQ, Call, IntImm, IterVar, PrimExpr, Range
-from ....ir.prim_op import add, const, logical_and, subtract
+from ....ir.prim_op import const, logical_and
 from ....ir.variables import uses_any
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad, CommReducer
@@ -80,6 +78,13 @@ _ZERO = const(0, "int32")
 class _Lower(StmtRewriter):
     def __init__(self) -> None:
         self.ana = Analyzer()
+        self.made: list[Buffer] = []  # for the block around
+
+    def visit_Block(self, node: Block) -> Block:
+        around, self.made = self.made, []
+        node = self.visit_default(node)
+        made, self.made = self.made, around
+        return node.replace(alloc_buffers=(*node.alloc_buffers, *made)) if made else node
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -103,6 +108,11 @@ class _Lower(StmtRewriter):
         summed = [v for axis, v in pairs if axis.iter_type == IterVar.CommReduce]
         along = [n for n in loops if any(uses_any(v, {n.loop_var}) for v in summed)]
         threads = [n for n in along if _is_thread(n)]
+        tags = [n.thread_binding.thread_tag for n in along if n.thread_binding and n not in threads]
+        if tags:
+            what = f"block {block.name_hint!r} reduces over {tags[0]}"
+            hint = 'bind its loop to "threadIdx.x", whose threads can wait for each other'
+            raise ValueError(explain(what, instead=hint, span=block.span))
         if not threads:
             return None
         first = loops.index(along[0])
@@ -136,11 +146,25 @@ class _Lower(StmtRewriter):
         block: Block = realize.block
         name = block.name_hint
         targets = [s.buffer for s in reducer.stores]
-        mine = [_single(f"in_thread_{b.name}", b) for b in targets]
         whole = [_single(f"cross_thread_{b.name}", b) for b in targets]
-        own, whole_own = [_region(b) for b in mine], [_region(b) for b in whole]
-        init = _opaque(f"{name}_in_thread_init", (), own, reducer.start(mine, [_ZERO]), block)
+        whole_own = [_region(b) for b in whole]
+        self.made += whole
         reads = tuple(r for r in block.reads if r.buffer not in targets)
+        if len(threads) == len(along) and is_true(realize.predicate):
+            body = _allreduce(reducer, reducer.values, whole, threads)
+            across = block.replace(
+                name_hint=f"{name}_cross_thread",
+                init=None,
+                reads=reads,
+                writes=whole_own,
+                body=body,
+            )
+            back = self.write_back(realize, reducer, whole, whole_own, along, threads)
+            return seq(realize.replace(block=across), back)
+        mine = [_single(f"in_thread_{b.name}", b) for b in targets]
+        own = [_region(b) for b in mine]
+        self.made += mine
+        init = _opaque(f"{name}_in_thread_init", (), own, reducer.start(mine, [_ZERO]), block)
         update = block.replace(
             name_hint=f"{name}_in_thread",
             init=None,
@@ -151,23 +175,10 @@ class _Lower(StmtRewriter):
         within: Stmt = realize.replace(block=update)
         for loop in reversed([n for n in along if n not in threads]):
             within = loop.replace(body=within)
-        across = _opaque(
-            f"{name}_cross_thread", own, whole_own, _allreduce(reducer, mine, whole, threads), block
-        )
+        sums = _allreduce(reducer, [BufferLoad(b, [_ZERO]) for b in mine], whole, threads)
+        across = _opaque(f"{name}_cross_thread", own, whole_own, sums, block)
         back = self.write_back(realize, reducer, whole, whole_own, along, threads)
-        body = seq(init, within, across, back)
-        values = dict(zip([a.var for a in block.iter_vars], realize.iter_values, strict=True))
-        domain = {n.loop_var: n.range for n in along}
-        outer = Block(
-            [],
-            [self.covered(r, values, domain) for r in reads],
-            [self.covered(r, values, domain) for r in block.writes],
-            "",
-            body,
-            alloc_buffers=[*mine, *whole],
-            span=block.span,
-        )
-        return BlockRealize([], const(True), outer, span=block.span)
+        return seq(init, within, across, back)
 
     def write_back(
         self,
@@ -209,20 +220,6 @@ class _Lower(StmtRewriter):
         stored = Block(axes, regions, writes, f"{block.name_hint}_write_back", seq(*stores))
         return BlockRealize([v for _, v in kept], predicate, stored, span=block.span)
 
-    def covered(self, region: BufferRegion, values: Any, domain: Any) -> BufferRegion:
-        """A region in terms of the outer loops, over the whole reduction."""
-        regions = []
-        for r, extent in zip(region.region, region.buffer.shape, strict=True):
-            low = substitute(r.min, values)
-            high = add(low, subtract(substitute(r.extent, values), const(1, r.extent.dtype)))
-            a = eval_set(low, domain, self.ana).min_value
-            b = eval_set(high, domain, self.ana).max_value
-            size = self.ana.simplify(add(subtract(b, a), const(1, r.min.dtype)))
-            inside = self.ana.can_prove(size <= extent)
-            whole = Range.from_min_extent(const(0, r.min.dtype), extent)
-            regions.append(Range.from_min_extent(self.ana.simplify(a), size) if inside else whole)
-        return BufferRegion(region.buffer, tuple(regions))
-
 
 def _is_thread(loop: For) -> bool:
     bound = loop.thread_binding
@@ -232,7 +229,7 @@ def _is_thread(loop: For) -> bool:
 
 
 def _single(name: str, like: Buffer) -> Buffer:
-    return decl_buffer((1,), like.dtype, name, scope="local")
+    return decl_buffer((1,), like.dtype, name, strides=(1,), scope="local")
 
 
 def _region(buffer: Buffer) -> BufferRegion:
@@ -245,14 +242,14 @@ def _opaque(name: str, reads: Any, writes: Any, body: Stmt, like: Block) -> Stmt
 
 
 def _allreduce(
-    reducer: Reducer, mine: list[Buffer], whole: list[Buffer], threads: list[For]
+    reducer: Reducer, values: list[PrimExpr], whole: list[Buffer], threads: list[For]
 ) -> Stmt:
     combiner = CommReducer(
         tuple(reducer.itself), tuple(reducer.other), tuple(reducer.results), tuple(reducer.inits)
     )
     args = [
-        IntImm("uint32", len(mine)),
-        *(BufferLoad(b, [_ZERO]) for b in mine),
+        IntImm("uint32", len(values)),
+        *values,
         const(True),
         *(BufferLoad(b, [_ZERO]) for b in whole),
         *(n.loop_var for n in threads),

@@ -31,14 +31,17 @@ from ....arith.int_set import union_interval
 from ....arith.interval import is_infinite
 from ....ir.functor import any_node
 from ....ir.literals import is_zero
-from ....ir.prim_expr import Call, IntImm, PrimExpr, Range, Var
+from ....ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, multiply, subtract
+from ....ir.structural import structural_equal
 from ....ir.variables import uses_any
+from ...analysis.gpu import sharing_threads
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from ...stmt import Block, BufferStore, For, LetStmt
+from ...stmt import Allocate, AttrStmt, Block, BufferStore, DeclBuffer, For, LetStmt
 from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function
+from .lower_opaque_block import allocated_shape
 
 Box = list[IntervalSet]
 _UNKNOWN = 1 << 24  # larger extents are artifacts of a type's limits
@@ -46,10 +49,11 @@ _UNKNOWN = 1 << 24  # larger extents are artifacts of a type's limits
 
 class _Regions(StmtVisitor):
     """The accessed region of each allocated buffer, over all iterations of the loops inside its
-    block."""
+    block and the threads that share it. strict: whether no dimension may grow."""
 
-    def __init__(self, ana: Analyzer) -> None:
+    def __init__(self, ana: Analyzer, strict: bool) -> None:
         self.ana = ana
+        self.strict = strict
         self.inner: list[tuple[Var, Any]] = []  # variables defined so far, with their sets
         self.outside: dict[Buffer, int] = {}  # number of them defined outside the allocation
         self.by_data: dict[Var, Buffer] = {}
@@ -57,6 +61,7 @@ class _Regions(StmtVisitor):
         self.opaque: set[Buffer] = set()
         self.compacted: dict[Buffer, tuple[Buffer, list[Any]]] = {}
         self.aligns: dict[Buffer, list[tuple[int, int, int]]] = {}
+        self.tags: dict[Var, str] = {}  # of the threads
 
     def visit_Var(self, node: Var) -> None:
         if node in self.by_data:
@@ -66,7 +71,22 @@ class _Regions(StmtVisitor):
         self.visit(node.min)
         self.visit(node.extent)
         self.inner.append((node.loop_var, node.range))
+        if node.thread_binding is not None:
+            self.tags[node.loop_var] = node.thread_binding.thread_tag
         with self.ana.loop_scope(node.loop_var, node.range):
+            self.visit(node.body)
+        self.inner.pop()
+
+    def visit_AttrStmt(self, node: AttrStmt) -> None:
+        self.visit(node.value)
+        thread = node.node if isinstance(node.node, IterVar) else None
+        if thread is None or node.attr_key not in ("thread_extent", "virtual_thread"):
+            self.visit(node.body)
+            return
+        around = Range.from_min_extent(const(0, thread.var.dtype), node.value)
+        self.inner.append((thread.var, around))
+        self.tags[thread.var] = thread.thread_tag
+        with self.ana.loop_scope(thread.var, around):
             self.visit(node.body)
         self.inner.pop()
 
@@ -92,6 +112,20 @@ class _Regions(StmtVisitor):
         for buffer in node.alloc_buffers:
             self.decide(buffer)
 
+    def visit_Allocate(self, node: Allocate) -> None:
+        """A buffer that is allocated outside of blocks, by the pair of statements of a lowered one."""
+        declared = declared_buffer(node)
+        if declared is None:
+            self.visit_default(node)
+            return
+        self.outside[declared] = len(self.inner)
+        self.by_data[node.buffer_var] = declared
+        for entry in node.annotations.get("buffer_dim_align", ()):
+            _, dim, factor, offset = map(int, entry)
+            self.aligns.setdefault(declared, []).append((dim, factor, offset))
+        self.visit(node.body.body)
+        self.decide(declared)
+
     def decide(self, buffer: Buffer) -> None:
         """Decide once all accesses are known and the loops around the allocation are still in
         scope."""
@@ -99,7 +133,7 @@ class _Regions(StmtVisitor):
         plain = not buffer.strides and buffer.elem_offset is None
         if box is None or buffer in self.opaque or not plain:
             return
-        new, starts = _compacted(self.ana, buffer, box, self.aligns.get(buffer))
+        new, starts = _compacted(self.ana, buffer, box, self.aligns.get(buffer), self.strict)
         if new is not buffer:
             self.compacted[buffer] = (new, starts)
 
@@ -137,11 +171,22 @@ class _Regions(StmtVisitor):
             self.opaque.add(buffer)
             return
         domain = dict(self.inner[start:])
+        shared = sharing_threads(buffer.scope())
+        domain |= {v: r for v, r in self.inner[:start] if self.tags.get(v, "-").startswith(shared)}
         box = [self.relaxed(i, domain) for i in indices]
         known = self.boxes.get(buffer)
         if known is not None:
             box = [union_interval(self.ana, a, b) for a, b in zip(known, box, strict=True)]
         self.boxes[buffer] = box
+
+
+def declared_buffer(node: Allocate) -> Buffer | None:
+    """The buffer that an allocation is for, where it is declared right inside."""
+    if not isinstance(node.body, DeclBuffer):
+        return None
+    buffer = node.body.buffer
+    mine = buffer.data is node.buffer_var and buffer.dtype == node.dtype
+    return buffer if mine and structural_equal(buffer.shape, node.extents) else None
 
 
 def _reads_memory(expr: PrimExpr) -> bool:
@@ -178,6 +223,15 @@ class _Compact(StmtRewriter):
         pairs = zip(begins, node.region, strict=True)
         return BufferRegion(buffer, tuple(Range.from_min_extent(b, r.extent) for b, r in pairs))
 
+    def visit_Allocate(self, node: Allocate) -> Any:
+        node = self.visit_default(node)
+        declared = declared_buffer(node)
+        if declared is not None and declared in self.compacted:
+            buffer, _ = self.compacted[declared]
+            body = node.body.replace(buffer=buffer)
+            node = node.replace(extents=allocated_shape(buffer), body=body)
+        return node
+
     def visit_Block(self, node: Block) -> Any:
         buffers = tuple(
             self.compacted[b][0] if b in self.compacted else b for b in node.alloc_buffers
@@ -187,11 +241,13 @@ class _Compact(StmtRewriter):
         return self.visit_default(node)
 
 
-def _compacted(ana: Analyzer, buffer: Buffer, box: Box, aligns: Any) -> tuple[Buffer, list[Any]]:
+def _compacted(
+    ana: Analyzer, buffer: Buffer, box: Box, aligns: Any, strict: bool
+) -> tuple[Buffer, list[Any]]:
     shape: list[Any] = []
     starts: list[Any] = []
     for extent, dim in zip(buffer.shape, box, strict=True):
-        start, size = _dimension(ana, extent, dim)
+        start, size = _dimension(ana, extent, dim, strict)
         shape.append(size)
         starts.append(start)
     strides = _strides(shape, aligns) if aligns and shape else buffer.strides
@@ -200,14 +256,15 @@ def _compacted(ana: Analyzer, buffer: Buffer, box: Box, aligns: Any) -> tuple[Bu
     return buffer.replace(shape=tuple(shape), strides=tuple(strides)), starts
 
 
-def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet) -> tuple[Any, Any]:
+def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet, strict: bool) -> tuple[Any, Any]:
     """(first index or None for 0, extent)"""
     low, high = dim.min_value, dim.max_value
     if is_infinite(low) or is_infinite(high) or _reads_memory(low) or _reads_memory(high):
         return None, extent
     size = ana.simplify(high - low + 1)
     if isinstance(size, IntImm):  # conditional accesses may seem out of bounds
-        if not 0 < size.value <= (extent.value if isinstance(extent, IntImm) else _UNKNOWN):
+        known = strict and isinstance(extent, IntImm)
+        if not 0 < size.value <= (extent.value if known else _UNKNOWN):
             return None, extent
     elif not ana.can_prove(size <= extent):
         return None, extent
@@ -235,7 +292,8 @@ def _strides(shape: list[Any], aligns: list[tuple[int, int, int]]) -> list[Any]:
 
 @dataclass(frozen=True)
 class CompactBufferAllocation(PrimFuncPass):
-    """See the file's docstring. `is_strict` is TVM's; the result always covers all accesses."""
+    """See the file's docstring. is_strict: no dimension becomes longer than it was, where accesses
+    under conditions reach outside; the result covers all that are within the buffer."""
 
     name = "tir.CompactBufferAllocation"
     is_strict: bool = True
@@ -243,7 +301,7 @@ class CompactBufferAllocation(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         ana = Analyzer()
         bind_function(ana, func)
-        regions = _Regions(ana)
+        regions = _Regions(ana, self.is_strict)
         regions.visit(func.body)
         compact = regions.compacted
         return func.replace(body=_Compact(ana, compact).visit(func.body)) if compact else func

@@ -33,14 +33,23 @@ from .._base import RewriterPass, Substitute
 
 
 class _Lower(Substitute):
+    def __init__(self) -> None:
+        super().__init__({})
+        self.aligns: dict[Buffer, list[Any]] = {}
+
     def visit_BlockRealize(self, node: st.BlockRealize) -> st.Stmt:
         block: st.Block = node.block
         body = self.visit(block.body)
         for key, value in block.annotations.items():
             if key.startswith("pragma_"):
                 body = _pragma(key, value, body)
+        for entry in block.annotations.get("buffer_dim_align", ()):
+            index, *align = entry
+            self.aligns.setdefault(block.writes[int(index)].buffer, []).append([0, *align])
         for buffer in reversed(block.alloc_buffers):
-            body = allocate(buffer, body, block)
+            aligns = self.aligns.get(buffer)
+            notes = {"buffer_dim_align": aligns} if aligns else {}
+            body = allocate(buffer, body, block, notes)
         predicate = self.visit(node.predicate)
         return body if is_true(predicate) else st.IfThenElse(predicate, body, span=node.span)
 
@@ -62,15 +71,17 @@ class _Lower(Substitute):
         return stmt
 
 
-def allocate(buffer: Buffer, body: st.Stmt, origin: Any) -> st.Stmt:
+def allocate(buffer: Buffer, body: st.Stmt, origin: Any, notes: dict[str, Any]) -> st.Stmt:
     """`body` with the buffer allocated around it."""
     check_alignment(buffer, origin.span)
-    extents = buffer.shape
-    if buffer.strides:
-        extents = (buffer.strides[0] * buffer.shape[0],)
     inner = st.DeclBuffer(buffer, body, span=origin.span)
-    data, notes = buffer.data, {}
-    return st.Allocate(data, buffer.dtype, extents, const(True), inner, notes, span=origin.span)
+    extents, always = allocated_shape(buffer), const(True)
+    return st.Allocate(buffer.data, buffer.dtype, extents, always, inner, notes, span=origin.span)
+
+
+def allocated_shape(buffer: Buffer) -> tuple[PrimExpr, ...]:
+    """The extents of the memory of a buffer that is allocated."""
+    return (buffer.strides[0] * buffer.shape[0],) if buffer.strides else buffer.shape
 
 
 def check_alignment(buffer: Buffer, span: Any) -> None:
