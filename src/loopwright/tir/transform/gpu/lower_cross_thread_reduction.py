@@ -108,7 +108,11 @@ class _Lower(StmtRewriter):
         summed = [v for axis, v in pairs if axis.iter_type == IterVar.CommReduce]
         along = [n for n in loops if any(uses_any(v, {n.loop_var}) for v in summed)]
         threads = [n for n in along if _is_thread(n)]
-        tags = [n.thread_binding.thread_tag for n in along if n.thread_binding and n not in threads]
+        tags = [
+            n.thread_binding.thread_tag
+            for n in along
+            if n.thread_binding is not None and n not in threads
+        ]
         if tags:
             what = f"block {block.name_hint!r} reduces over {tags[0]}"
             hint = 'bind its loop to "threadIdx.x", whose threads can wait for each other'
