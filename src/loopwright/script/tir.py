@@ -99,7 +99,6 @@ from .parser.tir_buffers import (  # noqa: F401
 from .parser.tir_values import (  # noqa: F401
     DTYPES,
     Ptr,
-    as_integer,
     buffer_var,
     dtype_constructor,
     dtype_text,
@@ -112,6 +111,7 @@ from .parser.tir_values import (  # noqa: F401
     void,
     with_regions,
 )
+from .parser.tir_values import as_integer as _as_integer
 
 prim_func = PrimFuncDecorator()
 macro = MacroDecorator()
@@ -157,7 +157,7 @@ def _range(start: Any, stop: Any) -> Range:
 def _loop(start: Any, stop: Any, kind: ForKind, annotations: Any, tag: str = "") -> ForFrame[Var]:
     for bound in (start, stop):
         if bound is not None:
-            as_integer(bound, "a bound of a loop")
+            _as_integer(bound, "a bound of a loop")
     if stop is None:
         extent = _convert(start)
         doms = [Range._make(_const(0, extent.dtype), extent)]
