@@ -16,6 +16,7 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.ir import prim_expr as pe
 from loopwright.ir.dtype import DataType
 from loopwright.ir.op import Op
+from loopwright.ir.prim_op import const
 from loopwright.runtime import register_func, remove_global_func
 from loopwright.script import tir as T
 from loopwright.tir import stmt as st
@@ -82,7 +83,7 @@ OF_INTEGERS = {
     **binary("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"),
     **unary("bitwise_not", "popcount"),
     "clz": lambda a, b: op("clz", a, dtype=DataType("int32").with_lanes(a.dtype.lanes)),
-    "pow": lambda a, b: op("pow", a, op("bitwise_and", b, tir.const(3, b.dtype))),
+    "pow": lambda a, b: op("pow", a, op("bitwise_and", b, const(3, b.dtype))),
     **unary("floor", "ceil", "trunc", "round", "nearbyint"),
 }
 ROUGH = unary(
@@ -110,7 +111,7 @@ OF_FLOATS = {
     **ROUGH,
     **unary("sqrt", "floor", "ceil", "trunc", "round", "nearbyint"),
     **binary("nextafter", "copysign", "fmod"),
-    "ldexp": lambda a, b: op("ldexp", a, tir.const(3, DataType("int32").with_lanes(a.dtype.lanes))),
+    "ldexp": lambda a, b: op("ldexp", a, const(3, DataType("int32").with_lanes(a.dtype.lanes))),
     "fma": lambda a, b: op("fma", a, b, a),
     "isnan": lambda a, b: op("isnan", a, dtype=flags(a)),
     "isinf": lambda a, b: op("isinf", a, dtype=flags(a)),
@@ -124,23 +125,23 @@ OF_BOOL = {
 }
 # The same operators where machines differ: far shifts, literals that are looked at, far powers of two.
 SPECIAL_INTEGERS = {
-    "left_by_width": lambda a, b: op("shift_left", a, tir.const(a.dtype.bits, a.dtype)),
-    "right_by_width": lambda a, b: op("shift_right", a, tir.const(a.dtype.bits, a.dtype)),
-    "left_by_1": lambda a, b: op("shift_left", a, tir.const(1, a.dtype)),
-    "right_by_1": lambda a, b: op("shift_right", a, tir.const(1, a.dtype)),
+    "left_by_width": lambda a, b: op("shift_left", a, const(a.dtype.bits, a.dtype)),
+    "right_by_width": lambda a, b: op("shift_right", a, const(a.dtype.bits, a.dtype)),
+    "left_by_1": lambda a, b: op("shift_left", a, const(1, a.dtype)),
+    "right_by_1": lambda a, b: op("shift_right", a, const(1, a.dtype)),
     **{
-        f"{kind.__name__}_by_{by}": lambda a, b, kind=kind, by=by: kind(a, tir.const(by, a.dtype))
+        f"{kind.__name__}_by_{by}": lambda a, b, kind=kind, by=by: kind(a, const(by, a.dtype))
         for kind in (tir.Div, tir.Mod, tir.FloorDiv, tir.FloorMod)
         for by in (0, 1, 4, 7, -1, -4)
     },
 }
 SPECIAL_FLOATS = {
-    "Min_number": lambda a, b: tir.Min(tir.const(0.5, a.dtype), a),
-    "Max_number": lambda a, b: tir.Max(a, tir.const(-0.0, a.dtype)),
-    "Max_nan": lambda a, b: tir.Max(a, tir.const(np.nan, a.dtype)),
+    "Min_number": lambda a, b: tir.Min(const(0.5, a.dtype), a),
+    "Max_number": lambda a, b: tir.Max(a, const(-0.0, a.dtype)),
+    "Max_nan": lambda a, b: tir.Max(a, const(np.nan, a.dtype)),
     **{
         f"ldexp_{by}": lambda a, b, by=by: op(
-            "ldexp", a, tir.const(by, DataType("int64").with_lanes(a.dtype.lanes))
+            "ldexp", a, const(by, DataType("int64").with_lanes(a.dtype.lanes))
         )
         for by in (-3000, -20, 0, 9, 3000)
     },
@@ -379,7 +380,7 @@ def test_a_vector_of_indices_from_data(lanes):
         tir.decl_buffer((4,), dtype, name)
         for dtype, name in (("int32", "data"), ("int64", "index"), ("int32", "out"))
     )
-    lane = tir.Ramp(tir.const(0), tir.const(1), lanes)
+    lane = tir.Ramp(const(0), const(1), lanes)
     extent = tir.Broadcast(c(4, "int64"), lanes)
     body = tir.BufferStore(out, data[tir.checked_index(index[lane], extent)], [lane])
     native = compiled({"f": tir.PrimFunc([data, index, out], body)})["f"]

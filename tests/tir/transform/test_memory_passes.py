@@ -221,6 +221,39 @@ def test_hoisting(n):
     assert "if n < 3:" not in text
 
 
+HOISTED = {
+    "a part of a conjunction": ("if j < 6 and i < 2: A[i, j] = T.float32(1)", True),
+    "with an else branch": ("A[i, j] = T.if_then_else(i < 2, T.float32(1), B[i, j])", True),
+    "of an inner branch": (
+        "if j < 6:\n            if i < 2:\n                A[i, j] = T.float32(1)",
+        True,
+    ),
+    "one of two statements": (
+        "A[i, j] = B[i, j]\n        if i < 2:\n            A[i, j] = T.float32(1)",
+        False,
+    ),
+    "one that reads memory": ("if B[i, 0] < T.float32(0.5): A[i, j] = T.float32(1)", False),
+}
+
+
+@pytest.mark.parametrize("case", HOISTED)
+def test_conditions_that_are_hoisted(case):
+    body, moves = HOISTED[case]
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+    for i, j in T.grid(4, 8):
+        {body}
+"""
+    after = same(text, tt.HoistExpression(), [(4, 8), (4, 8)]).script()
+    moved = "    for i in range(4):\n        if i < 2:"
+    assert (moved in after) == moves
+    never = {"hoisted_conditionals": tt.HoistedConditionals.Never}
+    with PassContext(config={"tir.HoistExpression": never}):
+        after = same(text, tt.HoistExpression(), [(4, 8), (4, 8)]).script()
+    assert moved not in after
+
+
 THREADS = """
 @T.prim_func
 def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):

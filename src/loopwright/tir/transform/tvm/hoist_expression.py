@@ -14,8 +14,9 @@ Before (-) and after (+)::
     +                     if j < n:
     +                         A[i, j] = T.Cast("float32", x)
 
-Expressions that read memory, call a function or divide are not moved. Of a conjunction, the parts
-that do not depend on the loop move; a condition with an else branch moves as a whole.
+A condition moves out of all loops up to the one that it depends on, unless one of several statements
+in a row has it; then each branch is the whole loop for one value of the condition, simplified.
+Expressions that read memory, call a function or divide are not moved.
 """
 
 from __future__ import annotations
@@ -24,14 +25,33 @@ from dataclasses import dataclass
 from enum import Flag
 from typing import Any
 
-from ....ir.functor import any_node
-from ....ir.literals import conjunction, conjuncts
-from ....ir.prim_expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr
+from ....ir.functor import any_node, rewrite
+from ....ir.prim_expr import (
+    And,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    Let,
+    Mod,
+    Or,
+    PrimExpr,
+    Var,
+)
+from ....ir.prim_op import const
+from ....ir.structural import structural_equal
 from ....ir.variables import uses_any
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from ...stmt import For, ForKind, IfThenElse, LetStmt, Stmt
-from .._base import PrimFuncPass, StmtRewriter
+from ...op import is_call_to
+from ...stmt import Allocate, AttrStmt, For, IfThenElse, LetStmt, SeqStmt, Stmt, While
+from ...stmt_functor import keep_buffers
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute, is_no_op
+from ..optimize.remove_no_op import NoOpRemover, RemoveNoOp
+from ..optimize.simplify import Simplify
+from .convert_ssa import ConvertSSA
 
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
@@ -57,49 +77,161 @@ class HoistedLetBindings(Flag):
     All = 7
 
 
-def _movable(expr: PrimExpr, loop: For) -> bool:
-    """Whether an expression has the same value before the loop and cannot fail there."""
+def _movable(expr: PrimExpr, inside: set[Var]) -> bool:
+    """Whether an expression uses no variable of a loop's inside and cannot fail before the loop."""
 
     def bound(node: Any) -> bool:
         divides = isinstance(node, _DIVISIONS) and not isinstance(node.b, IntImm)
         return divides or isinstance(node, (BufferLoad, Call))
 
-    return not uses_any(expr, {loop.loop_var}) and not any_node(expr, bound)
+    return not uses_any(expr, inside) and not any_node(expr, bound)
+
+
+class _Find(StmtVisitor):
+    """The first part of a loop's body that can move before the loop.
+
+    found: a LetStmt or Let, or a condition; inside: the variables that the loop defines.
+    """
+
+    def __init__(
+        self, conditions: HoistedConditionals, values: HoistedLetBindings, inside: set[Var]
+    ) -> None:
+        self.conditions, self.values, self.inside = conditions, values, inside
+        self.lets: list[LetStmt | Let] = []  # around what is visited, that could move too
+        self.found: Any = None
+
+    def visit(self, node: Any) -> None:
+        if self.found is None:
+            super().visit(node)
+
+    def condition(self, kind: HoistedConditionals, test: PrimExpr) -> None:
+        """Take a condition, or first the value that it needs."""
+        if self.found is not None or not kind & self.conditions or isinstance(test, IntImm):
+            return
+        needed = [let for let in self.lets if uses_any(test, {let.var})]
+        allowed = HoistedLetBindings.RequiredByConditional | HoistedLetBindings.LetStmt
+        if _movable(test, self.inside) and (not needed or self.values & allowed):
+            self.found = self.lets[0] if needed else test
+
+    def visit_IfThenElse(self, node: IfThenElse) -> None:
+        self.condition(HoistedConditionals.IfElseStmt, node.condition)
+        self.visit_default(node)
+
+    def visit_Call(self, node: Call) -> None:
+        if is_call_to(node, "if_then_else"):
+            self.condition(HoistedConditionals.IfElseExpr, node.args[0])
+        self.visit(node.args)
+
+    def visit_And(self, node: And | Or) -> None:
+        self.condition(HoistedConditionals.BooleanExpression, node.a)
+        self.condition(HoistedConditionals.BooleanExpression, node.b)
+        self.visit_default(node)
+
+    visit_Or = visit_And
+
+    def visit_LetStmt(self, node: LetStmt | Let) -> None:
+        kind = HoistedLetBindings.LetStmt if type(node) is LetStmt else HoistedLetBindings.LetExpr
+        movable = _movable(node.value, self.inside)
+        if self.found is not None:
+            return
+        if movable and kind & self.values:
+            self.found = node
+            return
+        self.visit(node.value)
+        if movable:
+            self.lets.append(node)
+        else:
+            self.inside.add(node.var)
+        self.visit(node.body)
+        if movable:
+            self.lets.pop()
+
+    visit_Let = visit_LetStmt
+
+    def visit_SeqStmt(self, node: SeqStmt) -> None:
+        """One of several statements decides nothing for the others."""
+
+    def visit_While(self, node: While) -> None:
+        """It may not run at all."""
+
+    def visit_For(self, node: For) -> None:
+        self.inside.add(node.loop_var)
+        self.visit_default(node)
+
+    def visit_AttrStmt(self, node: AttrStmt) -> None:
+        if isinstance(node.node, IterVar):
+            self.inside.add(node.node.var)
+        self.visit_default(node)
+
+    def visit_Allocate(self, node: Allocate) -> None:
+        self.inside.add(node.buffer_var)
+        self.visit_default(node)
+
+
+def _decided(stmt: Stmt, condition: PrimExpr, value: bool) -> Stmt:
+    """A statement where a condition is known."""
+    known = condition if isinstance(condition, Var) else Var("known", "bool")
+    if known is not condition:
+        kinds: dict[type, Any] = {
+            type(condition): lambda n: known if structural_equal(n, condition) else None
+        }
+        stmt = rewrite(stmt, kinds, pre=keep_buffers)
+    return NoOpRemover().visit(Substitute({known: const(value)}).visit(stmt))
+
+
+class _Without(StmtRewriter):
+    """A statement without a binding that has moved."""
+
+    def __init__(self, let: LetStmt | Let) -> None:
+        self.let = let
+
+    def visit_LetStmt(self, node: LetStmt | Let) -> Any:
+        return self.visit(node.body) if node is self.let else self.visit_default(node)
+
+    visit_Let = visit_LetStmt
 
 
 class _Hoist(StmtRewriter):
-    def __init__(self, conditions: bool, values: bool) -> None:
+    def __init__(self, conditions: HoistedConditionals, values: HoistedLetBindings) -> None:
         self.conditions, self.values = conditions, values
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
     def visit_For(self, node: For) -> Stmt:
-        new = node.replace(body=self.visit(node.body))
-        return new if new.kind == ForKind.THREAD_BINDING else self.out_of(new)
+        return self.out_of(node, node.loop_var)
 
-    def out_of(self, loop: For) -> Stmt:
-        body = loop.body
-        if isinstance(body, LetStmt) and self.values and _movable(body.value, loop):
-            return body.replace(body=self.out_of(loop.replace(body=body.body)))
-        if not isinstance(body, IfThenElse) or not self.conditions:
-            return loop
-        if body.else_case is not None:
-            if not _movable(body.condition, loop):
-                return loop
-            then = self.out_of(loop.replace(body=body.then_case))
-            other = self.out_of(loop.replace(body=body.else_case))
-            return body.replace(then_case=then, else_case=other)
-        parts = conjuncts(body.condition)
-        moved = [p for p in parts if _movable(p, loop)]
-        if not moved:
-            return loop
-        stay = [p for p in parts if not any(p is m for m in moved)]
-        inner: Stmt = body.then_case
-        if stay:
-            inner = body.replace(condition=conjunction(stay))
-        again = loop.replace(body=inner) if stay else self.out_of(loop.replace(body=inner))
-        return body.replace(condition=conjunction(moved), then_case=again)
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        across = HoistedConditionals.UsingBlockVar & self.conditions
+        if isinstance(node.node, IterVar) and across:
+            return self.out_of(node, node.node.var)
+        return self.visit_default(node)
+
+    def out_of(self, loop: For | AttrStmt, var: Var) -> Stmt:
+        """The loop with what can move before it before it."""
+        find = _Find(self.conditions, self.values, {var})
+        find.visit(loop.body)
+        what = find.found
+        if what is None:
+            return loop.replace(body=self.visit(loop.body))
+        if isinstance(what, (LetStmt, Let)):
+            rest = loop.replace(body=_Without(what).visit(loop.body))
+            return LetStmt(what.var, what.value, self.out_of(rest, var), span=what.span)
+        cases = []
+        for value in (True, False):
+            body = _decided(loop.body, what, value)
+            cases.append(body if is_no_op(body) else self.out_of(loop.replace(body=body), var))
+        then, other = cases
+        if is_no_op(other):
+            return IfThenElse(what, then, span=loop.span)
+        return IfThenElse(what, then, other, span=loop.span)
+
+
+_CONDITIONS = ~HoistedConditionals.UsingBlockVar
+
+
+def _number(flags: Any) -> int:
+    return flags.value if isinstance(flags, Flag) else int(flags)
 
 
 @dataclass(frozen=True)
@@ -110,10 +242,14 @@ class HoistExpression(PrimFuncPass):
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         options = ctx.option("tir.HoistExpression") or {}
-        conditions = options.get("hoisted_conditionals", HoistedConditionals.IfElseStmt)
-        values = options.get("hoisted_let_bindings", HoistedLetBindings.LetStmt)
-        hoist = _Hoist(bool(conditions), bool(values))
-        return func.replace(body=hoist.visit(func.body))
+        asked = options.get("hoisted_conditionals", _CONDITIONS)
+        conditions = _CONDITIONS if asked is True else HoistedConditionals(_number(asked))
+        asked = options.get("hoisted_let_bindings", HoistedLetBindings.All)
+        values = HoistedLetBindings.All if asked is True else HoistedLetBindings(_number(asked))
+        func = func.replace(body=_Hoist(conditions, values).visit(func.body))
+        for after in (ConvertSSA(), Simplify(), RemoveNoOp()):
+            func = after.run_function(func, mod, ctx)
+        return func
 
 
 __all__ = ["HoistExpression", "HoistedConditionals", "HoistedLetBindings"]
