@@ -473,7 +473,7 @@ HEAD = '@T.prim_func\ndef f(A: T.Buffer((8,), "float32"), n: T.int32):\n    '
         ("T.func_attr(3)", "'int' object is not iterable"),
         ("x, y = T.grid(2, 3, 4), 1", "a loop is opened by a with statement"),
         ("T.evaluate(A)", "a buffer is no value"),
-        ("T.alloc_buffer('(8,)')", "an extent of a buffer is an integer"),
+        ("T.alloc_buffer('(8,)')", "an extent of a buffer is an integer or an expression of one"),
         ("for i in T.serial('1'): pass", "a bound of a loop is an integer"),
         ("with T.block('b') as x: pass", "a T.block has nothing to name"),
     ],
