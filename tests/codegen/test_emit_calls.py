@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright import tir
 from loopwright.codegen.llvm import jit, support
 from loopwright.codegen.llvm.emit import add_function
 from loopwright.codegen.llvm.module_text import ModuleText, text_of
 from loopwright.ir.module import IRModule
+from loopwright.ir.op import Op
 from loopwright.runtime import NativeFunction
 from loopwright.runtime.packed_func import register_func, remove_global_func
 from loopwright.script import ir as I
@@ -262,3 +264,48 @@ def test_interpreter_and_compiled_code_agree_on_packed_calls(registered):
     compiled({"f": f})["f"](*arrays)
     for got, expected in zip(arrays, want, strict=True):
         np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_traces(registered, dtype):
+    """A traced value is what the function returns, or the last argument; each call is made once."""
+    seen = []
+    registered("test.watch", lambda *args: seen.append(args))
+    registered("test.plus_ten", lambda i, x: x + 10)
+    A, B = (tir.decl_buffer((3,), dtype, name) for name in "AB")
+    i = tir.Var("i", "int32")
+    inner = tir.trace([i, tir.BufferLoad(A, [i])], "test.watch")
+    outer = tir.trace([i, inner], "test.plus_ten")
+    loop = tir.For(i, 0, 3, tir.ForKind.SERIAL, tir.BufferStore(B, outer, [i]))
+    func = tir.PrimFunc([A, B], loop)
+    given = np.array([1, 2, 3], dtype)
+    out = np.zeros(3, dtype)
+    run(func, [given.copy(), out])
+    np.testing.assert_array_equal(out, given + 10)
+    lw.compile(func, target="llvm")(given, out := np.zeros(3, dtype))
+    np.testing.assert_array_equal(out, given + 10)
+    assert seen == [(k, v) for _ in range(2) for k, v in enumerate([1, 2, 3])]
+
+
+def test_the_default_trace_prints(capfd):
+    A = tir.decl_buffer((1,), "int32", "A")
+    store = tir.BufferStore(A, tir.trace(["here", tir.BufferLoad(A, [0])]), [0])
+    lw.compile(tir.PrimFunc([A], store), target="llvm")(np.array([7], "int32"))
+    assert capfd.readouterr().out == "['here', 7]\n"
+
+
+def test_source():
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            A[i] = 1.0
+
+    built = lw.compile(main, target="llvm")
+    assert "define" in built.get_source()
+    assert built.get_source() == built.inspect_source()
+    assert ".text" in built.get_source("asm")
+    assert "main" in lw.compile(main, target="c").get_source()
+
+
+def test_the_older_name_of_packed_calls():
+    assert tir.call_packed("f").op is Op.get("tir.tvm_call_packed")

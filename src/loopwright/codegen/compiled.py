@@ -63,6 +63,14 @@ class CompiledModel(Timed):
         """The forms of a kernel after the loop passes, from the emitted text on."""
         return [self.texts[name]]
 
+    def get_source(self, fmt: str = "") -> str:
+        """All the emitted text; with "asm" or "s", the assembly of what has one."""
+        if fmt in ("asm", "s"):
+            return "\n".join(self.levels(name)[-1] for name in self.texts)
+        return "\n".join(self.texts.values())
+
+    inspect_source = get_source
+
     # -- calls ---------------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from ..base import registry as _registry
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.expr import GlobalVar
-from ..ir.op import Op, register_op
+from ..ir.op import OPS, Op, register_op
 from ..ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, StringImm, Var
 from ..ir.prim_op import (  # noqa: F401  (they are names of this module, too)
     add,
@@ -184,6 +184,8 @@ def _register() -> None:
             op.set_attr("numpy", meaning)
     for name, effect in _OTHER.items():
         register_op(f"tir.{name}").set_attr("effect", effect)
+    for name in ("call_packed", "call_cpacked"):  # under TVM's older names, too
+        OPS.register(f"tir.tvm_{name}", Op.get(f"tir.{name}"))
     register_op("tir.fabs").set_attr("numpy", np.abs)
     for name in ("fabs", "clz", "likely", "if_then_else", "reinterpret", "fma", "checked_index"):
         register_op(f"tir.{name}").set_attr("vector", True)

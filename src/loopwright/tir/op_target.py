@@ -10,6 +10,7 @@ from ..ir.dtype import DataType
 from ..ir.op import register_op
 from ..ir.prim_expr import Call, PrimExpr
 from ..ir.prim_op import const, convert, vscale
+from ..runtime import register_func
 from .op import _packed_arg, call_intrin
 
 # name -> (result type; "" = the second argument's type, effect)
@@ -96,9 +97,15 @@ def dp4a(vec1: Any, vec2: Any, acc: Any = 0) -> PrimExpr:
 
 
 def trace(args: Any, trace_action: str = "tvm.default_trace_action") -> PrimExpr:
-    """Call the packed function `trace_action` on `args`; its value is the last argument."""
+    """Call the registered function `trace_action` on `args`. The value is what it returns, or the
+    last argument where it returns None; the default prints the arguments."""
     values = [convert(trace_action), *(_packed_arg(a) for a in args)]
     return Call(values[-1].dtype, "tir.tvm_call_trace_packed", values)
+
+
+@register_func("tvm.default_trace_action", override=True)
+def _print_values(*args: Any) -> None:
+    print(list(args))
 
 
 def anylist_setitem_call_packed(list_handle: Any, index: Any, name: str, *args: Any) -> PrimExpr:

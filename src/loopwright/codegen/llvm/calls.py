@@ -253,7 +253,6 @@ INSTEAD = {
     "tvm_tuple": "pass its parts as arguments",
     "tvm_static_handle": "keep the value in a buffer",
     "trace": "call a registered function with T.call_packed",
-    "tvm_call_trace_packed": "call a registered function with T.call_packed",
     "anylist_getitem": "pass the values as arguments",
     "anylist_resetitem": "pass the values as arguments",
     "anylist_setitem_call_packed": "use T.call_packed",

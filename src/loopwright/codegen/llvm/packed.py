@@ -21,7 +21,7 @@ _TENSOR_FIELDS = {0: 0, 1: 0, 2: 24, 3: 32, 4: 16, 5: 20, 6: 21, 7: 22, 8: 40, 9
 _ANY_VALUE = 15
 _ANY_FIELDS = {13: 0, 14: 4, _ANY_VALUE: 8}
 # Type indices of packed arguments.
-_INT, _BOOL, _FLOAT, _POINTER, _TENSOR, _STRING = 1, 2, 3, 4, 7, 8
+_NONE, _INT, _BOOL, _FLOAT, _POINTER, _TENSOR, _STRING = 0, 1, 2, 3, 4, 7, 8
 _STACK_BYTES = {"arg_value": 16, "tvm_ffi_any": 16, "arg_tcode": 4, "shape": 8, "array": 48}
 _MAKE_ARRAY = Op.get("tir.tvm_stack_make_array")
 
@@ -117,14 +117,37 @@ def call_packed_lowered(ctx: FunctionText, node: Call) -> str:
 
 def call_packed(ctx: FunctionText, node: Call) -> str:
     """Call a registered function by name; the call's type selects how its result is read."""
+    values, result, _ = put_arguments(ctx, node)
+    return called(ctx, node.dtype, looked_up(ctx, node), values, len(node.args), result)
+
+
+def trace_packed(ctx: FunctionText, node: Call) -> str:
+    """Call a registered function by name; where it returns nothing, the value is the last
+    argument's."""
+    values, result, given = put_arguments(ctx, node)
+    other = called(ctx, node.dtype, looked_up(ctx, node), values, len(node.args), result)
+    code = ctx.fresh(f"load i32, ptr {result}, align 8")
+    return ctx.choose(ctx.fresh(f"icmp eq i32 {code}, {_NONE}"), given, other, node.dtype)
+
+
+def looked_up(ctx: FunctionText, node: Call) -> str:
+    """The name of the called function, as the runtime finds it."""
+    return f"@{ctx.module.packed_name(called_name(node))}"
+
+
+def put_arguments(ctx: FunctionText, node: Call) -> tuple[str, str, str]:
+    """(the array of a packed call's values, the place of its result, its last argument)"""
     count = len(node.args)
     values, result = ctx.slot(f"[{count} x {{ i64, i64 }}]"), ctx.slot("{ i64, i64 }")
-    looked_up = f"@{ctx.module.packed_name(called_name(node))}"
+    given, held = "", (_STRING, "ptr", looked_up(ctx, node))
     for k, arg in enumerate(node.args):
-        code, kind, value = packed_value(ctx, arg) if k else (_STRING, "ptr", looked_up)
+        if k:
+            given = ctx.expr(arg)
+            held = packed_value(ctx, arg, given)
+        code, kind, value = held
         put(ctx, values, 16 * k, "i64", str(code))
         put(ctx, values, 16 * k + 8, kind, value)
-    return called(ctx, node.dtype, looked_up, values, count, result)
+    return values, result, given
 
 
 def called(
@@ -136,11 +159,11 @@ def called(
     return packed_result(ctx, dtype, result)
 
 
-def packed_value(ctx: FunctionText, arg: PrimExpr) -> tuple[int, str, str]:
-    """(type index, LLVM type, value) of a packed argument."""
+def packed_value(ctx: FunctionText, arg: PrimExpr, value: str) -> tuple[int, str, str]:
+    """(type index, LLVM type, value) of a packed argument with that value."""
     if isinstance(arg, StringImm):
-        return _STRING, "ptr", ctx.expr(arg)
-    value, dtype = ctx.expr(arg), arg.dtype
+        return _STRING, "ptr", value
+    dtype = arg.dtype
     if dtype.is_handle:
         tensor = isinstance(arg, Call) and arg.op is _MAKE_ARRAY
         return (_TENSOR if tensor else _POINTER), "ptr", value
@@ -204,6 +227,7 @@ def make_array(ctx: FunctionText, node: Call) -> str:
 
 PACKED: dict[str, Any] = {
     **dict.fromkeys(("call_packed", "call_cpacked"), call_packed),
+    "tvm_call_trace_packed": trace_packed,
     **dict.fromkeys(("call_packed_lowered", "call_cpacked_lowered"), call_packed_lowered),
     "tvm_stack_make_shape": make_shape,
     "tvm_stack_make_array": make_array,

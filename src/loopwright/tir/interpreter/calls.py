@@ -209,6 +209,10 @@ class CallTranslator(VectorTranslator):
     def call_packed(self, node: Call) -> tuple[str, bool]:
         return self.packed(node), False
 
+    def call_trace(self, node: Call) -> tuple[str, bool]:
+        args = ", ".join(self.value(a) for a in node.args)
+        return f"{self.helper(meaning.traced)}(_call, {args})", False
+
     def packed(self, node: Call) -> str:
         """A function of the module or of the runtime's registry, looked up at each call."""
         return f"_call({', '.join(self.value(a) for a in node.args)})"
@@ -338,6 +342,7 @@ _CALLS: dict[str, Callable[[CallTranslator, Call], tuple[str, bool]]] = {
     "tir.call_llvm_pure_intrin": _T.call_extern,
     "tir.call_packed": _T.call_packed,
     "tir.call_cpacked": _T.call_packed,
+    "tir.tvm_call_trace_packed": _T.call_trace,
     "tir.address_of": _T.call_address,
     "tir.tvm_access_ptr": _T.call_access_ptr,
     "tir.handle_add_byte_offset": _T.call_byte_offset,
