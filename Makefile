@@ -64,9 +64,9 @@ $(PY):
 	@$(PYTHON) -m venv $(VENV)
 
 $(SETUP): pyproject.toml | $(PY)
-	@$(PIP) --editable '.[dev,onnx,offload]'
+	@$(PIP) --editable '.[dev,onnx,offload,rpc]'
 	@touch $@
 
 $(LINT): pyproject.toml $(SETUP)
-	@$(PIP) --editable '.[dev,onnx,offload,lint]'
+	@$(PIP) --editable '.[dev,onnx,offload,rpc,lint]'
 	@touch $@

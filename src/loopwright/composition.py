@@ -110,6 +110,7 @@ NAMES: dict[str, str] = {
     "opencl": "runtime:opencl",
     "register_func": "runtime:register_func",
     "register_global_func": "runtime:register_func",
+    "rpc": "rpc",
     "register_legalize": "relax:register_legalize",
     "Span": "base.span:Span",
     "target": "ir.target",

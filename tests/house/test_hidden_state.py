@@ -15,7 +15,7 @@ from .source import ROOT, Source, sources
 
 ROOT_FILE = "composition.py"
 # What imports a module of another package by a name that is not known before.
-OTHERS = {"compat/__init__.py": "name"}
+OTHERS = {"compat/__init__.py": "name", "rpc/session.py": "name"}
 
 # Containers filled only by functions of their own file: their contents belong to this process.
 PER_PROCESS = {

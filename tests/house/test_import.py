@@ -11,6 +11,7 @@ import sys
 from .source import ROOT
 
 HEAVY = {"llvmlite", "onnx", "onnxruntime", "torch", "tvm_ffi", "typer", "rich", "hypothesis"}
+HEAVY |= {"websockets"}
 COMPILER = {"ir", "arith", "tir", "te", "relax", "script", "ops", "codegen", "sched", "frontend"}
 
 

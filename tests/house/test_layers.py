@@ -12,7 +12,17 @@ from pathlib import Path
 from .source import PACKAGE, ROOT, sources
 
 # Third parties that a user may not have, or that are too slow to import with the package.
-OPTIONAL = {"onnx", "onnxruntime", "torch", "tvm_ffi", "llvmlite", "ml_dtypes", "rich", "typer"}
+OPTIONAL = {
+    "onnx",
+    "onnxruntime",
+    "torch",
+    "tvm_ffi",
+    "llvmlite",
+    "ml_dtypes",
+    "rich",
+    "typer",
+    "websockets",
+}
 OPTIONAL |= {"scipy_openblas32"}
 
 

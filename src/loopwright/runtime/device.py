@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from loopwright.base.device_types import ALIASES, TYPES
 
 _NAMES = {code: name for name, code in TYPES.items()}
@@ -13,6 +16,7 @@ class Device:
     __slots__ = ("index", "type_code")
 
     CPU, CUDA = 1, 2
+    link: Any = None  # a connection, where it is another machine's: see `rpc.remote`
     DEVICE_NAME_TO_TYPE = {**TYPES, **{name: TYPES[kind] for name, kind in ALIASES.items()}}
 
     def __init__(self, device_type: int | str, device_id: int = 0) -> None:
@@ -40,6 +44,14 @@ class Device:
     def exist(self) -> bool:
         """Whether code can run there from this process."""
         return self.type_code == Device.CPU
+
+    def empty(self, shape: Iterable[int], dtype: str) -> Any:
+        """A tensor there whose values are not set; of devices of other machines."""
+        raise NotImplementedError
+
+    def put(self, array: Any, dtype: str) -> Any:
+        """A tensor there with an array's values; of devices of other machines."""
+        raise NotImplementedError
 
     def sync(self, stream: object = None) -> None:
         """Wait for queued work; a CPU has none."""

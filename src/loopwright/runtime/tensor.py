@@ -176,8 +176,7 @@ class Tensor:
     def copyto(self, target: Tensor | Device) -> Tensor:
         """Copy the values into a tensor, or into a new one on a device; returns the target."""
         if isinstance(target, Device):
-            _check_device(target)
-            return Tensor(self.numpy())
+            return tensor(self, target)
         return target.copyfrom(self)
 
     def item(self) -> Any:
@@ -368,9 +367,12 @@ def _check_device(device: Device) -> None:
 
 def tensor(data: Any, device: Device | str | None = None, dtype: str | None = None) -> Tensor:
     """A tensor with a copy of `data`: a Tensor, numpy array, torch tensor, scalar or nested list."""
-    _check_device(make_device(device if device is not None else _CPU))
+    where = make_device(device if device is not None else _CPU)
     array = as_array(data)
     name = array.dtype.name if dtype is None else str(dtype)
+    if where.link is not None:
+        return where.put(array, name)
+    _check_device(where)
     if elements_per_byte(name) > 1 and array.dtype.kind not in "OSUM":
         return PackedTensor.of(array, name)
     wanted = array.dtype if dtype is None else numpy_dtype(dtype)
@@ -383,8 +385,11 @@ def empty(
     shape: Iterable[int] | int, dtype: str = "float32", device: Device | str | None = None
 ) -> Tensor:
     """A tensor whose values are not set, 64-byte aligned."""
-    _check_device(make_device(device if device is not None else _CPU))
+    where = make_device(device if device is not None else _CPU)
     dims = (shape,) if isinstance(shape, int) else tuple(int(s) for s in shape)
+    if where.link is not None:
+        return where.empty(dims, str(dtype))
+    _check_device(where)
     if elements_per_byte(str(dtype)) > 1:
         return _empty_packed(dims, str(dtype))
     kind = numpy_dtype(str(dtype))

@@ -3,6 +3,7 @@
 Made by `python -m tools.make_stubs`.
 """
 
+from loopwright.base.registry import Registry as _Registry
 from loopwright.ir.dtype import DataType as DataType
 from loopwright.ir.expr import GlobalVar as GlobalVar
 from loopwright.ir.op import Op as Op, register_op as register_op
@@ -24,6 +25,7 @@ from loopwright.tir.buffer import Buffer as Buffer
 from loopwright.tir.expr import BufferLoad as BufferLoad
 from typing import Any as _Any
 
+OPS: _Registry
 def abs(x: _Any, span: _Any = None) -> PrimExpr: """Absolute value."""
 def acos(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.acos of x, element by element."""
 def acosh(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.acosh of x, element by element."""

@@ -7,6 +7,7 @@ from loopwright.ir.dtype import DataType as DataType
 from loopwright.ir.op import register_op as register_op
 from loopwright.ir.prim_expr import Call as Call, PrimExpr as PrimExpr
 from loopwright.ir.prim_op import const as const, convert as convert, vscale as vscale
+from loopwright.runtime.packed_func import register_func as register_func
 from loopwright.tir.op import call_intrin as call_intrin
 from typing import Any as _Any
 
@@ -42,7 +43,7 @@ def simdgroup_load(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.simd
 def simdgroup_multiply_accumulate(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.simdgroup_multiply_accumulate."""
 def simdgroup_store(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.simdgroup_store."""
 def start_profile_intrinsic(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.start_profile_intrinsic."""
-def trace(args: _Any, trace_action: str = 'tvm.default_trace_action') -> PrimExpr: """Call the packed function `trace_action` on `args`; its value is the last argument."""
+def trace(args: _Any, trace_action: str = 'tvm.default_trace_action') -> PrimExpr: """Call the registered function `trace_action` on `args`. The value is what it returns, or the last argument where it returns None; the default prints the arguments."""
 def tvm_bmma_sync(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.tvm_bmma_sync."""
 def tvm_fill_fragment(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.tvm_fill_fragment."""
 def tvm_load_matrix_sync(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.tvm_load_matrix_sync."""

@@ -20,6 +20,10 @@ from .machine import Instrument, Machine, tensors_of
 from .values import inward, outward
 
 
+class NotReady(LoopwrightError, ValueError):
+    """What is asked for needs another call before."""
+
+
 class VirtualMachine(Timed):
     """Runs an executable on a device.
 
@@ -42,9 +46,12 @@ class VirtualMachine(Timed):
         for d in devices:
             if isinstance(d, Device) and d.type != "cpu":
                 raise LoopwrightError(explain("only the CPU can run code", got=str(d)))
+        remote = (d for d in devices if isinstance(d, Device) and d.link is not None)
+        self._device = next(remote, None)  # the other machine's, where the module is
         self.module = exe
         self._machine = Machine(exe) if isinstance(exe, VMExecutable) else None
         self._saved: dict[str, Callable[[], Any]] = {}
+        self._saved_calls: dict[str, tuple[str, list[Any]]] = {}
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._outputs: dict[str, Any] = {}
 
@@ -93,7 +100,7 @@ class VirtualMachine(Timed):
     def _given(self, func_name: str) -> tuple[Any, ...]:
         if func_name not in self._inputs:
             what = f"no inputs were set for {func_name}"
-            raise ValueError(explain(what, instead=f'set_input("{func_name}", ...) first'))
+            raise NotReady(explain(what, instead=f'set_input("{func_name}", ...) first'))
         return self._inputs[func_name]
 
     def invoke_stateful(self, func_name: str) -> None:
@@ -105,7 +112,7 @@ class VirtualMachine(Timed):
         """The result of the last `invoke_stateful`."""
         if func_name not in self._outputs:
             what = f"{func_name} has not been invoked"
-            raise ValueError(explain(what, instead=f'invoke_stateful("{func_name}") first'))
+            raise NotReady(explain(what, instead=f'invoke_stateful("{func_name}") first'))
         return self._outputs[func_name]
 
     def save_function(
@@ -127,6 +134,7 @@ class VirtualMachine(Timed):
             return result if include_return else None
 
         self._saved[saved_name] = run
+        self._saved_calls[saved_name] = (func_name, bound)
 
     # -- measuring, watching ---------------------------------------------------------------------
 
@@ -144,7 +152,12 @@ class VirtualMachine(Timed):
     ) -> Callable[..., BenchmarkResult]:
         """A function that times `func_name`, also "invoke_stateful"; see `runtime.module.Timing`."""
         how = (dev, number, repeat, min_repeat_ms, 100, cooldown_interval_ms, repeats_to_cooldown)
-        return super().time_evaluator(func_name, *how, f_preproc=f_preproc, **more)
+        timer = super() if self._device is None else self.module  # there, not from here
+        if self._device is None or func_name not in self._saved_calls:
+            return timer.time_evaluator(func_name, *how, f_preproc=f_preproc, **more)
+        name, bound = self._saved_calls[func_name]
+        timed = timer.time_evaluator(name, *how, f_preproc=f_preproc, **more)
+        return lambda: timed(*bound)
 
     def profile(self, func_name: str, *args: Any) -> Profile:
         """Call a function, with the inputs of `set_input` if none are given, and measure each of

@@ -1,0 +1,38 @@
+"""`python -m loopwright.rpc server` and `python -m loopwright.rpc tracker`."""
+
+from __future__ import annotations
+
+import argparse
+
+from .server import Server
+from .tracker import Tracker
+
+
+def main() -> None:
+    """Serve until interrupted. The secret is LOOPWRIGHT_RPC_SECRET."""
+    parser = argparse.ArgumentParser("loopwright.rpc", description=main.__doc__)
+    parser.add_argument("role", choices=["server", "tracker"])
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=9090)
+    parser.add_argument("--key", default="", help="the server's name at the tracker")
+    parser.add_argument("--tracker", help="host:port of a tracker that hands the server out")
+    parser.add_argument("--tls", nargs="+", help="files: certificate, key, clients' authority")
+    given = parser.parse_args()
+    end = given.port + 1
+    if given.role == "tracker":
+        serving: Server | Tracker = Tracker(given.host, given.port, end, tls=given.tls)
+    else:
+        host, _, port = (given.tracker or "").rpartition(":")
+        tracker = (host, int(port)) if given.tracker else None
+        serving = Server(
+            given.host, given.port, end, tracker_addr=tracker, key=given.key, tls=given.tls
+        )
+    print(f"{given.role} on {serving.host}:{serving.port}", flush=True)
+    try:
+        serving.wait()
+    except KeyboardInterrupt:
+        serving.terminate()
+
+
+if __name__ == "__main__":
+    main()
