@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopwright.runtime import by_numpy as _by_numpy
 from loopwright.runtime.arena import Arena
 from loopwright.runtime.device import (
     Device,
