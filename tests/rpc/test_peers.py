@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from loopwright import rpc
-from loopwright.rpc import message
+from loopwright.rpc import channel, message
 from loopwright.rpc.message import PeerError, pack, unpack
 
 from . import functions
@@ -196,6 +196,51 @@ def test_a_crash_ends_the_session_only(server):
         with pytest.raises(PeerError):
             remote.listdir()
     assert working(server)
+
+
+def forwarded(server, silent):
+    """A port that leads to the server, until `silent` is set: then what comes is lost."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def pass_on(source, target):
+        while data := source.recv(65536):
+            if not silent.is_set():
+                target.sendall(data)
+
+    def accept():
+        near = listening.accept()[0]
+        far = socket.create_connection((server.host, server.port))
+        for ends in ((near, far), (far, near)):
+            threading.Thread(target=pass_on, args=ends, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return listening.getsockname()[1]
+
+
+def test_a_peer_that_is_silent_is_dead(server, monkeypatch):
+    monkeypatch.setitem(channel._OPTIONS, "ping_interval", 0.2)
+    monkeypatch.setitem(channel._OPTIONS, "ping_timeout", 1)
+    silent = threading.Event()
+    port = forwarded(server, silent)
+    with rpc.connect("127.0.0.1", port, secret="open sesame") as remote:
+        assert remote.listdir() == []
+        silent.set()
+        with pytest.raises(PeerError, match="has ended\n  got: keepalive ping timeout"):
+            remote.listdir()
+    assert working(server)
+
+
+def test_the_folder_of_a_session_goes_with_it(server):
+    with rpc.connect(server.host, server.port, secret="open sesame") as remote:
+        remote.upload(b"content", "file")
+        (folder,) = [f for f in server._pool.running.values() if Path(f, "file").exists()]
+        with pytest.raises(PeerError):
+            remote.get_function("test.rpc.crash")()
+    for _ in range(100):
+        if not Path(folder).exists():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{folder} is still there")
 
 
 def test_the_time_of_a_session_ends(server):

@@ -27,8 +27,8 @@ OPEN_SECONDS = 30.0  # for a server that is starting a session
 _OPTIONS: dict[str, Any] = {
     "compression": None,
     "max_size": LIMIT,
-    "ping_interval": 20,
-    "ping_timeout": 60,
+    "ping_interval": 10,
+    "ping_timeout": 30,
     "close_timeout": 2,
 }
 

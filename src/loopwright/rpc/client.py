@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -94,15 +95,13 @@ class LocalSession(RPCSession):
     """A session in this process: what works here works on another machine."""
 
     def __init__(self) -> None:
-        self._serving = Serving()
+        self._folder = tempfile.TemporaryDirectory(prefix="loopwright-rpc-")
+        self._serving = Serving(self._folder.name)
         super().__init__(Link(self._serving.answer, "this process"))
 
     def close(self) -> None:
         """End the session."""
-        self._serving.close()
-
-    def __del__(self) -> None:
-        self.close()
+        self._folder.cleanup()
 
 
 def connect(

@@ -10,9 +10,11 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -133,7 +135,7 @@ class _Sessions:
         self.socket, self.config, self.command = sock, config, command
         self.ended = threading.Event()
         self.tell: Callable[[bool], None] = lambda free: None
-        self.running: set[subprocess.Popen[str]] = set()
+        self.running: dict[subprocess.Popen[str], str] = {}  # with the sessions' folders
         self._room = threading.Semaphore(_SESSIONS)
         self._lock = threading.Lock()
         threading.Thread(target=self._keep_one_waiting, daemon=True).start()
@@ -158,17 +160,19 @@ class _Sessions:
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
         hidden = {k: v for k, v in os.environ.items() if k != "LOOPWRIGHT_RPC_SECRET"}
+        folder = tempfile.mkdtemp(prefix="loopwright-rpc-")
         with self._lock:
             if self.ended.is_set():
+                os.rmdir(folder)
                 return None
             process = subprocess.Popen(
                 [*self.command, "-m", "loopwright.rpc.session", str(fd)], pass_fds=[fd], text=True,
                 env={**hidden, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )  # fmt: skip
-            self.running.add(process)
+            self.running[process] = folder
         assert process.stdin is not None
         try:
-            process.stdin.write(json.dumps(self.config) + "\n")
+            process.stdin.write(json.dumps({**self.config, "folder": folder}) + "\n")
             process.stdin.flush()
         except OSError:
             pass  # it has ended, which its output tells
@@ -180,7 +184,9 @@ class _Sessions:
             if pipe is not None:
                 pipe.close()
         with self._lock:
-            self.running.discard(process)
+            folder = self.running.pop(process, None)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
         self._room.release()
         if served and not self.ended.is_set():
             self.tell(True)
@@ -188,12 +194,13 @@ class _Sessions:
     def stop(self) -> None:
         with self._lock:
             self.ended.set()
-            processes = list(self.running)
+            processes, self.running = self.running, {}
             self.socket.close()
         for process in processes:
             process.kill()
-        for process in processes:
+        for process, folder in processes.items():
             process.wait()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 __all__ = ["Server"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,21 +16,16 @@ from .message import CHUNK, PeerError, pack, unpack
 
 
 class Serving:
-    """Answers the requests of one client. Its files are in a folder of its own.
+    """Answers the requests of one client, whose files are in a folder.
 
     A request `{"do": "upload", ...}` calls `do_upload` with the other values of the head; what it
     returns is the answer's head, and a blob if it is a pair. Exceptions are answers, too.
     """
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="loopwright-rpc-"))
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
         self._objects: dict[int, Any] = {}
         self._next = 0
-
-    def close(self) -> None:
-        """Remove the files and let go of the objects."""
-        self._objects.clear()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def answer(self, data: Any) -> bytes:
         """The answer to a message."""

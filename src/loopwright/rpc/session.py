@@ -46,7 +46,7 @@ class Worker:
         seconds = about.get("session_timeout")
         if isinstance(seconds, (int, float)) and seconds > 0:
             threading.Timer(seconds, _time_out, [client, seconds]).start()
-        serving = Serving()
+        serving = Serving(self.config["folder"])
         try:
             client.send_json(ready=True)
             while True:
@@ -54,7 +54,6 @@ class Worker:
         except PeerError:
             pass  # the client has ended the session
         finally:
-            serving.close()
             os._exit(0)
 
 
