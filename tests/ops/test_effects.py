@@ -43,3 +43,19 @@ def test_effects_happen_in_order(main, capsys):
 def test_they_stay_in_the_default_pipeline():
     text = lw.compile(Checked).mod.script()
     assert text.index("relax.run.print") < text.index("relax.run.assert_op")
+
+
+def test_tuples_are_shown_by_elements_and_failures_by_arguments(capsys):
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def main(x: R.Tensor((), "int32"), good: R.Tensor((), "bool")):
+            _ = R.print((x, (x,)), format="{}")
+            _1 = R.assert_op(good, [x, x])
+            return x
+
+    five, no = np.array(5, "int32"), np.array(False)
+    for run in (Interpreter(Module)["main"], lw.compile(Module)["main"]):
+        with pytest.raises(AssertionError, match="Assertion Failed: 5, 5"):
+            run(five, no)
+        assert capsys.readouterr().out == "(5, (5,))\n"

@@ -170,3 +170,26 @@ def test_the_extent_of_a_window_over_a_quotient_is_a_quotient():
     half = tir.floordiv(n + 1, tir.const(2, "int64"))
     info = inferred(op.nn.conv2d(var(1, 1, half, 8), var(1, 1, 3, 3), strides=2, padding=1))
     assert str(info.shape.values[2]) == "(n + T.int64(3)) // T.int64(4)"
+
+
+def test_pieces_that_end_before_they_start_are_empty():
+    x = relax.Var("x", TensorStructInfo((10,), "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(op.split(x, [-2, 2, 6, 4, 12, 9])))
+    data = np.arange(10, dtype="float32")
+    got = [t.numpy() for t in lw.compile(bb.get())["main"](data)]
+    wanted = [data[0:0], data[0:2], data[2:6], data[6:6], data[4:10], data[10:10], data[9:10]]
+    infos = bb.get()["main"].ret_struct_info.fields
+    for piece, expected, info in zip(got, wanted, infos, strict=True):
+        np.testing.assert_array_equal(piece, expected)
+        assert [int(d) for d in info.shape] == list(expected.shape)
+
+
+def test_a_checkpoint_marks_one_computed_value():
+    x = relax.Var("x", TensorStructInfo((2,), "float32"))
+    for mark in (op.grad.start_checkpoint, op.grad.end_checkpoint):
+        for value in ((x, x), relax.const(1.0)):
+            with pytest.raises(TypeError, match="marks one value that is computed"):
+                mark(value)
+    assert op.grad.no_grad(relax.const(1.0)).args

@@ -99,7 +99,7 @@ def test_remove_all_unused():
     assert analysis.remove_all_unused(clean) is clean
     block = analysis.remove_all_unused(build().body.blocks[0])
     assert names([b.var for b in block.bindings]) == ["a", "b"]
-    with pytest.raises(TypeError, match="takes a function or a dataflow block"):
+    with pytest.raises(TypeError, match="takes a function, a sequence or a dataflow block"):
         analysis.remove_all_unused(3)
 
 
@@ -141,3 +141,11 @@ def test_a_match_cast_of_a_weight_defines_symbols():
         bb.emit_func_output(bb.match_cast(x, tensor(m)))
     known = analysis.computable_at_compile_time(bb.get()["main"])
     assert names(known) == ["w", "gv", "gv1"]
+
+
+def test_unused_bindings_of_a_body():
+    body = build(pure=False).body
+    swept = analysis.remove_all_unused(body)
+    names_left = [b.var.name_hint for block in swept.blocks for b in block.bindings]
+    assert names_left[:2] == ["a", "b"] and len(names_left) == 3  # and the printing
+    assert swept.body is body.body

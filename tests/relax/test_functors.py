@@ -409,6 +409,17 @@ def test_bound_dimensions_are_simplified_and_must_stay_defined():
         func.bind_symbolic_vars({"n": other * 2})
 
 
+def test_what_is_known_of_a_bound_parameter_is_known_of_what_follows():
+    bb, x = BlockBuilder(), relax.Var("x", relax.TensorStructInfo(None, "void"))
+    with bb.function("main", [x]):
+        alias = bb.emit(x)
+        bb.emit_func_output(bb.emit(plus(alias, alias)))
+    made = bb.get()["main"].bind_params({"x": np.zeros((3, 4), "float32")})
+    infos = [b.var.struct_info for b in made.body.blocks[0].bindings]
+    for info in (*infos, made.ret_struct_info):
+        assert_structural_equal(info, tensor(3, 4))
+
+
 def test_bind_symbolic_vars():
     n = TirVar("n", "int64")
     func = pair(n)

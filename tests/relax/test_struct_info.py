@@ -6,6 +6,7 @@ import pytest
 
 from loopwright import relax
 from loopwright.ir.module import VDevice
+from loopwright.ir.prim_expr import PrimType
 from loopwright.ir.prim_expr import Var as TirVar
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.relax import (
@@ -173,6 +174,17 @@ def test_symbolic_variables():
     assert definable_tir_vars_in_struct_info(PrimStructInfo(value=m)) == [m]
 
 
+def test_numbers_in_the_map_of_an_erasure():
+    made = relax.analysis.erase_to_well_defined(tensor(n * 2 + 1, m), {n: 4, m: m})
+    assert_structural_equal(made, tensor(9, m))
+
+
+def test_expressions_that_are_not_negative():
+    info = relax.FuncStructInfo([tensor(16, n, m - 2), tensor(m)], relax.ShapeStructInfo([n]))
+    found = relax.analysis.collect_non_negative_expressions(info)
+    assert [str(e) for e in found] == ["n", "m - T.int64(2)", "m"]
+
+
 def test_substitute_folds():
     made = substitute(tensor(n * 2 + 1, m), {n: relax.ShapeExpr([4])[0]})
     assert_structural_equal(made, tensor(9, m))
@@ -180,7 +192,17 @@ def test_substitute_folds():
 
 
 def test_static_type_and_shape_equality():
-    assert_structural_equal(get_static_type(tensor(n, 4)), tensor(ndim=2))
+    info = relax.TupleStructInfo(
+        [tensor(n, 4), relax.ShapeStructInfo([n]), relax.ObjectStructInfo()]
+    )
+    fields = [relax.TensorType(2, "float32"), relax.ShapeType(1), relax.ObjectType()]
+    assert_structural_equal(get_static_type(info), relax.TupleType(fields))
+    func = relax.FuncStructInfo([relax.PrimStructInfo("int8")], tensor(n))
+    expected = relax.FuncType([PrimType("int8")], relax.TensorType(1, "float32"))
+    assert_structural_equal(get_static_type(func), expected)
+    assert_structural_equal(
+        get_static_type(relax.FuncStructInfo.opaque_func()), relax.PackedFuncType()
+    )
     assert can_prove_shape_equal(relax.ShapeExpr([n, 4]), [n, relax.ShapeExpr([4])[0]])
     assert not can_prove_shape_equal(relax.ShapeExpr([n]), relax.ShapeExpr([m]))
     assert not can_prove_shape_equal(relax.ShapeExpr([n]), None)

@@ -11,6 +11,7 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.prim_op import cast, const
 from ..relax import op as R
+from ..relax.expr import Constant, Tuple
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .common import compute
@@ -37,7 +38,19 @@ def _mark(name: str, doc: str) -> Operator:
     operator.layout(elementwise(finite=True))
     operator.grad(no_gradient if name == "no_grad" else lambda cx, input: cx.grad)
     operator.samples(case((2, 3)), case(("n", 3)))
+    if name != "no_grad":
+        operator.build(_computed(name))
     return operator
+
+
+def _computed(name: str) -> Any:
+    def check(input: Any) -> Any:
+        if isinstance(input, (tuple, list, Constant, Tuple)):
+            what = f"relax.grad.{name} marks one value that is computed"
+            raise TypeError(explain(what, got=type(input).__name__))
+        return {"input": input}
+
+    return check
 
 
 _mark("no_grad", "`input`, which counts as a constant: no gradient flows into it.")

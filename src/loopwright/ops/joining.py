@@ -162,11 +162,14 @@ def _pieces(extent, where):
         begins = [simplify(multiply(size, k)) for k in range(where)]
         last = simplify(subtract(extent, begins[-1]))
         return [*[(b, size) for b in begins[:-1]], (begins[-1], last)]
-    begins = [const(0, "int64"), *[const(w, "int64") for w in where]]
+    begins = [const(max(w, 0), "int64") for w in (0, *where)]
     if isinstance(extent, IntImm):
         begins = [const(min(b.value, extent.value), "int64") for b in begins]
     ends = [*begins[1:], extent]
-    return [(b, simplify(subtract(e, b))) for b, e in zip(begins, ends, strict=True)]
+    sizes = [simplify(subtract(e, b)) for b, e in zip(begins, ends, strict=True)]
+    nothing = const(0, "int64")
+    sizes = [nothing if isinstance(s, IntImm) and s.value < 0 else s for s in sizes]
+    return list(zip(begins, sizes, strict=True))
 
 
 @split.infer
@@ -217,17 +220,24 @@ def _(x, indices_or_sections, axis=0):
     if isinstance(where, int):
         size = -(-x.shape[axis] // where)
         where = [size * k for k in range(1, where)]
+    where = np.clip(where, 0, x.shape[axis])  # a piece that ends before it starts is empty
     return tuple(np.ascontiguousarray(p) for p in np.split(x, where, axis))
 
 
 @split.grad
 def _(cx, x, indices_or_sections, axis=0):
+    where = indices_or_sections
+    if not isinstance(where, int) and list(where) != sorted(where):
+        what = "relax.split: the gradient is known for indices in order only"
+        raise ValueError(explain(what, got=where))
     return R.concat(cx.grad, axis)
 
 
 split.layout(cut)
 split.samples(
-    case((4, 6), indices_or_sections=3, axis=1), case(("n", 6), indices_or_sections=[2], axis=1)
+    case((2, 7), indices_or_sections=[-2, 3, 9], axis=1),
+    case((4, 6), indices_or_sections=3, axis=1),
+    case(("n", 6), indices_or_sections=[2], axis=1),
 )
 
 

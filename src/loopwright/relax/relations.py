@@ -11,14 +11,16 @@ from ..arith import Analyzer
 from ..base.errors import explain
 from ..ir import variables
 from ..ir.function import BaseFunc
+from ..ir.node import Node
 from ..ir.prim_expr import IntImm, PrimExpr, PrimType, Var
-from ..ir.prim_op import cast
+from ..ir.prim_op import cast, convert
 from ..ir.structural import structural_equal
 from ..ir.variables import vars_in
 from ..runtime.packed_func import get_global_func
 from ..tir.analysis import is_pure_function
 from ..tir.function import PrimFunc
 from . import struct_info as si
+from . import types
 from .expr import ShapeExpr
 from .expr import Var as RelaxVar
 
@@ -373,9 +375,10 @@ class _Eraser:
             return value
         table: dict[Any, Any] = {}
         for var in vars_in(value):
-            new = self.shape_var_map(var)
-            if new is None:
+            given = self.shape_var_map(var)
+            if given is None:
                 return None
+            new = convert(given)
             if new is not var:
                 table[var] = new
         if not table:
@@ -406,20 +409,22 @@ def _may_hold_variables(info: si.StructInfo) -> bool:
     return not isinstance(info, si.ObjectStructInfo)
 
 
-def get_static_type(sinfo: si.StructInfo) -> si.StructInfo:
-    """`sinfo` without symbolic values: kinds, dtypes and ranks."""
+def get_static_type(sinfo: si.StructInfo) -> Node:
+    """The type of a struct info, without symbolic values: kinds, dtypes and ranks."""
     if isinstance(sinfo, si.PrimStructInfo):
-        return si.PrimStructInfo(sinfo.dtype)
+        return PrimType(sinfo.dtype)
     if isinstance(sinfo, si.ShapeStructInfo):
-        return si.ShapeStructInfo(ndim=sinfo.ndim)
+        return types.ShapeType(sinfo.ndim)
     if isinstance(sinfo, si.TensorStructInfo):
-        return si.TensorStructInfo(None, sinfo.dtype, ndim=sinfo.ndim)
+        return types.TensorType(sinfo.ndim, sinfo.dtype)
     if isinstance(sinfo, si.TupleStructInfo):
-        return si.TupleStructInfo([get_static_type(f) for f in sinfo.fields])
+        return types.TupleType([get_static_type(f) for f in sinfo.fields])
     if isinstance(sinfo, si.FuncStructInfo):
-        params = None if sinfo.params is None else [get_static_type(p) for p in sinfo.params]
-        return si.FuncStructInfo(params, get_static_type(sinfo.ret), sinfo.purity)
-    return sinfo
+        if sinfo.params is None:
+            return types.PackedFuncType()
+        params = [get_static_type(p) for p in sinfo.params]
+        return types.FuncType(params, get_static_type(sinfo.ret))
+    return types.ObjectType()
 
 
 # ---------------------------------------------------------------- symbolic variables
@@ -463,14 +468,19 @@ def definable_tir_vars_in_struct_info(sinfo: si.StructInfo) -> list[Var]:
 
 def collect_non_negative_expressions(sinfo: si.StructInfo) -> list[PrimExpr]:
     """The expressions in a struct info that cannot be negative: dimensions of tensors and
-    shapes."""
+    shapes that are not literals, each once."""
+    dims: Iterable[PrimExpr] = ()
+    parts: Iterable[si.StructInfo] = ()
     if isinstance(sinfo, si.TensorStructInfo):
-        return list(sinfo.get_shape() or ())
-    if isinstance(sinfo, si.ShapeStructInfo):
-        return list(sinfo.values or ())
-    if isinstance(sinfo, si.TupleStructInfo):
-        return _unique(e for f in sinfo.fields for e in collect_non_negative_expressions(f))
-    return []
+        dims = sinfo.get_shape() or ()
+    elif isinstance(sinfo, si.ShapeStructInfo):
+        dims = sinfo.values or ()
+    elif isinstance(sinfo, si.TupleStructInfo):
+        parts = sinfo.fields
+    elif isinstance(sinfo, si.FuncStructInfo):
+        parts = (*(sinfo.params or ()), sinfo.ret)
+    own = (d for d in dims if not isinstance(d, IntImm))
+    return _unique([*own, *(e for part in parts for e in collect_non_negative_expressions(part))])
 
 
 # ---------------------------------------------------------------- results of calls

@@ -200,11 +200,17 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
         table[param] = constant
     if not table:
         return func
-    replace = ReplaceVars({**table, **symbols})
-    params = [replace.visit(p) for p in func.params if p not in table]
-    body = replace.visit(func.body)
-    ret = replace.visit(func.ret_struct_info)
-    return _renormalized(Function._make(tuple(params), body, ret, func.is_pure, func.attrs))
+    replace = ReplaceVars(symbols)
+    params = tuple(replace.visit(p) for p in func.params)
+    body, ret = replace.visit(func.body), replace.visit(func.ret_struct_info)
+    rewriter = GraphRewriter()
+    pairs = list(zip(func.params, params, strict=True))
+    rewriter.var_map.update((new, table[old]) for old, new in pairs if old in table)
+    left = tuple(new for old, new in pairs if old not in table)
+    with rewriter.builder.scope(left):  # what is known of the values is known of what follows
+        new_body = rewriter.seq(rewriter.builder.normalize(body))
+    keep = ret is not None and new_body.struct_info.is_base_of(ret)
+    return Function(left, new_body, ret if keep else None, func.is_pure, func.attrs, func.span)
 
 
 def _param(func: Function, key: Any) -> Var:

@@ -7,9 +7,16 @@ from typing import Any
 import numpy as np
 
 
+def _text(value: Any) -> str:
+    """A value, tensors in tuples by their elements too."""
+    if not isinstance(value, (tuple, list)):
+        return str(value)
+    return f"({', '.join(map(_text, value))}{',' * (len(value) == 1)})"
+
+
 def say(text: str, *values: Any) -> tuple[()]:
     """Print values, by a Python format string unless it is empty."""
-    shown = [str(v) for v in values]
+    shown = [_text(v) for v in values]
     print(text.format(*shown) if text else " ".join(shown))
     return ()
 
@@ -17,7 +24,9 @@ def say(text: str, *values: Any) -> tuple[()]:
 def require(condition: Any, text: str, *values: Any) -> tuple[()]:
     """Raise AssertionError, with a message by a Python format string, unless a condition holds."""
     if not np.asarray(condition).all():
-        raise AssertionError(text.format(*values) if text else "Assertion Failed")
+        shown = [_text(v) for v in values]
+        plain = ": ".join(["Assertion Failed", *([", ".join(shown)] if shown else [])])
+        raise AssertionError(text.format(*values) if text else plain)
     return ()
 
 

@@ -30,7 +30,7 @@ from ..relax.expr import Tuple as _Tuple
 from ..relax.op import register_view
 from ..relax.op.base import call_packed, relax_print
 from ..relax.utils import convert_to_expr  # noqa: F401
-from ..runtime.device import device
+from ..runtime.device import cpu, cuda, device, metal, opencl, rocm, vulkan
 from .parser import proxies as _proxies
 from .parser.core import BUILDER, active_parser, built
 from .parser.entry import ModuleDecorator, RelaxFunctionDecorator
@@ -178,6 +178,8 @@ __all__ = [
     "as_info",
     "call_packed",
     "const",
+    "cpu",
+    "cuda",
     "dataflow",
     "device",
     "dtype",
@@ -188,13 +190,17 @@ __all__ = [
     "hint_on_device",
     "macro",
     "match_cast",
+    "metal",
+    "opencl",
     "output",
     "prim_value",
     "print",
     "register_view",
     "rewriter",
+    "rocm",
     "shape",
     "str",
     "to_vdevice",
     "tuple",
+    "vulkan",
 ]

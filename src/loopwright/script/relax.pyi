@@ -19,7 +19,10 @@ from loopwright.relax.expr import (
 from loopwright.relax.op import *
 from loopwright.relax.op.base import *
 from loopwright.relax.utils import convert_to_expr as convert_to_expr
-from loopwright.runtime.device import device as device
+from loopwright.runtime.device import (
+    cpu as cpu, cuda as cuda, device as device, metal as metal, opencl as opencl, rocm as rocm,
+    vulkan as vulkan,
+)
 from loopwright.script.parser.entry import (
     ModuleDecorator as _ModuleDecorator, RelaxFunctionDecorator as _RelaxFunctionDecorator,
 )

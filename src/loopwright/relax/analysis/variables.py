@@ -16,7 +16,7 @@ from .. import expr as rx
 from ..relations import definable_tir_vars_in_struct_info, tir_vars_in_struct_info
 from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo
 
-Rewritten = TypeVar("Rewritten", rx.Function, rx.DataflowBlock)
+Rewritten = TypeVar("Rewritten", rx.Function, rx.SeqExpr, rx.DataflowBlock)
 Block = TypeVar("Block", bound=rx.BindingBlock)
 
 
@@ -409,10 +409,12 @@ def _components(graph: dict[Any, list[Any]]) -> list[list[Any]]:
 
 
 def remove_all_unused(func: Rewritten) -> Rewritten:
-    """The function without unused bindings that have no side effect."""
-    if not isinstance(func, (rx.Function, rx.DataflowBlock)):
-        what = "remove_all_unused takes a function or a dataflow block"
+    """The function or sequence without unused bindings that have no side effect."""
+    if not isinstance(func, (rx.Function, rx.SeqExpr, rx.DataflowBlock)):
+        what = "remove_all_unused takes a function, a sequence or a dataflow block"
         raise TypeError(explain(what, got=type(func).__name__))
+    if isinstance(func, rx.SeqExpr):
+        return _Sweeper().seq(func, set())
     if isinstance(func, rx.DataflowBlock):
         outputs = {b.var for b in func.bindings if type(b.var) is rx.Var}
         return _Sweeper().block(func, outputs, in_dataflow=True)

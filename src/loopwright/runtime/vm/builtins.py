@@ -494,6 +494,8 @@ def run_assert(condition: Any, text: str, *values: Any) -> tuple[()]:
 
 
 def _shown(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(map(_shown, value))
     return view_of(value) if is_tensor(value) else value
 
 
