@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import te, tir
+from .. import te
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import Add, IntImm, Sub
@@ -179,7 +179,7 @@ def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
     """conv2d with a constant weight on blocks of `size` channels, so that a kernel reads whole
     vectors of output channels."""
     attrs, weight = call.attrs, call.args[1]
-    channels = _constant_channels(call)
+    channels = constant_channels(call)
     if channels is None:
         return None
     kernel = weight.data.shape
@@ -203,7 +203,7 @@ def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
     return LayoutPlan((source, None), (image,), changed, packed, pixels=pixels)
 
 
-def _constant_channels(call: Call) -> int | None:
+def constant_channels(call: Call) -> int | None:
     """The number of channels of the data, if it is known and the weight is a float32 constant."""
     shape, weight = call.args[0].struct_info.get_shape(), call.args[1]
     if not isinstance(weight, Constant) or str(weight.data.dtype) != "float32":
@@ -259,7 +259,7 @@ class ConvPlan:
 def convolve(plan: ConvPlan, data, weight, dtype):
     """The tensor expression of a convolution."""
     source = _pad_data(plan, data)
-    depthwise = plan.groups > 1 and _is(plan.in_per_group, 1)
+    depthwise = plan.groups > 1 and is_number(plan.in_per_group, 1)
     channel_block = plan.out.factor_of("C")
     window = [
         te.reduce_axis((const(0, "int64"), w), name=f"r{s.lower()}")
@@ -285,15 +285,15 @@ def convolve(plan: ConvPlan, data, weight, dtype):
 
     kind = "depthwise_conv" if depthwise else "group_conv" if plan.groups > 1 else "conv"
     name = f"{kind}{len(plan.letters)}d_{plan.out}".replace("NCHW", "nchw")
-    names = [_AXIS_NAMES[letter] for letter in plan.out]
+    names = [AXIS_NAMES[letter] for letter in plan.out]
     total = te.compute(plan.out_shape, cell, name=name, tag=name, varargs_names=names)
     return rounded(total, dtype)
 
 
-_AXIS_NAMES = {"N": "nn", "C": "ff", "c": "fi", "D": "zz", "H": "yy", "W": "xx"}
+AXIS_NAMES = {"N": "nn", "C": "ff", "c": "fi", "D": "zz", "H": "yy", "W": "xx"}
 
 
-def _is(dim, value):
+def is_number(dim, value):
     return isinstance(dim, IntImm) and dim.value == value
 
 
@@ -309,7 +309,7 @@ def _channel_axes(plan, in_block):
 def _input_channel(plan, out, channels, depthwise, channel_block):
     """(index in the data, index in the weight) of the input channel."""
     zero = const(0, "int64")
-    if depthwise and _is(simplify(floordiv(plan.out_channels, plan.groups)), 1):
+    if depthwise and is_number(simplify(floordiv(plan.out_channels, plan.groups)), 1):
         return out, zero
     inner = tuple(channels) if len(channels) == 2 else channels[0] if channels else zero
     if plan.groups == 1:
@@ -377,213 +377,5 @@ conv2d.samples(
         groups=8,
         data_layout="NCHW4c",
         kernel_layout="OIHW4o",
-    ),
-)
-
-
-@op("relax.nn.conv2d_transpose", mixed="always")
-def conv2d_transpose(
-    data: Tensor,
-    weight: Tensor,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0, 0, 0),
-    output_padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IOHW",
-    out_layout: str | None = None,
-    out_dtype: DType | None = None,
-):
-    """The gradient of conv2d with respect to its data: out[n, o, y * stride + k - padding] gathers
-    data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW; if the windows do not overlap
-    (stride = kernel, no padding) also NCHW16c with IOHW16i16o."""
-    if data_layout != "NCHW":
-        plan = layout_of(data_layout), layout_of(kernel_layout)
-        return _transposed_apart(data, weight, plan, void_or(out_dtype, data.dtype))
-    options = (strides, padding, output_padding, dilation, groups)
-    return transposed(data, weight, *options, void_or(out_dtype, data.dtype))
-
-
-def transposed(data, weight, strides, padding, output_padding, dilation, groups, dtype):
-    """The tensor expression of a transposed convolution along one axis or more, channels first."""
-    rank = len(data.shape) - 2
-    letters = "DHW"[3 - rank :]
-    wide = accumulator(dtype)
-    before, _ = expand_padding(padding, rank)
-    extents = _transposed_extents(
-        data.shape, weight.shape, strides, padding, output_padding, dilation
-    )
-    per_out, per_in = weight.shape[1], simplify(floordiv(weight.shape[0], groups))
-    zero = const(0, "int64")
-    rc = te.reduce_axis((zero, per_in), name="rc")
-    rows = zip(weight.shape[2:], letters.lower(), strict=True)
-    taps = [te.reduce_axis((zero, k), name=f"r{s}") for k, s in rows]
-
-    def cell(nn, ff, *at):
-        group, inner = floordiv(ff, per_out), floormod(ff, per_out)
-        channel = group * per_in + rc if groups > 1 else rc
-        steps = zip(at, taps, before, strides, dilation, data.shape[2:], strict=True)
-        sources = [_source(*step) for step in steps]
-        term = multiply(
-            cast(wide, data(nn, channel, *(place for place, _ in sources))),
-            cast(wide, weight(channel, inner if groups > 1 else ff, *taps)),
-        )
-        fits = tir.all(*(c for _, inside in sources for c in inside))
-        return te.sum(tir.if_then_else(fits, term, const(0, wide)), axis=[rc, *taps])
-
-    shape = [data.shape[0], simplify(per_out * groups), *extents]
-    names = [_AXIS_NAMES[s] for s in letters]
-    name = f"conv{rank}d_transpose_nc{letters.lower()}"
-    total = te.compute(shape, cell, name=name, varargs_names=names)
-    return rounded(total, dtype)
-
-
-def _transposed_apart(data, weight, layouts, dtype):
-    """A transposed convolution in blocks whose windows do not overlap: each output pixel depends on
-    one input pixel and one kernel tap."""
-    layout, kernel = layouts
-    wide = accumulator(dtype)
-    rows, cols = weight.shape[2], weight.shape[3]
-    zero, block = const(0, "int64"), layout.factor_of("C")
-    rc = te.reduce_axis((zero, data.shape[1]), name="rc")
-    ri = te.reduce_axis((zero, const(block, "int64")), name="ri")
-
-    def cell(n, o, y, x, oi):
-        at = {"N": n, "C": (rc, ri), "H": floordiv(y, rows), "W": floordiv(x, cols)}
-        tap = {"I": (rc, ri), "O": (o, oi), "H": floormod(y, rows), "W": floormod(x, cols)}
-        lhs = cast(wide, data(*index_in(layout, at)))
-        return te.sum(multiply(lhs, cast(wide, weight(*index_in(kernel, tap)))), axis=[rc, ri])
-
-    shape = _apart_shape(data.shape, weight.shape)
-    names = ["nn", "ff", "yy", "xx", "fi"]
-    name = f"conv2d_transpose_{layout}".replace("NCHW", "nchw")
-    return rounded(te.compute(shape, cell, name=name, varargs_names=names), dtype)
-
-
-def _apart_shape(shape, kernel):
-    return [
-        shape[0],
-        kernel[1],
-        simplify(shape[2] * kernel[2]),
-        simplify(shape[3] * kernel[3]),
-        kernel[5],
-    ]
-
-
-def _source(place, tap, before, stride, dilation, extent):
-    """The data index that contributes to `place` through kernel tap `tap`, and the condition that
-    it exists."""
-    shifted = place + before - tap * dilation
-    if stride == 1:
-        return shifted, [shifted >= 0, shifted < extent]
-    at = floordiv(shifted, stride)
-    return at, [tir.EQ(floormod(shifted, stride), const(0, "int64")), at >= 0, at < extent]
-
-
-def _transposed_extents(shape, kernel, strides, padding, output_padding, dilation):
-    rank = len(shape) - 2
-    before, after = expand_padding(padding, rank)
-    extents = []
-    for k in range(rank):
-        reach = (kernel[2 + k] - 1) * dilation[k] + 1
-        grown = (shape[2 + k] - 1) * strides[k] + reach
-        extents.append(simplify(grown - (before[k] + after[k]) + output_padding[k]))
-    return extents
-
-
-@conv2d_transpose.build
-def _(**values):
-    values["strides"] = expand_per_axis(listed(values["strides"]), 2, "strides")
-    before, after = expand_padding(listed(values["padding"]), 2)
-    values["padding"] = [*before, *after]
-    values["output_padding"] = expand_per_axis(
-        listed(values["output_padding"]), 2, "output_padding"
-    )
-    values["dilation"] = expand_per_axis(listed(values["dilation"]), 2, "dilation")
-    values["out_layout"] = values["out_layout"] or values["data_layout"]
-    layouts = (values["data_layout"], values["kernel_layout"], values["out_layout"])
-    blocked = layout_of(layouts[0]).factor_of("C") > 0 and layouts[0] == layouts[2]
-    if layouts != ("NCHW", "IOHW", "NCHW") and not blocked:
-        what = "relax.nn.conv2d_transpose takes the layouts NCHW and IOHW"
-        raise ValueError(explain(what, got=layouts, instead="permute_dims around it"))
-    return values
-
-
-@conv2d_transpose.infer
-def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs):
-    dtype = out_dtype or data.dtype
-    shape, kernel = data.get_shape(), weight.get_shape()
-    if shape is None or kernel is None:
-        return TensorStructInfo(dtype=dtype, ndim=data.ndim)
-    if attrs["data_layout"] != "NCHW":
-        return TensorStructInfo(_apart_shape(shape, kernel), dtype)
-    if differ(shape[1], kernel[0]):
-        what = f"the weight takes {text(kernel[0])} channels"
-        raise ValueError(explain(what, got=f"data of {text(shape[1])} channels"))
-    extents = _transposed_extents(
-        shape,
-        kernel,
-        attrs["strides"],
-        attrs["padding"],
-        attrs["output_padding"],
-        attrs["dilation"],
-    )
-    channels = simplify(kernel[1] * attrs["groups"])
-    return TensorStructInfo([shape[0], channels, *extents], dtype)
-
-
-@conv2d_transpose.numpy
-def _(data, weight, strides, padding, output_padding, dilation, groups, out_dtype=None, **layouts):
-    data = to_plain(data, layouts["data_layout"], "NCHW")
-    weight = to_plain(weight, layouts["kernel_layout"], "IOHW")
-    kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
-    before, after = expand_padding(padding, 2)
-    n, _, h, w = data.shape
-    per_in, per_out, kh, kw = data.shape[1] // groups, *weight.shape[1:]
-    full_h = (h - 1) * strides[0] + (kh - 1) * dilation[0] + 1 + output_padding[0]
-    full_w = (w - 1) * strides[1] + (kw - 1) * dilation[1] + 1 + output_padding[1]
-    data, weight = widened(data.astype(kind)), widened(weight.astype(kind))
-    out = np.zeros((n, per_out * groups, full_h, full_w), data.dtype)
-    for g in range(groups):
-        x = data[:, g * per_in : (g + 1) * per_in]
-        k = weight[g * per_in : (g + 1) * per_in]
-        for y in range(kh):
-            for z in range(kw):
-                part = np.einsum("nihw,io->nohw", x, k[:, :, y, z])
-                rows = slice(y * dilation[0], y * dilation[0] + h * strides[0], strides[0])
-                cols = slice(z * dilation[1], z * dilation[1] + w * strides[1], strides[1])
-                out[:, g * per_out : (g + 1) * per_out, rows, cols] += part
-    out = out[:, :, before[0] : full_h - after[0], before[1] : full_w - after[1]].astype(kind)
-    return from_plain(out, layouts["out_layout"], "NCHW")
-
-
-@conv2d_transpose.layout
-def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """Blocks of channels, only if each output pixel has one tap."""
-    attrs, weight = call.attrs, call.args[1]
-    if not query.block or _constant_channels(call) is None:
-        return None
-    apart = list(attrs.strides) == list(weight.data.shape[2:]) and not any(attrs.padding)
-    plain = attrs.data_layout == "NCHW" and attrs.groups == 1 and list(attrs.dilation) == [1, 1]
-    if not (apart and plain and not any(attrs.output_padding)):
-        return None
-    data, kernel = f"NCHW{query.block}c", f"IOHW{query.block}i{query.block}o"
-    image = numbered(data, "NCHW")
-    changed = {"data_layout": data, "out_layout": data, "kernel_layout": kernel}
-    packed = {1: pack_weight.builder(weight, kernel)}
-    return LayoutPlan((image, None), (image,), changed, packed)
-
-
-conv2d_transpose.samples(
-    case((1, 4, 5, 6), (4, 3, 2, 2), strides=[2, 2]),
-    case((2, 4, 5, 5), (4, 2, 3, 3), strides=[2, 2], padding=[1, 1], output_padding=[1, 1]),
-    case((1, 4, 4, 4), (4, 2, 3, 3), groups=2, padding=[1, 1]),
-    case(
-        (1, 2, 3, 4, 4),
-        (2, 1, 2, 2, 4, 4),
-        strides=[2, 2],
-        data_layout="NCHW4c",
-        kernel_layout="IOHW4i4o",
     ),
 )

@@ -125,6 +125,9 @@ class Operator:
         self.params = read_params(name, body)
         self.graph_params = [p for p in self.params if p.kind != "attr"]
         self.attr_params = [p for p in self.params if p.kind == "attr"]
+        self.takes_scalars = bool(self.graph_params) and all(
+            p.annotation == "Operand" for p in self.graph_params
+        )
         self.signature = public_signature(body, self.params)
         self.cases: list[Case] = []
         self.hooks: dict[str, Callable[..., Any]] = {}
@@ -151,8 +154,14 @@ class Operator:
         return f"<operator {self.name}{self.signature}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The tensor expression itself: `softmax(te_tensor, axis=1)`."""
-        return self.body(*args, **kwargs)
+        """The tensor expression itself: `softmax(te_tensor, axis=1)`; of scalars, for an operator that
+        takes them in place of tensors, the scalar expression."""
+        made = self.body(*args, **kwargs)
+        given = (*args, *kwargs.values())
+        if not self.takes_scalars or any(isinstance(a, te.Tensor) for a in given):
+            return made
+        (value,) = made.op.body
+        return value
 
     # -- hooks ---------------------------------------------------------------------------------
 

@@ -40,6 +40,10 @@ class Operators(TensorOperators):
     def __neg__(self) -> Any:
         return self._binary("multiply", self, -1)
 
+    def astype(self, dtype: Any) -> Any:
+        """The elements as another type."""
+        return self._binary("astype", self, dtype)
+
     def __lshift__(self, other: Any) -> Any:
         return self._binary("left_shift", self, other)
 

@@ -381,7 +381,8 @@ def popcount(x: Any) -> PrimExpr:
 
 def clz(x: Any) -> PrimExpr:
     """Number of leading zero bits."""
-    return Call("int32", "tir.clz", [convert(x)])
+    x = convert(x)
+    return Call(DataType("int32").like(x.dtype), "tir.clz", [x])
 
 
 def isnan(x: Any, span: Any = None) -> PrimExpr:

@@ -14,7 +14,9 @@ from ..base.late import public_names as _public_names
 from ..ops import OPERATORS
 from ..ops.create import full as _full
 from ..ops.manipulate import transpose as transpose
+from . import image as image
 from . import nn as nn
+from . import tag as tag
 from . import utils as utils
 from .fast import fast_erf as fast_erf
 from .fast import fast_exp as fast_exp
@@ -26,9 +28,12 @@ from .indexing import sliding_window as sliding_window
 from .indexing import strided_set as strided_set
 from .more import all as all
 from .more import any as any
+from .more import ceil_log2 as ceil_log2
 from .more import elemwise_sum as elemwise_sum
 from .more import expand_dims as expand_dims
 from .more import eye as eye
+from .more import fixed_point_multiply as fixed_point_multiply
+from .more import fixed_point_multiply_per_axis as fixed_point_multiply_per_axis
 from .more import identity as identity
 from .more import log2 as log2
 from .more import log10 as log10

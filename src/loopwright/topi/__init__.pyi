@@ -9,18 +9,20 @@ from loopwright.ir.dtype import DataType as _DataType
 from loopwright.ir.prim_expr import PrimExpr as _PrimExpr
 from loopwright.relax.expr import Expr as _Expr
 from loopwright.te.tensor import Tensor as _Tensor
-from loopwright.topi import nn as nn, utils as utils
+from loopwright.topi import image as image, nn as nn, tag as tag, utils as utils
 from loopwright.topi.fast import fast_erf as fast_erf, fast_exp as fast_exp, fast_tanh as fast_tanh
 from loopwright.topi.indexing import (
     adv_index as adv_index, expand_like as expand_like, matrix_set_diag as matrix_set_diag,
     sliding_window as sliding_window, strided_set as strided_set,
 )
 from loopwright.topi.more import (
-    all as all, any as any, elemwise_sum as elemwise_sum, expand_dims as expand_dims,
-    eye as eye, identity as identity, log10 as log10, log2 as log2, meshgrid as meshgrid,
-    ndarray_size as ndarray_size, reinterpret as reinterpret,
-    reverse_sequence as reverse_sequence, sequence_mask as sequence_mask, shape as shape,
-    stack as stack, tensordot as tensordot, unravel_index as unravel_index,
+    all as all, any as any, ceil_log2 as ceil_log2, elemwise_sum as elemwise_sum,
+    expand_dims as expand_dims, eye as eye, fixed_point_multiply as fixed_point_multiply,
+    fixed_point_multiply_per_axis as fixed_point_multiply_per_axis, identity as identity,
+    log10 as log10, log2 as log2, meshgrid as meshgrid, ndarray_size as ndarray_size,
+    reinterpret as reinterpret, reverse_sequence as reverse_sequence,
+    sequence_mask as sequence_mask, shape as shape, stack as stack, tensordot as tensordot,
+    unravel_index as unravel_index,
 )
 from loopwright.topi.search import (
     argwhere as argwhere, binary_search as binary_search, searchsorted as searchsorted,

@@ -10,7 +10,8 @@ from ..base.errors import explain
 from ..ops import OPERATORS
 from ..ops.blocks import extent, spatial
 from ..ops.common import void_or
-from ..ops.conv import expand_per_axis, transposed
+from ..ops.conv import expand_per_axis
+from ..ops.conv_transpose import transposed
 from ..tir import layout as layout_of
 from .padding import get_pad_tuple, listed
 from .utils import get_const_int, simplify
@@ -155,7 +156,11 @@ def conv2d_NCHWc(
 ) -> te.Tensor:
     """2-D convolution of data NCHW16c by a kernel OIHW16i16o, the blocks as its extents say."""
     blocks = f"OIHW{get_const_int(kernel.shape[4])}i{get_const_int(kernel.shape[5])}o"
-    return conv(data, kernel, stride, padding, dilation, 1, layout, blocks, out_dtype, out_layout)
+    channels = get_const_int(data.shape[1] * data.shape[4])
+    groups = channels // get_const_int(kernel.shape[1] * kernel.shape[4])
+    return conv(
+        data, kernel, stride, padding, dilation, groups, layout, blocks, out_dtype, out_layout
+    )
 
 
 def unpack_NCHWc_to_nchw(packed_out: te.Tensor, out_dtype: Any) -> te.Tensor:

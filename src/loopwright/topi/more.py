@@ -36,6 +36,55 @@ def reinterpret(x: te.Tensor, dtype: str) -> te.Tensor:
     return _each("reinterpret", x, lambda v: tir.reinterpret(dtype, v))
 
 
+def ceil_log2(x: te.Tensor) -> te.Tensor:
+    """The least whole number not below the logarithm to base 2, of the same type."""
+
+    def element(v: Any) -> Any:
+        if not isinstance(v, tir.PrimExpr) or not str(v.dtype).startswith("int"):
+            return tir.ceil(tir.log2(v))
+        bits = tir.const(int(str(v.dtype)[3:]), v.dtype)
+        return tir.Select(v > 1, bits - tir.clz(v - 1).astype(v.dtype), tir.const(0, v.dtype))
+
+    return _each("ceil_log2", x, element)
+
+
+def _shifted_product(v: Any, factor: Any, left: Any, right: Any) -> Any:
+    """v << left times factor / 2**31, rounded, >> right (rounded half up), of int32."""
+    wide = lambda e: tir.Cast("int64", e)  # noqa: E731
+    product = (wide(v) << wide(left)) * wide(factor)
+    total = wide(right) + 31
+    half = tir.const(1, "int64") << (total - 1)
+    return tir.Cast("int32", (product + half) >> total)
+
+
+def fixed_point_multiply(x: te.Tensor, multiplier: int, shift: int) -> te.Tensor:
+    """x * multiplier * 2 ** (shift - 31), rounded; multiplier: a fraction of 31 bits, x of int32."""
+    left, right = (tir.const(n, "int32") for n in (max(shift, 0), max(-shift, 0)))
+    factor = tir.const(multiplier, "int32")
+    return _each("fixed_point_multiply", x, lambda v: _shifted_product(v, factor, left, right))
+
+
+def fixed_point_multiply_per_axis(
+    x: te.Tensor,
+    y: te.Tensor,
+    lshift: te.Tensor,
+    rshift: te.Tensor,
+    is_lshift_required: Any,
+    is_rshift_required: Any,
+    axes: Any,
+) -> te.Tensor:
+    """`fixed_point_multiply` by the multipliers y and the shifts of the index along `axes`."""
+
+    def element(*i: Any) -> Any:
+        at = [i[a] for a in axes]
+        zero = tir.const(0, "int32")
+        left = lshift(*at) if is_lshift_required else zero
+        right = rshift(*at) if is_rshift_required else zero
+        return _shifted_product(x(*i), y(*at), left, right)
+
+    return te.compute(x.shape, element, name="fixed_point_multiply", tag="broadcast")
+
+
 def elemwise_sum(xs: Sequence[te.Tensor]) -> te.Tensor:
     """The sum of tensors of one shape. Raises ValueError if their shapes differ."""
     if not xs:
@@ -221,9 +270,12 @@ def unravel_index(indices: te.Tensor, shape: Sequence[Any]) -> te.Tensor:
 __all__ = [
     "all",
     "any",
+    "ceil_log2",
     "elemwise_sum",
     "expand_dims",
     "eye",
+    "fixed_point_multiply",
+    "fixed_point_multiply_per_axis",
     "identity",
     "log2",
     "log10",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .. import te
@@ -38,6 +39,20 @@ from .conv import group_conv2d_transpose_nchw as group_conv2d_transpose_nchw
 from .conv import group_conv3d_transpose_ncdhw as group_conv3d_transpose_ncdhw
 from .conv import unpack_NCHWc_to_nchw as unpack_NCHWc_to_nchw
 from .fast import fast_softmax as fast_softmax
+from .layers import batch_to_space_nd as batch_to_space_nd
+from .layers import circular_pad as circular_pad
+from .layers import correlation_nchw as correlation_nchw
+from .layers import deformable_conv2d_nchw as deformable_conv2d_nchw
+from .layers import deformable_conv2d_nhwc as deformable_conv2d_nhwc
+from .layers import depth_to_space as depth_to_space
+from .layers import fifo_buffer as fifo_buffer
+from .layers import get_padded_shape as get_padded_shape
+from .layers import lrn as lrn
+from .layers import mirror_pad as mirror_pad
+from .layers import reflect_pad as reflect_pad
+from .layers import replicate_pad as replicate_pad
+from .layers import space_to_batch_nd as space_to_batch_nd
+from .layers import space_to_depth as space_to_depth
 from .padding import get_pad_tuple as get_pad_tuple
 from .padding import get_pad_tuple1d as get_pad_tuple1d
 from .padding import get_pad_tuple3d as get_pad_tuple3d
@@ -53,7 +68,16 @@ from .pooling import pool1d as pool1d
 from .pooling import pool2d as pool2d
 from .pooling import pool3d as pool3d
 from .pooling import pool_grad as pool_grad
-from .utils import get_const_int
+from .recurrent import SQNN_CODE_TO_DTYPE as SQNN_CODE_TO_DTYPE
+from .recurrent import SQNN_DTYPE_TO_CODE as SQNN_DTYPE_TO_CODE
+from .recurrent import binarize_pack as binarize_pack
+from .recurrent import binary_dense as binary_dense
+from .recurrent import lstm as lstm
+from .recurrent import simulated_dequantize as simulated_dequantize
+from .recurrent import simulated_quantize as simulated_quantize
+from .upsampling import upsampling as upsampling
+from .upsampling import upsampling3d as upsampling3d
+from .utils import get_const_int, simplify
 
 _PREFIX = "relax.nn."
 for _operator in OPERATORS.values():
@@ -134,18 +158,59 @@ def batch_norm(
     return norm(*tensors, which, training=bool(training), **options)
 
 
-def scale_shift_nchw(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te.Tensor:
-    """Each channel times its scale plus its shift."""
-    return te.compute(
-        Input.shape, lambda b, c, i, j: Input[b, c, i, j] * Scale[c] + Shift[c], name="ScaleShift"
-    )
+def instance_norm(
+    data: te.Tensor,
+    gamma: te.Tensor,
+    beta: te.Tensor,
+    channel_axis: Any,
+    axis: Any = None,
+    epsilon: float = 1e-5,
+) -> te.Tensor:
+    """Each channel of each element of the batch normalized over `axis`. Before TVM 0.19 there was no
+    `channel_axis`, which is 1 then: the axes and epsilon come in its place."""
+    if isinstance(channel_axis, (list, tuple)):
+        epsilon = 1e-5 if axis is None else axis
+        channel_axis, axis = 1, channel_axis
+    norm = OPERATORS["relax.nn.instance_norm"]
+    return norm(data, gamma, beta, channel_axis, list(axis), epsilon)
 
 
-def scale_shift_nhwc(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te.Tensor:
-    """Each channel times its scale plus its shift."""
-    return te.compute(
-        Input.shape, lambda b, i, j, c: Input[b, i, j, c] * Scale[c] + Shift[c], name="ScaleShift"
+def _scale_shift(layout: str, *axes: int) -> Callable[..., te.Tensor]:
+    def scale_shift(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te.Tensor:
+        def element(*i: Any) -> Any:
+            channel = [i[a] for a in axes]
+            return Input(*i) * Scale(*channel) + Shift(*channel)
+
+        return te.compute(Input.shape, element, name="ScaleShift", tag="broadcast")
+
+    scale_shift.__name__ = scale_shift.__qualname__ = f"scale_shift_{layout}"
+    scale_shift.__doc__ = "Each channel times its scale plus its shift."
+    return scale_shift
+
+
+scale_shift_nchw = _scale_shift("nchw", 1)
+scale_shift_nhwc = _scale_shift("nhwc", 3)
+scale_shift_nchwc = _scale_shift("nchwc", 1, 4)
+
+
+def dense_pack(
+    data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: Any = None
+) -> te.Tensor:
+    """`dense` by a weight in blocks of outputs (blocks, inputs, outputs in the block), or by a plain
+    one."""
+    if weight.ndim == 2:
+        return dense(data, weight, bias, out_dtype)
+    blocks, inputs, size = weight.shape
+    shape = (simplify(blocks * size), inputs)
+    plain = te.compute(
+        shape, lambda o, k: weight(o // size, k, o % size), name="weight_plain", tag="injective"
     )
+    return dense(data, plain, bias, out_dtype)
+
+
+def softmax_common(x: te.Tensor, axis: int, use_fast_exp: bool) -> te.Tensor:
+    """softmax along `axis`, by `fast_exp` if asked for."""
+    return fast_softmax(x, axis) if use_fast_exp else OPERATORS["relax.nn.softmax"](x, axis)
 
 
 def pad(

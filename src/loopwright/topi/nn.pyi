@@ -28,6 +28,14 @@ from loopwright.topi.conv import (
     unpack_NCHWc_to_nchw as unpack_NCHWc_to_nchw,
 )
 from loopwright.topi.fast import fast_softmax as fast_softmax
+from loopwright.topi.layers import (
+    batch_to_space_nd as batch_to_space_nd, circular_pad as circular_pad,
+    correlation_nchw as correlation_nchw, deformable_conv2d_nchw as deformable_conv2d_nchw,
+    deformable_conv2d_nhwc as deformable_conv2d_nhwc, depth_to_space as depth_to_space,
+    fifo_buffer as fifo_buffer, get_padded_shape as get_padded_shape, lrn as lrn,
+    mirror_pad as mirror_pad, reflect_pad as reflect_pad, replicate_pad as replicate_pad,
+    space_to_batch_nd as space_to_batch_nd, space_to_depth as space_to_depth,
+)
 from loopwright.topi.padding import (
     get_pad_tuple as get_pad_tuple, get_pad_tuple1d as get_pad_tuple1d,
     get_pad_tuple_generic as get_pad_tuple_generic, infer_pad as infer_pad,
@@ -38,7 +46,12 @@ from loopwright.topi.pooling import (
     adaptive_pool3d as adaptive_pool3d, global_pool as global_pool, pool1d as pool1d,
     pool2d as pool2d, pool3d as pool3d, pool_grad as pool_grad,
 )
-from loopwright.topi.utils import get_const_int as get_const_int
+from loopwright.topi.recurrent import (
+    binarize_pack as binarize_pack, binary_dense as binary_dense, lstm as lstm,
+    simulated_dequantize as simulated_dequantize, simulated_quantize as simulated_quantize,
+)
+from loopwright.topi.upsampling import upsampling as upsampling, upsampling3d as upsampling3d
+from loopwright.topi.utils import get_const_int as get_const_int, simplify as simplify
 from typing import Any as _Any
 
 def adaptive_avg_pool1d(data: _Tensor, output_size: int | _Sequence[int] | None = None, layout: str = 'NCW', out_layout: str | None = None) -> _Any: """The mean of output_size windows that cover the image (None: one per pixel). Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""
@@ -56,6 +69,7 @@ def conv2d_transpose(data: _Tensor, weight: _Tensor, strides: int | _Sequence[in
 def conv3d(data: _Tensor, weight: _Tensor, strides: int | _Sequence[int] | None = (1, 1, 1), padding: int | _Sequence[int] | None = (0, 0, 0), dilation: int | _Sequence[int] | None = (1, 1, 1), groups: int = 1, data_layout: str = 'NCDHW', kernel_layout: str = 'OIDHW', out_layout: str | None = None, out_dtype: str | _DataType | None = None) -> _Any: """3-D convolution: out[n, o, y] = sum over i, k of data[n, i, y * stride + k * dilation - padding] * weight[o, i, k], channels in `groups`. `padding` is 1, 3 or 6 numbers (all before, then all after)."""
 def cross_entropy_with_logits(predictions: _Tensor, labels: _Tensor) -> _Any: """-sum(predictions * labels), of a batch (2-d tensors) divided by its size. The predictions are logarithms of probabilities."""
 def dense(data: _Tensor, weight: _Tensor, bias: _Tensor | None = None, out_dtype: _Any = None) -> _Tensor: """data @ weight transposed, plus `bias`."""
+def dense_pack(data: _Tensor, weight: _Tensor, bias: _Tensor | None = None, out_dtype: _Any = None) -> _Tensor: """`dense` by a weight in blocks of outputs (blocks, inputs, outputs in the block), or by a plain one."""
 def dropout(data: _Tensor, rate: float = 0.5) -> _Any: """The identity, as at inference: (data, a mask of ones)."""
 def flatten(data: _Tensor) -> _Tensor: """A matrix: the first dimension, and all others fused."""
 def gelu(data: _Tensor) -> _Any: """x times the normal distribution's cumulative function: x / 2 * (1 + erf(x / sqrt(2)))"""
@@ -64,7 +78,7 @@ get_pad_tuple3d = get_pad_tuple
 def group_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, num_groups: int, channel_axis: int, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Any: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` and over the channels of each of `num_groups` groups; gamma and beta have one element per channel."""
 def hardsigmoid(data: _Tensor) -> _Any: """clip(x + 3, 0, 6) / 6"""
 def hardswish(data: _Tensor) -> _Any: """x * clip(x + 3, 0, 6) / 6"""
-def instance_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, channel_axis: int, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Any: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` of each image; gamma and beta have one element per channel."""
+def instance_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, channel_axis: _Any, axis: _Any = None, epsilon: float = 1e-05) -> _Tensor: """Each channel of each element of the batch normalized over `axis`. Before TVM 0.19 there was no `channel_axis`, which is 1 then: the axes and epsilon come in its place."""
 def layer_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Any: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes`."""
 def leaky_relu(data: _Tensor, alpha: float = 0.01) -> _Any: """x where positive, else alpha * x."""
 leakyrelu = leaky_relu
@@ -84,9 +98,11 @@ def relu(data: _Tensor) -> _Any: """max(x, 0)"""
 def relu6(data: _Tensor) -> _Any: """x limited to [0, 6]."""
 def rms_norm(data: _Tensor, weight: _Tensor, axes: int | _Sequence[int] | None = -1, epsilon: float = 1e-05) -> _Any: """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""
 def scale_shift_nchw(Input: _Tensor, Scale: _Tensor, Shift: _Tensor) -> _Tensor: """Each channel times its scale plus its shift."""
+def scale_shift_nchwc(Input: _Tensor, Scale: _Tensor, Shift: _Tensor) -> _Tensor: """Each channel times its scale plus its shift."""
 def scale_shift_nhwc(Input: _Tensor, Scale: _Tensor, Shift: _Tensor) -> _Tensor: """Each channel times its scale plus its shift."""
 def selu(data: _Tensor) -> _Any: """x where positive, else alpha * (exp(x) - 1), both times a scale: self-normalizing."""
 def silu(data: _Tensor) -> _Any: """x * sigmoid(x)"""
 def softmax(data: _Tensor, axis: int | None = -1) -> _Any: """exp(x - max) / sum(exp(x - max)) over `axis`."""
+def softmax_common(x: _Tensor, axis: int, use_fast_exp: bool) -> _Tensor: """softmax along `axis`, by `fast_exp` if asked for."""
 def softplus(data: _Tensor, beta: float = 1.0, threshold: float = 20.0) -> _Any: """log(1 + exp(beta * x)) / beta; x itself if beta * x exceeds the threshold."""
 def unpack_channels(x: _Tensor, channels: int) -> _Any: """The inverse of pack_channels: (n, blocks, ..., block) as (n, channels, ...)."""

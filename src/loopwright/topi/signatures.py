@@ -70,7 +70,8 @@ def _size(shape: Sequence[Any]) -> Any:
 
 def collapse_sum(data: te.Tensor, target_shape: Sequence[Any]) -> te.Tensor:
     """The data summed until its shape is the target's: the reverse of broadcasting."""
-    return OPERATORS["relax.collapse_sum_to"](data, list(target_shape))
+    shape = [te.const(d, "int32") if isinstance(d, int) else d for d in target_shape]
+    return OPERATORS["relax.collapse_sum_to"](data, shape)
 
 
 def einsum(subscripts: str, *operand: te.Tensor) -> te.Tensor:

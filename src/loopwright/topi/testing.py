@@ -21,6 +21,16 @@ from ..ops.conv import expand_per_axis
 from ..runtime import tensor
 from .nn import conv2d_nchw
 from .padding import get_pad_tuple, listed
+from .testing_image import affine_grid_python as affine_grid_python
+from .testing_image import correlation_nchw_python as correlation_nchw_python
+from .testing_image import crop_and_resize_python as crop_and_resize_python
+from .testing_image import deformable_conv2d_nchw_python as deformable_conv2d_nchw_python
+from .testing_image import deformable_conv2d_nhwc_python as deformable_conv2d_nhwc_python
+from .testing_image import grid_sample_python as grid_sample_python
+from .testing_image import lstm_python as lstm_python
+from .testing_image import resize1d_python as resize1d_python
+from .testing_image import resize2d_python as resize2d_python
+from .testing_image import resize3d_python as resize3d_python
 
 Array = np.ndarray[Any, Any]
 
@@ -261,10 +271,11 @@ def poolnd_python(
     pads = [*listed(padding_before), *listed(padding_after)]
     layout = layout or f"NC{'DHW'[3 - rank :]}"
     pool = _meaning(f"nn.{pool_type}_pool{rank}d")
-    return pool(
+    pooled = pool(
         np_data, pool_size=kernel, strides=strides, padding=pads, dilation=dilation,
         ceil_mode=ceil_mode, count_include_pad=count_include_pad, layout=layout, out_layout=layout,
-    ).astype(dtype)  # fmt: skip
+    )  # fmt: skip
+    return np.where(np.isneginf(pooled), 0, pooled).astype(dtype)  # padding alone: 0
 
 
 def adaptive_pool(np_data: Array, out_size: Any, pool_type: str, layout: str) -> Array:

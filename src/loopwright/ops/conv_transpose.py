@@ -1,0 +1,350 @@
+"""Transposed convolutions: the gradients of convolutions with respect to their data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import te, tir
+from ..base.errors import explain
+from ..ir.dtype import numpy_dtype
+from ..ir.op import Op
+from ..ir.prim_op import cast, ceildiv, const, floordiv, floormod, multiply
+from ..relax.expr import Call
+from ..relax.layout import LayoutPlan, LayoutQuery
+from ..relax.struct_info import TensorStructInfo
+from ..tir import layout as layout_of
+from .blocks import from_plain, index_in, to_plain
+from .common import accumulator, compute, listed, rounded, void_or, widened
+from .conv import AXIS_NAMES, constant_channels, expand_padding, expand_per_axis, is_number
+from .core import case, op
+from .extents import differ, simplify, text
+from .flow import numbered
+from .layout import pack_weight
+from .params import DType, Ints, Tensor
+
+
+@op("relax.nn.conv2d_transpose", mixed="always")
+def conv2d_transpose(
+    data: Tensor,
+    weight: Tensor,
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0, 0, 0),
+    output_padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IOHW",
+    out_layout: str | None = None,
+    out_dtype: DType | None = None,
+):
+    """The gradient of conv2d with respect to its data: out[n, o, y * stride + k - padding] gathers
+    data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW; if the windows do not overlap
+    (stride = kernel, no padding) also NCHW16c with IOHW16i16o."""
+    if data_layout != "NCHW":
+        plan = layout_of(data_layout), layout_of(kernel_layout)
+        return _transposed_apart(data, weight, plan, void_or(out_dtype, data.dtype))
+    options = (strides, padding, output_padding, dilation, groups)
+    return transposed(data, weight, *options, void_or(out_dtype, data.dtype))
+
+
+def transposed(data, weight, strides, padding, output_padding, dilation, groups, dtype):
+    """The tensor expression of a transposed convolution along one axis or more, channels first."""
+    rank = len(data.shape) - 2
+    letters = "DHW"[3 - rank :]
+    wide = accumulator(dtype)
+    before, _ = expand_padding(padding, rank)
+    extents = _transposed_extents(
+        data.shape, weight.shape, strides, padding, output_padding, dilation
+    )
+    per_out, per_in = weight.shape[1], simplify(floordiv(weight.shape[0], groups))
+    zero = const(0, "int64")
+    rc = te.reduce_axis((zero, per_in), name="rc")
+    ways = [
+        _Taps(*one)
+        for one in zip(weight.shape[2:], data.shape[2:], strides, dilation, before, strict=True)
+    ]
+    taps = [
+        te.reduce_axis((zero, way.count), name=f"r{s}")
+        for way, s in zip(ways, letters.lower(), strict=True)
+    ]
+
+    def cell(nn, ff, *at):
+        group, inner = floordiv(ff, per_out), floormod(ff, per_out)
+        channel = group * per_in + rc if groups > 1 else rc
+        found = [way.at(place, r) for way, place, r in zip(ways, at, taps, strict=True)]
+        term = multiply(
+            cast(wide, data(nn, channel, *(source for source, _, _ in found))),
+            cast(wide, weight(channel, inner if groups > 1 else ff, *(k for _, k, _ in found))),
+        )
+        fits = tir.all(*(c for _, _, inside in found for c in inside))
+        return te.sum(tir.if_then_else(fits, term, const(0, wide)), axis=[rc, *taps])
+
+    shape = [data.shape[0], simplify(per_out * groups), *extents]
+    names = [AXIS_NAMES[s] for s in letters]
+    name = f"conv{rank}d_transpose_nc{letters.lower()}"
+    total = te.compute(shape, cell, name=name, varargs_names=names)
+    return rounded(total, dtype)
+
+
+def _transposed_apart(data, weight, layouts, dtype):
+    """A transposed convolution in blocks whose windows do not overlap: each output pixel depends on
+    one input pixel and one kernel tap."""
+    layout, kernel = layouts
+    wide = accumulator(dtype)
+    rows, cols = weight.shape[2], weight.shape[3]
+    zero, block = const(0, "int64"), layout.factor_of("C")
+    rc = te.reduce_axis((zero, data.shape[1]), name="rc")
+    ri = te.reduce_axis((zero, const(block, "int64")), name="ri")
+
+    def cell(n, o, y, x, oi):
+        at = {"N": n, "C": (rc, ri), "H": floordiv(y, rows), "W": floordiv(x, cols)}
+        tap = {"I": (rc, ri), "O": (o, oi), "H": floormod(y, rows), "W": floormod(x, cols)}
+        lhs = cast(wide, data(*index_in(layout, at)))
+        return te.sum(multiply(lhs, cast(wide, weight(*index_in(kernel, tap)))), axis=[rc, ri])
+
+    shape = _apart_shape(data.shape, weight.shape)
+    names = ["nn", "ff", "yy", "xx", "fi"]
+    name = f"conv2d_transpose_{layout}".replace("NCHW", "nchw")
+    return rounded(te.compute(shape, cell, name=name, varargs_names=names), dtype)
+
+
+def _apart_shape(shape, kernel):
+    return [
+        shape[0],
+        kernel[1],
+        simplify(shape[2] * kernel[2]),
+        simplify(shape[3] * kernel[3]),
+        kernel[5],
+    ]
+
+
+class _Taps:
+    """The data that contributes to a place along one axis of a transposed convolution. Only each
+    `stride`-th tap of the kernel meets a data element; without a dilation, only these are visited."""
+
+    def __init__(self, window, extent, stride, dilation, before):
+        self.window, self.extent, self.before = window, extent, before
+        self.stride, self.dilation = stride, dilation
+        self.skips = stride > 1 and dilation == 1
+        self.count = simplify(ceildiv(window, stride)) if self.skips else window
+
+    def at(self, place, r):
+        """(data index, kernel index, conditions that they exist) of tap number r."""
+        start, stride = place + self.before, self.stride
+        if self.skips:
+            source, tap = floordiv(start, stride) - r, floormod(start, stride) + r * stride
+            inside = [source >= 0, source < self.extent]
+            whole = is_number(simplify(floormod(self.window, stride)), 0)
+            return source, tap, inside if whole else [*inside, tap < self.window]
+        shifted = start - r * self.dilation
+        if stride == 1:
+            return shifted, r, [shifted >= 0, shifted < self.extent]
+        source = floordiv(shifted, stride)
+        fits = tir.EQ(floormod(shifted, stride), const(0, "int64"))
+        return source, r, [fits, source >= 0, source < self.extent]
+
+
+def _transposed_extents(shape, kernel, strides, padding, output_padding, dilation):
+    rank = len(shape) - 2
+    before, after = expand_padding(padding, rank)
+    extents = []
+    for k in range(rank):
+        reach = (kernel[2 + k] - 1) * dilation[k] + 1
+        grown = (shape[2 + k] - 1) * strides[k] + reach
+        extents.append(simplify(grown - (before[k] + after[k]) + output_padding[k]))
+    return extents
+
+
+@conv2d_transpose.build
+def _(**values):
+    values["strides"] = expand_per_axis(listed(values["strides"]), 2, "strides")
+    before, after = expand_padding(listed(values["padding"]), 2)
+    values["padding"] = [*before, *after]
+    values["output_padding"] = expand_per_axis(
+        listed(values["output_padding"]), 2, "output_padding"
+    )
+    values["dilation"] = expand_per_axis(listed(values["dilation"]), 2, "dilation")
+    values["out_layout"] = values["out_layout"] or values["data_layout"]
+    layouts = (values["data_layout"], values["kernel_layout"], values["out_layout"])
+    blocked = layout_of(layouts[0]).factor_of("C") > 0 and layouts[0] == layouts[2]
+    if layouts != ("NCHW", "IOHW", "NCHW") and not blocked:
+        what = "relax.nn.conv2d_transpose takes the layouts NCHW and IOHW"
+        raise ValueError(explain(what, got=layouts, instead="permute_dims around it"))
+    return values
+
+
+@conv2d_transpose.infer
+def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs):
+    dtype = out_dtype or data.dtype
+    shape, kernel = data.get_shape(), weight.get_shape()
+    if shape is None or kernel is None:
+        return TensorStructInfo(dtype=dtype, ndim=data.ndim)
+    if attrs["data_layout"] != "NCHW":
+        return TensorStructInfo(_apart_shape(shape, kernel), dtype)
+    if differ(shape[1], kernel[0]):
+        what = f"the weight takes {text(kernel[0])} channels"
+        raise ValueError(explain(what, got=f"data of {text(shape[1])} channels"))
+    extents = _transposed_extents(
+        shape,
+        kernel,
+        attrs["strides"],
+        attrs["padding"],
+        attrs["output_padding"],
+        attrs["dilation"],
+    )
+    channels = simplify(kernel[1] * attrs["groups"])
+    return TensorStructInfo([shape[0], channels, *extents], dtype)
+
+
+@conv2d_transpose.numpy
+def _(data, weight, strides, padding, output_padding, dilation, groups, out_dtype=None, **layouts):
+    data = to_plain(data, layouts["data_layout"], "NCHW")
+    weight = to_plain(weight, layouts["kernel_layout"], "IOHW")
+    kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
+    before, after = expand_padding(padding, 2)
+    n, _, h, w = data.shape
+    per_in, per_out, kh, kw = data.shape[1] // groups, *weight.shape[1:]
+    full_h = (h - 1) * strides[0] + (kh - 1) * dilation[0] + 1 + output_padding[0]
+    full_w = (w - 1) * strides[1] + (kw - 1) * dilation[1] + 1 + output_padding[1]
+    data, weight = widened(data.astype(kind)), widened(weight.astype(kind))
+    out = np.zeros((n, per_out * groups, full_h, full_w), data.dtype)
+    for g in range(groups):
+        x = data[:, g * per_in : (g + 1) * per_in]
+        k = weight[g * per_in : (g + 1) * per_in]
+        for y in range(kh):
+            for z in range(kw):
+                part = np.einsum("nihw,io->nohw", x, k[:, :, y, z])
+                rows = slice(y * dilation[0], y * dilation[0] + h * strides[0], strides[0])
+                cols = slice(z * dilation[1], z * dilation[1] + w * strides[1], strides[1])
+                out[:, g * per_out : (g + 1) * per_out, rows, cols] += part
+    out = out[:, :, before[0] : full_h - after[0], before[1] : full_w - after[1]].astype(kind)
+    return from_plain(out, layouts["out_layout"], "NCHW")
+
+
+@conv2d_transpose.layout
+def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    """Blocks of channels, only if each output pixel has one tap."""
+    attrs, weight = call.attrs, call.args[1]
+    if not query.block or constant_channels(call) is None:
+        return None
+    apart = list(attrs.strides) == list(weight.data.shape[2:]) and not any(attrs.padding)
+    plain = attrs.data_layout == "NCHW" and attrs.groups == 1 and list(attrs.dilation) == [1, 1]
+    if not (apart and plain and not any(attrs.output_padding)):
+        return None
+    data, kernel = f"NCHW{query.block}c", f"IOHW{query.block}i{query.block}o"
+    image = numbered(data, "NCHW")
+    changed = {"data_layout": data, "out_layout": data, "kernel_layout": kernel}
+    packed = {1: pack_weight.builder(weight, kernel)}
+    return LayoutPlan((image, None), (image,), changed, packed)
+
+
+conv2d_transpose.samples(
+    case((1, 4, 5, 6), (4, 3, 2, 2), strides=[2, 2]),
+    case((2, 4, 5, 5), (4, 2, 3, 3), strides=[2, 2], padding=[1, 1], output_padding=[1, 1]),
+    case((1, 4, 4, 4), (4, 2, 3, 3), groups=2, padding=[1, 1]),
+    case(
+        (1, 2, 3, 4, 4),
+        (2, 1, 2, 2, 4, 4),
+        strides=[2, 2],
+        data_layout="NCHW4c",
+        kernel_layout="IOHW4i4o",
+    ),
+)
+
+
+def _flat(attrs):
+    """The attributes of the 2-D operator, which leave the height unchanged."""
+    before, after = expand_padding(attrs["padding"], 1)
+    return {
+        "strides": [1, *attrs["strides"]],
+        "padding": [0, *before, 0, *after],
+        "output_padding": [0, *attrs["output_padding"]],
+        "dilation": [1, *attrs["dilation"]],
+        "groups": attrs["groups"],
+        "data_layout": "NCHW",
+        "kernel_layout": "IOHW",
+        "out_layout": "NCHW",
+        "out_dtype": attrs["out_dtype"],
+    }
+
+
+def _with_height(x, name):
+    shape = [x.shape[0], x.shape[1], const(1, "int64"), x.shape[2]]
+    return compute(shape, lambda n, c, _, w: x(n, c, w), name, tag="injective")
+
+
+@op("relax.nn.conv1d_transpose", mixed="always")
+def conv1d_transpose(
+    data: Tensor,
+    weight: Tensor,
+    strides: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "IOW",
+    out_layout: str | None = None,
+    out_dtype: DType | None = None,
+):
+    """The gradient of conv1d with respect to its data. Layouts NCW and IOW."""
+    attrs = {
+        "strides": strides,
+        "padding": padding,
+        "output_padding": output_padding,
+        "dilation": dilation,
+        "groups": groups,
+        "out_dtype": out_dtype,
+    }
+    wide = conv2d_transpose(
+        _with_height(data, "T_data"), _with_height(weight, "T_weight"), **_flat(attrs)
+    )
+    shape = [wide.shape[0], wide.shape[1], wide.shape[3]]
+    zero = const(0, "int64")
+    return compute(shape, lambda n, c, w: wide(n, c, zero, w), "T_squeeze", tag="injective")
+
+
+@conv1d_transpose.build
+def _(**values):
+    listed = lambda v: list(v) if isinstance(v, (list, tuple)) else [v]  # noqa: E731
+    before, after = expand_padding(listed(values["padding"]), 1)
+    values["padding"] = [*before, *after]
+    for name in ("strides", "output_padding", "dilation"):
+        values[name] = expand_per_axis(listed(values[name]), 1, name)
+    values["out_layout"] = values["out_layout"] or values["data_layout"]
+    layouts = (values["data_layout"], values["kernel_layout"], values["out_layout"])
+    if layouts != ("NCW", "IOW", "NCW"):
+        what = "relax.nn.conv1d_transpose takes the layouts NCW and IOW"
+        raise ValueError(explain(what, got=layouts, instead="permute_dims around it"))
+    return values
+
+
+@conv1d_transpose.infer
+def _(data: TensorStructInfo, weight: TensorStructInfo, **attrs):
+    dtype = void_or(attrs["out_dtype"], data.dtype)
+    shape, kernel = data.get_shape(), weight.get_shape()
+    if shape is None or kernel is None:
+        return TensorStructInfo(dtype=dtype, ndim=3)
+    if len(shape) != 3 or len(kernel) != 3:
+        raise ValueError(explain("takes tensors of rank 3", got=f"{len(shape)} and {len(kernel)}"))
+    wide = conv2d_transpose.hooks["infer"](
+        TensorStructInfo([*shape[:2], 1, shape[2]], data.dtype),
+        TensorStructInfo([*kernel[:2], 1, kernel[2]], weight.dtype),
+        **_flat(attrs),
+    )
+    dims = wide.get_shape()
+    return TensorStructInfo([dims[0], dims[1], dims[3]], dtype)
+
+
+@conv1d_transpose.numpy
+def _(data, weight, **attrs):
+    wide = Op.get("relax.nn.conv2d_transpose").get_attr("FNumpy")
+    out = wide(data[:, :, None], weight[:, :, None], **_flat(attrs))
+    return np.ascontiguousarray(out[:, :, 0])
+
+
+conv1d_transpose.samples(
+    case((1, 3, 7), (3, 4, 3), strides=[2], padding=[1], output_padding=[1]),
+    case((2, 4, "n"), (4, 2, 2), strides=[2], groups=2),
+    case((1, 2, 5), (2, 3, 3), dilation=[2], padding=[1, 2]),
+)
