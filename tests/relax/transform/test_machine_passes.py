@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import loopwright as lw
+from loopwright.ir.module import IRModule
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.relax import transform as rt
 from loopwright.script import ir as I
@@ -82,6 +83,31 @@ def test_pure_bindings_become_dataflow_blocks_in_branches_too():
     after = rt.ConvertToDataflow()(Before)
     assert_structural_equal(after, Expected)
     assert rt.ConvertToDataflow(min_size=4)(Before) is Before
+
+
+def test_bindings_join_the_dataflow_blocks_around_them():
+    """A local function's body is converted too; its definition may flow."""
+
+    @R.function(pure=False)
+    def main(x: R.Tensor((2,), "float32")):
+        @R.function
+        def inner(y: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            z = R.exp(y)
+            return R.exp(z)
+
+        with R.dataflow():
+            a = R.exp(x)
+            R.output(a)
+        b = inner(a)
+        _ = R.print(b)
+        c = R.exp(b)
+        return c
+
+    after = rt.ConvertToDataflow()(IRModule({"main": main}))["main"]
+    shape = [(type(b).__name__, len(b.bindings)) for b in after.body.blocks]
+    assert shape == [("DataflowBlock", 3), ("BindingBlock", 2)]
+    inner = after.body.blocks[0].bindings[0].value
+    assert [type(b).__name__ for b in inner.body.blocks] == ["DataflowBlock"]
 
 
 def parts(mod) -> dict[str, int]:

@@ -260,7 +260,8 @@ def test_dead_functions_and_entries():
 
     names = sorted(g.name_hint for g in DeadCodeElimination()(Mod).functions)
     assert names == ["main", "used"]
-    assert [g.name_hint for g in DeadCodeElimination(["unused"])(Mod).functions] == ["unused"]
+    names = sorted(g.name_hint for g in DeadCodeElimination(["unused"])(Mod).functions)
+    assert names == ["main", "unused", "used"]
     with pytest.raises(ValueError, match="no entry function of this name"):
         DeadCodeElimination(["nobody"])(Mod)
 
@@ -414,6 +415,56 @@ def test_closures_carry_what_they_capture():
     assert not any(isinstance(v, relax.Function) for v in bound(mod))
     x, y = values((2,), (2,))
     np.testing.assert_allclose(Interpreter(mod)["main"](x, y).numpy(), x + y)
+
+
+def test_a_recursive_closure_passes_on_what_it_captures():
+    @R.function(private=True)
+    def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        @R.function
+        def loop(i: R.Tensor((), "int32"), s: R.Tensor((2,), "float32")) -> R.Tensor(
+            (2,), "float32"
+        ):
+            more = R.less(i, R.const(3))
+            if more:
+                r: R.Tensor((2,), "float32") = loop(R.add(i, R.const(1)), R.add(s, x))
+            else:
+                r: R.Tensor((2,), "float32") = s
+            return r
+
+        out: R.Tensor((2,), "float32") = loop(R.const(0), x)
+        return out
+
+    mod = LambdaLift()(module(main))
+    relax.analysis.assert_well_formed(mod)
+    (x,) = values((2,))
+    np.testing.assert_allclose(Interpreter(mod)["main"](x).numpy(), 4 * x)
+
+
+def test_lifted_functions_of_equal_bodies_keep_their_names():
+    @I.ir_module
+    class Mod:
+        @R.function
+        def a(x: R.Tensor((2,), "float32")):
+            @R.function
+            def inner(y: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+                return R.exp(y)
+
+            return inner(x)
+
+        @R.function
+        def b(x: R.Tensor((2,), "float32")):
+            @R.function
+            def inner(y: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+                return R.exp(y)
+
+            return inner(x)
+
+        @R.function(private=True)
+        def b_inner(x: R.Tensor((2,), "float32")):
+            return x
+
+    names = sorted(g.name_hint for g in LambdaLift()(Mod).functions)
+    assert names == ["a", "a_inner", "b", "b_inner", "b_inner_0"]
 
 
 def test_global_symbols():

@@ -17,14 +17,14 @@ Fusion looks at dataflow blocks only: a model written without them is fused like
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.transform import FunctionPass, PassContext
 from ... import expr as rx
-from .._graph import is_pure, merge_blocks, replace_vars, used_vars
+from .._graph import is_pure, merge_blocks
+from .canonicalize import canonicalize
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,85 +39,62 @@ class ConvertToDataflow(FunctionPass):
     min_size: int = 2
 
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
-        work = _Converter(self.min_size, func)
-        body = work.seq(func.body)
-        return func if body is func.body else func.replace(body=body)
+        new = _Converter(self.min_size).function(func)
+        return func if new is func else canonicalize(new, mod)
 
 
 class _Converter:
-    def __init__(self, least: int, func: rx.Function) -> None:
+    def __init__(self, least: int) -> None:
         self.least = least
-        self.uses = Counter(used_vars(func.body))
+
+    def function(self, func: rx.Function) -> rx.Function:
+        """A function with its pure bindings in dataflow blocks."""
+        body = self.seq(func.body)
+        return func if body is func.body else func.replace(body=body)
 
     def seq(self, seq: rx.SeqExpr) -> rx.SeqExpr:
-        """A body with its pure bindings in dataflow blocks."""
-        blocks: list[rx.BindingBlock] = []
+        """A body likewise. What follows a dataflow block, or is followed by one, joins it."""
+        parts: list[tuple[bool, list[rx.Binding]]] = []  # (whether it may flow, bindings)
+        joined = set()  # the parts with a dataflow block in them
         for block in seq.blocks:
-            blocks += [block] if isinstance(block, rx.DataflowBlock) else self.parts(block)
-        if len(blocks) == len(seq.blocks) and all(
-            a is b for a, b in zip(blocks, seq.blocks, strict=True)
-        ):
+            flows = isinstance(block, rx.DataflowBlock)
+            for binding in map(self.inside, block.bindings):
+                pure = flows or _may_flow(binding)
+                if not parts or parts[-1][0] != pure:
+                    parts.append((pure, []))
+                parts[-1][1].append(binding)
+            if flows and block.bindings:
+                joined.add(len(parts) - 1)
+        blocks: list[Any] = []
+        for n, (pure, bindings) in enumerate(parts):
+            whole = pure and (n in joined or len(bindings) >= self.least)
+            blocks.append((rx.DataflowBlock if whole else rx.BindingBlock)(bindings))
+        blocks = merge_blocks(blocks)
+        if len(blocks) == len(seq.blocks) and all(map(_same, blocks, seq.blocks)):
             return seq
-        new = rx.SeqExpr._make(tuple(merge_blocks(blocks)), seq.body, span=seq.span)
+        new = rx.SeqExpr._make(tuple(blocks), seq.body, span=seq.span)
         new._update_struct_info(seq.struct_info)
         return new
 
-    def parts(self, block: rx.BindingBlock) -> list[rx.BindingBlock]:
-        """The blocks that a block of bindings becomes."""
-        parts: list[rx.BindingBlock] = []
-        pure: list[rx.Binding] = []
-        others: list[rx.Binding] = []
-
-        def end() -> None:
-            if len(pure) >= self.least:
-                if others:
-                    parts.append(rx.BindingBlock(others))
-                parts.append(self.dataflow(pure))
-                others.clear()
-            else:
-                others.extend(pure)
-            pure.clear()
-
-        for binding in block.bindings:
-            inside = self.branches(binding)
-            if _may_flow(inside):
-                pure.append(inside)
-                continue
-            end()
-            others.append(inside)
-        end()
-        if others:
-            same = len(others) == len(block.bindings) and all(
-                a is b for a, b in zip(others, block.bindings, strict=True)
-            )
-            parts.append(block if same else rx.BindingBlock(others))
-        return parts
-
-    def branches(self, binding: Any) -> Any:
+    def inside(self, binding: Any) -> Any:
+        """A binding with the branches, or the body, of its value converted."""
         node = binding.value
-        if not isinstance(node, rx.If):
-            return binding
-        new = node.with_branches(self.seq(node.true_branch), self.seq(node.false_branch))
+        if isinstance(node, rx.If):
+            new: Any = node.with_branches(self.seq(node.true_branch), self.seq(node.false_branch))
+        else:
+            new = self.function(node) if isinstance(node, rx.Function) else node
         return binding if new is node else binding.replace(value=new)
 
-    def dataflow(self, bindings: list[rx.Binding]) -> rx.DataflowBlock:
-        """A dataflow block; what is used in it alone becomes local to it."""
-        used = Counter(v for b in bindings for v in used_vars(b.value))
-        local: dict[rx.Var, Any] = {}
-        flowing: list[rx.Binding] = []
-        for binding in bindings:
-            var = binding.var
-            if self.uses[var] == used[var]:
-                info = var.struct_info
-                local[var] = rx.DataflowVar._make(var.name_hint, info, span=var.span)
-            value = replace_vars(binding.value, local)
-            flowing.append(binding.replace(var=local.get(var, var), value=value))
-        return rx.DataflowBlock(flowing)
+
+def _same(a: rx.BindingBlock, b: rx.BindingBlock) -> bool:
+    pairs = zip(a.bindings, b.bindings, strict=False)
+    return (
+        type(a) is type(b) and len(a.bindings) == len(b.bindings) and all(x is y for x, y in pairs)
+    )
 
 
 def _may_flow(binding: Any) -> bool:
-    value = binding.value
-    return not isinstance(value, (rx.If, rx.Function)) and is_pure(value)
+    return not isinstance(binding.value, rx.If) and is_pure(binding.value)
 
 
 __all__ = ["ConvertToDataflow"]

@@ -42,7 +42,8 @@ from .._graph import called_functions, is_pure, shape_vars, used_vars
 class DeadCodeElimination(ModulePass):
     """Remove unused bindings and functions.
 
-    entry_functions: names of the functions to keep. Raises ValueError for an unknown name.
+    entry_functions: names of private functions to keep, besides those with a global_symbol. Raises
+    ValueError for an unknown name.
     """
 
     name = "DeadCodeElimination"
@@ -68,16 +69,15 @@ def eliminate(mod: IRModule, entry_functions: Any, callees: Callees) -> IRModule
 
 
 def _entries(mod: IRModule, given: Iterable[str] | None) -> list[GlobalVar]:
-    if given:
-        names = [given] if isinstance(given, str) else list(given)
-        for name in names:
-            if name not in mod:
-                known = ", ".join(sorted(g.name_hint for g in mod.functions))
-                what = "DeadCodeElimination: there is no entry function of this name"
-                raise ValueError(explain(what, got=name, instead=f"one of {known}"))
-        return [mod.get_global_var(name) for name in names]
+    names = [given] if isinstance(given, str) else list(given or ())
+    for name in names:
+        if name not in mod:
+            known = ", ".join(sorted(g.name_hint for g in mod.functions))
+            what = "DeadCodeElimination: there is no entry function of this name"
+            raise ValueError(explain(what, got=name, instead=f"one of {known}"))
     attrs = ((g, getattr(f, "attrs", {})) for g, f in mod.functions.items())
-    return [g for g, a in attrs if "global_symbol" in a]
+    exposed = [g for g, a in attrs if "global_symbol" in a]
+    return list(dict.fromkeys([*exposed, *map(mod.get_global_var, names)]))
 
 
 def _reachable(mod: IRModule, entries: list[GlobalVar], callees: Callees) -> IRModule:

@@ -43,6 +43,7 @@ from ...expr import Call, Function, Var
 from ...functor import GraphRewriter
 from ...op.base import invoke_closure, invoke_pure_closure, make_closure
 from ...relations import derive_call_ret_struct_info
+from ...struct_info import FuncStructInfo
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,6 +66,7 @@ class _Lifter(GraphRewriter):
         super().__init__(mod)
         self.outer = ""
         self.lifted: dict[Var, GlobalVar] = {}
+        self.recursive: dict[Any, tuple[GlobalVar, list[Var]]] = {}
         self.closures: dict[Var, Any] = {}  # variable -> the function's struct info
 
     def binding(self, binding: Any) -> None:
@@ -72,35 +74,44 @@ class _Lifter(GraphRewriter):
             super().binding(binding)
             return
         var, func = binding.var, binding.value
-        name = f"{self.outer}_{var.name_hint}"
+        name = self.fresh(f"{self.outer}_{var.name_hint}")
         captured = [v for v in free_vars(func) if v is not var and v not in self.lifted]
-        if any(v is var for v in free_vars(func)) and captured:
-            # A recursive closure passes on its captured values.
-            self.closures[var] = func.struct_info
         func = func.without_attr("global_symbol")
+        gvar = GlobalVar(name)
         if not captured:
             # Recursive calls also become calls of the global function.
-            gvar = GlobalVar(name)
             gvar.struct_info = func.struct_info
             self.lifted[var] = self.var_map[var] = gvar
-            lifted = self.function(func)
-            real = self.builder.add_func(lifted, name)
-            if real != gvar:
-                self.lifted[var] = self.var_map[var] = real
+            self.builder.update_func(gvar, self.function(func))
             return
         params = [Var(v.name_hint, v.struct_info) for v in captured]
+        ret, pure = func.ret_struct_info, func.is_pure
+        infos = [p.struct_info for p in (*func.params, *params)]
+        gvar.struct_info = FuncStructInfo(infos, ret, pure)
         table = dict(zip(captured, params, strict=True))
         outer, self.var_map = self.var_map, {**self.var_map, **table}
+        self.recursive[var] = gvar, params  # a call of itself passes on what is captured
         inner = self.function(func)
+        del self.recursive[var]
         self.var_map = outer
-        ret, pure = func.ret_struct_info, func.is_pure
         whole = Function([*func.params, *params], inner.body, ret, pure, func.attrs, func.span)
-        gvar = self.builder.add_func(whole, name)
+        self.builder.update_func(gvar, whole)
         args = [self.value(v) for v in captured]
         self.closures[var] = func.struct_info
         self.emit(binding, make_closure(gvar, args))
 
+    def fresh(self, name: str) -> str:
+        """A name that no function has."""
+        taken = {g.name_hint for g in self.builder.get().functions}
+        free, n = name, 0
+        while free in taken:
+            free, n = f"{name}_{n}", n + 1
+        return free
+
     def call(self, call: Call) -> Any:
+        if call.op in self.recursive:
+            gvar, captured = self.recursive[call.op]
+            return Call(gvar, [*call.args, *captured], span=call.span)
         for var, info in self.closures.items():
             if call.op is self.var_map.get(var, var):
                 ret = derive_call_ret_struct_info(info, call, self.builder)
