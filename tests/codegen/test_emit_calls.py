@@ -294,7 +294,7 @@ def test_the_default_trace_prints(capfd):
     assert capfd.readouterr().out == "['here', 7]\n"
 
 
-def test_source():
+def test_source(tmp_path):
     @T.prim_func
     def main(A: T.Buffer((4,), "float32")):
         for i in range(4):
@@ -304,6 +304,12 @@ def test_source():
     assert "define" in built.get_source()
     assert built.get_source() == built.inspect_source()
     assert ".text" in built.get_source("asm")
+    for name, content in (("a.ll", built.get_source()), ("a.s", built.get_source("asm"))):
+        built.save(tmp_path / name)
+        assert (tmp_path / name).read_text() == content
+    built.save(tmp_path / "a.o")
+    assert (tmp_path / "a.o").read_bytes().startswith(b"\x7fELF")
+    assert not (tmp_path / "a.h").exists()
     assert "main" in lw.compile(main, target="c").get_source()
 
 

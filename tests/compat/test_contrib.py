@@ -13,6 +13,7 @@ from loopwright import relax
 from loopwright.base.errors import LoopwrightError
 from loopwright.compat import args_converter, contrib
 from loopwright.compat.executable import Executable
+from loopwright.compat.layout import VirtualDevice
 from loopwright.relax.expr import Expr
 from loopwright.script import tir as T
 
@@ -86,3 +87,12 @@ def test_args_converter():
     assert [len(item) for item in many([1, 2], [3])] == [2, 1]
     with pytest.raises(TypeError, match="a list of expressions"):
         many(1)
+
+
+def test_virtual_device():
+    nowhere = VirtualDevice()
+    assert nowhere == (-1, -1, None, "")
+    target = lw.Target("cuda")
+    there = VirtualDevice(lw.device("cuda", 1), target, "local")
+    assert (there.device_type, there.virtual_device_id) == (2, 1)
+    assert (there.target, there.memory_scope) == (target, "local")

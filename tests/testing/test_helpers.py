@@ -180,3 +180,14 @@ def test_expressions_are_proven_equal():
     with pytest.raises(ValueError, match="not proven equal"):
         testing.assert_prim_expr_equal(n, n + 1)
     assert testing.get_dtype_range("uint8") == (0, 255)
+
+
+def test_requirements_of_processors():
+    has = lw.Target("llvm").features
+    for name, feature in (
+        ("x86_avx512", "avx512bw"),
+        ("aarch64_sve", "sve"),
+        ("arm_dot", "dotprod"),
+    ):
+        (mark,) = getattr(testing, f"requires_{name}").marks("compile-and-run")
+        assert mark.args == (feature not in has,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class _Sequences(type):
@@ -39,8 +39,20 @@ class NotEqualOp(_NoInstance):
     """`a != b` before it is used; here it is an `NE` at once."""
 
 
+class VirtualDevice(NamedTuple("VirtualDevice", [
+    ("device_type", int), ("virtual_device_id", int), ("target", Any), ("memory_scope", str),
+])):  # fmt: skip
+    """Where a value is to be, as far as it is known: device, target and memory."""
+
+    __slots__ = ()
+
+    def __new__(cls, device: Any = None, target: Any = None, memory_scope: str = "") -> Any:
+        place = (-1, -1) if device is None else (device.device_type, device.device_id)
+        return super().__new__(cls, *place, target, memory_scope)
+
+
 class IntImmEnum(_NoInstance):
     """An IntImm that is not made yet; here the values of enums are plain integers."""
 
 
-__all__ = ["Array", "EqualOp", "IntImmEnum", "Map", "NotEqualOp", "String"]
+__all__ = ["Array", "EqualOp", "IntImmEnum", "Map", "NotEqualOp", "String", "VirtualDevice"]

@@ -53,8 +53,21 @@ ABSENT = """
     vulkan
 """.split()  # noqa: SIM905
 requires_llvm = Requirement("llvmlite", _package("llvmlite"))
-requires_arm_dot = Requirement("a processor with dot products of ARM", lambda: False)
-requires_rpc = Requirement("the module loopwright.rpc", _package("loopwright.rpc"))
+requires_rpc = Requirement("the package websockets", _package("websockets"))
+
+
+def _processor(*features: str) -> Requirement:
+    """What needs a processor with one of these features, in LLVM's spelling."""
+    named = " or ".join(features)
+    return Requirement(
+        f"a processor with {named}", lambda: not Target("llvm").features.isdisjoint(features)
+    )
+
+
+requires_arm_dot = _processor("dotprod")
+requires_aarch64_sve, requires_aarch64_sme = _processor("sve"), _processor("sme")
+requires_x86_vnni = _processor("avx512vnni", "avxvnni")
+requires_x86_avx512, requires_x86_amx = _processor("avx512bw"), _processor("amx-int8")
 for _name in ABSENT:
     globals()[f"requires_{_name}"] = Requirement(f"code for {_name}", lambda: False)
 uses_gpu = Requirement("a GPU", lambda: False)(support_required="optional")

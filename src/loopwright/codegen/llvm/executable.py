@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, UnknownName, explain
@@ -111,6 +112,15 @@ class Executable(CompiledModel):
     def export_library(self, file_name: Any, **options: Any) -> Any:
         """Write a library (`.so`, `.a`, `.o`) with a C header: see `library.py`."""
         return EXPORT_LIBRARY.get()(self, file_name, **options)
+
+    def save(self, file_name: Any, fmt: str = "") -> None:
+        """Write LLVM text (`.ll`), assembly (`.s`, `.asm`), or what `export_library` writes."""
+        kind = fmt or Path(file_name).suffix.lstrip(".")
+        if kind not in ("ll", "s", "asm"):
+            self.export_library(file_name, header=False)
+            return
+        text = self.get_source("" if kind == "ll" else "asm")
+        Path(file_name).write_text(text, encoding="utf-8")
 
     # -- inspection ----------------------------------------------------------------------------
 
