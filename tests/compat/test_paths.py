@@ -201,3 +201,15 @@ def test_target_name():
     assert target_name("relax.frontend.nn.op") == "frontend.nn.op"
     assert target_name("relax.transform") == "relax.transform"
     assert target_name("transform") == "ir.transform"
+
+
+def test_modules_of_a_folder_that_is_only_in_the_table():
+    program = """
+import loopwright.compat
+loopwright.compat.alias("tvm")
+import tvm
+print(tvm.contrib.random.__name__, tvm.contrib.cblas.matmul.__name__, hasattr(tvm.contrib, "no"))
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["loopwright.compat.external", "matmul", "False"]

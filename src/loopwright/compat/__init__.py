@@ -167,6 +167,7 @@ def _merged(path: str) -> ModuleType | None:
     if any(known.startswith(f"{path}.") for known in PATHS):
         module = ModuleType(f"{PACKAGE}.{path}", "A folder of TVM's.")
         module.__path__ = []
+        _serve_names(module)
         return module
     return None
 

@@ -57,7 +57,6 @@ NAMES: dict[str, str] = {
     "runtime.container.String": "compat.layout:String",
     "script.parser.core.error.ParserError": "base.errors:DiagnosticError",
     "target.VirtualDevice": "compat.layout:VirtualDevice",
-    "target.virtual_device.VirtualDevice": "compat.layout:VirtualDevice",
     "target._ffi_api.llvm_cpu_has_feature": "codegen.llvm.target_info:llvm_cpu_has_features",
     "target._ffi_api.target_has_feature": "codegen.llvm.target_info:target_has_features",
     "tir.expr.EqualOp": "compat.layout:EqualOp",

@@ -21,6 +21,7 @@ PATHS: dict[str, str] = {
     "contrib.mkl": "compat.external",
     "contrib.nvcc": "compat.questions",
     "contrib.pickle_memoize": "compat.contrib",
+    "contrib.popen_pool": "compat.popen_pool",
     "contrib.random": "compat.external",
     "contrib.tvmjs": "runtime.ndarray_cache",
     "contrib.utils": "testing.files",

@@ -1,0 +1,99 @@
+"""Functions in other processes: results, exceptions, time limits, processes that end."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import math
+import operator
+import os
+import pickle
+import time
+
+import pytest
+
+from loopwright.compat.popen_pool import PopenPoolExecutor, PopenWorker, StatusKind
+
+
+def test_results_and_exceptions():
+    worker = PopenWorker()
+    with pytest.raises(RuntimeError, match="there is nothing to receive"):
+        worker.recv()
+    worker.send(os.getpid)
+    number = worker.recv()
+    assert number != os.getpid()
+    worker.send(math.pow, [2, 3])
+    assert worker.recv() == 8
+    worker.send(int, ["12"], {"base": 3})
+    assert worker.recv() == 5
+    worker.send(operator.truediv, [1, 0])
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        worker.recv()
+    worker.send(open, [os.devnull])  # a result that cannot cross
+    with pytest.raises(TypeError):
+        worker.recv()
+    worker.send(os.getpid)
+    assert worker.recv() == number
+    assert worker.is_alive()
+    worker.kill()
+    assert not worker.is_alive()
+
+
+def test_a_function_that_takes_too_long():
+    worker = PopenWorker()
+    begin = time.monotonic()
+    worker.send(time.sleep, [60], timeout=0.2)
+    with pytest.raises(TimeoutError, match="the function took too long\n  got: 0.2 s"):
+        worker.recv()
+    assert time.monotonic() - begin < 20
+    worker.send(abs, [-3])
+    assert worker.recv() == 3
+
+
+@pytest.mark.parametrize(("fn", "args"), [(os._exit, [3]), (ctypes.string_at, [0])])
+def test_a_process_that_ends(fn, args):
+    worker = PopenWorker()
+    worker.send(fn, args)
+    with pytest.raises(ChildProcessError, match="the process ended before the function"):
+        worker.recv()
+    worker.send(abs, [-3])
+    assert worker.recv() == 3
+
+
+def test_processes_are_used_so_often_and_initialized():
+    worker = PopenWorker(os.putenv, ("LOOPWRIGHT_TEST", "here"), maximum_uses=2)
+    seen = []
+    for _ in range(5):
+        worker.send(os.getpid)
+        seen.append(worker.recv())
+    assert seen[0] == seen[1] != seen[2] == seen[3] != seen[4]
+    with pytest.raises(TypeError, match="the initializer of a PopenWorker is a function"):
+        PopenWorker(3)
+    worker.join(30)
+    assert not worker.is_alive()
+
+
+def test_a_local_function():
+    worker = PopenWorker()
+    if importlib.util.find_spec("cloudpickle") is None:
+        with pytest.raises((pickle.PicklingError, AttributeError)):
+            worker.send(lambda: 3)
+    else:
+        worker.send(lambda: 3)
+        assert worker.recv() == 3
+
+
+def test_pool():
+    pool = PopenPoolExecutor(max_workers=2, timeout=30)
+    futures = [pool.submit(math.pow, 2, k) for k in range(5)]
+    assert [f.result() for f in futures] == [1, 2, 4, 8, 16]
+    results = list(pool.map_with_error_catching(math.sqrt, [4, -1, "x"]))
+    kinds = [StatusKind.COMPLETE, StatusKind.EXCEPTION, StatusKind.EXCEPTION]
+    assert [r.status for r in results] == kinds
+    assert results[0].value == 2
+    assert isinstance(results[1].value, ValueError)
+    slow = PopenPoolExecutor(max_workers=1, timeout=0.2)
+    (late,) = slow.map_with_error_catching(time.sleep, [60])
+    assert late.status == StatusKind.TIMEOUT
+    with pytest.raises(TypeError, match="the initializer of a PopenWorker"):
+        PopenPoolExecutor(initializer=3)
