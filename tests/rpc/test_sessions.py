@@ -199,16 +199,20 @@ def test_virtual_machine(remote, tmp_path, mode):
         vm.invoke_stateful("other")
 
 
-def test_the_program():
+def test_the_program(tmp_path):
     command = [sys.executable, "-m", "loopwright.rpc", "server", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             where = process.stdout.readline().split()[-1]
             host, _, port = where.rpartition(":")
             with rpc.connect(host, int(port)) as remote:
                 assert remote.listdir() == []
+            assert list(tmp_path.iterdir())
         finally:
             process.terminate()
+    assert process.returncode == 0
+    assert not list(tmp_path.iterdir())  # the sessions' folders
 
 
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 
 from .server import Server
 from .tracker import Tracker
 
 
 def main() -> None:
-    """Serve until interrupted. The secret is LOOPWRIGHT_RPC_SECRET."""
+    """Serve until interrupted or told to end. The secret is LOOPWRIGHT_RPC_SECRET."""
     parser = argparse.ArgumentParser("loopwright.rpc", description=main.__doc__)
     parser.add_argument("role", choices=["server", "tracker"])
     parser.add_argument("--host", default="127.0.0.1")
@@ -28,9 +30,12 @@ def main() -> None:
             given.host, given.port, end, tracker_addr=tracker, key=given.key, tls=given.tls
         )
     print(f"{given.role} on {serving.host}:{serving.port}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         serving.wait()
     except KeyboardInterrupt:
+        pass
+    finally:
         serving.terminate()
 
 
