@@ -7,12 +7,13 @@ import pytest
 
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.module import IRModule
+from loopwright.ir.structural import structural_equal
 from loopwright.ir.transform import PassContext, Sequential
 from loopwright.script import from_source
 from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
-from loopwright.tir.stmt import Allocate, LetStmt, seq
+from loopwright.tir.stmt import Allocate, BufferStore, LetStmt, seq
 
 
 def outputs(func, shapes, scalars=()):
@@ -370,3 +371,70 @@ def main(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
     for strict, shape in ((True, "(3,)"), (False, "(4,)")):
         after = tt.CompactBufferAllocation(is_strict=strict)(IRModule({"main": func}))["main"]
         assert f"alloc_buffer({shape}" in after.script()
+
+
+NO_EFFECT = {
+    "a loop that never runs": ("for i in range(n - n): A[0] = T.float32(1)", False, 0),
+    "a value that nobody uses": ("x: T.int32 = n * 2\n    A[0] = T.float32(1)", False, 1),
+    "a store of what is there": ("for i in range(8): A[i + n - n] = A[i]", False, 0),
+    "an empty branch": ("if n < 3: T.evaluate(0)\n    else: A[0] = T.float32(1)", False, 1),
+    "two stores": ("A[0] = T.float32(1)\n    A[0] = T.float32(2)", True, 1),
+    "two stores, as it is": ("A[0] = T.float32(1)\n    A[0] = T.float32(2)", False, 2),
+    "a store that is read": ("A[0] = T.float32(1)\n    A[0] = A[0] + T.float32(2)", True, 2),
+    "a part of what follows": (
+        "for i in range(2, 5): A[i] = T.float32(1)\n    for i in range(8): A[i] = T.float32(2)",
+        True,
+        1,
+    ),
+    "more than what follows": (
+        "for i in range(8): A[i] = T.float32(1)\n    for i in range(2, 5): A[i] = T.float32(2)",
+        True,
+        2,
+    ),
+    "under a condition that follows": (
+        "for i in range(8): A[i] = T.float32(1)\n"
+        "    for i in range(8):\n        if i < n: A[i] = T.float32(2)",
+        True,
+        2,
+    ),
+    "read in between": (
+        "for i in range(8): A[i] = T.float32(1)\n    B[0] = A[3]\n"
+        "    for i in range(8): A[i] = T.float32(2)",
+        True,
+        3,
+    ),
+    "another in between": (
+        "for i in range(8): A[i] = T.float32(1)\n    B[0] = T.float32(3)\n"
+        "    for i in range(8): A[i] = T.float32(2)",
+        True,
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NO_EFFECT)
+def test_statements_without_effect(case):
+    body, dataflow, stores = NO_EFFECT[case]
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), n: T.int32):
+    {body}
+"""
+    with PassContext(config={"tir.RemoveNoOp": {"use_dataflow_analysis": dataflow}}):
+        after = same(text, tt.RemoveNoOp(), [(8,), (8,)], [5])
+    assert count(after, BufferStore) == stores
+    assert count(after, LetStmt) == 0
+
+
+def test_native_bfloat16_stays():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "bfloat16")):
+    T.func_attr({"target": T.target({"kind": "cuda", "arch": "ARCH"})})
+    for i in range(8):
+        A[i] = A[i] + A[i]
+"""
+    for arch, stays in (("sm_80", True), ("sm_90a", True), ("sm_75", False)):
+        mod = IRModule({"main": from_source(text.replace("ARCH", arch))})
+        after = tt.BF16StorageLegalize()(tt.BF16ComputeLegalize()(mod))
+        assert structural_equal(mod, after) == stays

@@ -212,7 +212,7 @@ class _Memory(Visitor):
 def calculate_allocated_bytes(func_or_mod: Any) -> dict[str, dict[str, int]]:
     """{function: {storage scope: bytes}} held at one time; symbolic sizes count as 0."""
     if isinstance(func_or_mod, PrimFunc):
-        named = {str(func_or_mod.attrs.get("global_symbol", "main")): func_or_mod}
+        named = {"main": func_or_mod}
     else:
         named = {g.name_hint: f for g, f in func_or_mod.functions.items()}
     sizes = {}

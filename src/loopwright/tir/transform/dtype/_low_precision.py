@@ -20,6 +20,18 @@ from ..lower._scalar_ops import bits_as
 from ..lower.lower_scalar_ops import ScalarOps
 
 
+def has_native(func: PrimFunc, least: int) -> bool:
+    """Whether the function's target is a GPU that computes in a small type: CUDA from this compute
+    capability (80 for 8.0) on."""
+    target = func.attrs.get("target")
+    if target is None or target.kind.name != "cuda":
+        return False
+    digits = (
+        str(target.attrs.get("arch", "")).removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")
+    )
+    return digits.isdigit() and int(digits) >= least
+
+
 class Promote(StmtRewriter):
     """Computes values of small types in a wider one; memory keeps its type.
 
@@ -178,4 +190,4 @@ class StoreAsBits(StmtRewriter):
         return func.replace(params=params, buffer_map=views, body=self.visit(func.body))
 
 
-__all__ = ["Promote", "StoreAsBits"]
+__all__ = ["Promote", "StoreAsBits", "has_native"]

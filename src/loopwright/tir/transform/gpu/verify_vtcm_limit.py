@@ -55,7 +55,8 @@ class VerifyVTCMLimit(PrimFuncPass):
             target = func.attrs.get("target") or Target.current(allow_none=True)
             limit = None if target is None else target.attrs.get("vtcm-capacity")
         if limit and int(limit) > 0:
-            for name, sizes in calculate_allocated_bytes(func).items():
+            name = func.attrs.get("global_symbol", "main")
+            for sizes in calculate_allocated_bytes(func).values():
                 used = sizes.get("global.vtcm", 0)
                 if used > int(limit):
                     what = f"function {name} allocates more VTCM than there is"

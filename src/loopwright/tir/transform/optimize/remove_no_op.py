@@ -10,17 +10,29 @@ Before (-) and after (+)::
     -         if i < n:
     -             T.evaluate(n + 1)
               A[i] = T.float32(0)
+
+A bound value that nobody uses, a loop that never runs and a store of what is there already have no
+effect either. With the option `tir.RemoveNoOp` {"use_dataflow_analysis": True}, neither has a store
+that the next statement overwrites.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from ....ir.functor import any_node
-from ....ir.prim_expr import Call
+from ....arith import estimate_region_lower_bound, eval_ranges
+from ....ir.functor import any_node, rewrite
+from ....ir.prim_expr import Call, IntImm, Not, PrimExpr, Range, Var
+from ....ir.prim_op import const
+from ....ir.structural import structural_equal
+from ....ir.variables import vars_in
 from ... import stmt as st
+from ...expr import BufferLoad
+from ...function import PrimFunc
 from ...op import effect_of
-from .._base import NO_OP, RewriterPass, StmtRewriter, is_no_op
+from ...stmt_functor import keep_buffers
+from .._base import NO_OP, PrimFuncPass, Simplifying, bind_function, is_no_op
 
 
 def has_effect(expr: Any) -> bool:
@@ -31,8 +43,72 @@ def has_effect(expr: Any) -> bool:
     )
 
 
-class NoOpRemover(StmtRewriter):
-    """Drops the statements without effect."""
+def _effect(value: PrimExpr) -> st.Stmt:
+    """What is left of a value that nobody uses."""
+    return st.Evaluate(value) if has_effect(value) else NO_OP
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """Loops and conditions around one store without effects but its own."""
+
+    store: st.BufferStore
+    loops: dict[Var, Range]
+    guarded: bool
+    stmt: st.Stmt
+
+    @property
+    def points(self) -> list[Range]:
+        """The place that is stored to."""
+        return [Range.from_min_extent(i, const(1, i.dtype)) for i in self.store.indices]
+
+    @property
+    def without_value(self) -> st.Stmt:
+        """The statement, storing 0."""
+        zero = const(0, self.store.value.dtype)
+        return rewrite(
+            self.stmt, {st.BufferStore: lambda n: n.replace(value=zero)}, pre=keep_buffers
+        )
+
+
+def _nest(stmt: st.Stmt) -> _Nest | None:
+    loops: dict[Var, Range] = {}
+    guarded, at = False, stmt
+    while isinstance(at, (st.For, st.IfThenElse)):
+        if isinstance(at, st.For):
+            if has_effect(at.min) or has_effect(at.extent):
+                return None
+            loops[at.loop_var], at = at.range, at.body
+        else:
+            if at.else_case is not None or has_effect(at.condition):
+                return None
+            guarded, at = True, at.then_case
+    if not isinstance(at, st.BufferStore) or at.predicate is not None:
+        return None
+    if (loops and has_effect(at.value)) or any(
+        has_effect(i) or i.dtype.lanes > 1 for i in at.indices
+    ):
+        return None
+    return _Nest(at, loops, guarded, stmt)
+
+
+def _looks_at(stmt: st.Stmt, pointer: Var) -> bool:
+    """Whether a statement loads from memory, or hands it to a call."""
+
+    def looks(node: Any) -> bool:
+        if isinstance(node, BufferLoad):
+            return node.buffer.data is pointer
+        return isinstance(node, Call) and any(arg is pointer for arg in node.args)
+
+    return any_node(stmt, looks)
+
+
+class NoOpRemover(Simplifying):
+    """Drops the statements without effect. overwritten: also stores that the next one overwrites."""
+
+    def __init__(self, overwritten: bool = False) -> None:
+        super().__init__()
+        self.overwritten = overwritten
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -43,6 +119,10 @@ class NoOpRemover(StmtRewriter):
     def visit_SeqStmt(self, node: st.SeqStmt) -> st.Stmt:
         stmts = [self.visit(s) for s in node.seq]
         left = [s for s in stmts if not is_no_op(s)]
+        for n, stmt in enumerate(left if self.overwritten else ()):
+            if self.is_overwritten(stmt, left[n + 1 :]):
+                left[n] = _effect(stmt.value) if isinstance(stmt, st.BufferStore) else NO_OP
+        left = [s for s in left if not is_no_op(s)]
         if len(left) == len(node.seq) and all(a is b for a, b in zip(left, node.seq, strict=True)):
             return node
         return st.seq(*left) if left else NO_OP
@@ -54,13 +134,66 @@ class NoOpRemover(StmtRewriter):
         return node if body is node.body else node.replace(body=body)
 
     def visit_For(self, node: st.For) -> st.Stmt:
-        return self._body(node, node.min, node.extent)
+        if self.ana.const_int_bound(node.extent).max_value <= 0 and not has_effect(node.extent):
+            return NO_OP
+        with self.loop(node):
+            return self._body(node, node.min, node.extent)
 
     def visit_LetStmt(self, node: st.LetStmt) -> st.Stmt:
-        return self._body(node, node.value)
+        if not any_node(node.value, lambda n: isinstance(n, (BufferLoad, Call))):
+            self.ana.bind(node.var, node.value)
+        body = self.visit(node.body)
+        if node.var not in vars_in(body):
+            effect = _effect(node.value)
+            return body if is_no_op(effect) else effect if is_no_op(body) else st.seq(effect, body)
+        return node if body is node.body else node.replace(body=body)
 
     def visit_AttrStmt(self, node: st.AttrStmt) -> st.Stmt:
-        return self._body(node)
+        new = super().visit_AttrStmt(node)
+        return NO_OP if is_no_op(new.body) else new
+
+    def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
+        value = node.value
+        same = isinstance(value, BufferLoad) and value.buffer is node.buffer
+        if not same or node.predicate is not None or value.predicate is not None:
+            return node
+        return NO_OP if self.are_equal(value.indices, node.indices) else node
+
+    def are_equal(self, a: Any, b: Any) -> bool:
+        """Whether two lists of indices are the same place."""
+        scalars = all(i.dtype.lanes == 1 for i in (*a, *b)) and not any(map(has_effect, (*a, *b)))
+        return scalars and all(self.ana.can_prove_equal(x, y) for x, y in zip(a, b, strict=True))
+
+    def is_overwritten(self, one: st.Stmt, after: list[st.Stmt]) -> bool:
+        """Whether all that a loop nest stores is overwritten by a later statement, before a look."""
+        mine = _nest(one)
+        if mine is None:
+            return False
+        pointer = mine.store.buffer.data
+        for stmt in after:
+            theirs = _nest(stmt)
+            if theirs is not None and theirs.store.buffer is mine.store.buffer:
+                value = theirs.without_value
+                return not _looks_at(stmt, pointer) and (
+                    structural_equal(mine.without_value, value) or self.covers(theirs, mine)
+                )
+            if any_node(stmt, lambda n: n is pointer or isinstance(n, (Call, st.AttrStmt))):
+                return False
+        return False
+
+    def covers(self, outer: _Nest, inner: _Nest) -> bool:
+        """Whether a loop nest stores everywhere where another one may."""
+        if outer.guarded or not all(isinstance(r.extent, IntImm) for r in outer.loops.values()):
+            return False
+        dense = estimate_region_lower_bound(outer.points, outer.loops)
+        if dense is None:
+            return False
+        boxes = zip(eval_ranges(inner.points, inner.loops), dense, strict=True)
+        return all(
+            self.ana.can_prove(b.min_value <= a.min_value)
+            and self.ana.can_prove(a.max_value <= b.max_value)
+            for a, b in boxes
+        )
 
     def visit_Allocate(self, node: st.Allocate) -> st.Stmt:
         return self._body(node)
@@ -69,20 +202,31 @@ class NoOpRemover(StmtRewriter):
         return self._body(node)
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
-        then = self.visit(node.then_case)
-        other = None if node.else_case is None else self.visit(node.else_case)
+        with self.ana.constraint_scope(node.condition):
+            then = self.visit(node.then_case)
+        other = node.else_case
+        if other is not None:
+            with self.ana.constraint_scope(Not(node.condition)):
+                other = self.visit(other)
         if other is not None and is_no_op(other):
             other = None
+        if is_no_op(then) and other is not None:
+            return st.IfThenElse(Not(node.condition), other, span=node.span)
         if is_no_op(then) and other is None and not has_effect(node.condition):
             return NO_OP
         return node.replace(then_case=then, else_case=other)
 
 
-class RemoveNoOp(RewriterPass):
+class RemoveNoOp(PrimFuncPass):
     """See the file's docstring."""
 
     name = "tir.RemoveNoOp"
-    rewriter = NoOpRemover
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        options = ctx.option("tir.RemoveNoOp") or {}
+        remover = NoOpRemover(bool(options.get("use_dataflow_analysis")))
+        bind_function(remover.ana, func)
+        return func.replace(body=remover.visit(func.body))
 
 
 __all__ = ["RemoveNoOp"]

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._base import RewriterPass
-from ..dtype._low_precision import Promote
+from ...function import PrimFunc
+from .._base import PrimFuncPass
+from ..dtype._low_precision import Promote, has_native
+
+NATIVE = 80  # the compute capability from which GPUs have bfloat16
 
 
 def is_bfloat16(dtype: Any) -> bool:
@@ -22,13 +25,15 @@ def is_bfloat16(dtype: Any) -> bool:
     return str(dtype.element) == "bfloat16"
 
 
-class BF16ComputeLegalize(RewriterPass):
-    """See the file's docstring."""
+class BF16ComputeLegalize(PrimFuncPass):
+    """See the file's docstring. Functions for GPUs that have bfloat16 stay as they are."""
 
     name = "tir.BF16ComputeLegalize"
 
-    def rewriter(self) -> Any:
-        return Promote(is_bfloat16, "float32")
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        if has_native(func, NATIVE):
+            return func
+        return func.replace(body=Promote(is_bfloat16, "float32").visit(func.body))
 
 
 __all__ = ["BF16ComputeLegalize"]

@@ -20,18 +20,18 @@ from typing import Any
 
 from ...function import PrimFunc
 from .._base import PrimFuncPass
-from ..dtype._low_precision import StoreAsBits
-from .bf16_compute_legalize import is_bfloat16
+from ..dtype._low_precision import StoreAsBits, has_native
+from .bf16_compute_legalize import NATIVE, is_bfloat16
 
 
 @dataclass(frozen=True)
 class BF16StorageLegalize(PrimFuncPass):
-    """See the file's docstring."""
+    """See the file's docstring. Functions for GPUs that have bfloat16 stay as they are."""
 
     name = "tir.BF16StorageLegalize"
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return StoreAsBits(is_bfloat16).run(func)
+        return func if has_native(func, NATIVE) else StoreAsBits(is_bfloat16).run(func)
 
 
 __all__ = ["BF16StorageLegalize"]
