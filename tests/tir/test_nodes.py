@@ -310,3 +310,18 @@ def main(a: T.handle, b: T.handle, n: T.int32):
     for given, message in refused:
         with pytest.raises(ValueError, match=message):
             func.specialize(given)
+
+
+def test_access_pointers_of_strided_buffers():
+    m, n = tir.Var("m", "int32"), tir.Var("n", "int32")
+    buffer = tir.decl_buffer((m, n), "float32", strides=[n + 1, 1])
+    pointer = buffer.access_ptr("rw", offset=100)
+    assert structural_equal(pointer.args[3], buffer.strides[0] * m - 100)
+    assert int(pointer.args[4]) == tir.Buffer.READ | tir.Buffer.WRITE
+
+
+def test_axis_separators_are_within_the_shape():
+    assert tir.decl_buffer((4, 4), axis_separators=[1]).axis_separators == (1,)
+    for wrong in ([3], [1, 0], [-1]):
+        with pytest.raises(ValueError, match="axis separators of buffer b"):
+            tir.decl_buffer((4, 4), name="b", axis_separators=wrong)

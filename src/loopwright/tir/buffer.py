@@ -49,6 +49,9 @@ class Buffer(Node):
     buffer_type: str = field(default="default")
     axis_separators: tuple[int, ...] = field(default=())
 
+    READ: ClassVar[int] = 1  # masks of `access_ptr`
+    WRITE: ClassVar[int] = 2
+
     bound_by_identity: ClassVar[bool] = True
     compare_when_free: ClassVar[bool] = True
 
@@ -84,7 +87,7 @@ class Buffer(Node):
     def get_flattened_buffer(self) -> Buffer:
         """The same memory as a one-dimensional buffer."""
         if self.strides:
-            size = add(multiply(self.strides[0], self.shape[0]), 0)
+            size = multiply(self.strides[0], self.shape[0])
         else:
             size = const(1, self.shape[0].dtype if self.shape else "int32")
             for extent in self.shape:
@@ -158,8 +161,8 @@ def decl_buffer(
 ) -> Buffer:
     """A buffer symbol. dtype defaults to float32; strides may mix ints and expressions.
 
-    Raises ValueError if the number of strides is not the number of dimensions, or the alignment (of
-    the data pointer, in bytes) is no power of two.
+    Raises ValueError if the number of strides is not the number of dimensions, the alignment (of the
+    data pointer, in bytes) is no power of two, or a separator of axes is outside of the shape.
     """
     dims = normalize_shape(shape)
     made_dtype = DataType("float32" if dtype is None else dtype)
@@ -169,6 +172,10 @@ def decl_buffer(
         raise ValueError(explain(what, got=f"{len(made_strides)} for {len(dims)} dims"))
     if offset_factor and elem_offset is None:
         elem_offset = Var(f"{name}_elem_offset", dims[0].dtype if dims else "int32")
+    separators = tuple(int(x) for x in axis_separators or ())
+    if list(separators) != sorted(separators) or any(not 0 <= s <= len(dims) for s in separators):
+        what = f"axis separators of buffer {name} are increasing numbers of dimensions"
+        raise ValueError(explain(what, got=separators, instead=f"from 0 to {len(dims)}"))
     if data is None:
         storage = "int8" if made_dtype.is_bool else str(made_dtype)
         data = Var(name, "handle", type_annotation=(storage, scope or "global"))
@@ -192,7 +199,7 @@ def decl_buffer(
         ALIGNMENT if data_alignment <= 0 else data_alignment,
         offset_factor or 1,
         "default" if buffer_type in ("", "default") else buffer_type,
-        tuple(int(x) for x in axis_separators or ()),
+        separators,
         span=span,
     )
 

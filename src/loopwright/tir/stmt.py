@@ -27,7 +27,6 @@ from ..ir.prim_op import (
     convert,
     lanes_of,
     match_types,
-    multiply,
     scalable_lanes,
     subtract,
     vscale_factor,
@@ -509,10 +508,7 @@ def _access_ptr(
         mask = sum(_MASKS[c] for c in set(mask))
     start = offset if buffer.elem_offset is None else buffer.elem_offset + offset
     if extent is None:
-        extent = const(1, "int32")
-        for dim in buffer.shape:
-            extent = multiply(extent, dim)
-        extent = subtract(extent, offset)
+        extent = subtract(buffer.get_flattened_buffer().shape[0], offset)
     element = DataType(buffer.dtype).with_lanes(lanes)
     tag = Call(element, "tir.type_annotation", [])
     args = [tag, buffer.data, convert(start), convert(extent), const(mask, "int32")]
