@@ -607,3 +607,13 @@ AXES = HEAD + "for i, j in T.grid(8, 8):\n        with T.block('b'):\n          
 def test_errors_in_blocks(lines, message):
     text = AXES + "\n            ".join([*lines, "A[0] = 0.0"]) + "\n"
     assert error(text).startswith(message)
+
+
+def test_buffers_allocated_in_loops_live_in_the_block_around():
+    func = read(
+        HEAD
+        + "with T.block('b'):\n        for i in range(8):\n            B = T.alloc_buffer((8,))\n"
+        + "            B[i] = A[i]\n"
+    )
+    (made,) = blocks(func)[-1].block.alloc_buffers
+    assert made.name == "B"

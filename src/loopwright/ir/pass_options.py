@@ -35,6 +35,12 @@ _READ: dict[str, tuple[type, Any, str]] = {
         "partition_const_loop (True): False keeps the checks where all loops are constant. The others "
         "have no effect: they are about loops over the rest, of which none are made.",
     ),
+    "tir.RemoveNoOp": (
+        dict,
+        None,
+        "use_dataflow_analysis (False): True also removes stores that a later statement overwrites. "
+        "max_simplification_steps has no effect: nothing is bounded.",
+    ),
     "tir.UnrollLoop": (
         dict,
         None,
@@ -80,7 +86,6 @@ _ACCEPTED: dict[str, tuple[type, str]] = {
     "relay.backend.use_auto_scheduler": (bool, "schedules are chosen by rules, not tuned"),
     "relay.backend.use_meta_schedule": (bool, "schedules are chosen by rules, not tuned"),
     "tir.HoistIfThenElse": (dict, _ALWAYS),
-    "tir.RemoveNoOp": (dict, _ALWAYS),
     "tir.Simplify": (dict, _ALWAYS),
     "tir.debug_keep_trivial_loop": (bool, "schedules show all loops; code needs none of one turn"),
     "tir.detect_global_barrier": (bool, "there is no code for GPUs"),

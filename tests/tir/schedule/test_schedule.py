@@ -458,3 +458,25 @@ def test_a_refused_step_changes_nothing() -> None:
         refused(fn)
         assert sch.func is before
     assert sch.get(loop).loop_var.name == "h"
+
+
+def test_inlining_what_nothing_reads_removes_it():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = VALUE
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = A[vi]
+"""
+    sch = tir.Schedule(from_source(text.replace("VALUE", "A[vi] * T.float32(2)")))
+    sch.compute_inline("B")
+    assert "T.alloc_buffer" not in sch.mod["main"].script()
+    call = 'T.call_extern("float32", "next_number")'
+    sch = tir.Schedule(from_source(text.replace("VALUE", call)))
+    refused(lambda: sch.compute_inline("B"), "computing it has an effect")

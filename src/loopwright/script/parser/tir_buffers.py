@@ -25,7 +25,6 @@ from .frames import (
     Wrap,
     current,
     enclosing,
-    innermost,
 )
 from .tir_values import dtype_text, name_value
 
@@ -185,8 +184,8 @@ def alloc_buffer(
     """A buffer that lives in the enclosing block (or the root block)."""
     rest = (strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
     allocated = buffer(shape, dtype, data, *rest)
-    frame = innermost()
-    if isinstance(frame, BlockFrame):
+    frame = enclosing(BlockFrame)
+    if frame is not None:
         frame.alloc_buffers.append(allocated)
     else:
         current(FuncFrame, "T.alloc_buffer").root_buffers.append(allocated)

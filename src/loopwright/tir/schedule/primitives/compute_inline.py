@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ....arith import Analyzer
+from ....ir.functor import any_node
 from ....ir.literals import is_one
-from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.prim_expr import Call, IntImm, PrimExpr, Var
 from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...expr import BufferLoad
+from ...op import effect_of
 from ...stmt import Block
 from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import MapLoads, check_no_pointer, index_axes, single_store
@@ -28,7 +30,7 @@ from ..machinery.scope import (
 
 @primitive("ComputeInline", inputs="block")
 def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
-    """Compute a block's value where it is used, and remove the block and its buffer.
+    """Compute a block's value where it is used, if it is, and remove the block and its buffer.
 
     Raises ScheduleError unless the block is complete, one store at an index of distinct axes, and
     its buffer is only used in the scope that allocates it.
@@ -127,10 +129,10 @@ def consumers_and_later(ref: Ref) -> list[Ref]:
 
 
 def readers(ref: Ref, buffer: Buffer) -> list[Ref]:
-    """The blocks that read the buffer; there must be one."""
+    """The blocks that read the buffer; there need be none for a value without effects."""
     users = [other for other in consumers(ref) if buffer in read_buffers(other.stmt)]
-    if not users:
-        what = f"nothing reads {buffer.name}, which block {ref.stmt.name_hint!r} writes"
+    if not users and any_node(single_store(ref).value, _has_effect):
+        what = f"nothing reads {buffer.name}, but computing it has an effect"
         raise ScheduleError(what, instead="a block with a consumer in its scope", at=ref.node)
     for other in siblings(ref):
         accessed = read_buffers(other.stmt) | write_buffers(other.stmt)
@@ -138,6 +140,10 @@ def readers(ref: Ref, buffer: Buffer) -> list[Ref]:
             what = f"block {other.stmt.name_hint!r} accesses {buffer.name} before it is written"
             raise ScheduleError(what, at=[other.node, ref.node])
     return users
+
+
+def _has_effect(node: Any) -> bool:
+    return isinstance(node, Call) and effect_of(node) not in ("pure", "read", "annotation")
 
 
 class _TidyIndices(BlockRewriter):
