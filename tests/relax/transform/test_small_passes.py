@@ -628,3 +628,26 @@ def test_common_subexpressions_of_outputs_and_casts():
     assert found == {"b": "a", "e": "d", "f": "b"}
     assert [v.name_hint for v in values["c"].args] == ["a", "a"]
     assert values["g"] is not values["h"]
+
+
+def test_fields_of_what_is_known_to_be_a_tuple_since_its_check():
+    """A match_cast stays as an alias: it defines what the struct infos that follow mention."""
+
+    @R.function(private=True)
+    def main(x: R.Tensor(("n",), "float32"), y: R.Object) -> R.Tuple(R.Tensor(("n",), "float32")):
+        m = T.int64()
+        R.func_attr({"relax.force_pure": True})
+        _z = R.match_cast(x, R.Tensor((m,), "float32"))
+        _k = R.prim_value(m)
+        return y
+
+    mod = VMShapeLower()(module(main))
+    bindings = [b for block in mod["main"].body.blocks for b in block.bindings]
+    (cast,) = [b for b in bindings if isinstance(b, relax.MatchCast)]
+    assert cast.value is mod["main"].params[0]
+    (number,) = [b for b in bindings if b.var.name_hint == "_k"]
+    assert number.var.struct_info.value is cast.struct_info.shape[0]
+    called = [getattr(b.value.op, "global_symbol", "") for b in bindings if b is not cast]
+    assert called[-3:] == [
+        f"vm.builtin.{n}" for n in ("tuple_getitem", "check_tensor_info", "match_shape")
+    ]

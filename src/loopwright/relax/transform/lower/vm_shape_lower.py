@@ -206,10 +206,17 @@ class _Lower(GraphRewriter):
                 inner = known.fields[i] if isinstance(known, si.TupleStructInfo) else None
                 if inner is not None and not _open(field, inner):
                     continue
-                item = self.builder.emit(rx.TupleGetItem(value, i))
+                item = self.builder.emit(self.field(value, i))
                 self.check(item, field, inner, context, matches)
         elif isinstance(info, si.FuncStructInfo) and not kind_known:
             self.packed("check_func_info", value, text)
+
+    def field(self, value: Any, index: int) -> rx.Expr:
+        """A field of a tuple, which may be known to be one since the check only."""
+        if isinstance(value.struct_info, si.TupleStructInfo):
+            return rx.TupleGetItem(value, index)
+        args = [value, rx.PrimValue(index)]
+        return call_packed("vm.builtin.tuple_getitem", *args, sinfo_args=[si.ObjectStructInfo()])
 
     def packed(self, name: str, *args: Any) -> None:
         """Emit a call of a builtin without a result."""
@@ -299,7 +306,7 @@ class _Lower(GraphRewriter):
         context = self.context(f"match_cast, annotation={info}")
         self.check(value, info, value.struct_info, context, matches)
         self.match(matches)
-        self.builder.emit_normalized(rx.VarBinding(binding.var, value, span=binding.span))
+        self.builder.emit_normalized(binding.replace(value=value))
 
     def value(self, expr: Any) -> Any:
         if isinstance(expr, rx.ShapeExpr) and not all(isinstance(v, IntImm) for v in expr.values):
@@ -310,7 +317,7 @@ class _Lower(GraphRewriter):
             return self.heap_call("make_shape", args, info)
         if isinstance(expr, rx.PrimValue) and vars_in(expr.value):
             args = [self.heap, *self.make_code(expr.value)]
-            return self.heap_call("make_prim_value", args, si.PrimStructInfo(expr.value.dtype))
+            return self.heap_call("make_prim_value", args, si.PrimStructInfo(value=expr.value))
         return super().value(expr)
 
     def heap_call(self, name: str, args: list[Any], info: si.StructInfo) -> rx.Call:
