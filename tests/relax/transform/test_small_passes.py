@@ -26,6 +26,7 @@ from loopwright.relax.transform import (
     LegalizeOps,
     NameDimensions,
     Normalize,
+    OptimizeLayoutTransform,
     RemovePurityChecking,
     ToNonDataflow,
     VMShapeLower,
@@ -651,3 +652,23 @@ def test_fields_of_what_is_known_to_be_a_tuple_since_its_check():
     assert called[-3:] == [
         f"vm.builtin.{n}" for n in ("tuple_getitem", "check_tensor_info", "match_shape")
     ]
+
+
+def test_changes_of_layout_that_do_not_undo_each_other_stay():
+    """Shapes alone do not say that a layout is the old one."""
+
+    @R.function(private=True)
+    def main(x: R.Tensor((4, 4), "float32")):
+        with R.dataflow():
+            a = R.layout_transform(x, index_map=lambda i, j: (i * 4 + j,))
+            b = R.layout_transform(a, index_map=lambda i: (i % 4, i // 4))
+            c = R.layout_transform(a, index_map=lambda i: (i // 4, i % 4))
+            d = R.add(b, c)
+            R.output(d)
+        return d
+
+    after = OptimizeLayoutTransform()(module(main))
+    values = bound(after)
+    names = ["layout_transform", "layout_transform", "add"]
+    assert [v.op.name for v in values] == [f"relax.{n}" for n in names]
+    assert values[-1].args[1] is after["main"].params[0]

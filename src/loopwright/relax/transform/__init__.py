@@ -69,6 +69,7 @@ from .tvm.lazy_transform_params import LazyTransformParams as LazyTransformParam
 from .tvm.lift_transform_params import LiftTransformParams as LiftTransformParams
 from .tvm.normalize import Normalize as Normalize
 from .tvm.normalize_global_var import NormalizeGlobalVar as NormalizeGlobalVar
+from .tvm.optimize_layout_transform import OptimizeLayoutTransform as OptimizeLayoutTransform
 from .tvm.realize_vdevice import RealizeVDevice as RealizeVDevice
 from .tvm.remove_redundant_reshape import RemoveRedundantReshape as RemoveRedundantReshape
 from .tvm.remove_unused_outputs import RemoveUnusedOutputs as RemoveUnusedOutputs
