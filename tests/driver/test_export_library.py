@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import runtime
+from loopwright import runtime, te
 from loopwright.runtime import Module
 from loopwright.script import from_source
 
@@ -58,7 +58,7 @@ class Refuse(MetaPathFinder):
 
 sys.meta_path.insert(0, Refuse())
 import numpy as np
-from loopwright import runtime
+from loopwright import runtime, te
 module = runtime.load_module(sys.argv[1])
 x = np.linspace(-1, 1, 24, dtype="float32").reshape(3, 8)
 print(repr(module.run({"x": x})["out"].numpy().tolist()))
@@ -265,3 +265,16 @@ def test_two_models_in_one_program(tmp_path, suffix):
         names = {line.split()[-1] for line in shown.stdout.splitlines()}
         public = {n for n in names if not n.startswith(("first_", "lw_", "__tvm_ffi_", "TVMFFI"))}
         assert not public
+
+
+def test_a_tar_of_objects_is_linked_where_it_is_loaded(tmp_path):
+    A = te.placeholder((16,), name="A")
+    exe = lw.compile(te.create_prim_func([A, te.compute((16,), lambda i: A[i] + 1.0)]), "llvm")
+    exe.export_library(tmp_path / "lib.tar")
+    loaded = lw.runtime.load_module(tmp_path / "lib.tar")
+    out = np.zeros(16, "float32")
+    loaded["main"](np.arange(16, dtype="float32"), out)
+    np.testing.assert_array_equal(out, np.arange(1, 17))
+    (tmp_path / "other.tar").write_bytes(b"no archive")
+    with pytest.raises(ValueError, match="is not a tar of objects"):
+        lw.runtime.load_module(tmp_path / "other.tar")

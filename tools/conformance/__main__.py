@@ -1,8 +1,9 @@
 """Run Apache TVM's own tests with Loopwright as `tvm`: make conformance TVM=CLONE
 
 CLONE is a clone or mirror of github.com/apache/tvm with its tags; the tests of v0.21.0 are read from
-it and nothing of them is kept here. core.txt names the files of Relax, TIR, TE, arith, TVMScript and
-the runtime; wide.txt the others that a compiler for CPUs can serve. A test that its file skips does
+it and nothing of them is kept here (a file of a list that begins with another tag, "v0.18.0/", is of
+that release). core.txt names the files of Relax, TIR, TE, arith, TVMScript and
+the runtime; wide.txt the others that a compiler for CPUs can serve; topi.txt those of v0.18.0's topi. A test that its file skips does
 not count; a file that cannot be collected counts all its tests as failed.
 """
 
@@ -52,20 +53,29 @@ class Result:
         return self.tests if self.uncollected else len(self.outcomes) - self.count("skipped")
 
 
-def unpack(clone: Path, to: Path) -> Path:
-    """Write the test files of the release below a folder."""
-    command = ["git", "-C", str(clone), "archive", f"refs/tags/{VERSION}", "tests/python"]
+def unpack(clone: Path, to: Path, version: str) -> Path:
+    """Write the test files of a release below a folder."""
+    command = ["git", "-C", str(clone), "archive", f"refs/tags/{version}", "tests/python"]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
-        sys.exit(f"{clone} has no tag {VERSION}\n  git says: {done.stderr.decode().strip()}")
+        sys.exit(f"{clone} has no tag {version}\n  git says: {done.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(to, filter="data")
-    return to / "tests/python"
+        archive.extractall(to / version, filter="data")
+    return to / version / "tests/python"
 
 
-def run_file(result: Result, tests: Path, seconds: int) -> Result:
-    """Run the tests of a file; where one ends or hangs the interpreter, go on after it."""
-    path = tests / result.file
+def release_of(file: str) -> tuple[str, str]:
+    """(release, path) of a file of a list."""
+    first, _, rest = file.partition("/")
+    return (first, rest) if re.fullmatch(r"v\d+\.\d+\.\d+", first) else (VERSION, file)
+
+
+def run_file(result: Result, folders: dict[str, Path], seconds: int) -> Result:
+    """Run the tests of a file; where one ends or hangs the interpreter, go on after it. folders: those
+    of the releases."""
+    release, name = release_of(result.file)
+    tests = folders[release]
+    path = tests / name
     for _ in range(20):
         with tempfile.NamedTemporaryFile(suffix=".jsonl") as log:
             environment = {
@@ -157,7 +167,7 @@ def main() -> int:
     """`python -m tools.conformance CLONE`; 0 where no test ended the process."""
     parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
     parser.add_argument("clone", type=Path, help="clone of github.com/apache/tvm")
-    parser.add_argument("--list", default="core", help="core, wide, or a file like core.txt")
+    parser.add_argument("--list", default="core", help="core, wide, topi, or a file like core.txt")
     parser.add_argument("--only", default="", help="a regular expression of areas or files")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=int, default=900, help="for the tests of one file")
@@ -172,7 +182,8 @@ def main() -> int:
         row for row in rows if re.search(options.only, row[0]) or re.search(options.only, row[2])
     ]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
-        tests = unpack(options.clone, Path(folder))
+        releases = sorted({release_of(file)[0] for _, _, file in rows})
+        tests = {name: unpack(options.clone, Path(folder), name) for name in releases}
         files = [Result(area, int(count), file) for area, count, file in rows]
         results = list(pool.map(lambda r: run_file(r, tests, options.seconds), files))
     report(results, options.causes)

@@ -7,6 +7,8 @@ import ctypes
 import json
 import struct
 import sys
+import tarfile
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 from ..base.errors import LoopwrightError, UnknownName, explain
 from .arguments import Converted
+from .c_compiler import find_compiler, run_tool
 from .ffi import ffi
 from .module import Module, run_by_name
 from .native import NativeFunction, nested
@@ -136,7 +139,7 @@ def _check_whole(file: Path) -> None:
 
 
 def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) -> Module:
-    """Load an exported shared library.
+    """Load an exported shared library; a `.tar` of objects is linked first, by the system's compiler.
 
     threads: the size of its thread pool; by default the one that the model was compiled with, else
         the process's number, also when that changes.
@@ -144,6 +147,9 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no such library: {file}")
+    if file.suffix == ".tar":
+        with tempfile.TemporaryDirectory() as folder:
+            return load_module(_linked(file, Path(folder)), threads=threads)
     _check_whole(file)
     ffi()  # the library uses its C API
     library = ctypes.CDLL(str(file.resolve()))
@@ -181,6 +187,19 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
         program = from_bytes(base64.b85decode(_text_at(library, BYTECODE_SYMBOL)))
         loaded.run_on(Machine(program, functions))
     return loaded
+
+
+def _linked(file: Path, folder: Path) -> Path:
+    """The shared library of a tar of objects. Raises ValueError for another file."""
+    library = folder / f"{file.stem}.so"
+    try:
+        with tarfile.open(file) as tar:
+            tar.extractall(folder, filter="data")
+            objects = [str(folder / name) for name in tar.getnames()]
+    except tarfile.TarError as error:
+        raise ValueError(explain(f"{file} is not a tar of objects", got=str(error))) from None
+    run_tool([find_compiler(), "-shared", "-o", str(library), *objects])
+    return library
 
 
 def _text_at(library: ctypes.CDLL, symbol: str) -> bytes:

@@ -17,6 +17,8 @@ from .. import te
 from ..ir.dtype import numpy_dtype
 from ..ir.target import Target
 from ..ops import OPERATORS
+from ..ops.blocks import from_plain, to_plain
+from ..ops.common import widened
 from ..ops.conv import expand_per_axis
 from ..runtime import tensor
 from .nn import conv2d_nchw
@@ -94,7 +96,27 @@ def _conv(
     window = [w.shape[kernel.index(n)] for n in data if n in "DHW"]
     reach = [(k - 1) * h + 1 for k, h in zip(window, holes, strict=True)]
     pads = get_pad_tuple(padding, reach)
-    return _meaning(f"nn.conv{rank}d")(a, w, steps, pads, holes, groups, data, kernel, data)
+    letters = "DHW"[3 - rank :]
+    x, kernels = (
+        widened(to_plain(a, data, f"NC{letters}")),
+        widened(to_plain(w, kernel, f"OI{letters}")),
+    )
+    sides = zip(pads[:rank], pads[rank:], strict=True)
+    wide = np.pad(x, [(0, 0), (0, 0), *sides])
+    rows = zip(wide.shape[2:], reach, steps, strict=True)
+    extents = [(d - r) // s + 1 for d, r, s in rows]
+    inputs = np.split(wide[:, : kernels.shape[1] * groups], groups, 1)
+    parts = []
+    for part, own in zip(inputs, np.split(kernels, groups), strict=True):
+        total = np.zeros((len(own), len(x), *extents), x.dtype)
+        for tap in np.ndindex(*own.shape[2:]):
+            places = zip(tap, holes, extents, steps, strict=True)
+            spots = (slice(t * h, t * h + (n - 1) * s + 1, s) for t, h, n, s in places)
+            total += np.tensordot(
+                own[(..., *tap)], part[(slice(None), slice(None), *spots)], (1, 1)
+            )
+        parts.append(total.swapaxes(0, 1))
+    return from_plain(np.concatenate(parts, 1).astype(a.dtype), data, f"NC{letters}")
 
 
 def _conv_of(data: str, kernel: str) -> Callable[..., Array]:
@@ -165,20 +187,26 @@ def group_conv1d_transpose_ncw_python(
 ) -> Array:
     """The gradient of a convolution with respect to its data, channels first, kernel IO..."""
     rank = a_np.ndim - 2
-    letters = "DHW"[3 - rank :]
     steps = expand_per_axis(listed(stride), rank, "stride")
     pads = get_pad_tuple(padding, w_np.shape[2:])
     more = expand_per_axis(listed(output_padding), rank, "output_padding")
-    wide = dilate_python(a_np, (1, 1, *steps))
-    rows = zip(w_np.shape[2:], pads[:rank], pads[rank:], more, strict=True)
-    sides = [(k - 1 - b, k - 1 - a + m) for k, b, a, m in rows]
-    grown = [(0, 0), (0, 0), *((max(b, 0), max(a, 0)) for b, a in sides)]
-    cut = [slice(max(-b, 0), -max(-a, 0) or None) for b, a in sides]
-    wide = np.pad(wide, grown)[(slice(None), slice(None), *cut)]
-    per_in, per_out, *window = w_np.shape
-    kernel = w_np.reshape(groups, per_in // groups, per_out, *window).swapaxes(1, 2)
-    kernel = np.flip(kernel.reshape(groups * per_out, -1, *window), tuple(range(2, 2 + rank)))
-    return _conv(wide, kernel, 1, 0, f"NC{letters}", f"OI{letters}", groups)
+    x, kernels = widened(a_np), widened(w_np)
+    window = w_np.shape[2:]
+    whole = zip(x.shape[2:], steps, window, more, strict=True)
+    extents = [(d - 1) * s + k + m for d, s, k, m in whole]
+    parts = []
+    for part, own in zip(np.split(x, groups, 1), np.split(kernels, groups), strict=True):
+        total = np.zeros((own.shape[1], len(x), *extents), x.dtype)
+        for tap in np.ndindex(*window):
+            places = zip(tap, steps, x.shape[2:], strict=True)
+            spots = (slice(t, t + d * s, s) for t, s, d in places)
+            total[(slice(None), slice(None), *spots)] += np.tensordot(
+                own[(..., *tap)], part, (0, 1)
+            )
+        parts.append(total.swapaxes(0, 1))
+    out = np.concatenate(parts, 1).astype(a_np.dtype)
+    ends = zip(pads[:rank], pads[rank:], extents, strict=True)
+    return out[(slice(None), slice(None), *(slice(b, d - a) for b, a, d in ends))]
 
 
 conv1d_transpose_ncw_python = group_conv1d_transpose_ncw_python

@@ -6,14 +6,17 @@ load without the compiler, and that C programs link with:
     int32_t model_main(const float* x, float* out, int64_t n);   /* 0, or see model_last_error() */
 
 The suffix selects the kind of file: `.so`, `.dylib`, `.dll` a shared library, `.a` a static one,
-`.o` one object file. `model.h` is written beside it.
+`.o` one object file, `.tar` the objects of a shared library, which `load_module` links where it is
+loaded. `model.h` is written beside it.
 """
 
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
+import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +34,7 @@ from .program import ENTRY_PREFIX, compile_options
 from .types import symbol
 
 _SHARED = (".so", ".dylib", ".dll")
+_KINDS = (*_SHARED, ".a", ".o", ".tar")
 _LLVM = {
     "i8": "int8_t",
     "i16": "int16_t",
@@ -69,23 +73,39 @@ def export_library(
     what exists only in this process, and without a linker or with its output.
     """
     path = Path(file_name)
-    if path.suffix not in (*_SHARED, ".a", ".o"):
+    if path.suffix not in _KINDS:
         what = "the file's suffix selects what is exported"
-        hint = f"one of {', '.join((*_SHARED, '.a', '.o'))}"
-        raise LoopwrightError(explain(what, got=path.name, instead=hint))
-    _check(exe, path.suffix in _SHARED)
+        raise LoopwrightError(explain(what, got=path.name, instead=f"one of {', '.join(_KINDS)}"))
+    shared = path.suffix in (*_SHARED, ".tar")
+    _check(exe, shared)
     prefix = c_name(path.name.split(".")[0])
-    objects, flags = _objects(exe, prefix, path.suffix in _SHARED)
+    objects, flags = _objects(exe, prefix, shared)
     triple = compile_options(exe.program.target)[0]
     if path.suffix in _SHARED:
         written = export.link_shared(objects, path, linker, flags, triple)
     elif path.suffix == ".a":
         written = export.archive(objects, path)
+    elif path.suffix == ".tar":
+        written = _packed(objects, flags, path)
     else:
         written = export.link_relocatable(objects, path, triple)
     if header:
         path.with_suffix(".h").write_text(header_text(exe, prefix), encoding="utf-8")
     return written
+
+
+def _packed(objects: Sequence[bytes], flags: Sequence[str], path: Path) -> Path:
+    """Write objects to a tar file. Raises LoopwrightError where they are linked with libraries."""
+    if flags:
+        what = "a .tar has the objects of a library alone"
+        raise LoopwrightError(explain(what, got=" ".join(flags), instead="export a .so"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w") as tar:
+        for number, data in enumerate(objects):
+            entry = tarfile.TarInfo(f"lib{number}.o")
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return path
 
 
 def _check(exe: Executable, shared: bool) -> None:
