@@ -58,7 +58,7 @@ class Refuse(MetaPathFinder):
 
 sys.meta_path.insert(0, Refuse())
 import numpy as np
-from loopwright import runtime, te
+from loopwright import runtime
 module = runtime.load_module(sys.argv[1])
 x = np.linspace(-1, 1, 24, dtype="float32").reshape(3, 8)
 print(repr(module.run({"x": x})["out"].numpy().tolist()))
