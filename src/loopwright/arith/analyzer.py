@@ -14,8 +14,9 @@ from ..ir import prim_op as po
 from ..ir.literals import is_true
 from ..ir.node import Node
 from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
-from . import bounds, build, constraints, convert, division, normal, proof, rewrite, simplify
+from . import bounds, build, constraints, convert, division, modular, normal, proof, rewrite
 from . import poly as P
+from . import simplify as simplification
 from .atoms import Atoms, is_index
 from .constraints import ConstraintScope
 from .context import Cache, Context, Counts, Known
@@ -173,13 +174,14 @@ class Analyzer:
     build = build.build
     poly_bound = bounds.poly_bound
     any_bound = bounds.any_bound
+    modular = modular.modular
     nonneg = proof.nonneg
     refuted = proof.refuted
     is_zero = normal.is_zero
-    simplified = simplify.simplified
-    rebuilt = simplify.rebuilt
-    expand = simplify.expand
-    simplify = simplify.simplify
+    simplified = simplification.simplified
+    rebuilt = simplification.rebuilt
+    expand = simplification.expand
+    simplify = simplification.simplify
     rewrite_simplify = rewrite.rewrite_simplify
     canonical_simplify = simplify
     bind_value_bounds = constraints.bind_value_bounds
@@ -300,7 +302,7 @@ class Analyzer:
 
     def modular_set(self, expr: Any) -> ModularSet:
         """(coeff, base): the value is coeff * k + base for some k."""
-        return ModularSet(*bounds.modular(self, self.poly(po.convert(expr))))
+        return ModularSet(*self.modular(self.poly(po.convert(expr))))
 
     def can_prove(self, expr: Any, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
         """Whether a condition can be proved."""

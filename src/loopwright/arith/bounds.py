@@ -1,4 +1,4 @@
-"""Constant bounds and modular sets of polynomials."""
+"""Constant bounds of polynomials and other expressions."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .context import Bound, Context
 from .poly import ONE, Monomial, Poly
 
 EVERYTHING: Bound = (-inf, inf)
+_TERMS, _FACTORS = 6, 3  # of a polynomial whose products are bounded together
 _CASES = 4  # minima and maxima that are taken apart within each other
 
 
@@ -102,7 +103,45 @@ def _sum_bound(ctx: Context, p: Poly) -> Bound:
                 break
             side_low, side_high = _cases(ctx, p, m, f)
             low, high = max(low, side_low), min(high, side_high)
-    return (low, high)
+    if 1 < P.terms(p) <= _TERMS and any(len(m) > 1 for m in p):
+        low, high = within((low, high), _corners(ctx, p, _FACTORS))
+    return _known_bound(ctx, p, (low, high)) if len(ctx.facts) else (low, high)
+
+
+def _corners(ctx: Context, p: Poly, most: int) -> Bound:
+    """Bounds of p, linear in each atom, at the ends of the atoms of products, `most` of them."""
+    product = next((m for m in p if len(m) > 1), ONE)
+    shared = [a for a in product if sum(a in m for m in p) > 1]
+    if not shared or not most:
+        ends = [mul_bounds((f, f), monomial_bound(ctx, m)) for m, f in p.items()]
+        return (sum(low for low, _ in ends), sum(high for _, high in ends))
+    a = shared[0]
+    if any(m.count(a) > 1 for m in p):
+        return EVERYTHING
+    factor = {P.divides((a,), m) or ONE: f for m, f in p.items() if a in m}
+    rest = {m: f for m, f in p.items() if a not in m}
+    found = []
+    for end, away in zip(atom_bound(ctx, ctx.atoms.all[a]), (-inf, inf), strict=True):
+        if end in (-inf, inf):  # the sign of the factor tells to which side p goes
+            least, greatest = mul_bounds((away, away), _corners(ctx, factor, most - 1))
+            found.append((min(least, inf), greatest))
+        else:
+            found.append(_corners(ctx, P.add(rest, factor, int(end)), most - 1))
+    return (min(low for low, _ in found), max(high for _, high in found))
+
+
+def _known_bound(ctx: Context, p: Poly, bound: Bound) -> Bound:
+    """Bounds within those of the facts about the terms of p, or about a part of them all."""
+    main = {m: f for m, f in p.items() if m}
+    size, offset = gcd(*main.values()), p.get(ONE, 0)
+    main = {m: f // size for m, f in main.items()}
+    low, high = bound
+    for fact in ctx.facts.with_term(next(iter(main))):
+        if P.terms(fact) == len(main):
+            more, less = (P.constant_value(P.add(main, fact, sign)) for sign in (-1, 1))
+            low = low if more is None else max(low, more * size + offset)
+            high = high if less is None else min(high, less * size + offset)
+    return (low, high) if low <= high else bound
 
 
 def _cases(ctx: Context, p: Poly, m: Monomial, f: int) -> Bound:
@@ -151,29 +190,36 @@ def _mod_bound(ctx: Context, value: Poly, divisor: Poly) -> Bound:
         d = int(d0)
         if low > -inf and high < inf and low // d == high // d:
             return (low % d, high % d)
-        c, b = modular(ctx, value)
+        c, b = ctx.modular(value)
         g = gcd(c, d)
         return (b % g, d - g + b % g)
-    if d0 >= 1:
+    if d0 >= 0:  # nothing is ever divided by 0
         return (0, min(d1 - 1, high) if low >= 0 else d1 - 1)
     return (min(d0 + 1, 0), max(d1 - 1, 0))
 
 
 def atom_bound(ctx: Context, atom: Atom) -> Bound:
     """Bounds of an atom: the known ones, within those of its form."""
-    if atom.kind == VAR:
-        natural = (0, inf) if type(atom.expr) is pe.SizeVar else dtype_bounds(atom.dtype)
-    else:
-        natural = _natural_bound(ctx, atom)
     known = ctx.known.bounds.get(atom.number)
+    if atom.kind == VAR and known is not None and known[0] <= known[1]:
+        return known
+    natural = natural_bound(ctx, atom)
     if known is None:
         return natural
-    low, high = max(known[0], natural[0]), min(known[1], natural[1])
+    low, high = within(known, natural)
     # Contradictory constraints: the code is unreachable, and nothing is concluded.
     return (low, high) if low <= high else natural
 
 
-def _natural_bound(ctx: Context, atom: Atom) -> Bound:
+def within(a: Bound, b: Bound) -> Bound:
+    """The bounds that both give."""
+    return (max(a[0], b[0]), min(a[1], b[1]))
+
+
+def natural_bound(ctx: Context, atom: Atom) -> Bound:
+    """Bounds of an atom by its form or type."""
+    if atom.kind == VAR:
+        return (0, inf) if type(atom.expr) is pe.SizeVar else dtype_bounds(atom.dtype)
     if atom.kind == DIV:
         return div_bounds(poly_bound(ctx, atom.data[0]), poly_bound(ctx, atom.data[1]))
     if atom.kind in (MIN, MAX):
@@ -184,12 +230,23 @@ def _natural_bound(ctx: Context, atom: Atom) -> Bound:
 
 
 def any_bound(ctx: Context, e: Any) -> Bound:
-    """Bounds of an integer expression of any type."""
+    """Bounds of an integer expression of any type; of a vector, those of all its lanes."""
     if e.dtype.lanes != 1:
-        return EVERYTHING
+        return _vector_bound(ctx, e)
     if type(e) is IntImm:
         return (e.value, e.value)
     return poly_bound(ctx, ctx.poly(e)) if e.dtype.is_integer else EVERYTHING
+
+
+def _vector_bound(ctx: Context, e: Any) -> Bound:
+    if type(e) is pe.Broadcast:
+        return any_bound(ctx, e.value)
+    if type(e) is pe.Ramp and isinstance(e.lanes, int):
+        last = mul_bounds((e.lanes - 1, e.lanes - 1), any_bound(ctx, e.stride))
+        low, high = any_bound(ctx, e.base)
+        return (low + min(last[0], 0), high + max(last[1], 0))
+    simple = ctx.simplified(e)
+    return EVERYTHING if type(simple) is type(e) else any_bound(ctx, simple)
 
 
 # ------------------------------------------------------------------ opaque expressions
@@ -222,9 +279,22 @@ def scaled_bound(e: Any, bound_of: Callable[[Any], Bound]) -> Bound | None:
     return (low, high)
 
 
+def whole_in_float(ctx: Context, e: Any) -> Any:
+    """n, where an expression is an integer n cast to a type of floats that holds all its values;
+    None for another expression."""
+    inner = e.value
+    if type(inner) is not pe.Cast or not inner.value.dtype.is_integer or inner.dtype.lanes != 1:
+        return None
+    digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}.get(str(inner.dtype), 0)
+    low, high = any_bound(ctx, inner.value)
+    return inner.value if max(-low, high) <= 1 << digits else None
+
+
 def _cast_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     if e.value.dtype.is_integer:
         low, high = any_bound(ctx, e.value)
+    elif (whole := whole_in_float(ctx, e)) is not None:
+        low, high = any_bound(ctx, whole)
     else:
         low, high = scaled_bound(e, lambda n: any_bound(ctx, n)) or natural
     if high == inf and e.value.dtype.is_uint:
@@ -240,6 +310,11 @@ def _mul_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     if not fits and is_index(e.dtype):
         return (max(natural[0], low), min(natural[1], high))
     return (low, high) if fits else natural  # a narrow product wraps around
+
+
+def _floordiv_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+    low, high = div_bounds(any_bound(ctx, e.a), any_bound(ctx, e.b))
+    return (low, high) if natural[0] <= low and high <= natural[1] else natural
 
 
 def _floormod_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
@@ -276,16 +351,22 @@ def _truncmod_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     return (max(min(low, 0), -most), min(max(high, 0), most)) if e.dtype.is_int else natural
 
 
+def _let_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+    ctx.bind_value_bounds(e.var, e.value)
+    return any_bound(ctx, e.body)
+
+
 def _and_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     limits = [high for low, high in (any_bound(ctx, a) for a in e.args) if low >= 0]
     return (0, min(limits)) if limits else natural
 
 
 def _shift_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
-    (low, high), by = any_bound(ctx, e.args[0]), e.args[1]
-    if isinstance(by, IntImm) and 0 <= by.value < 64:
-        return (_floor(low, 1 << by.value), _floor(high, 1 << by.value))
-    return natural
+    ends, (least, most) = any_bound(ctx, e.args[0]), any_bound(ctx, e.args[1])
+    if not 0 <= least <= most < 64:
+        return natural
+    corners = [_floor(end, 1 << int(by)) for end in ends for by in (least, most)]
+    return (min(corners), max(corners))
 
 
 def _bit_count_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
@@ -302,8 +383,10 @@ _EXPR_BOUNDS: dict[type, _Rule] = {
     pe.Cast: _cast_bound,
     pe.Select: lambda ctx, e, natural: _union(ctx, e.true_value, e.false_value),
     pe.Mul: _mul_bound,
+    pe.FloorDiv: _floordiv_bound,
     pe.FloorMod: _floormod_bound,
     pe.Div: _truncdiv_bound,
+    pe.Let: _let_bound,
     pe.Mod: _truncmod_bound,
 }
 _CALL_BOUNDS: dict[str, _Rule] = {
@@ -314,35 +397,3 @@ _CALL_BOUNDS: dict[str, _Rule] = {
     "tir.popcount": _bit_count_bound,
     "tir.vscale": lambda ctx, e, natural: (1, natural[1]),
 }
-
-
-# ------------------------------------------------------------------ modular sets
-
-
-def modular(ctx: Context, p: Poly) -> tuple[int, int]:
-    """(c, b): every value of p is c * k + b; c is 0 for a constant."""
-    coeff, base = 0, 0
-    for m, f in p.items():
-        c, b = 0, 1
-        for a in m:
-            ac, ab = _atom_modular(ctx, ctx.atoms.all[a])
-            # (c x + b)(ac y + ab) = multiples of c*ac, c*ab, b*ac plus b*ab
-            c, b = gcd(c * ac, gcd(c * ab, b * ac)), b * ab
-        coeff, base = gcd(coeff, c * f), base + b * f
-    return (coeff, base % coeff if coeff else base)
-
-
-def _atom_modular(ctx: Context, atom: Atom) -> tuple[int, int]:
-    known = ctx.known.modular.get(atom.number)
-    if known is not None:
-        return known
-    if atom.kind == DIV:
-        d = P.constant_value(atom.data[1])
-        c, b = modular(ctx, atom.data[0])
-        if d is not None and d > 0 and c % d == 0 and c:
-            return (c // d, b // d)
-    elif atom.kind in (MIN, MAX):
-        (c, b), (e, f) = (modular(ctx, side) for side in atom.data)
-        g = gcd(gcd(c, e), b - f)
-        return (g, b % g) if g else (0, b)
-    return (1, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 from ..ir import prim_expr as pe
@@ -10,10 +9,11 @@ from ..ir.op import Op
 from ..ir.prim_expr import PrimExpr, Range, Var
 from . import poly as P
 from .atoms import is_index
-from .bounds import modular, poly_bound
+from .bounds import natural_bound, poly_bound, within
 from .context import Cache, Context, Known
 from .convert import poly, var_poly
 from .division import paired
+from .modular import ANY, both
 from .normal import tightened
 from .poly import ONE, Monomial, Poly
 
@@ -96,7 +96,7 @@ def learn(ctx: Context, p: Poly) -> None:
     pairs = [(m, f) for m, f in p.items() if m != ONE]
     if len(pairs) == 1 and len(pairs[0][0]) == 1:
         (m, f), k = pairs[0], p.get(ONE, 0)
-        low, high = bounds.get(m[0], (-inf, inf))
+        low, high = bounds.get(m[0]) or natural_bound(ctx, ctx.atoms.all[m[0]])
         if f > 0:  # f x + k >= 0: x >= ceil(-k / f)
             low = max(low, -(k // f))
         else:
@@ -113,24 +113,41 @@ def _learn_factors(ctx: Context, product: Monomial) -> None:
     if all(poly_bound(ctx, {(a,): 1})[0] >= 0 for a in product):
         bounds = ctx.known.bounds
         for a in product:
-            low, high = bounds.get(a, (-inf, inf))
+            low, high = bounds.get(a) or natural_bound(ctx, ctx.atoms.all[a])
             bounds[a] = (max(low, 1), high)
 
 
 def _learn_modular(ctx: Context, diff: Poly) -> None:
-    """From x - c * (x // c) == b: x is c * k + b."""
-    pairing = paired(ctx, diff)
-    if len(pairing.mods) != 1 or P.terms(pairing.rest):
+    """From x - c * (x // c) == b, or truncmod(x, c) == b: x is c * k + b."""
+    found = _remainder_of(ctx, diff)
+    if found is None:
         return
-    scale, factor, value, divisor = pairing.mods[0]
-    c = P.constant_value(divisor)
-    rest = pairing.rest.get(ONE, 0)
-    if factor or c is None or rest % scale or P.terms(value) != 1:
+    value, c, rest = found
+    if P.terms(value) != 1:
         return
-    base = -rest // scale - value.get(ONE, 0)
     ((m, f),) = [(m, f) for m, f in value.items() if m]
     if f in (1, -1) and len(m) == 1:
-        ctx.known.modular[m[0]] = (c, base * f % c)
+        known = ctx.known.modular
+        new = (c, (rest - value.get(ONE, 0)) * f % c)
+        # Residues that exclude each other are of unreachable code.
+        known[m[0]] = both(known.get(m[0], ANY), new) or new
+
+
+def _remainder_of(ctx: Context, diff: Poly) -> tuple[Poly, int, int] | None:
+    """(x, c, b), where diff == 0 says that x leaves b if it is divided by c."""
+    pairing = paired(ctx, diff)
+    rest = pairing.rest.get(ONE, 0)
+    if len(pairing.mods) == 1 and not P.terms(pairing.rest):
+        scale, factor, value, divisor = pairing.mods[0]
+        c = P.constant_value(divisor)
+        return None if factor or c is None or rest % scale else (value, c, -rest // scale)
+    terms = [(m, f) for m, f in pairing.rest.items() if m]
+    if pairing.mods or len(terms) != 1 or len(terms[0][0]) != 1 or abs(terms[0][1]) != 1:
+        return None
+    ((m, f),) = terms
+    e = ctx.atoms.all[m[0]].expr
+    c = P.constant_value(poly(ctx, e.b)) if type(e) is pe.Mod else None
+    return None if not c else (poly(ctx, e.a), abs(c), -rest * f)
 
 
 # ------------------------------------------------------------------ variables
@@ -158,7 +175,8 @@ def bind_range(ctx: Context, var: Var, dom: Range, seen: bool) -> None:
     low, extent = poly(ctx, dom.min), poly(ctx, dom.extent)
     last = P.shift(P.add(low, extent), -1)
     lowest, highest = poly_bound(ctx, low)[0], poly_bound(ctx, last)[1]
-    ctx.known.bounds[number] = (lowest, max(highest, lowest))
+    natural = natural_bound(ctx, ctx.atoms.all[number])
+    ctx.known.bounds[number] = within((lowest, max(highest, lowest)), natural)
     ctx.cache.products.pop((number,), None)
     ctx.examples.ranges[number] = (low, last)
     ctx.examples.claims.append(P.add(last, low, -1))
@@ -174,9 +192,9 @@ def bind_value_bounds(ctx: Context, var: Var, value: PrimExpr) -> None:
         return
     (m,) = var_poly(ctx, var)
     p = poly(ctx, value)
-    ctx.known.bounds[m[0]] = poly_bound(ctx, p)
+    ctx.known.bounds[m[0]] = within(poly_bound(ctx, p), natural_bound(ctx, ctx.atoms.all[m[0]]))
     ctx.cache.products.pop(m, None)
-    ctx.known.modular[m[0]] = modular(ctx, p)
+    ctx.known.modular[m[0]] = ctx.modular(p)
     ctx.examples.define(m[0], p)
 
 

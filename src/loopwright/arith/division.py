@@ -47,6 +47,9 @@ def _div_const(ctx: Context, n: Poly, c: int, dtype: Any) -> Poly:
             rest[m] = f
     if not rest:
         return whole
+    least = {m: f % c for m, f in rest.items()}
+    if least != rest and poly_bound(ctx, least)[0] >= 0 and poly_bound(ctx, least)[1] < c:
+        return {m: f // c for m, f in n.items() if f // c}
     if any(ctx.atoms.all[a].kind == DIV for m in whole for a in m):
         # A remainder was split up: keep it whole, unless it is all there is.
         kept = _keep_remainders(ctx, n, c, dtype)
@@ -128,6 +131,8 @@ def _div_nested(ctx: Context, rest: Poly, c: int, dtype: Any) -> Poly | None:
 def _div_symbolic(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly:
     if not n:
         return P.ZERO
+    if all(f < 0 for f in d.values()):  # n // -d is -n // d
+        n, d = P.scaled(n, -1), P.scaled(d, -1)
     whole: Poly = {}
     rest = n
     if len(d) == 1:

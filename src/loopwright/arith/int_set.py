@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..ir import prim_op as po
-from ..ir.literals import is_true
 from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
 from . import poly as P
 from .analyzer import Analyzer, IntervalSet, interval_set
-from .interval import Evaluator, is_infinite
+from .interval import Evaluator, is_infinite, is_neg_inf, is_pos_inf
 from .iter_affine_map import detect_iter_map
+from .iter_map_node import IterSumExpr
 
 
 def eval_set(expr: PrimExpr, domain: Mapping[Var, Any], ana: Analyzer | None = None) -> IntervalSet:
@@ -49,6 +49,13 @@ def _extreme(ana: Analyzer, pick: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     return a if not P.add(ana.poly(a), ana.poly(b), -1) else ana.simplify(pick(a, b))
 
 
+def _reaches(ana: Analyzer, low: PrimExpr, high: PrimExpr) -> bool:
+    """Whether no number lies between what ends at `high` and what begins at `low`."""
+    if is_neg_inf(low) or is_pos_inf(high):
+        return True
+    return not is_infinite(low) and not is_infinite(high) and ana.can_prove(low <= high + 1)
+
+
 def union_interval(ana: Analyzer, a: IntervalSet, b: IntervalSet) -> IntervalSet:
     """The shortest interval that contains both."""
     return IntervalSet(*hull(ana, (a.min_value, a.max_value), (b.min_value, b.max_value)))
@@ -59,10 +66,12 @@ def union_lower_bound(sets: Sequence[IntervalSet]) -> IntervalSet | None:
     ana = Analyzer()
     total: IntervalSet | None = None
     for one in sets:
-        if total is None:
+        if one.is_nothing():
+            total = total or one
+        elif total is None or total.is_nothing():
             total = one
-        elif ana.can_prove(one.min_value <= total.max_value + 1) and ana.can_prove(
-            total.min_value <= one.max_value + 1
+        elif _reaches(ana, one.min_value, total.max_value) and _reaches(
+            ana, total.min_value, one.max_value
         ):
             total = union_interval(ana, total, one)
     return total
@@ -74,7 +83,23 @@ def estimate_region_upper_bound(
     """For each dimension an interval that contains all points of `region` while the variables
     range over `var_dom` and `predicate` holds."""
     ana = Analyzer(_without_points(var_dom))
-    return eval_ranges(region, var_dom, ana)
+    with ana.constraint_scope(predicate):
+        return [
+            _within_bounds(ana, rng, interval)
+            for rng, interval in zip(region, eval_ranges(region, var_dom, ana), strict=True)
+        ]
+
+
+def _within_bounds(ana: Analyzer, rng: Range, interval: IntervalSet) -> IntervalSet:
+    """The interval of a range within its constant bounds, which regard what is assumed."""
+    ends = (rng.min, rng.min + rng.extent - 1)
+    bounds = [ana.any_bound(end) for end in ends]
+    low, high = interval.min_value, interval.max_value
+    if isinstance(low, IntImm) and low.value < bounds[0][0]:
+        low = po.const(int(bounds[0][0]), low.dtype)
+    if isinstance(high, IntImm) and bounds[1][1] < high.value:
+        high = po.const(int(bounds[1][1]), high.dtype)
+    return IntervalSet(low, high)
 
 
 def _without_points(var_dom: Mapping[Var, Range]) -> dict[Var, Range]:
@@ -88,71 +113,36 @@ def estimate_region_strict_bound(
     region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any = True
 ) -> list[IntervalSet] | None:
     """Like `estimate_region_upper_bound`, but None unless the intervals contain exactly the
-    accessed
-    points: each dimension is dense over variables of its own."""
-    ana = Analyzer(_without_points(var_dom))
-    always = po.convert(predicate)
-    if not is_true(always):
+    accessed points: each dimension is dense over parts of the iterators of its own."""
+    iters = _without_points(var_dom)
+    found = detect_iter_map([rng.min for rng in region], iters, predicate)
+    if found.errors:
         return None
-    used: set[int] = set()
-    for rng in region:
-        if not _dense(ana, rng, var_dom, used):
-            return None
-    return eval_ranges(region, var_dom, ana)
+    ana = Analyzer(iters)
+    intervals = [_dense(ana, rng, sums) for rng, sums in zip(region, found.indices, strict=True)]
+    return None if None in intervals else [i for i in intervals if i is not None]
 
 
 def estimate_region_lower_bound(
     region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any = True
 ) -> list[IntervalSet] | None:
     """Intervals whose points are all accessed, or None if none are known."""
-    exact = estimate_region_strict_bound(region, var_dom, predicate)
-    return _by_iter_map(region, var_dom, predicate) if exact is None else exact
+    return estimate_region_strict_bound(region, var_dom, predicate)
 
 
-def _by_iter_map(
-    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any
-) -> list[IntervalSet] | None:
-    """The interval of each dimension, whose least indices run over splits of iterators that no other
-    dimension uses; its extent bridges the smallest scale."""
-    found = detect_iter_map([r.min for r in region], var_dom, predicate)
-    if found.errors:
-        return None
-    ana = Analyzer(_without_points(var_dom))
-    sets = []
-    for rng, index in zip(region, found.indices, strict=True):
-        first, reach = ana.poly(index.base), ana.poly(rng.extent)
-        for split in reversed(index.args):
-            scale = ana.poly(split.scale)
-            if not ana.nonneg(P.add(reach, scale, -1)) or not ana.nonneg(scale):
-                return None
-            reach = P.add(reach, P.multiply(scale, P.shift(ana.poly(split.extent), -1)))
-        if Evaluator(ana, var_dom).involved(reach):
-            return None
-        last = P.shift(P.add(first, reach), -1)
-        sets.append(interval_set(ana, first, last, rng.min.dtype))
-    return sets
-
-
-def _dense(ana: Analyzer, rng: Range, var_dom: Mapping[Var, Range], used: set[int]) -> bool:
-    """Whether begin + 0 .. extent covers every value between its ends."""
-    numbers = {ana.atoms.of_var(v): v for v in var_dom}
+def _dense(ana: Analyzer, rng: Range, sums: IterSumExpr) -> IntervalSet | None:
+    """The interval of a sum of splits plus 0 .. extent, None where it has gaps."""
     reach = ana.poly(rng.extent)  # length covered without a gap so far
-    evaluator = Evaluator(ana, var_dom)
-    if evaluator.involved(reach):
-        return False
-    steps = []
-    for m, f in ana.poly(rng.min).items():
-        inside = [a for a in m if a in numbers]
-        if not inside:
-            if evaluator.involved({m: f}):
-                return False
-            continue
-        if len(m) != 1 or m[0] in used:
-            return False
-        used.add(m[0])
-        steps.append((abs(f), ana.poly(var_dom[numbers[m[0]]].extent)))
-    for step, extent in sorted(steps, key=lambda s: s[0]):
-        if not ana.nonneg(P.shift(reach, -step)):
-            return False
-        reach = P.add(reach, P.shift(extent, -1), step)
-    return True
+    if Evaluator(ana, dict.fromkeys(ana.known.values, 0)).involved(reach):
+        return None
+    low = ana.poly(sums.base)
+    for split in reversed(sums.args):  # the largest scale comes first
+        scale, extent = ana.poly(split.scale), ana.poly(split.extent)
+        last = P.multiply(scale, P.shift(extent, -1))
+        if not ana.nonneg(scale):
+            low = P.add(low, last)
+            scale, last = P.scaled(scale, -1), P.scaled(last, -1)
+        if not ana.nonneg(scale) or not ana.nonneg(P.add(reach, scale, -1)):
+            return None
+        reach = P.add(reach, last)
+    return interval_set(ana, low, P.shift(P.add(low, reach), -1), rng.min.dtype)

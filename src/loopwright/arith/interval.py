@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.prim_expr import PrimExpr, Range, Var
 from ..ir.variables import vars_in
@@ -172,11 +173,31 @@ class Evaluator:
         if atom.kind in (MIN, MAX):
             (a0, a1), (b0, b1) = map(self.ends, atom.data)
             return self._extreme(atom.kind, a0, b0, True), self._extreme(atom.kind, a1, b1, False)
-        low, high = expr_bound(self.ctx, atom.expr) if not self._unbound(number) else (None, None)
-        return (
-            None if low is None or low == -inf else P.constant(int(low)),
-            None if high is None or high == inf else P.constant(int(high)),
-        )
+        given: Ends = _UNBOUNDED
+        if not self._unbound(number):
+            low, high = expr_bound(self.ctx, atom.expr)
+            given = (
+                None if low == -inf else P.constant(int(low)),
+                None if high == inf else P.constant(int(high)),
+            )
+        found = self._opaque_ends(atom.expr)
+        low_end, high_end = (f if g is None else g for g, f in zip(given, found, strict=True))
+        return low_end, high_end
+
+    def _opaque_ends(self, e: Any) -> Ends:
+        """Ends of a choice; of a truncated division too, where nothing in it is negative."""
+        if type(e) is pe.Select:
+            (a0, a1), (b0, b1) = (
+                self.ends(poly(self.ctx, v)) for v in (e.true_value, e.false_value)
+            )
+            low = None if a0 is None or b0 is None else self._extreme(MIN, a0, b0, True)
+            return low, None if a1 is None or b1 is None else self._extreme(MAX, a1, b1, False)
+        if type(e) in (pe.Div, pe.Mod):
+            n, d = poly(self.ctx, e.a), poly(self.ctx, e.b)
+            least = self.ends(n)[0]
+            if least is not None and nonneg(self.ctx, least) and poly_bound(self.ctx, d)[0] > 0:
+                return self._quotient(n, d, e.dtype) if type(e) is pe.Div else self._remainder(n, d)
+        return _UNBOUNDED
 
     def _extreme(self, kind: int, a: Poly | None, b: Poly | None, lower: bool) -> Poly | None:
         if a is None or b is None:

@@ -43,8 +43,7 @@ def detect_iter_map(
         sums, bases = [], []
         for index in indices:
             splits, base = worker.sum_of(worker.ana.poly(index))
-            if P.key_of(P.add(worker.ana.poly(index), base, -1)) in worker.bounds:
-                splits = [worker.fuse(splits)]
+            splits = worker.bounded(P.add(worker.ana.poly(index), base, -1), splits)
             sums.append(worker.compact(splits, None))
             bases.append(base)
         if worker.unused:

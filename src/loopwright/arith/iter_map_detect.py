@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import gcd
 from typing import Any
 
 from ..ir import prim_expr as pe
@@ -91,6 +92,17 @@ class Detector:
         inner = {m: -f for m, f in room.items() if self.involved({m: 1})}
         bound = P.shift({m: f for m, f in room.items() if not self.involved({m: 1})}, 1)
         self.bounds[P.key_of(inner)] = bound  # inner < bound
+
+    def bounded(self, p: Poly, splits: list[Split]) -> list[Split]:
+        """The splits of an index without its base, fused where a condition bounds their sum or a
+        part of each."""
+        size = gcd(*p.values()) if p else 1
+        p = {m: f // size for m, f in p.items()}
+        if P.key_of(p) not in self.bounds:
+            return splits
+        for split in splits:
+            split.scale = {m: f // size for m, f in split.scale.items()}
+        return [self.fuse(splits).scaled(P.constant(size))]
 
     # ------------------------------------------------------------------ sums
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import PrimExpr
 from . import poly as P
-from .bounds import modular, poly_bound
+from .bounds import poly_bound
 from .build import build, number
 from .context import Context
 from .poly import ONE, Poly
@@ -46,7 +46,7 @@ def is_zero(ctx: Context, p: Poly) -> bool | None:
         return False
     if low == high == 0:
         return True
-    c, b = modular(ctx, p)
+    c, b = ctx.modular(p)
     if c and b % c:
         return False
     if c == 0 and b != 0:

@@ -7,6 +7,7 @@ at the result of `rewrite_simplify` expect the forms of this table (`x - 1` is `
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from ..ir import prim_expr as pe
@@ -26,6 +27,9 @@ class _Rewrite(Rewriter):
         self.simplify = simplify
 
     def visit(self, node: Any) -> Any:
+        if isinstance(node, tuple):
+            items = tuple(map(self.visit, node))
+            return node if all(map(operator.is_, items, node)) else items
         if not isinstance(node, PrimExpr) or isinstance(node, (pe.Var, pe.ConstExpr)):
             return node
         return self.here(folded(super().visit(node)))

@@ -133,6 +133,8 @@ x - x // c1 * c1 => x % c1
 ((x * c1 ^ y) + z) // c2 => x * (c1 // c2) + (y + z) // c2 if c2 > 0 and c1 % c2 == 0
 (x + c1) // c2 => x // c2 + c1 // c2 if c2 > 0 and c1 % c2 == 0
 (x % 2 + 1) // 2 => x % 2
+(x + c1) // c3 - x // c3 => (x % c3 + c1) // c3 if c3 > 0
+(y + x @ z) // z => y // z + x if nonneg(z)
 (x * c1) % c2 => x * (c1 % c2) % c2 if c2 > 0 and (c1 >= c2 or c1 < 0) and c1 % c2
 (x * c1 + y) % c2 => (x * (c1 % c2) + y) % c2 if c2 > 0 and c1 >= c2 and c1 % c2
 (y + x * c1) % c2 => (y + x * (c1 % c2)) % c2 if c2 > 0 and c1 >= c2 and c1 % c2

@@ -10,6 +10,7 @@ from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.op import Op
 from ..ir.prim_expr import FloatImm, IntImm, PrimExpr
+from ..ir.variables import substitute
 from .atoms import is_index
 from .constraints import bind_value_bounds
 from .context import Context, Rule
@@ -88,6 +89,8 @@ def _cast(ctx: Context, expr: Any) -> Any:
 
 def _let(ctx: Context, expr: Any) -> Any:
     value = ctx.simplified(expr.value)
+    if isinstance(value, IntImm):
+        return ctx.simplified(substitute(expr.body, {expr.var: value}))
     bind_value_bounds(ctx, expr.var, value)
     body = ctx.simplified(expr.body)
     if value is expr.value and body is expr.body:

@@ -20,6 +20,8 @@ def vector(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
     ta, tb = type(a), type(b)
     if ta is pe.Broadcast and tb is pe.Broadcast and a.value.dtype == b.value.dtype:
         return pe.Broadcast._make(_scalar(ctx, kind, a.value, b.value), a.lanes)
+    if kind in (pe.Min, pe.Max) and ta is kind and type(a.b) is tb is pe.Broadcast:
+        return kind._make(a.a, vector(ctx, kind, a.b, b))
     integer = a.dtype.element in ("int32", "int64")
     if not integer or not {ta, tb} <= {pe.Ramp, pe.Broadcast}:
         return None
@@ -42,7 +44,7 @@ def vector(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
         scale = [_scalar(ctx, kind, part, factor) for part in (ramp.base, ramp.stride)]
         return pe.Ramp._make(*scale, lanes)
     if ta is pe.Ramp and tb is pe.Broadcast:
-        if kind is pe.FloorDiv or kind is pe.FloorMod:
+        if kind in _DOWN and (_DOWN[kind] is kind or _never_negative(ctx, a)):
             return _ramp_division(ctx, kind, a, b.value)
     if issubclass(kind, pe.CmpExpr):
         return _vector_compare(ctx, kind, a, b)
@@ -54,17 +56,29 @@ def _scalar(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
     return ctx.simplified(kind._make(a, b) if folded is None else folded)
 
 
+# Divisions by the ones that round down, which they are for numbers that are not negative.
+_DOWN = {pe.FloorDiv: pe.FloorDiv, pe.FloorMod: pe.FloorMod}
+_DOWN |= {pe.Div: pe.FloorDiv, pe.Mod: pe.FloorMod}
+
+
+def _never_negative(ctx: Context, ramp: Any) -> bool:
+    stride = int_value(ramp.stride)
+    return stride is not None and stride >= 0 and nonneg(ctx, poly(ctx, ramp.base))
+
+
 def _ramp_division(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
+    """The quotient or remainder of a ramp by a scalar, both rounded down."""
     c, s = int_value(divisor), int_value(ramp.stride)
     if c is None or s is None or c <= 0:
         return None
+    given, kind = kind, _DOWN[kind]
     if s % c == 0:
         base = _scalar(ctx, kind, ramp.base, divisor)
         if kind is pe.FloorMod:
             return pe.Broadcast._make(base, ramp.lanes)
         return pe.Ramp._make(base, IntImm(divisor.dtype, s // c), ramp.lanes)
     if not isinstance(ramp.lanes, int):
-        return None
+        return _without_multiples(ctx, given, ramp, divisor)
     rest = poly(ctx, pe.FloorMod._make(ramp.base, divisor))
     low, high = poly_bound(ctx, rest)
     ends = s * (ramp.lanes - 1)
@@ -73,7 +87,18 @@ def _ramp_division(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
         if kind is pe.FloorDiv:
             return pe.Broadcast._make(base, ramp.lanes)
         return pe.Ramp._make(base, ramp.stride, ramp.lanes)
-    return None
+    return _without_multiples(ctx, given, ramp, divisor)
+
+
+def _without_multiples(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
+    """The remainder of a ramp that begins at a multiple of the divisor and a literal, as that of
+    one that begins at the literal; None for another."""
+    coeff, base = ctx.modular(poly(ctx, ramp.base))
+    if _DOWN[kind] is pe.FloorDiv or coeff == 0 or coeff % divisor.value:
+        return None
+    start = IntImm(divisor.dtype, base % divisor.value)
+    made = pe.Ramp._make(start, ramp.stride, ramp.lanes)
+    return kind._make(made, pe.Broadcast._make(divisor, ramp.lanes))
 
 
 def _vector_compare(ctx: Context, kind: Any, a: Any, b: Any) -> Any:

@@ -1,0 +1,183 @@
+"""Bounds, residues and regions: forms that the algebra does not take apart."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from loopwright import arith, tir
+from loopwright.arith import Analyzer, ConstIntBound, IntervalSet
+from loopwright.ir import Range, structural_equal
+from loopwright.tir import Broadcast, Let, Ramp, Select, Var, floordiv, truncdiv, truncmod
+
+X, Y, Z = Var("x", "int32"), Var("y", "int32"), Var("z", "int32")
+
+
+def bounds_of(e, condition=None, **known):
+    ana = Analyzer()
+    for var in (X, Y, Z):
+        if var.name in known:
+            ana.update(var, ConstIntBound(*known[var.name]))
+    if condition is None:
+        found = ana.const_int_bound(e)
+    else:
+        with ana.constraint_scope(condition):
+            found = ana.const_int_bound(e)
+    return (found.min_value, found.max_value)
+
+
+INF = ConstIntBound.POS_INF
+
+
+@pytest.mark.parametrize(
+    ("e", "known", "expected"),
+    [
+        (truncmod(X, 3).astype("float32").astype("int32"), {}, (-2, 2)),
+        (X.astype("float16").astype("int32"), {"x": (0, 2049)}, (-(1 << 31), (1 << 31) - 1)),
+        (X >> Y, {"x": (-9, 11), "y": (2, 10)}, (-3, 2)),
+        (Let(X, tir.const(1), X + 1), {}, (2, 2)),
+        (Let(X, Y * 2, X + 1), {"y": (0, 4)}, (1, 9)),
+        (Broadcast(X, 4), {"x": (0, 128)}, (0, 128)),
+        (Ramp(X, 2, 4) + 2, {"x": (0, 128)}, (2, 136)),
+        (X % Y, {"x": (0, 6), "y": (0, INF)}, (0, 6)),
+        ((X + Y) * 8 - X * Y, {"x": (1, 7), "y": (1, 7)}, (15, 63)),
+        ((X + Y) * 8 - X * Y, {"x": (1, 7), "y": (1, INF)}, (15, INF)),
+    ],
+)
+def test_constant_bounds(e, known, expected):
+    assert bounds_of(e, **known) == expected
+
+
+def test_bounds_of_products_hold_at_all_points():
+    e = X * Y * 3 - X * 5 + Y * Z - 2
+    box = {"x": (-2, 3), "y": (-1, 4), "z": (0, 5)}
+    low, high = bounds_of(e, **box)
+    points = itertools.product(*(range(a, b + 1) for a, b in box.values()))
+    values = [x * y * 3 - x * 5 + y * z - 2 for x, y, z in points]
+    assert (low, high) == (min(values), max(values))
+
+
+def test_bounds_from_what_is_assumed():
+    assumed = tir.all(X % 58 >= 1, X % 58 < 57)
+    assert bounds_of(X % 58 - 1, assumed, x=(0, 128)) == (0, 55)
+    assert bounds_of((X * 4 + Y) * 2 + 1, X * 4 + Y < 63, x=(0, 15), y=(0, 3)) == (1, 125)
+
+
+def residues(e, *conditions):
+    ana = Analyzer()
+    if conditions:
+        with ana.constraint_scope(tir.all(*conditions)):
+            found = ana.modular_set(e)
+    else:
+        found = ana.modular_set(e)
+    return (found.coeff, found.base)
+
+
+@pytest.mark.parametrize(
+    ("e", "expected"),
+    [
+        (truncmod(X * 4 + 1, 4), (4, 1)),
+        ((X * 16 + Y * 4) & 31, (4, 0)),
+        ((X * 16 + Y * 4) & 17, (1, 0)),
+        ((X * 4 + 2) >> 1, (2, 1)),
+        (Select(X > 0, Y * 6 + 1, Z * 9 + 4), (3, 1)),
+        (Let(X, Y * 10, X + 1), (10, 1)),
+    ],
+)
+def test_residues(e, expected):
+    c, b = residues(e)
+    assert (c, b) == expected
+
+
+def test_residues_hold_for_narrow_casts():
+    e = (X * 12 + 5).astype("int8")
+    c, b = residues(e)
+    values = (np.arange(-300, 300) * 12 + 5).astype("int8").astype(int)
+    assert c == 4 and ((values - b) % c == 0).all()
+
+
+def test_residues_from_conditions_are_combined():
+    assert residues(X, truncmod(X, 4) == 1, truncmod(X, 3) == 1) == (12, 1)
+    assert residues(X, X % 3 == 2, X % 5 == 3, X % 7 == 2) == (105, 23)
+    assert residues(X, X % 6 == 4, X % 4 == 2) == (12, 10)
+
+
+def interval(e, **domain):
+    ana = Analyzer()
+    sets = {v: IntervalSet(*domain[v.name]) for v in (X, Y) if v.name in domain}
+    found = ana.int_set(e, sets)
+    return found.min_value, found.max_value
+
+
+def test_intervals_of_choices_and_truncated_divisions():
+    assert [int(v) for v in interval(Select(X > 0, X - 1, X + 1), x=(0, 10))] == [-1, 11]
+    ana = Analyzer()
+    ana.update(Y, ConstIntBound(1, 100))
+    found = ana.int_set(truncdiv(X, Y), {X: IntervalSet(0, 10)})
+    assert int(found.min_value) == 0
+    assert structural_equal(found.max_value, floordiv(tir.const(10), Y))
+
+
+def region(begins, extents, domain, predicate=True, exact=True):
+    estimate = arith.estimate_region_lower_bound if exact else arith.estimate_region_upper_bound
+    ranges = [Range.from_min_extent(b, e) for b, e in zip(begins, extents, strict=True)]
+    found = estimate(ranges, {v: Range(*ends) for v, ends in domain.items()}, predicate)
+    return None if found is None else [(int(s.min_value), int(s.max_value)) for s in found]
+
+
+def points_of(begins, extents, domain, holds):
+    """The points that are accessed, by running over the domain."""
+    points = set()
+    for values in itertools.product(*(range(*ends) for ends in domain.values())):
+        at = dict(zip((v.name for v in domain), values, strict=True))
+        if holds(at):
+            ranges = [range(b(at), b(at) + e) for b, e in zip(begins, extents, strict=True)]
+            points |= set(itertools.product(*ranges))
+    return points
+
+
+@pytest.mark.parametrize(
+    ("begin", "extent", "limit"), [(lambda x: x, 1, 63), (lambda x: x * 4, 8, 63)]
+)
+def test_regions_with_a_predicate(begin, extent, limit):
+    domain = {X: (0, 16), Y: (0, 4)}
+    whole = X * 4 + Y
+    found = region([begin(whole)], [extent], domain, whole < limit)
+    expected = points_of(
+        [lambda at: begin(at["x"] * 4 + at["y"])],
+        [extent],
+        domain,
+        lambda at: at["x"] * 4 + at["y"] < limit,
+    )
+    assert found is not None
+    ((low, high),) = found
+    assert {(i,) for i in range(low, high + 1)} == expected
+    assert region([begin(whole)], [extent], domain, whole < limit, exact=False) == found
+
+
+def test_regions_whose_dimensions_depend_on_each_other_are_not_dense():
+    assert region([X, X + 2], [2, 2], {X: (0, 64)}) is None
+    assert region([X * 4], [2], {X: (0, 64)}) is None
+    assert region([X // 16, X % 16 * 2], [1, 2], {X: (0, 32)}) == [(0, 1), (0, 31)]
+
+
+def test_quotients_of_sums_that_stay_below_the_divisor():
+    ana = Analyzer({X: Range(0, 2), Y: Range(0, 7)})
+    assert structural_equal(ana.simplify((X * 360 + Y) // 16), X * 22)
+
+
+def test_divisions_of_ramps():
+    ana = Analyzer({X: Range(0, 8)})
+    made = ana.simplify(truncdiv(Ramp(X * 8 + 1, 1, 4), Broadcast(8, 4)))
+    assert structural_equal(made, Broadcast(X, 4))
+    made = ana.simplify(truncmod(Ramp(X * 8 + 1, 15, 4), Broadcast(8, 4)))
+    assert structural_equal(made, truncmod(Ramp(1, 15, 4), Broadcast(8, 4)))
+    negative = truncdiv(Ramp(Y * 8 + 1, 1, 4), Broadcast(8, 4))  # -7 / 8 is 0
+    assert structural_equal(ana.simplify(negative), negative)
+
+
+def test_conditions_within_calls_are_rewritten():
+    made = Analyzer().rewrite_simplify(tir.if_then_else(X > 2, X, 0))
+    assert structural_equal(made, tir.if_then_else(tir.LT(2, X), X, 0))
