@@ -55,4 +55,18 @@ class IntImmEnum(_NoInstance):
     """An IntImm that is not made yet; here the values of enums are plain integers."""
 
 
-__all__ = ["Array", "EqualOp", "IntImmEnum", "Map", "NotEqualOp", "String", "VirtualDevice"]
+def update_struct_info(expr: Any, info: Any) -> None:
+    """Set the struct info of an expression."""
+    expr._update_struct_info(info)
+
+
+__all__ = [
+    "Array",
+    "EqualOp",
+    "IntImmEnum",
+    "Map",
+    "NotEqualOp",
+    "String",
+    "VirtualDevice",
+    "update_struct_info",
+]

@@ -134,14 +134,12 @@ def convert(value: Any) -> Any:
     """Python values to expressions; nodes and None stay; IterVars become their variable."""
     if isinstance(value, PrimExpr):
         return value.var if isinstance(value, pe.IterVar) else value
-    if value is None or isinstance(value, Node):
-        return value
     if isinstance(value, str):
         return pe.StringImm(str(value))
-    as_expr = getattr(value, "asobject", None)  # te tensors slices and other wrappers
+    as_expr = getattr(value, "asobject", None)  # tensors, their slices and other wrappers
     if as_expr is not None:
         return as_expr()
-    return const(value)
+    return value if value is None or isinstance(value, Node) else const(value)
 
 
 def _wrap(value: int, dtype: DataType) -> int:

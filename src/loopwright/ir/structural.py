@@ -37,6 +37,19 @@ def _node_of(value: Any) -> Any:
     return value if made is None else made()
 
 
+class ByStructure:
+    """Mixin of nodes for which `==` compares the structure, also with what is written for one."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        other = _node_of(other)
+        return self is other or (isinstance(other, ByStructure) and structural_equal(self, other))
+
+    def __hash__(self) -> int:
+        return structural_hash(self)
+
+
 class _Comparer:
     def __init__(self, map_free_vars: bool) -> None:
         self.map_free_vars = map_free_vars

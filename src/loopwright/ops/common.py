@@ -231,6 +231,12 @@ def widened(array: np.ndarray) -> np.ndarray:
     return array.astype(numpy_dtype(accumulator(str(array.dtype))), copy=False)
 
 
+def need_integers(indices: Any) -> None:
+    """Raise TypeError if indices are known not to be integers."""
+    if not (indices.dtype.is_void or indices.dtype.is_integer):
+        raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
+
+
 def void_or(dtype: Any, default: Any) -> DataType:
     """`dtype`, or `default` if it is None or void."""
     return DataType(default if dtype in (None, "void", "") else dtype)

@@ -22,12 +22,12 @@ from .extents import differ, simplify, text
 from .flow import numbered, spelled
 from .layout import pack_weight
 from .nn import padded
-from .params import DType, Ints, Tensor
+from .params import DType, Ints, Tensor, whole
 
 
 def expand_padding(padding, rank):
     """(before, after) for each spatial axis, from 1, `rank` or 2 * `rank` numbers."""
-    values = [int(p) for p in padding]
+    values = [whole(p) for p in padding]
     if len(values) == 1:
         values = values * (2 * rank)
     elif len(values) == rank:
@@ -40,7 +40,7 @@ def expand_padding(padding, rank):
 
 def expand_per_axis(values, rank, name):
     """One number per spatial axis."""
-    numbers = [int(v) for v in values]
+    numbers = [whole(v) for v in values]
     numbers = numbers * rank if len(numbers) == 1 else numbers
     if len(numbers) != rank:
         raise ValueError(explain(f"{name} takes 1 or {rank} numbers", got=list(values)))
@@ -92,6 +92,7 @@ def _make(rank: int) -> Operator:
 
     @operator.build
     def _(**values):
+        check_groups(values["groups"])
         values["strides"] = expand_per_axis(listed(values["strides"]), rank, "strides")
         before, after = expand_padding(listed(values["padding"]), rank)
         values["padding"] = [*before, *after]
@@ -104,8 +105,8 @@ def _make(rank: int) -> Operator:
         dtype = out_dtype or data.dtype
         shape, kernel = data.get_shape(), weight.get_shape()
         layout = layout_of(attrs["out_layout"])
-        _check_rank("data", data, attrs["data_layout"])
-        _check_rank("weight", weight, attrs["kernel_layout"])
+        check_rank("data", data, attrs["data_layout"])
+        check_rank("weight", weight, attrs["kernel_layout"])
         check_dtypes(data, weight)
         if shape is None or kernel is None:
             return TensorStructInfo(dtype=dtype, ndim=len(layout))
@@ -122,6 +123,12 @@ def _make(rank: int) -> Operator:
     return operator
 
 
+def check_groups(groups: int) -> None:
+    """Raise ValueError if a convolution has no group."""
+    if groups < 1:
+        raise ValueError(explain("a convolution has at least one group", got=groups))
+
+
 def check_dtypes(data: TensorStructInfo, weight: TensorStructInfo) -> None:
     """Raise TypeError if a convolution's operands differ in dtype."""
     kinds = {str(t.dtype) for t in (data, weight) if not t.dtype.is_void}
@@ -131,7 +138,8 @@ def check_dtypes(data: TensorStructInfo, weight: TensorStructInfo) -> None:
         raise TypeError(explain("operands of different dtypes", got=got, instead=hint))
 
 
-def _check_rank(what: str, info: TensorStructInfo, layout: str) -> None:
+def check_rank(what: str, info: TensorStructInfo, layout: str) -> None:
+    """Raise ValueError if a tensor has not the rank of its layout."""
     want = len(layout_of(layout))
     if info.ndim not in (-1, want):
         raise ValueError(f"{what} must have rank {want} ({layout}), got {info.ndim}")

@@ -15,7 +15,16 @@ from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import from_plain, index_in, to_plain
 from .common import accumulator, compute, listed, rounded, void_or, widened
-from .conv import AXIS_NAMES, constant_channels, expand_padding, expand_per_axis, is_number
+from .conv import (
+    AXIS_NAMES,
+    check_dtypes,
+    check_groups,
+    check_rank,
+    constant_channels,
+    expand_padding,
+    expand_per_axis,
+    is_number,
+)
 from .core import case, op
 from .extents import differ, simplify, text
 from .flow import numbered
@@ -157,6 +166,7 @@ def _transposed_extents(shape, kernel, strides, padding, output_padding, dilatio
 
 @conv2d_transpose.build
 def _(**values):
+    check_groups(values["groups"])
     values["strides"] = expand_per_axis(listed(values["strides"]), 2, "strides")
     before, after = expand_padding(listed(values["padding"]), 2)
     values["padding"] = [*before, *after]
@@ -177,6 +187,13 @@ def _(**values):
 def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs):
     dtype = out_dtype or data.dtype
     shape, kernel = data.get_shape(), weight.get_shape()
+    check_rank("data", data, attrs["data_layout"])
+    check_rank("weight", weight, attrs["kernel_layout"])
+    check_dtypes(data, weight)
+    largest = [max(pair) for pair in zip(attrs["strides"], attrs["dilation"], strict=True)]
+    if any(o >= most for o, most in zip(attrs["output_padding"], largest, strict=True)):
+        what = "output_padding is smaller than the strides, or the dilation"
+        raise ValueError(explain(what, got=f"{attrs['output_padding']} for {largest}"))
     if shape is None or kernel is None:
         return TensorStructInfo(dtype=dtype, ndim=data.ndim)
     if attrs["data_layout"] != "NCHW":
@@ -306,6 +323,7 @@ def conv1d_transpose(
 
 @conv1d_transpose.build
 def _(**values):
+    check_groups(values["groups"])
     listed = lambda v: list(v) if isinstance(v, (list, tuple)) else [v]  # noqa: E731
     before, after = expand_padding(listed(values["padding"]), 1)
     values["padding"] = [*before, *after]

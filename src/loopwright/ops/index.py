@@ -21,6 +21,7 @@ from .common import (
     compute,
     element,
     infer_broadcast,
+    need_integers,
     normalize_axis,
     shape_of,
 )
@@ -77,6 +78,10 @@ where.samples(
 @op("relax.one_hot")
 def one_hot(indices: Tensor, on_value: Prim, off_value: Prim, depth: int, axis: Axis = -1):
     """A new axis of extent `depth` at `axis`: on_value at the index, off_value elsewhere."""
+    need_integers(indices)
+    if on_value.dtype != off_value.dtype:
+        got = f"{on_value.dtype} and {off_value.dtype}"
+        raise TypeError(explain("on_value and off_value must have one dtype", got=got))
     which = normalize_axis(axis, len(indices.shape) + 1)
     shape = [*indices.shape[:which], const(depth, "int64"), *indices.shape[which:]]
 
@@ -124,8 +129,7 @@ def _(data: TensorStructInfo, indices: TensorStructInfo, axis=0):
     if data.ndim != indices.ndim and -1 not in (data.ndim, indices.ndim):
         what = "data and indices must have one rank"
         raise ValueError(explain(what, got=f"{data.ndim} and {indices.ndim}"))
-    if not (indices.dtype.is_void or indices.dtype.is_integer):
-        raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
+    need_integers(indices)
     if data.ndim != -1:
         which, extents = normalize_axis(axis, data.ndim), data.get_shape()
         if extents is not None and indices.get_shape() is not None:
@@ -156,6 +160,7 @@ gather_elements.samples(
 def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0):
     """Slices of `data` at the index vectors in the last axis of `indices`; the first `batch_dims`
     axes are shared."""
+    need_integers(indices)
     count = _vector_length(indices.shape, data.shape, batch_dims)
     lead = len(indices.shape) - 1
 

@@ -20,7 +20,15 @@ from ..relax.struct_info import (
 )
 from ..tir import IndexMap
 from ..tir.stmt_functor import substitute
-from .common import broadcast_index, compute, normalize_axes, normalize_axis, product, shape_text
+from .common import (
+    broadcast_index,
+    compute,
+    need_integers,
+    normalize_axes,
+    normalize_axis,
+    product,
+    shape_text,
+)
 from .core import INJECTIVE, case, op
 from .extents import broadcast_differ, simplify
 from .flow import along, inserted, moved, squeezing
@@ -113,7 +121,7 @@ def reshape(x: Tensor, shape: Shape):
 def _(x, shape):
     if isinstance(shape, (int, PrimExpr)):
         shape = [shape]
-    if not isinstance(shape, (list, tuple)):
+    if not isinstance(shape, (list, tuple, ShapeExpr)):
         return {"x": x, "shape": shape}
     dims = list(shape)
     info = x.struct_info
@@ -122,6 +130,8 @@ def _(x, shape):
     for place, d in enumerate(literal):
         if isinstance(d, int) and d == 0 and known is not None and not _has_zero(known):
             dims[place] = known[place]
+        if isinstance(d, int) and d < -1:
+            raise ValueError(explain("relax.reshape: a dimension is at least -1", got=literal))
     holes = [k for k, d in enumerate(literal) if isinstance(d, int) and d == -1]
     if len(holes) > 1:
         what = "relax.reshape: only one dimension may be -1"
@@ -348,8 +358,7 @@ def take(x: Tensor, indices: Operand, axis: Axis | None = None, mode: str = "fas
 
 @take.infer
 def _(x: TensorStructInfo, indices, axis=None, mode="fast"):
-    if not (indices.dtype.is_void or indices.dtype.is_integer):
-        raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
+    need_integers(indices)
     if axis is None and x.ndim != 1:
         what = "without an axis, x must be a vector"
         raise ValueError(explain(what, got=f"rank {x.ndim}", instead="name the axis"))
@@ -495,6 +504,9 @@ def layout_transform(
     inverse, padded = index_map.non_surjective_inverse(
         [Range.from_min_extent(const(0, "int64"), d) for d in x.shape]
     )
+    if isinstance(pad_value, float) and not x.dtype.is_float:
+        what = "pad_value must be of the tensor's dtype"
+        raise TypeError(explain(what, got=f"{pad_value} for {x.dtype}"))
     fill = const(0 if pad_value is None else pad_value, x.dtype)
 
     def cell(*i):

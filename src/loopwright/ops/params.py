@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NewType
@@ -100,7 +101,7 @@ def public_signature(body: Callable[..., Any], params: list[Param]) -> inspect.S
     )
 
 
-def graph_argument(operator: str, p: Param, value: Any, siblings: list[Any]) -> Any:
+def graph_argument(name: str, p: Param, value: Any, siblings: list[Any]) -> Any:
     """The graph argument for a value given by the user. A Python number takes the dtype of the
     first tensor among `siblings`. Raises TypeError for other values."""
     if p.kind == "Shape" and isinstance(value, (list, tuple)):
@@ -120,7 +121,7 @@ def graph_argument(operator: str, p: Param, value: Any, siblings: list[Any]) -> 
     known = isinstance(value, Expr) or (p.kind != "Shape" and isinstance(value, PrimExpr))
     if p.kind == "Callee" or known or hasattr(value, "struct_info"):
         return value
-    what = f"{operator}: argument {p.name} must be a Relax expression"
+    what = f"{name}: argument {p.name} must be a Relax expression"
     raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}"))
 
 
@@ -132,17 +133,18 @@ def _sibling_dtype(siblings: list[Any]) -> str | None:
     return None
 
 
-def _int(value: Any) -> Any:
-    return value.value if isinstance(value, IntImm) else int(value)
+def whole(value: Any) -> int:
+    """A whole number given as an int or a literal. Raises TypeError for others."""
+    return value.value if isinstance(value, IntImm) else operator.index(value)
 
 
 _ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "DType": lambda v: DataType("void") if v is None else DataType(v),
-    "Axis": lambda v: None if v is None else _int(v),
-    "Axes": lambda v: None if v is None else [_int(x) for x in _listed(v)],
-    "Ints": lambda v: None if v is None else [_int(x) for x in _listed(v)],
-    "Sections": lambda v: [_int(x) for x in v] if isinstance(v, (list, tuple)) else _int(v),
-    "int": lambda v: None if v is None else _int(v),
+    "Axis": lambda v: None if v is None else whole(v),
+    "Axes": lambda v: None if v is None else [whole(x) for x in _listed(v)],
+    "Ints": lambda v: None if v is None else [whole(x) for x in _listed(v)],
+    "Sections": lambda v: [whole(x) for x in v] if isinstance(v, (list, tuple)) else whole(v),
+    "int": lambda v: None if v is None else whole(v),
     "bool": lambda v: None if v is None else bool(v),
     "float": lambda v: None if v is None else float(v),
     "str": lambda v: None if v is None else str(v),

@@ -24,6 +24,7 @@ from .common import (
     compute,
     element,
     infer_broadcast,
+    need_integers,
     normalize_axis,
     shape_of,
     shape_text,
@@ -83,11 +84,6 @@ def _updated(
     return te.extern_primfunc(sources, prim_func([*buffers, out], write), name=name)
 
 
-def _need_integers(indices: TensorStructInfo) -> None:
-    if not (indices.dtype.is_void or indices.dtype.is_integer):
-        raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
-
-
 # ---------------------------------------------------------------- along one axis
 
 
@@ -113,7 +109,7 @@ def scatter_elements(
 @scatter_elements.infer
 def _(data, indices, updates, axis=0, reduction="update"):
     _known(reduction)
-    _need_integers(indices)
+    need_integers(indices)
     common_dtype(data, updates)
     if data.ndim != -1:
         normalize_axis(axis, data.ndim)
@@ -242,7 +238,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str = 
 @scatter_nd.infer
 def _(data, indices, updates, reduction="update"):
     _known(reduction)
-    _need_integers(indices)
+    need_integers(indices)
     common_dtype(data, updates)
     a, b, c = (t.get_shape() for t in (data, indices, updates))
     if indices.ndim == 0 or data.ndim == 0:
@@ -310,7 +306,7 @@ def _(data: TensorStructInfo, indices: TupleStructInfo):
         _axes_of(range(data.ndim), indices.fields)
     given: list[Any] = list(indices.fields)
     for t in given:
-        _need_integers(t)
+        need_integers(t)
     if all(t.get_shape() is not None for t in given):
         broadcast_all(t.get_shape() for t in given)
     whole = given[0]
@@ -363,7 +359,7 @@ def _(data, indices, values, accumulate=False):
     if data.ndim != -1:
         _axes_of(range(data.ndim), indices.fields)
     for t in indices.fields:
-        _need_integers(t)
+        need_integers(t)
     shape, own = data.get_shape(), values.get_shape()
     shapes = [t.get_shape() for t in indices.fields]
     if shape is not None and own is not None and None not in shapes:

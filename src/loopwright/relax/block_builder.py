@@ -365,9 +365,8 @@ class BlockBuilder:
     def call_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> rx.Call:
         """A `call_tir` of the PrimFunc generated from the tensor expression function `func`.
 
-        Tensor arguments become te tensors; scalar constants among them become literals; shapes and
-        scalars become expressions. The keywords `primfunc_name_hint` and `primfunc_attrs` are taken
-        here, others are passed to `func`.
+        Tensor arguments become te tensors, shapes and scalars become expressions. The keywords
+        `primfunc_name_hint` and `primfunc_attrs` are taken here, others are passed to `func`.
         """
         name = kwargs.pop("primfunc_name_hint", None) or getattr(func, "__name__", "te_func")
         prim_func, call_args, out_sinfo, tir_vars = gen_call_tir_inputs(func, *args, **kwargs)

@@ -44,6 +44,11 @@ class Expr(TensorFields, TensorOperators, RelaxExpr):
         """TVM's older name for `struct_info`."""
         return self.struct_info
 
+    @property
+    def struct_info_(self) -> si.StructInfo | None:
+        """TVM's name for `struct_info`, which here is None too where it is not known."""
+        return self.struct_info
+
     def _update_struct_info(self, info: si.StructInfo | None) -> None:
         """Set the struct info that the normalizer inferred."""
         self.struct_info = info
@@ -71,13 +76,6 @@ class Expr(TensorFields, TensorOperators, RelaxExpr):
         if not isinstance(index, int):
             what = "an expression is indexed by a Python int (a tuple's field)"
             raise TypeError(explain(what, got=repr(index), instead="use R.strided_slice or R.take"))
-        if isinstance(self, Tuple):
-            return self.fields[index]
-        info = self.struct_info
-        if isinstance(info, si.TupleStructInfo) and not -len(info.fields) <= index < len(
-            info.fields
-        ):
-            raise IndexError(f"tuple index {index} out of range for {len(info.fields)} fields")
         return TupleGetItem(self, index)
 
     def __iter__(self) -> Any:
@@ -171,6 +169,9 @@ class Call(Expr):
             what = "a call needs an operator or a function expression"
             hint = 'give Op.get("relax.add"), a GlobalVar or a Var; builders are called directly'
             raise TypeError(explain(what, got=f"{type(op).__name__}: {op!r}", instead=hint))
+        known = op.struct_info if isinstance(op, Expr) else None
+        if not isinstance(known, (si.FuncStructInfo, si.ObjectStructInfo, type(None))):
+            raise ValueError(explain("only a function can be called", got=f"{op} with {known}"))
         if isinstance(attrs, dict):
             attrs = as_attrs(attrs)
         infos = sinfo_args or ()
@@ -215,6 +216,18 @@ class Tuple(Expr):
     def __len__(self) -> int:
         return len(self.fields)
 
+    def __getitem__(self, index: int) -> Any:
+        if isinstance(index, int):
+            _check_field(index, len(self.fields))
+            return self.fields[index]
+        return super().__getitem__(index)
+
+
+def _check_field(index: int, count: int) -> None:
+    if not -count <= index < count:
+        what = "Tuple index out of range"
+        raise IndexError(explain(what, got=f"{index} of {count} fields"))
+
 
 class TupleGetItem(Expr):
     """A field of a tuple."""
@@ -225,9 +238,7 @@ class TupleGetItem(Expr):
     def __init__(self, tuple_value: Expr, index: int, span: Span | None = None) -> None:
         info = tuple_value.struct_info
         if isinstance(info, si.TupleStructInfo):
-            if not -len(info.fields) <= index < len(info.fields):
-                what = "tuple index out of range"
-                raise IndexError(explain(what, got=f"{index} of {len(info.fields)} fields"))
+            _check_field(index, len(info.fields))
             index %= len(info.fields)
         self._set(tuple_value, index, span)
 
@@ -249,6 +260,9 @@ class ShapeExpr(Expr):
         self.struct_info = si.ShapeStructInfo(self.values)
 
     def __getitem__(self, index: int) -> PrimExpr:
+        if not -len(self.values) <= index < len(self.values):
+            what = "ShapeExpr index out of range"
+            raise IndexError(explain(what, got=f"{index} of {len(self.values)} dimensions"))
         return self.values[index]
 
     def __len__(self) -> int:

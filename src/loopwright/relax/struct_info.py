@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..base.errors import explain
 from ..base.late import Slot
 from ..base.span import Span
 from ..ir.dtype import DataType
 from ..ir.module import VDevice
 from ..ir.node import Node, define, field
-from ..ir.prim_expr import PrimExpr, StringImm
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, convert
+from ..ir.structural import ByStructure
 
 # Expressions and relations are in higher files.
 MAKE_SHAPE: Slot[Callable[[Any], Node]] = Slot("relax.make_shape")
 IS_BASE_OF: Slot[Callable[[Any, Any], bool]] = Slot("relax.is_base_of")
 
 
-class StructInfo(Node):
+class StructInfo(ByStructure, Node):
     """Base class of struct infos. Compared by `structural_equal`."""
 
     __slots__ = ()
@@ -52,6 +55,8 @@ class PrimStructInfo(StructInfo):
             dtype = value.dtype if dtype is None else dtype
         if dtype is None:
             raise TypeError(explain("R.Prim needs a dtype or a value", instead='R.Prim("int64")'))
+        if not isinstance(dtype, (str, DataType, type, np.dtype)):
+            raise TypeError(explain("the dtype of R.Prim is a name", got=repr(dtype)))
         self._set(DataType(dtype), value, span)
 
 
@@ -159,7 +164,7 @@ class FuncStructInfo(StructInfo):
 
 def shape_dim(value: Any) -> PrimExpr:
     """A dimension as an int64 expression (literals become int64)."""
-    value = convert(value)
-    if isinstance(value, StringImm) or not isinstance(value, PrimExpr):
-        raise TypeError(explain("a dimension is an integer or an expression", got=repr(value)))
+    given, value = value, convert(value)
+    if not isinstance(value, PrimExpr) or not value.dtype.is_integer:
+        raise TypeError(explain("a dimension is an integer or an expression", got=repr(given)))
     return value if value.dtype == "int64" else cast("int64", value)

@@ -42,8 +42,7 @@ class _TEArguments:
     """Converts the arguments of a te function call to te's, and records the PrimFunc's
     parameters (`inputs`) and the graph's arguments for them (`call_args`)."""
 
-    def __init__(self, inline_scalars: bool) -> None:
-        self.inline_scalars = inline_scalars
+    def __init__(self) -> None:
         self.fresh: dict[Any, Any] = {}  # the graph's symbolic variables -> the PrimFunc's
         self.inputs: list[Any] = []
         self.call_args: list[Any] = []
@@ -69,9 +68,6 @@ class _TEArguments:
     def expression(self, arg: Expr) -> Any:
         info = arg.struct_info
         if isinstance(info, TensorStructInfo):
-            literal = scalar_literal(arg) if self.inline_scalars else None
-            if literal is not None:
-                return literal
             for dim in info.get_shape() or ():
                 self.renamed(dim)
             operand = te_tensor(arg, self.fresh, self.name_of(arg))
@@ -118,11 +114,10 @@ def gen_call_tir_inputs(
 ) -> tuple[PrimFunc, Tuple, Any, ShapeExpr | None]:
     """(PrimFunc, arguments, output struct info, tir_vars) of a `call_tir` of the te function.
 
-    A 0-d constant becomes a literal if another tensor is passed too. The keyword
-    `primfunc_attrs` is set on the PrimFunc; other keywords are passed to `func`.
+    The keyword `primfunc_attrs` is set on the PrimFunc; other keywords are passed to `func`.
     """
     attrs = kwargs.pop("primfunc_attrs", None)
-    arguments = _TEArguments(inline_scalars=_has_tensor([args, kwargs]))
+    arguments = _TEArguments()
     te_args = arguments.convert(list(args))
     te_kwargs = arguments.convert(kwargs)
     result = func(*te_args, **te_kwargs)
@@ -145,20 +140,6 @@ def gen_call_tir_inputs(
     out_sinfo = infos[0] if len(infos) == 1 else TupleStructInfo(infos)
     tir_vars = ShapeExpr([back.get(v, v) for v in unbound]) if unbound else None
     return prim_func, Tuple(arguments.call_args), out_sinfo, tir_vars
-
-
-def _has_tensor(value: Any) -> bool:
-    """Whether the arguments contain a tensor other than a scalar constant."""
-    if isinstance(value, (list, tuple)):
-        return any(_has_tensor(v) for v in value)
-    if isinstance(value, dict):
-        return any(_has_tensor(v) for v in value.values())
-    if isinstance(value, Tuple):
-        return any(_has_tensor(v) for v in value.fields)
-    info = value.struct_info if isinstance(value, Expr) else None
-    if isinstance(info, TupleStructInfo):
-        return any(isinstance(f, TensorStructInfo) for f in info.fields)
-    return isinstance(info, TensorStructInfo) and scalar_literal(value) is None
 
 
 def _unbound_vars(tensors: list[Any], scalars: list[PrimExpr]) -> list[TirVar]:

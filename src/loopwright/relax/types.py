@@ -7,9 +7,10 @@ from typing import Any
 from ..base.span import Span
 from ..ir.dtype import DataType
 from ..ir.node import Node, field
+from ..ir.structural import ByStructure
 
 
-class Type(Node):
+class Type(ByStructure, Node):
     """Base class of types."""
 
     __slots__ = ()

@@ -92,6 +92,10 @@ class Tensor(DataProducer, Operators):
     __slots__ = ("_dtype", "_op", "_shape", "_value_index")
     bound_by_identity: ClassVar[bool] = True
 
+    def asobject(self) -> Any:
+        """What the tensor is in an expression: its element, if it has no axes."""
+        return self if self._shape else self()
+
     def __init__(self, shape: Any, dtype: Any, op: Operation, value_index: int = 0) -> None:
         self._shape = tuple(convert(s) for s in shape)
         self._dtype = DataType(dtype)

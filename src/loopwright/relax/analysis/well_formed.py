@@ -32,6 +32,7 @@ from ..struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from .kernel_call import conflicts
 from .variables import CALL_TIR, find_impure_call, overwritten
 
 RULES = {
@@ -138,6 +139,8 @@ class _FunctionCheck:
             self.symbolic(param.struct_info, param)
         self.seq(func.body)
         self.symbolic(func.ret_struct_info, func)
+        if not func.is_pure and func.attrs.get("relax.force_pure", False):
+            self.report("pure", "relax.force_pure is of a function that is pure", func)
         if func.is_pure and not func.attrs.get("relax.force_pure", False):
             impure = find_impure_call(func, self.name)
             if impure is not None:
@@ -288,14 +291,30 @@ class _FunctionCheck:
         if not isinstance(func, PrimFunc) or not func.buffer_map or not plain:
             return
         out = call.sinfo_args[0] if call.sinfo_args else None
-        outs = len(out.fields) if isinstance(out, TupleStructInfo) else 1
+        outs = list(out.fields) if isinstance(out, TupleStructInfo) else [out]
         if call.op.name == "relax.call_tir_inplace":
-            outs = sum(1 for i in call.attrs.inplace_indices if i == -1)
+            indices = [int(i) for i in call.attrs.inplace_indices]
+            self.in_place(call, infos, outs, indices)
+            outs = [o for o, i in zip(outs, indices, strict=False) if i == -1]
         extra = call.args[2].struct_info.ndim if len(call.args) > 2 else 0
-        passed = len(infos) + outs + extra
+        passed = len(infos) + len(outs) + extra
         if passed != len(func.params):
             text = f"{callee.name_hint} takes {len(func.params)} parameters, {passed} are passed"
             self.report("call-tir", text, call)
+            return
+        for text in conflicts(func, [*infos, *outs]):
+            self.report("call-tir", f"{callee.name_hint}: {text}", call)
+
+    def in_place(self, call: rx.Call, infos: list[Any], outs: list[Any], indices: Any) -> None:
+        """A result that is written over an argument is like it."""
+        for out, index in zip(outs, indices, strict=False):
+            if not -1 <= index < len(infos):
+                self.report("call-tir", f"there is no argument {index} to write over", call)
+            elif index >= 0:
+                check = struct_info_base_check(out, infos[index])
+                if check is BaseCheckResult.FAIL_L0:
+                    text = f"{out} is not written over an argument of {infos[index]}"
+                    self.report("call-tir", text, call)
 
     # ------------------------------------------------------------------ facts
 

@@ -12,8 +12,8 @@ Before (-) and after (+)::
       def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
           with R.dataflow():
     -         lv = R.add(R.const(1.0, "float32"), R.const(2.0, "float32"))
-    +         lv: R.Tensor((), dtype="float32") = R.const(3.0, "float32")
-              gv = R.multiply(x, lv)
+    -         gv = R.multiply(x, lv)
+    +         gv = R.multiply(x, R.const(3.0, "float32"))
               R.output(gv)
           return gv
 """
@@ -35,6 +35,7 @@ from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm
+from ....ir.structural import structural_equal
 from ....ir.transform import FunctionPass, PassContext
 from ....runtime.tensor import tensor
 from ....tir import interpreter as tir_interpreter
@@ -92,6 +93,14 @@ class _Folder(GraphRewriter):
         value = self.builder.lookup_binding(binding.var)
         if isinstance(value, rx.Constant) or (isinstance(value, rx.Tuple) and self.constant(value)):
             self.known[binding.var] = value
+
+    def emit(self, binding: rx.Binding, value: Any) -> None:
+        """Constants that are bound here stand where their variables are used."""
+        var, folded = binding.var, isinstance(value, rx.Constant) and value is not binding.value
+        if folded and not self.fresh and structural_equal(value.struct_info, var.struct_info):
+            self.var_map[var] = value
+            return
+        super().emit(binding, value)
 
     def tuple_get_item(self, node: rx.TupleGetItem) -> Any:
         value = self.known.get(node.tuple_value)

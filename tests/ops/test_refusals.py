@@ -1,0 +1,66 @@
+"""Arguments that operators must not take in silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopwright import relax, tir
+from loopwright.relax import op
+from loopwright.relax.struct_info import TensorStructInfo
+
+n = tir.Var("n", "int64")
+
+
+def tensor(*shape, dtype="float32"):
+    return relax.Var("x", TensorStructInfo(shape, dtype))
+
+
+REFUSED = {
+    "a dimension is an integer": lambda: op.reshape(tensor(2, 3), (2.0, 3)),
+    "a dimension is at least -1": lambda: op.reshape(tensor(2, 3), (-2, -3)),
+    "attribute repeats is of type int": lambda: op.repeat(tensor(2, 3), 1.5),
+    "attribute repeats is of type Ints": lambda: op.tile(tensor(2, 3), (2, 1.5)),
+    "attribute strides is of type Ints": lambda: op.nn.max_pool2d(
+        tensor(1, 2, 4, 4), strides=(1.5, 1)
+    ),
+    "indices must be integers\n  got: float32": lambda: op.gather_nd(tensor(2, 3), tensor(2, 2)),
+    "indices must be integers": lambda: op.one_hot(
+        tensor(2), relax.PrimValue(1.0), relax.PrimValue(0.0), 4
+    ),
+    "on_value and off_value must have one dtype": lambda: op.one_hot(
+        tensor(2, dtype="int32"), relax.PrimValue(1.0), relax.PrimValue(0), 4
+    ),
+    "pad_value must be of the tensor's dtype": lambda: op.layout_transform(
+        tensor(2, 3, dtype="int32"), lambda a, b: (b, a), pad_value=2.2
+    ),
+    "at least one group": lambda: op.nn.conv2d(tensor(1, 4, 8, 8), tensor(4, 4, 3, 3), groups=0),
+    "at least one group\n  got: -1": lambda: op.nn.conv1d_transpose(
+        tensor(1, 4, 8), tensor(4, 4, 3), groups=-1
+    ),
+    "the weight takes n - ": lambda: op.nn.conv2d(
+        tensor(2, n * 6, 28, 28), tensor(12, n - 1, 3, 3), groups=6
+    ),
+    "the weight takes n + ": lambda: op.nn.conv2d_transpose(
+        tensor(2, n, 8, 8), tensor(n + 2, 4, 3, 3)
+    ),
+    "output_padding is smaller": lambda: op.nn.conv2d_transpose(
+        tensor(2, 3, 8, 8), tensor(3, 4, 3, 3), strides=2, output_padding=2
+    ),
+    "operands of different dtypes": lambda: op.nn.conv2d_transpose(
+        tensor(2, 3, 8, 8), tensor(3, 4, 3, 3, dtype="int8")
+    ),
+    "weight": lambda: op.nn.conv2d_transpose(tensor(2, 3, 8, 8), tensor(3, 4, 6, 3, 3)),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refused(message):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        relax.BlockBuilder().normalize(REFUSED[message]())
+    assert message in str(caught.value)
+
+
+def test_shape_expressions_may_leave_one_dimension_open():
+    call = op.reshape(tensor(2, 3, 4), relax.ShapeExpr([4, -1]))
+    found = relax.BlockBuilder().normalize(call).struct_info
+    assert found == TensorStructInfo([4, 6], "float32")
