@@ -135,7 +135,11 @@ def _sibling_dtype(siblings: list[Any]) -> str | None:
 
 def whole(value: Any) -> int:
     """A whole number given as an int or a literal. Raises TypeError for others."""
-    return value.value if isinstance(value, IntImm) else operator.index(value)
+    if isinstance(value, IntImm):
+        return value.value
+    if not hasattr(value, "__index__"):
+        raise TypeError(explain("a whole number is needed", got=repr(value)))
+    return operator.index(value)
 
 
 _ATTRIBUTES: dict[str, Callable[[Any], Any]] = {

@@ -13,7 +13,7 @@ from ...tir.function import PrimFunc
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
 
 
-def conflicts(func: PrimFunc, passed: Sequence[StructInfo]) -> Iterator[str]:
+def conflicts(func: PrimFunc, passed: Sequence[StructInfo | None]) -> Iterator[str]:
     """What contradicts the parameters of a kernel, which `passed` are for, arguments and results:
     their ranks, dtypes, and the extents that are proved to differ. The kernel's symbolic extents
     are those of the first tensor that has them."""
