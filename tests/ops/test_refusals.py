@@ -20,9 +20,7 @@ REFUSED = {
     "a dimension is at least -1": lambda: op.reshape(tensor(2, 3), (-2, -3)),
     "attribute repeats is of type int": lambda: op.repeat(tensor(2, 3), 1.5),
     "attribute repeats is of type Ints": lambda: op.tile(tensor(2, 3), (2, 1.5)),
-    "a whole number is needed": lambda: op.nn.max_pool2d(
-        tensor(1, 2, 4, 4), strides=(1.5, 1)
-    ),
+    "a whole number is needed": lambda: op.nn.max_pool2d(tensor(1, 2, 4, 4), strides=(1.5, 1)),
     "indices must be integers\n  got: float32": lambda: op.gather_nd(tensor(2, 3), tensor(2, 2)),
     "indices must be integers": lambda: op.one_hot(
         tensor(2), relax.PrimValue(1.0), relax.PrimValue(0.0), 4
