@@ -124,7 +124,7 @@ _ALPHA, _SCALE = 1.6732632423543772, 1.0507009873554805  # Klambauer et al., 201
 unary(
     "relax.nn.selu",
     lambda x: _c(_SCALE, x) * tir.if_then_else(x > _c(0, x), x, _c(_ALPHA, x) * tir.expm1(x)),
-    lambda x: _SCALE * np.where(x > 0, x, _ALPHA * np.expm1(np.minimum(x, 0))),
+    lambda x: _SCALE * np.where(x > 0, x, _ALPHA * np.expm1(np.where(x > 0, 0, x))),
     "x where positive, else alpha * (exp(x) - 1), both times a scale: self-normalizing.",
     float_only=True,
     finite=True,

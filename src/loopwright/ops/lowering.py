@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -44,7 +44,7 @@ def lower_by_body(
         info = info_of(value)
         if isinstance(info, ShapeStructInfo):
             value = ShapeExpr(info.values)
-        elif p.annotation == "Scalar":
+        elif p.annotation == "Scalar" or (p.kind == "Tensor" and _has_tensor(call.args)):
             literal = scalar_literal(value)
             value = value if literal is None else literal
         given.append(value)
@@ -65,6 +65,13 @@ def lower_by_body(
     parts = (earlier.args[2:], earlier.sinfo_args)
     more, infos = parts if sizes == old_sizes else substitute(parts, names)
     return earlier.replace(args=(earlier.args[0], Tuple(tensors), *more), sinfo_args=infos)
+
+
+def _has_tensor(args: Sequence[Any]) -> bool:
+    """Whether there is a tensor among the arguments that is not a scalar constant."""
+    fields = (f for a in args for f in (a.fields if isinstance(a, Tuple) else [a]))
+    tensors = (f for f in fields if isinstance(f.struct_info, TensorStructInfo))
+    return any(scalar_literal(tensor) is None for tensor in tensors)
 
 
 def _check_dtype_known(call: Call, value: Any) -> None:

@@ -36,6 +36,7 @@ def _over(cx: Backward, x: Any) -> Any:
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 _float("exp", np.exp, "e to the power x.", slope=lambda cx, x: cx.out)
+_float("expm1", np.expm1, "exp(x) - 1, also near 0.", slope=lambda cx, x: R.exp(x))
 _float("log", np.log, "The natural logarithm.", sample=_POSITIVE, slope=lambda cx, x: _over(cx, x))
 _float(
     "sqrt",

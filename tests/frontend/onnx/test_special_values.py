@@ -12,6 +12,7 @@ import shutil
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -399,3 +400,20 @@ def test_a_sigmoid_below_the_least_normal_number():
     expected = 1 / (1 + np.exp(-x.astype(np.float64)))
     for name, (got,) in backends(model, {"x": x}):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=2e-45, err_msg=name)
+
+
+def test_selu_of_the_least_numbers_and_of_minus_zero():
+    x = np.float32([-1.4e-45, -2.8e-45, -1e-40, -1e-30, 1.4e-45])
+    model = graph([node("Selu", ["x"], ["y"])], [value("x", [5])], [value("y", None)])
+    expected = np.where(x > 0, 1.0507, 1.0507 * 1.67326) * x.astype(np.float64)
+    for name, (got,) in backends(model, {"x": x}):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=2e-45, err_msg=name)
+    for name, (got,) in backends(model, {"x": np.zeros(5, np.float32) * -1}):
+        assert np.signbit(got).all(), name
+
+
+def test_the_negative_of_the_least_integer_wraps():
+    least = {"w": np.int8(-128).reshape(())}
+    model = graph([node("Neg", ["w"], ["y"])], [], [value("y", None)], least)
+    for name, (got,) in backends(model, {}):
+        assert got.dtype == np.int8 and got == -128, name

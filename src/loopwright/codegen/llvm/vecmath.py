@@ -150,7 +150,7 @@ def _expm1(c: Code, x: Value) -> Value:
     p, k = _reduce_exp(c, x.at_least(-17.5).at_most(89.0))
     half = _power(k - 1)  # 2^k would overflow just before the result does
     result = c.fma(half, p, half - 0.5) * 2.0
-    return x.equals(0.0).choose(x, result)
+    return (x * x < 8e-16).choose(x, result)  # below an ulp's root; also what is subnormal
 
 
 def _split_log(c: Code, x: Value) -> tuple[Value, Value]:

@@ -104,7 +104,7 @@ class Context:
     def tensor_of(self, elements: np.ndarray, dtype: str) -> Any:
         """Known elements as a tensor expression."""
         if not any(isinstance(e, PrimExpr) for e in elements.flat):
-            return self.constant(elements.astype(numpy_dtype(dtype)), dtype)
+            return self.constant(_in_type(elements, numpy_dtype(dtype)), dtype)
         if any(isinstance(e, PrimExpr) and e.dtype.is_bool for e in elements.flat):
             what = "a condition on symbolic dimensions cannot be made a tensor"
             raise ValueError(explain(what, got=", ".join(map(str, elements.flat))))
@@ -313,6 +313,14 @@ class Context:
                 for k, axis in small:
                     units[k][axis] = 1
         return [self.with_dims(v, u) for v, u in zip(values, units, strict=True)]
+
+
+def _in_type(elements: np.ndarray, dtype: Any) -> np.ndarray:
+    """Known elements as an array; integers wrap around as arithmetic of their type does."""
+    if np.dtype(dtype).kind in "iu":
+        wide = np.array([int(e) % (1 << 64) for e in elements.flat], "uint64")
+        return wide.astype(dtype).reshape(elements.shape)
+    return elements.astype(dtype)
 
 
 def _most(dim: PrimExpr) -> int:

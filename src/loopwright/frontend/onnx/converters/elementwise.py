@@ -169,9 +169,8 @@ def selu(cx: Context, node: Node, x: Value) -> Any:
 def _exponential(cx: Context, x: Value, alpha: float, positive: float) -> Any:
     """alpha * (exp(x) - 1) where x < 0, else positive * x. A choice, not a sum: alpha may be
     infinite."""
-    zero, one = cx.scalar(0, x.dtype), cx.scalar(1, x.dtype)
-    below = op.subtract(op.exp(op.minimum(x.expr, zero)), one)
-    below = op.multiply(below, cx.scalar(alpha, x.dtype))
+    zero = cx.scalar(0, x.dtype)
+    below = op.multiply(op.expm1(op.minimum(x.expr, zero)), cx.scalar(alpha, x.dtype))
     above = x.expr if positive == 1.0 else op.multiply(x.expr, cx.scalar(positive, x.dtype))
     return op.where(op.less(x.expr, zero), below, above)
 
@@ -181,8 +180,8 @@ def celu(cx: Context, node: Node, x: Value) -> Any:
     alpha = node.real("alpha", 1.0)
     zero = cx.scalar(0, x.dtype)
     scaled = op.divide(op.minimum(x.expr, zero), cx.scalar(alpha, x.dtype))
-    below = op.subtract(op.exp(scaled), cx.scalar(1, x.dtype))
-    return op.add(op.maximum(x.expr, zero), op.multiply(below, cx.scalar(alpha, x.dtype)))
+    below = op.multiply(op.expm1(scaled), cx.scalar(alpha, x.dtype))
+    return op.add(op.maximum(x.expr, zero), below)
 
 
 @converter("ThresholdedRelu", 10)
