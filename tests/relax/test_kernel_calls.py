@@ -75,3 +75,20 @@ def test_conflicts_are_named(a, out, function, text):
 )
 def test_what_may_fit_is_well_formed(a, out, function):
     assert well_formed(module(a, out, function))
+
+
+@pytest.mark.parametrize("info", [R.Object, R.Tuple(R.Tensor([16], "float16"))])
+def test_only_a_tensor_is_written_over(info):
+    @I.ir_module(check_well_formed=False)
+    class Module:
+        @T.prim_func(private=True)
+        def double(A: T.Buffer(16, "float16")):
+            for i in range(16):
+                A[i] = A[i] * T.float16(2.0)
+
+        @R.function
+        def main(A: info):
+            B = R.call_tir_inplace(Module.double, [A], 0, R.Tensor([16], "float16"))
+            return B
+
+    assert not well_formed(Module)

@@ -186,9 +186,10 @@ class BlockBuilder:
                 what = "each function parameter must be a relax.Var"
                 raise TypeError(explain(what, got=f"{type(param).__name__}: {param!r}"))
         values = dict(attrs or {})
-        if "global_symbol" in values:
+        if values.get("global_symbol", name) != name:
             what = "global_symbol is set by the builder from the function's name"
-            raise ValueError(explain(what, instead="leave it out, or say private=True"))
+            got = f"{values['global_symbol']!r} for {name!r}"
+            raise ValueError(explain(what, got=got, instead="leave it out, or say private=True"))
         if not private:
             values["global_symbol"] = name
         return FunctionScope(

@@ -287,14 +287,16 @@ class _FunctionCheck:
             return
         infos = [a.struct_info for a in args.fields]
         plain = all(isinstance(i, (TensorStructInfo, PrimStructInfo)) for i in infos)
-        # A lowered kernel has no buffer map and a different signature.
-        if not isinstance(func, PrimFunc) or not func.buffer_map or not plain:
-            return
         out = call.sinfo_args[0] if call.sinfo_args else None
         outs = list(out.fields) if isinstance(out, TupleStructInfo) else [out]
+        indices = []
         if call.op.name == "relax.call_tir_inplace":
             indices = [int(i) for i in call.attrs.inplace_indices]
             self.in_place(call, infos, outs, indices)
+        # A lowered kernel has no buffer map and a different signature.
+        if not isinstance(func, PrimFunc) or not func.buffer_map or not plain:
+            return
+        if indices:
             outs = [o for o, i in zip(outs, indices, strict=False) if i == -1]
         extra = call.args[2].struct_info.ndim if len(call.args) > 2 else 0
         passed = len(infos) + len(outs) + extra
@@ -311,8 +313,9 @@ class _FunctionCheck:
             if not -1 <= index < len(infos):
                 self.report("call-tir", f"there is no argument {index} to write over", call)
             elif index >= 0:
+                like = isinstance(infos[index], TensorStructInfo)
                 check = struct_info_base_check(out, infos[index])
-                if check is BaseCheckResult.FAIL_L0:
+                if not like or check is BaseCheckResult.FAIL_L0:
                     text = f"{out} is not written over an argument of {infos[index]}"
                     self.report("call-tir", text, call)
 
