@@ -12,7 +12,6 @@ import shutil
 
 import ml_dtypes
 import numpy as np
-import onnx
 import pytest
 from onnx import helper
 
