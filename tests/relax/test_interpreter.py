@@ -193,7 +193,7 @@ def test_kernels_run_in_the_tensorir_interpreter():
     assert run(mod, ONES).numpy().tolist() == [8.0] * 3
     kernel = Interpreter(mod)["row_sums"]
     out = np.zeros(3, "float32")
-    assert kernel(ONES, out) is None and out.tolist() == [8.0] * 3
+    assert kernel(ONES, np.float32(2).reshape(()), out) is None and out.tolist() == [8.0] * 3
 
 
 def test_planned_memory():

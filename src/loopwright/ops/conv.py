@@ -142,7 +142,7 @@ def check_rank(what: str, info: TensorStructInfo, layout: str) -> None:
     """Raise ValueError if a tensor has not the rank of its layout."""
     want = len(layout_of(layout))
     if info.ndim not in (-1, want):
-        raise ValueError(f"{what} must have rank {want} ({layout}), got {info.ndim}")
+        raise ValueError(explain(f"{what} must have rank {want} ({layout})", got=info.ndim))
 
 
 def _cases(rank: int) -> list[Any]:
