@@ -424,8 +424,9 @@ def test_packed_calls_and_the_stack(adder):
     alloca = op("tvm_stack_alloca", tir.StringImm("tvm_ffi_any"), c(3), dtype="handle")
     func = tir.PrimFunc([out], st.LetStmt(stack, alloca, body))
     assert agree(func, np.zeros(3, "int32"))[0].tolist() == [42, 42, 2]
-    calls = [op(k, name, c(40), c(2), dtype="int32") for k in ("call_packed", "call_cpacked")]
-    assert [int(v[0]) for v in value_program(*calls)] == [42, 42]
+    kinds = ("call_packed", "tvm_call_cpacked")
+    calls = [op(k, name, c(40), c(2), dtype="int32") for k in (*kinds, "tvm_call_trace_packed")]
+    assert [int(v[0]) for v in value_program(*calls)] == [42, 42, 42]
 
 
 def test_tensors_on_the_stack():
@@ -503,6 +504,9 @@ PROGRAMS = {
     "call_llvm_pure_intrin": test_c_and_llvm_functions_by_name,
     "call_packed": test_packed_calls_and_the_stack,
     "call_cpacked": test_packed_calls_and_the_stack,
+    "tvm_call_packed": test_packed_calls_and_the_stack,
+    "tvm_call_cpacked": test_packed_calls_and_the_stack,
+    "tvm_call_trace_packed": test_packed_calls_and_the_stack,
     "call_packed_lowered": test_packed_calls_and_the_stack,
     "call_cpacked_lowered": test_packed_calls_and_the_stack,
     "tvm_stack_alloca": test_packed_calls_and_the_stack,
@@ -534,7 +538,6 @@ REFUSED = {
     "tvm_static_handle": "functions keep no state",
     "tvm_check_return": "results of C calls are compared by the caller",
     "trace": "a registered function does it",
-    "tvm_call_trace_packed": "a registered function does it",
     **dict.fromkeys(("anylist_getitem", "anylist_resetitem"), "lists of objects are the VM's"),
     "anylist_setitem_call_packed": "lists of objects are the VM's",
     "anylist_setitem_call_cpacked": "lists of objects are the VM's",

@@ -29,6 +29,12 @@ def tail(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
 
 
 @T.prim_func
+def overwritten(A: T.Buffer((1,), "int32")):
+    A[0] = 1
+    A[0] = 2
+
+
+@T.prim_func
 def checked(A: T.Buffer((8,), "float32"), k: T.int32):
     T.func_attr({"global_symbol": "main"})
     assert k < 4, "k is too large"
@@ -160,6 +166,7 @@ READ: dict[str, tuple[object, Callable[[], str]]] = {
         {"partition_const_loop": False},
         after(vector, tt.LoopPartition()),
     ),
+    "tir.RemoveNoOp": ({"use_dataflow_analysis": True}, after(overwritten, tt.RemoveNoOp())),
     "tir.UnrollLoop": ({"unroll_local_access": True}, lowered(local)),
     "tir.add_lower_pass": ([(3, tt.ForceNarrowIndexToInt32)], lowered(wide)),
     "tir.disable_assert": (True, lowered(checked)),

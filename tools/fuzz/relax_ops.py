@@ -25,6 +25,7 @@ _SMOOTH = [
 ]
 _WILD = [
     "exp",
+    "expm1",
     "log",
     "sqrt",
     "rsqrt",

@@ -222,9 +222,16 @@ def _is_info(value: Any) -> bool:
     return isinstance(value, si.StructInfo) or hasattr(value, "as_struct_info")
 
 
-def call_packed(func: Any, *args: Any, sinfo_args: Any = None, **attrs: Any) -> rx.Call:
-    """Call an external function by name; `sinfo_args` is its result's struct info."""
-    kept = Attrs("call_packed", attrs) if attrs else None
+def call_packed(
+    func: Any,
+    *args: Any,
+    sinfo_args: Any = None,
+    attrs_type_key: str = "call_packed",
+    **attrs: Any,
+) -> rx.Call:
+    """Call an external function by name; `sinfo_args` is its result's struct info, `attrs_type_key`
+    the kind of the other keywords, its attributes."""
+    kept = Attrs(attrs_type_key, attrs) if attrs else None
     return rx.Call(_callee(func), args, kept, _sinfo_args(sinfo_args))
 
 

@@ -19,6 +19,7 @@ that the next statement overwrites.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ....arith import estimate_region_lower_bound, eval_ranges
@@ -28,6 +29,7 @@ from ....ir.prim_op import const
 from ....ir.structural import structural_equal
 from ....ir.variables import vars_in
 from ... import stmt as st
+from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import effect_of
@@ -143,7 +145,7 @@ class NoOpRemover(Simplifying):
         if not any_node(node.value, lambda n: isinstance(n, (BufferLoad, Call))):
             self.ana.bind(node.var, node.value)
         body = self.visit(node.body)
-        if node.var not in vars_in(body):
+        if node.var not in vars_in(body) and not any_node(body, partial(_about, node.var)):
             effect = _effect(node.value)
             return body if is_no_op(effect) else effect if is_no_op(body) else st.seq(effect, body)
         return node if body is node.body else node.replace(body=body)
@@ -230,3 +232,13 @@ class RemoveNoOp(PrimFuncPass):
 
 
 __all__ = ["RemoveNoOp"]
+
+
+def _about(var: Var, node: Any) -> bool:
+    """Whether a node is about a buffer of which a variable is the memory, or in a shape or offset."""
+    buffer = getattr(node, "buffer", None)
+    if not isinstance(buffer, Buffer):
+        return False
+    parts = (*buffer.shape, *(buffer.strides or ()), buffer.elem_offset)
+    used = (v for part in parts if isinstance(part, PrimExpr) for v in vars_in(part))
+    return var is buffer.data or var in used
