@@ -178,13 +178,63 @@ def test_a_split_keeps_data_dependent_places_in_range() -> None:
 # ---------------------------------------------------------------------- loops
 
 
-def test_a_reader_of_a_rolling_buffer_stays_in_its_loop() -> None:
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_reader_of_a_rolling_buffer_stays_in_its_loop(copied: bool) -> None:
     func, _ = p.PROGRAMS["conv2d"]
     sch = tir.Schedule(func)
     sch.compute_at("pad", sch.get_loops("conv")[3])
     sch.rolling_buffer("pad", 0)
+    if copied:
+        sch.cache_read("conv", 0, "shared")
     refused(lambda: sch.compute_at("conv", sch.get_loops("relu")[1]), "writes over later")
     check(sch, func)
+
+
+def test_what_is_computed_from_a_rolling_buffer_may_be_read_elsewhere() -> None:
+    func, _ = p.PROGRAMS["conv2d"]
+    sch = tir.Schedule(func)
+    sch.compute_at("pad", sch.get_loops("conv")[3])
+    sch.rolling_buffer("pad", 0)
+    sch.cache_write("relu", 0, "local")
+    sch.reverse_compute_at("relu", sch.get_loops("conv")[3])
+    sch.compute_at("relu", sch.get_loops("Y_local")[1])
+    check(sch, func)
+
+
+def test_a_merged_loop_has_the_wider_dtype() -> None:
+    @T.prim_func
+    def func(
+        A: T.Buffer((T.int64(1),), "float32"),
+        B: T.Buffer((T.int64(1),), "float32"),
+        C: T.Buffer((T.int64(1),), "float32"),
+    ):
+        for i in range(T.int64(1)):
+            with T.block("B"):
+                v = T.axis.spatial(T.int64(1), i)
+                B[v] = A[v]
+        for i in range(T.int64(1)):
+            with T.block("C"):
+                v = T.axis.spatial(T.int64(1), i)
+                C[v] = A[v]
+
+    sch = tir.Schedule(func)
+    unit = sch.add_unit_loop(sch.get_loops("B")[0])
+    (wide,) = sch.get_loops("C")
+    merged = sch.merge(unit, wide)
+    assert sch.get(merged).loop_var.dtype == "int64"
+    check(sch, func)
+
+
+def test_blockize_refuses_an_axis_that_is_read_of_a_buffer() -> None:
+    @T.prim_func
+    def f(I: T.Buffer((2,), "int32"), C: T.Buffer((8,), "float32")):
+        for i in range(2):
+            with T.block("C"):
+                v = T.axis.spatial(8, I[i])
+                C[v] = T.float32(1)
+
+    sch = tir.Schedule(f)
+    refused(lambda: sch.blockize(sch.get_loops("C")[0]), "does not split at the loop")
 
 
 def test_iterations_that_write_the_same_are_not_parallel() -> None:

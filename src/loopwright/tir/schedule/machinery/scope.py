@@ -6,14 +6,13 @@ from enum import IntEnum
 from typing import Any
 
 from ....ir.prim_expr import IterVar
-from ....ir.variables import uses_any, vars_in
-from ...analysis.parallel import together
+from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...stmt import Block
 from .errors import ScheduleError
 from .refs import Ref
 
-_AXES = (IterVar.DataPar, IterVar.CommReduce)
+AXES = (IterVar.DataPar, IterVar.CommReduce)
 
 
 class DepKind(IntEnum):
@@ -88,39 +87,6 @@ def producers(ref: Ref) -> list[Ref]:
     return blocks
 
 
-def check_may_leave(ref: Ref, at: Ref | None) -> None:
-    """Raise ScheduleError where a block would leave a loop (for `at`, or for anywhere) in which a
-    producer overwrites its own elements, as after `rolling_buffer`."""
-    above = list(ref.ancestors())
-    for other in producers(ref):
-        shared = next(a for a in other.ancestors() if any(a is b for b in above))
-        if shared.is_block or (at is not None and at.is_under(shared)):
-            continue
-        _check_not_parallel(ref, other, shared, at)
-        if not axes_of_kinds(other.stmt):
-            what = (
-                f"block {ref.stmt.name_hint!r} reads what {other.stmt.name_hint!r} has just "
-                f"written in loop {shared.stmt.loop_var.name!r}, and writes over later"
-            )
-            raise ScheduleError(what, instead="leave it there", at=[ref.node, other.node])
-
-
-def _check_not_parallel(ref: Ref, other: Ref, loop: Ref, at: Ref | None) -> None:
-    """Raise ScheduleError where `ref` would leave a parallel loop around `loop`, every iteration of
-    which has a copy of what `other` writes: all would write the one that is used outside."""
-    for above in [loop, *loop.ancestors()]:
-        if above.is_block or (at is not None and at.is_under(above)):
-            return
-        var = above.stmt.loop_var
-        mine = any(uses_any(v, {var}) for v in other.realize.iter_values)
-        if together(above.stmt) == "parallel" and not mine:
-            what = (
-                f"block {ref.stmt.name_hint!r} reads what each iteration of the parallel loop "
-                f"{var.name!r} writes in {other.stmt.name_hint!r}"
-            )
-            raise ScheduleError(what, instead="leave it there", at=[ref.node, other.node])
-
-
 def consumers(ref: Ref) -> list[Ref]:
     """Later blocks of the scope that read or write what this one writes."""
     mine = write_buffers(ref.stmt)
@@ -137,7 +103,7 @@ def is_output(ref: Ref, func: Any) -> bool:
     return not write_buffers(ref.stmt) <= set(ref.scope().stmt.alloc_buffers)
 
 
-def axes_of_kinds(block: Block, kinds: tuple[int, ...] = _AXES) -> bool:
+def axes_of_kinds(block: Block, kinds: tuple[int, ...] = AXES) -> bool:
     """Whether all axes of a block are of the given kinds."""
     return all(a.iter_type in kinds for a in block.iter_vars)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....arith import Analyzer, eval_ranges
+from ....arith.interval import is_infinite
 from ....ir.literals import conjunction, conjuncts, is_one, is_zero
 from ....ir.prim_expr import LT, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, multiply, subtract
@@ -346,6 +347,8 @@ def _divide(
     rest = ana.simplify(subtract(value, low))
     low = ana.simplify(low)
     high = eval_ranges([Range.from_min_extent(rest, one)], loop_domain(inside), ana)[0].max_value
+    if is_infinite(high):
+        return _refuse(axis, value, ref)
     size = ana.simplify(add(high, 1))
     for part in conjuncts(
         ref.realize.predicate

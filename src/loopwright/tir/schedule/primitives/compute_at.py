@@ -6,13 +6,13 @@ from ....ir.prim_expr import Var
 from ..machinery import BlockArg, LoopRV, ScheduleBase, ScheduleError, primitive, unrecorded
 from ..machinery.axis_domains import Span, solve_axes, union_spans
 from ..machinery.block_moves import check_movable, insert_position, move, users_of
+from ..machinery.leaving import check_may_leave
 from ..machinery.random_variables import INLINE
 from ..machinery.regions import (
     relaxed_region,
 )
 from ..machinery.scope import (
     check_complete_or_reduction,
-    check_may_leave,
     is_output,
     producers,
 )

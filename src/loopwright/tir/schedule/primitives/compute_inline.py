@@ -16,11 +16,11 @@ from ...stmt import Block
 from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import MapLoads, check_no_pointer, index_axes, single_store
 from ..machinery.buffer_lookup import check_allocated, drop_buffer
+from ..machinery.leaving import check_may_leave
 from ..machinery.parallel_checks import check_parallel_with_sources
 from ..machinery.rewriting import BlockRewriter, Substitute
 from ..machinery.scope import (
     check_complete,
-    check_may_leave,
     consumers,
     read_buffers,
     siblings,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ....ir.literals import is_zero
 from ....ir.prim_expr import Var
+from ....ir.prim_op import cast
 from ...stmt import For, ForKind, seq
 from ..machinery import LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.block_moves import check_reduced
@@ -52,11 +53,12 @@ def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
     for level in zip(*chains, strict=True):
         first: For = level[0].stmt
         name = "_".join(r.stmt.loop_var.name for r in level) + "_m"
-        var = Var(name if len(name) <= LONGEST else "merged", first.loop_var.dtype)
-        bind_range(ana, var, first.min, first.extent)
-        merged_loops.append(first.replace(loop_var=var))
+        wide: For = max((r.stmt for r in level), key=lambda loop: loop.loop_var.dtype.bits)
+        var = Var(name if len(name) <= LONGEST else "merged", wide.loop_var.dtype)
+        bind_range(ana, var, wide.min, wide.extent)
+        merged_loops.append(first.replace(loop_var=var, min=wide.min, extent=wide.extent))
         for table, ref in zip(values, level, strict=True):
-            table[ref.stmt.loop_var] = var
+            table[ref.stmt.loop_var] = cast(ref.stmt.loop_var.dtype, var)
     renamed: dict[Any, Any] = {}
     bodies = []
     for table, chain in zip(values, chains, strict=True):

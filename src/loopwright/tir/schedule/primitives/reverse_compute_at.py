@@ -14,12 +14,12 @@ from ..machinery import BlockArg, LoopRV, Ref, ScheduleBase, ScheduleError, prim
 from ..machinery.axis_bindings import driven, injective
 from ..machinery.axis_domains import Span, solve_axes
 from ..machinery.block_moves import check_movable, insert_position, move, users_of
+from ..machinery.leaving import check_may_leave
 from ..machinery.predicates import check_runs_everywhere, covers_axes, tests_around
 from ..machinery.random_variables import INLINE
 from ..machinery.regions import loop_domain, relaxed_region
 from ..machinery.scope import (
     check_complete_or_reduction,
-    check_may_leave,
     producers,
     read_buffers,
     write_buffers,
