@@ -19,7 +19,8 @@ def several(g, op):
 
 @maker("nn.selu", "wrap_param", "grad.no_grad", "grad.start_checkpoint", "grad.end_checkpoint")
 def single(g, op):
-    v = g.pick(FLOATS)
+    computed = op.endswith("checkpoint")  # it marks no constant
+    v = g.pick(FLOATS, where=lambda v: not (computed and v.name in g.case.weights))
     attrs = {"dtype": g.rng.choice(["float32", "float64"])} if op == "wrap_param" else {}
     g.call(op, v, exact=op != "nn.selu", **attrs)
 
