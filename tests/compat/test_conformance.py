@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tools.conformance.__main__ import ROOT, VERSION
+from tools.conformance.differences import assign, page
 
 SUITE = {
     "te/test_some.py": """
@@ -53,6 +54,17 @@ def test_a_suite_with_a_crash(tmp_path):
         text=True,
     )
     assert done.returncode == 1, done.stderr
-    assert "2 of     7" in done.stdout and "crashes and hangs: 1" in done.stdout
+    assert "2 of 7 tests pass" in done.stdout and "crashes and hangs: 1" in done.stdout
     assert "3  ImportError: cannot import name 'no_such_name'" in done.stdout
     assert "1  ValueError: at .. and N   e.g." in done.stdout
+
+
+def test_failures_are_grouped_by_their_reasons():
+    failures = [
+        ("arith/test_a.py::test_x", "AttributeError: module has no attribute '_ffi_api'"),
+        ("arith/test_a.py::test_y", "ValueError: of no group"),
+    ]
+    private, rest = assign(failures)
+    assert private.title.startswith("Deliberate: private functions") and len(private.tests) == 1
+    text = page(failures, "all 1 of 3 tests pass")
+    assert f"## {rest.title} (1)" in text and "- arith/test_a.py: 1" in text

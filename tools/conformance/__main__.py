@@ -23,6 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .differences import page
+
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = "v0.21.0"
 
@@ -157,36 +159,57 @@ def report(results: list[Result], causes: int) -> None:
         print(
             f"{area:16} {passed:5d} of {total:5d}" + (f"  {dead} ended the process" if dead else "")
         )
-    passed, total, dead = (sum(row[k] for row in areas.values()) for k in range(3))
-    print(
-        f"{'all':16} {passed:5d} of {total:5d} ({passed / max(total, 1):.1%})  crashes and hangs: {dead}"
-    )
+    print(summary(results))
+
+
+def summary(results: list[Result]) -> str:
+    """Tests passed, of those that count, and how many ended the process."""
+    passed, total = sum(r.count("passed") for r in results), sum(r.total() for r in results)
+    dead = sum(r.count("crash", "hang") for r in results)
+    share = f"{passed / max(total, 1):.1%}"
+    return f"all {passed} of {total} tests pass ({share}); crashes and hangs: {dead}"
+
+
+def read_list(name: str) -> list[list[str]]:
+    """(area, tests, file) of each row of a list."""
+    path = Path(name) if "." in name else Path(__file__).parent / f"{name}.txt"
+    return [line.split() for line in path.read_text().splitlines() if line and line[0] != "#"]
 
 
 def main() -> int:
     """`python -m tools.conformance CLONE`; 0 where no test ended the process."""
     parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
     parser.add_argument("clone", type=Path, help="clone of github.com/apache/tvm")
-    parser.add_argument("--list", default="core", help="core, wide, topi, or a file like core.txt")
+    parser.add_argument(
+        "--list", default="core", help="core, wide, topi, a file like core.txt; several with commas"
+    )
     parser.add_argument("--only", default="", help="a regular expression of areas or files")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=int, default=900, help="for the tests of one file")
     parser.add_argument("--causes", type=int, default=40, help="most causes of failures to print")
     parser.add_argument("--out", type=Path, help="a JSON file for every outcome")
-    options = parser.parse_args()
-    path = (
-        Path(options.list) if "." in options.list else Path(__file__).parent / f"{options.list}.txt"
+    parser.add_argument(
+        "--results", type=Path, nargs="*", default=[], help="--out files, not a run"
     )
-    rows = [line.split() for line in path.read_text().splitlines() if line and line[0] != "#"]
+    parser.add_argument(
+        "--differences", type=Path, help="write the failures' page of reasons there"
+    )
+    options = parser.parse_args()
+    rows = [row for name in options.list.split(",") for row in read_list(name)]
     rows = [
         row for row in rows if re.search(options.only, row[0]) or re.search(options.only, row[2])
     ]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
-        releases = sorted({release_of(file)[0] for _, _, file in rows})
-        tests = {name: unpack(options.clone, Path(folder), name) for name in releases}
-        files = [Result(area, int(count), file) for area, count, file in rows]
-        results = list(pool.map(lambda r: run_file(r, tests, options.seconds), files))
+    results = [Result(**r) for old in options.results for r in json.loads(old.read_text())]
+    if not results:
+        with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+            releases = sorted({release_of(file)[0] for _, _, file in rows})
+            tests = {name: unpack(options.clone, Path(folder), name) for name in releases}
+            files = [Result(area, int(count), file) for area, count, file in rows]
+            results = list(pool.map(lambda r: run_file(r, tests, options.seconds), files))
     report(results, options.causes)
+    if options.differences:
+        failures = [(t, m) for r in results for m, n, t in r.failures() for _ in range(n)]
+        options.differences.write_text(page(failures, summary(results)))
     if options.out:
         options.out.write_text(json.dumps([vars(r) for r in results], indent=1))
     return int(any(r.count("crash", "hang") for r in results))
