@@ -131,9 +131,13 @@ def _(data: TensorStructInfo, indices: TensorStructInfo, axis=0):
         raise ValueError(explain(what, got=f"{data.ndim} and {indices.ndim}"))
     need_integers(indices)
     if data.ndim != -1:
-        which, extents = normalize_axis(axis, data.ndim), data.get_shape()
-        if extents is not None and indices.get_shape() is not None:
-            check_within(indices.get_shape(), extents, which)
+        which, extents, found = (
+            normalize_axis(axis, data.ndim),
+            data.get_shape(),
+            indices.get_shape(),
+        )
+        if extents is not None and found is not None:
+            check_within(found, extents, which)
     return TensorStructInfo(indices.shape, data.dtype, ndim=indices.ndim)
 
 
