@@ -98,6 +98,11 @@ def test_residues_hold_for_narrow_casts():
     assert c == 4 and ((values - b) % c == 0).all()
 
 
+def test_a_bool_has_no_residue():
+    e = (X * 2).astype("bool").astype("int32")  # 1 wherever X is not 0
+    assert residues(e) == (1, 0) and not Analyzer().can_prove(e != 1)
+
+
 def test_residues_from_conditions_are_combined():
     assert residues(X, truncmod(X, 4) == 1, truncmod(X, 3) == 1) == (12, 1)
     assert residues(X, X % 3 == 2, X % 5 == 3, X % 7 == 2) == (105, 23)

@@ -47,7 +47,9 @@ REFUSED = {
     "operands of different dtypes": lambda: op.nn.conv2d_transpose(
         tensor(2, 3, 8, 8), tensor(3, 4, 3, 3, dtype="int8")
     ),
-    "weight": lambda: op.nn.conv2d_transpose(tensor(2, 3, 8, 8), tensor(3, 4, 6, 3, 3)),
+    "weight must have rank 4": lambda: op.nn.conv2d_transpose(
+        tensor(2, 3, 8, 8), tensor(3, 4, 6, 3, 3)
+    ),
 }
 
 

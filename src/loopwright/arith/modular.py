@@ -101,7 +101,7 @@ def _of_opaque(ctx: Context, e: Any) -> Residues:
 
 def _cast(ctx: Context, e: Any) -> Residues:
     value = e.value if e.value.dtype.is_integer else whole_in_float(ctx, e)
-    if value is None:
+    if value is None or e.dtype.is_bool:  # a bool is whether the value is 0
         return ANY
     low, high = any_bound(ctx, value)
     fits = pe.int_min(e.dtype) <= low and high <= pe.int_max(e.dtype)

@@ -324,7 +324,6 @@ def conv1d_transpose(
 @conv1d_transpose.build
 def _(**values):
     check_groups(values["groups"])
-    listed = lambda v: list(v) if isinstance(v, (list, tuple)) else [v]  # noqa: E731
     before, after = expand_padding(listed(values["padding"]), 1)
     values["padding"] = [*before, *after]
     for name in ("strides", "output_padding", "dilation"):

@@ -246,57 +246,34 @@ def correlation_nchw(
     return te.compute(shape, lambda *i: summed(*i) / size, name="correlation_mean", tag="elemwise")
 
 
-def deformable_conv2d_nchw(
-    data: te.Tensor,
-    offset: te.Tensor,
-    kernel: te.Tensor,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    deformable_groups: int,
-    groups: int,
-    out_dtype: Any,
-) -> te.Tensor:
-    """A convolution of data NCHW whose taps are moved by `offset`, (down, right) for each tap and
-    pixel in channels, and read between pixels."""
-    return _deformable(
-        data,
-        offset,
-        kernel,
-        strides,
-        padding,
-        dilation,
-        deformable_groups,
-        groups,
-        "NCHW",
-        out_dtype,
-    )
+def _deformable_for(layout: str, doc: str) -> Callable[..., te.Tensor]:
+    def convolution(
+        data: te.Tensor,
+        offset: te.Tensor,
+        kernel: te.Tensor,
+        strides: Any,
+        padding: Any,
+        dilation: Any,
+        deformable_groups: int,
+        groups: int,
+        out_dtype: Any,
+    ) -> te.Tensor:
+        options = (strides, padding, dilation, deformable_groups, groups)
+        return _deformable(data, offset, kernel, *options, layout, out_dtype)
+
+    convolution.__name__ = convolution.__qualname__ = f"deformable_conv2d_{layout.lower()}"
+    convolution.__doc__ = doc
+    return convolution
 
 
-def deformable_conv2d_nhwc(
-    data: te.Tensor,
-    offset: te.Tensor,
-    kernel: te.Tensor,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    deformable_groups: int,
-    groups: int,
-    out_dtype: Any,
-) -> te.Tensor:
-    """`deformable_conv2d_nchw` of data NHWC by a kernel HWIO."""
-    return _deformable(
-        data,
-        offset,
-        kernel,
-        strides,
-        padding,
-        dilation,
-        deformable_groups,
-        groups,
-        "NHWC",
-        out_dtype,
-    )
+deformable_conv2d_nchw = _deformable_for(
+    "NCHW",
+    "A convolution of data NCHW whose taps are moved by `offset`, (down, right) for each tap and "
+    "pixel in channels, and read between pixels.",
+)
+deformable_conv2d_nhwc = _deformable_for(
+    "NHWC", "`deformable_conv2d_nchw` of data NHWC by a kernel HWIO."
+)
 
 
 def _pair(value: Any) -> tuple[int, int]:

@@ -7,9 +7,10 @@ import pytest
 
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.module import IRModule
-from loopwright.ir.structural import structural_equal
+from loopwright.ir.structural import assert_structural_equal, structural_equal
 from loopwright.ir.transform import PassContext, Sequential
 from loopwright.script import from_source
+from loopwright.script import tir as T
 from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
@@ -438,3 +439,15 @@ def main(A: T.Buffer((8,), "bfloat16")):
         mod = IRModule({"main": from_source(text.replace("ARCH", arch))})
         after = tt.BF16StorageLegalize()(tt.BF16ComputeLegalize()(mod))
         assert structural_equal(mod, after) == stays
+
+
+def test_remove_no_op_keeps_what_buffers_use():
+    @T.prim_func
+    def f(p: T.handle, n: T.int32):
+        q: T.handle("float32") = T.handle_add_byte_offset(p, 4)
+        m: T.int32 = n + 1
+        A = T.Buffer((m,), "float32", data=q)
+        A[0] = A[1]
+
+    mod = IRModule({"f": f})
+    assert_structural_equal(tt.RemoveNoOp()(mod), mod)
