@@ -113,7 +113,8 @@ class Server:
 
     def wait(self) -> None:
         """Until the server is terminated."""
-        self._pool.ended.wait()
+        while not self._pool.ended.wait(1):  # a signal that another thread took is seen then
+            pass
 
     def __enter__(self) -> Server:
         return self
@@ -160,11 +161,10 @@ class _Sessions:
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
         hidden = {k: v for k, v in os.environ.items() if k != "LOOPWRIGHT_RPC_SECRET"}
-        folder = tempfile.mkdtemp(prefix="loopwright-rpc-")
         with self._lock:
             if self.ended.is_set():
-                os.rmdir(folder)
                 return None
+            folder = tempfile.mkdtemp(prefix="loopwright-rpc-")
             process = subprocess.Popen(
                 [*self.command, "-m", "loopwright.rpc.session", str(fd)], pass_fds=[fd], text=True,
                 env={**hidden, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -183,10 +183,11 @@ class _Sessions:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
-        with self._lock:
-            folder = self.running.pop(process, None)
+        folder = self.running.get(process)  # forgotten once it is gone: `stop` may end this thread
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+        with self._lock:
+            self.running.pop(process, None)
         self._room.release()
         if served and not self.ended.is_set():
             self.tell(True)

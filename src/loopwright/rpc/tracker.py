@@ -124,7 +124,8 @@ class Tracker:
 
     def wait(self) -> None:
         """Until the tracker is terminated."""
-        self._thread.join()
+        while self._thread.is_alive():  # a signal that another thread took is seen then
+            self._thread.join(1)
 
     def __enter__(self) -> Tracker:
         return self
