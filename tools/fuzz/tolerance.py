@@ -39,6 +39,7 @@ class Disturbed(Interpreter):
         self.rng, self.signs = np.random.default_rng(seed), SIGNS[min(seed, 2)]
         self.overflowed = OVERFLOWED[seed % len(OVERFLOWED)]
         self.lost = (np.nan, 0.0)[seed % 2]  # inf / inf, or a number / inf
+        self.vanish = seed % 2 == 1  # what is less than its rounding becomes 0
 
     def operator(self, call: Any, args: list[Any]) -> Any:
         """The operator's meaning between two disturbances."""
@@ -74,6 +75,8 @@ class Disturbed(Interpreter):
         with np.errstate(all="ignore"):
             wide = value.astype("float64")
             moved = wide * (1 + step) + np.where(np.abs(wide) < least, step * least, 0)
+            if self.vanish:
+                moved = np.where(np.abs(wide) < np.abs(step) * least, 0, moved)
             moved = np.where(np.isfinite(wide), moved, self.overflowed) if sums else moved
             return moved.astype(value.dtype)
 
