@@ -555,9 +555,9 @@ def test_non_ascii_columns_count_characters():
     assert text.splitlines()[-1].index("^") - text.splitlines()[-2].index("nope") == 0
 
 
-def test_64_blocks_are_read_in_200_ms():
+def many_blocks(count):
     lines = ["@T.prim_func", 'def f(A: T.Buffer((128, 128), "float32")):']
-    for b in range(64):
+    for b in range(count):
         lines += [
             "    for i, j in T.grid(128, 128):",
             f'        with T.block("b{b}"):',
@@ -566,14 +566,17 @@ def test_64_blocks_are_read_in_200_ms():
             "            T.writes(A[vi, vj])",
             "            A[vi, vj] = A[vi, vj] * T.float32(2.0) + T.float32(1.0)",
         ]
-    text = "\n".join(lines)
-    times = []
-    for _ in range(3):
+    return "\n".join(lines)
+
+
+def test_reading_takes_time_in_proportion_to_the_text():
+    times = {}
+    for count in (16, 128) * 3:
         start = time.perf_counter()
-        func = read(text)
-        times.append(time.perf_counter() - start)
-    assert len(blocks(func)) == 65
-    assert min(times) < 0.2
+        func = read(many_blocks(count))
+        times[count] = min(times.get(count, 1e9), time.perf_counter() - start)
+        assert len(blocks(func)) == count + 1
+    assert times[128] < 8 * 3 * times[16]
     assert isinstance(func.body, BlockRealize) and not isinstance(func.body, PrimExpr)
 
 
