@@ -186,6 +186,17 @@ def test_flops():
     assert analysis.estimate_tir_flops(copy) == 0
 
 
+def test_flops_of_what_depends_on_loops():
+    @T.prim_func
+    def triangle(a: T.Buffer((8, 8))):
+        for i in range(8):
+            for j in range(i):
+                if j % 3 == 0 and j < 4:
+                    a[i, j] = T.exp(a[i, j] * T.float32(2))
+
+    assert analysis.estimate_tir_flops(triangle) == 8 * 7
+
+
 def test_anchor_block():
     assert analysis.find_anchor_block(MATMUL).name_hint == "C"
     assert analysis.find_anchor_block(opaque) is None

@@ -32,6 +32,8 @@ PATHS: dict[str, str] = {
     "ir.base": "ir.structural",
     "ir.container": "ir",
     "ir.global_info": "ir.module",
+    "meta_schedule.testing": "testing",
+    "meta_schedule.testing.te_workload": "testing.workloads",
     "nd": "runtime",
     "relax.backend.cpu_generic": "backend.llvm",
     "relax.backend.cpu_generic.pipeline": "backend.llvm",

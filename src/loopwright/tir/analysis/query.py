@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...arith import Analyzer
 from ...base.errors import explain
 from ...ir.functor import Visitor, post_order_visit
 from ...ir.op import Op
-from ...ir.prim_expr import BinaryOpExpr, Call, Cast, IntImm, IterVar, Not, Select, Var
+from ...ir.prim_expr import (
+    BinaryOpExpr,
+    Call,
+    Cast,
+    CmpExpr,
+    IntImm,
+    IterVar,
+    LogicalExpr,
+    Select,
+    Var,
+)
 from ...ir.structural import structural_equal
 from ...ir.variables import vars_in
 from .. import stmt as st
@@ -50,10 +61,13 @@ def has_if_then_else(node: Any) -> bool:
 
 
 class _Flops(Visitor):
-    """Counts operations; indices cost nothing, of two branches the more expensive one counts."""
+    """Counts arithmetic operations; comparisons, calls and indices cost nothing, of two branches
+    the more expensive one counts."""
 
     def __init__(self) -> None:
         self.total = 0.0
+        self.ana = Analyzer()
+        self.loops: set[Var] = set()
 
     def count(self, node: Any) -> float:
         outer, self.total = self.total, 0.0
@@ -65,9 +79,11 @@ class _Flops(Visitor):
         self.total += node.a.dtype.lanes
         self.visit_default(node)
 
-    def visit_Not(self, node: Not) -> None:
-        self.total += 1
-        self.visit(node.a)
+    def visit_CmpExpr(self, node: CmpExpr) -> None:
+        """A comparison chooses what is computed."""
+
+    def visit_LogicalExpr(self, node: LogicalExpr) -> None:
+        self.visit_default(node)
 
     def visit_Select(self, node: Select) -> None:
         self.visit(node.condition)
@@ -81,7 +97,6 @@ class _Flops(Visitor):
             self.visit(node.args[0])
             self.total += max(self.count(node.args[1]), self.count(node.args[2]))
             return
-        self.total += node.dtype.lanes
         self.visit(node.args)
 
     def visit_BufferLoad(self, node: BufferLoad) -> None:
@@ -90,17 +105,25 @@ class _Flops(Visitor):
     def visit_BufferStore(self, node: st.BufferStore) -> None:
         self.visit(node.value)
 
+    def visit_Evaluate(self, node: st.Evaluate) -> None:
+        """What is called is not counted."""
+
     def visit_IfThenElse(self, node: st.IfThenElse) -> None:
         self.visit(node.condition)
         other = 0.0 if node.else_case is None else self.count(node.else_case)
         self.total += max(self.count(node.then_case), other)
 
     def visit_For(self, node: st.For) -> None:
-        inner = self.count(node.body)
-        if inner and not isinstance(node.extent, IntImm):
+        """Where the extent depends on loops around, its greatest value counts."""
+        extent = self.ana.const_int_bound(node.extent).max_value
+        known = vars_in(node.extent) <= self.loops
+        self.loops.add(node.loop_var)
+        with self.ana.loop_scope(node.loop_var, node.range):
+            inner = self.count(node.body)
+        if inner and not known:
             what = "the work of a loop of symbolic extent cannot be counted"
             raise ValueError(explain(what, got=str(node.extent), instead="specialize the function"))
-        self.total += inner * node.extent.value if inner else 0
+        self.total += inner * max(extent, 0) if inner else 0
 
     def visit_While(self, node: st.While) -> None:
         what, hint = "the work of a while loop cannot be counted", "annotate estimated_flops"
