@@ -226,6 +226,8 @@ class IRModule(Node):
     @staticmethod
     def from_expr(expr: Any, functions: Mapping[Any, Any] | None = None) -> IRModule:
         """A module of one function, named by its `global_symbol`, else "main"."""
+        if hasattr(expr, "as_function"):  # an expression of Relay: its free variables are given
+            expr = expr.as_function()
         if not isinstance(expr, BaseFunc):
             what = "a module is made of functions"
             hint = "wrap the expression in a function"

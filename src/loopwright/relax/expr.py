@@ -543,10 +543,11 @@ PrimLike: TypeAlias = Expr | PrimExpr | float
 
 def _call_global(self: GlobalVar, *args: Any) -> Any:
     """A call of a module's function: in TensorIR if the arguments are scalars, else in the
-    graph."""
+    graph that they are of."""
     if args and all(isinstance(a, (int, float, PrimExpr)) for a in args):
         return PrimCall("int32", self, args)
-    return Call(self, args)
+    of_graph = next((a.call_global for a in args if hasattr(a, "call_global")), Call)
+    return of_graph(self, args)
 
 
 GlobalVar.__call__ = _call_global

@@ -26,6 +26,12 @@ def _sort_key(item: tuple[GlobalVar, Any]) -> tuple[int, str]:
 
 @stmt_of(IRModule)
 def _module(p: Printer, mod: IRModule, out: list) -> None:
+    own_text = next(
+        (f.module_text for f in mod.functions.values() if hasattr(f, "module_text")), None
+    )
+    if own_text is not None:  # functions of another language
+        out.append(own_text(mod, show_meta_data=p.config.show_meta))
+        return
     config = p.config
     name = config.binding_names[-1] if config.binding_names else "Module"
     with p.frame(mod, IR) as frame:

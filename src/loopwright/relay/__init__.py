@@ -1,0 +1,34 @@
+"""Relay v0.18: a second surface over the one way down.
+
+Its own expressions, types, texts and passes; what an operator means is said in Relax (`operators`), and
+a module is compiled by its translation to Relax (`translate`).
+"""
+
+from __future__ import annotations
+
+from ..base.span import Span as Span
+from ..ir.expr import GlobalVar
+from ..ir.module import IRModule
+from . import op, operators, transform
+from .expr import *
+from .op import image, nn
+from .types import (
+    Any,
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    RefType,
+    ShapeVar,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeKind,
+    TypeRelation,
+    TypeVar,
+    scalar_type,
+)
+
+for _name, _builder in op.VIEWS.items():
+    if "." not in _name:
+        globals()[_name] = _builder

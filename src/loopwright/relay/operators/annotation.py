@@ -1,0 +1,3 @@
+"""annotation."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""reduce."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""transform."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""vision."""
+
+from __future__ import annotations

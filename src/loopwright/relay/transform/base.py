@@ -1,0 +1,53 @@
+"""What passes on Relay share: their names, and functions as passes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext, PassInfo
+from ...ir.transform import PASSES, ModulePass, Pass, register_pass
+from ..expr import Function
+from ..infer import infer_function
+
+
+class RelayPass(ModulePass):
+    """A pass on the functions of Relay in a module.
+
+    A subclass is named "relay.FoldConstant" in the table of passes, where Relax may have one of the
+    same name; contexts and instruments know it as "FoldConstant". It defines
+    `run_function(func, mod) -> func`, or `run`. typed: whether functions come with their types, and
+    whether they are inferred again after it.
+    """
+
+    typed: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        plain = cls.name.removeprefix("relay.")
+        if plain != cls.name and plain not in PASSES:
+            register_pass(plain, cls)
+
+    @property
+    def info(self) -> PassInfo:
+        name = self.name.removeprefix("relay.")
+        return PassInfo(self.opt_level, name, tuple(self.required), self.traceable)
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        """The new function; the same object when nothing changes."""
+        raise NotImplementedError(f"{type(self).__name__} has no method run_function")
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        changed: dict[Any, Any] = {}
+        for gvar, func in mod.functions.items():
+            if isinstance(func, Function):
+                before = infer_function(func, mod) if self.typed else func
+                after = self.run_function(before, mod)
+                if after is not before:
+                    changed[gvar] = infer_function(after, mod) if self.typed else after
+                elif before is not func:
+                    changed[gvar] = before
+        return mod.with_functions(changed)
+
+
+__all__ = ["Pass", "RelayPass"]

@@ -1,0 +1,200 @@
+"""The one way down: a module of Relay as a module of Relax.
+
+Each call becomes the body of its operator's row. What stands for a call instead may be chosen: an
+operator strategy's kernel, a function given at the place of the translation. See `Choice`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..base.errors import LoopwrightError, explain
+from ..ir.expr import GlobalVar
+from ..ir.module import IRModule
+from ..ir.op import Op
+from ..relax import BlockBuilder
+from ..relax import expr as rx
+from ..relax.transform.graph.dead_code import DeadCodeElimination
+from .expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from .infer import infer_function
+from .operators.core import row_of
+from .relax_types import Extents
+from .types import FuncType
+from .walk import post_order
+
+# (call, its arguments in Relax, the builder) -> the value in Relax, None to leave it to the row.
+Choice = Callable[[Call, list[Any], BlockBuilder], Any]
+
+
+class Translator:
+    """Builds the Relax functions of a module."""
+
+    def __init__(self, mod: IRModule, choice: Choice | None = None) -> None:
+        self.mod = mod
+        self.choice = choice
+        self.bb = BlockBuilder()
+        self.extents = Extents()
+        self.scopes: list[dict[int, Any]] = []
+        self.keep: list[Any] = []
+        self.dataflow = False
+
+    def module(self) -> IRModule:
+        """All functions of Relay; what else the module has is kept."""
+        others = {}
+        for gvar, func in self.mod.functions.items():
+            if isinstance(func, Function):
+                self.function(gvar.name_hint, func)
+            else:
+                others[gvar] = func
+        return self.bb.finalize().with_functions(others).with_attrs(dict(self.mod.attrs.items()))
+
+    def function(self, name: str, func: Function) -> GlobalVar:
+        """A function whose types are inferred."""
+        if not isinstance(func.checked_type_, FuncType):
+            func = infer_function(func, self.mod)
+        nodes = list(post_order(func))
+        self.extents = Extents()
+        params = [self._param(p) for p in func.params]
+        self.dataflow = not any(isinstance(n, (If, GlobalVar)) for n in nodes)
+        self.keep.append(nodes)
+        self.scopes = [{id(p): new for p, new in zip(func.params, params, strict=True)}]
+        with self.bb.function(name, params, attrs=_kept_attrs(func)):
+            if self.dataflow:
+                with self.bb.dataflow():
+                    out = self.bb.emit_output(self.value(func.body))
+            else:
+                out = self.bb.emit(self.value(func.body))
+            self.bb.span = None
+            return self.bb.emit_func_output(out)
+
+    def _param(self, param: Var) -> rx.Var:
+        return rx.Var(param.name_hint, self.extents.info(param.checked_type))
+
+    # ------------------------------------------------------------------ values
+
+    def known(self, node: Any) -> Any:
+        """The value of a node that was met, None before."""
+        return next((s[id(node)] for s in reversed(self.scopes) if id(node) in s), None)
+
+    def value(self, root: Any) -> Any:
+        """The value of an expression, whose calls are emitted; the graph is walked without
+        recursion, but for branches."""
+        if isinstance(root, GlobalVar):
+            return root
+        seen = {key for scope in self.scopes for key in scope}
+        for node in post_order(root, self._enter, seen):
+            if not isinstance(node, (Op, GlobalVar)):
+                self.scopes[-1][id(node)] = self._visit(node)
+        return self.known(root)
+
+    def _enter(self, node: Any) -> bool:
+        return not isinstance(node, (If, Function, Let))
+
+    def _visit(self, node: Any) -> Any:
+        self.bb.span = node.span
+        if isinstance(node, Call):
+            return self._call(node)
+        if isinstance(node, Constant):
+            return rx.Constant(node.data)
+        if isinstance(node, Tuple):
+            return rx.Tuple([self.known(f) for f in node.fields])
+        if isinstance(node, TupleGetItem):
+            whole = self.known(node.tuple_value)
+            if isinstance(whole, rx.Tuple):
+                return whole.fields[node.index]
+            return self.bb.emit(rx.TupleGetItem(whole, node.index))
+        if isinstance(node, Let):
+            return self._lets(node)
+        if isinstance(node, If):
+            return self._if(node)
+        if isinstance(node, Function):
+            return node  # called where it is applied
+        what = f"a {type(node).__name__} has no meaning in Relax"
+        got = getattr(node, "name_hint", str(node))
+        raise LoopwrightError(explain(what, got=got, span=node.span))
+
+    def _lets(self, node: Any) -> Any:
+        """A chain of `let`s, one after another."""
+        while isinstance(node, Let) and self.known(node) is None:
+            self.scopes[-1][id(node.var)] = self.value(node.value)
+            node = node.body
+        return self.value(node)
+
+    def _if(self, node: If) -> Any:
+        cond = self.value(node.cond)
+
+        def branch(body: Any) -> Any:
+            def build() -> Any:
+                self.scopes.append({})
+                result = self.value(body)
+                self.scopes.pop()
+                return result
+
+            return self.bb.branch(build)
+
+        then, other = branch(node.true_branch), branch(node.false_branch)
+        return self.bb.emit(rx.If(cond, then, other))
+
+    # ------------------------------------------------------------------ calls
+
+    def _call(self, call: Call) -> Any:
+        args = [self.known(a) if not isinstance(a, GlobalVar) else a for a in call.args]
+        if isinstance(call.op, GlobalVar):
+            return self.bb.emit(self._global_call(call, args))
+        if isinstance(call.op, Op):
+            return self._emit(self._operator(call, args))
+        callee = self.known(call.op)
+        if isinstance(callee, Function):
+            return self._applied(callee, args)
+        what = "a function as a value has no meaning in Relax here"
+        hint = "call it directly, or write the program in Relax"
+        raise LoopwrightError(explain(what, got=str(call.op), instead=hint, span=call.span))
+
+    def _global_call(self, call: Call, args: list[Any]) -> Any:
+        made = rx.Call(call.op, args)
+        if call.op in self.mod and isinstance(self.mod[call.op], Function):
+            type_ = call.checked_type_ or infer_function(call, self.mod).checked_type
+            made.struct_info = self.extents.info(type_)
+        return made
+
+    def _emit(self, value: Any) -> Any:
+        """Bind a value; a tuple's fields each."""
+        if isinstance(value, rx.Tuple):
+            return rx.Tuple([self._emit(f) for f in value.fields])
+        leaf = isinstance(value, (rx.Var, rx.Constant))
+        return value if leaf else self.bb.emit(value)
+
+    def _operator(self, call: Call, args: list[Any]) -> Any:
+        chosen = self.choice(call, args, self.bb) if self.choice is not None else None
+        if chosen is not None:
+            return chosen
+        row = row_of(call.op)
+        if row is None:
+            what = f"the operator {call.op.name} has no meaning in Relax"
+            hint = "give it one: relay.op.register_compute, or a strategy"
+            raise LoopwrightError(explain(what, got=call.op.name, instead=hint, span=call.span))
+        try:
+            return row.apply(args, row.values_of(call))
+        except (ValueError, TypeError) as error:
+            raise LoopwrightError(explain(f"{row.name}: {error}", span=call.span)) from error
+
+    def _applied(self, func: Function, args: list[Any]) -> Any:
+        """The body of a function that is called where it stands, with its parameters bound."""
+        if len(args) != len(func.params):
+            what = f"the function takes {len(func.params)} arguments"
+            raise LoopwrightError(explain(what, got=str(len(args)), span=func.span))
+        self.scopes.append({id(p): a for p, a in zip(func.params, args, strict=True)})
+        result = self.value(func.body)
+        self.scopes.pop()
+        return result
+
+
+def _kept_attrs(func: Function) -> dict[str, Any]:
+    """A function's attributes; its name is the builder's."""
+    return {k: v for k, v in func.attrs.items() if k not in ("global_symbol", "Primitive", "hash")}
+
+
+def to_relax(mod: IRModule, choice: Choice | None = None) -> IRModule:
+    """A module of Relay as one of Relax; types are inferred where they are not known."""
+    return DeadCodeElimination()(Translator(mod, choice).module())

@@ -1,0 +1,88 @@
+"""Types of Relay: from arguments to results, and from results to weights."""
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relay
+from loopwright.base.errors import DiagnosticError
+from loopwright.relay.translate import to_relax
+
+
+def typed(*params: relay.Var, body: relay.Expr) -> relay.Function:
+    """The function of a module of one, with its types."""
+    mod = lw.IRModule({"main": relay.Function(params, body)})
+    return relay.transform.InferType()(mod)["main"]
+
+
+def test_forward() -> None:
+    x, y = relay.var("x", shape=(2, 1, 3)), relay.var("y", shape=(4, 3))
+    func = typed(x, y, body=relay.tanh(x + y) < x)
+    assert func.ret_type == relay.TensorType((2, 4, 3), "bool")
+    assert func.checked_type == relay.FuncType(
+        [x.type_annotation, y.type_annotation], relay.TensorType((2, 4, 3), "bool")
+    )
+
+
+def test_a_weight_without_a_type() -> None:
+    x, w = relay.var("x", shape=(2, 8)), relay.var("w")
+    func = typed(x, w, body=relay.nn.dense(x, w, units=5))
+    assert func.params[1].type_annotation == relay.TensorType((5, 8))
+    assert func.ret_type == relay.TensorType((2, 5))
+
+
+def test_a_call_waits_for_what_is_known_later() -> None:
+    x, w, y = relay.var("x"), relay.var("w", shape=(5, 8)), relay.var("y")
+    wait = relay.nn.relu(y)
+    body = relay.Let(y, relay.nn.dense(x, w, units=5), wait)
+    call = relay.Call(relay.Function([x], body), [relay.var("a", shape=(2, 8))])
+    mod = lw.IRModule({"main": relay.Function([call.args[0]], call)})
+    assert relay.transform.InferType()(mod)["main"].ret_type == relay.TensorType((2, 5))
+
+
+def test_generic_functions() -> None:
+    t = relay.TypeVar("t")
+    a = relay.Var("a", t)
+    identity = relay.Function([a], a, t, [t])
+    x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(3,), dtype="int32")
+    func = typed(x, y, body=relay.Tuple([relay.Call(identity, [x]), relay.Call(identity, [y])]))
+    assert func.ret_type == relay.TupleType([x.type_annotation, y.type_annotation])
+
+
+def test_mismatch_names_both_places() -> None:
+    x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(3,))
+    c = relay.var("c", shape=(), dtype="bool")
+    with pytest.raises(DiagnosticError, match=r"unable to unify.*\n.*If and %y"):
+        typed(c, x, y, body=relay.If(c, x, y))
+
+
+def test_extents_that_only_the_run_knows() -> None:
+    x = relay.var("x", shape=(relay.Any(), 3))
+    y = relay.var("y", shape=(relay.Any(), 3))
+    assert str(typed(x, y, body=x + y).ret_type.shape[1]) == "3"
+    body = relay.concatenate([x, y], axis=0)
+    assert typed(x, y, body=body).ret_type == relay.TensorType((relay.Any(), 3))
+
+
+@pytest.mark.parametrize("length", [90_000])
+def test_a_long_chain(length: int) -> None:
+    x = relay.var("x", shape=(2,))
+    body: relay.Expr = x
+    for _ in range(length):
+        body = relay.negative(body)
+    func = typed(x, body=body)
+    assert func.ret_type == relay.TensorType((2,))
+    assert lw.ir.structural_equal(func, func.replace(body=relay.negative(func.body.args[0])))
+
+
+def test_a_module_runs_as_relax() -> None:
+    x, y = relay.var("x", shape=(2, 3)), relay.var("y", shape=(4, 3))
+    c = relay.var("c", shape=(), dtype="bool")
+    h = relay.var("h")
+    body = relay.Let(h, relay.nn.dense(x, y), relay.If(c, relay.nn.relu(h), relay.negative(h)))
+    mod = lw.IRModule({"main": relay.Function([x, y, c], body)})
+    run = lw.compile(to_relax(mod), "llvm")
+    a, b = np.random.default_rng(0).normal(size=(2, 3)), np.ones((4, 3))
+    for flag, want in ((True, np.maximum(a @ b.T, 0)), (False, -(a @ b.T))):
+        got = run(a.astype("float32"), b.astype("float32"), np.array(flag))
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-5)
