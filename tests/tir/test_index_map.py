@@ -8,6 +8,7 @@ import pytest
 from loopwright import tir
 from loopwright.arith import Analyzer
 from loopwright.ir.structural import structural_equal
+from loopwright.runtime import tensor
 from loopwright.tir import IndexMap
 
 NCHW16C = IndexMap.from_func(lambda n, c, h, w: [n, c // 16, h, w, c % 16])
@@ -142,3 +143,56 @@ def test_what_only_looks_larger_is_no_padding():
     assert [int(e) for e in made.map_shape([4, 3])] == [4, 1, 3]
     _, padded = made.non_surjective_inverse([4, 3])
     assert not padded.value
+
+
+PADDED = {
+    "right": (lambda i: [i // 4, i % 4], (15,)),
+    "left": (lambda i: [(i + 1) // 4, (i + 1) % 4], (15,)),
+    "both ends": (lambda i: [(i + 1) // 4, (i + 1) % 4], (14,)),
+    "two axes": (lambda i, j: [(i + 1) // 4, (j + 5) // 8, (i + 1) % 4, (j + 5) % 8], (14, 31)),
+    "three digits": (lambda i: [(i + 5) // 32, (i + 5) // 4 % 8, (i + 5) % 4], (117,)),
+    "more than a block": (lambda i: [(i + 6) // 4, (i + 6) % 4], (9,)),
+    "one block": (lambda i: [i // 4, i % 4], (3,)),
+    "fused": (lambda i, j: [(i * 5 + j + 3) // 8, (i * 5 + j + 3) % 8], (4, 5)),
+    "a constant": (lambda i: [tir.const(0, "int64"), (i + 1) // 8, (i + 1) % 8], (16,)),
+}
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_padding_is_where_no_index_goes(name):
+    fn, shape = PADDED[name]
+    made = IndexMap.from_func(fn)
+    back, padded = made.non_surjective_inverse(shape)
+    full = {}
+    for at in np.ndindex(*shape):
+        full[tuple(int(i) for i in made.map_indices(list(at)))] = at
+    analyzer = Analyzer()
+    for at in np.ndindex(*sizes(made.map_shape(shape))):
+        known = dict(zip(back.initial_indices, [tir.const(i, "int64") for i in at], strict=True))
+        hole = bool(analyzer.simplify(tir.stmt_functor.substitute(padded, known)))
+        assert hole == (at not in full), at
+        if not hole:
+            assert tuple(int(i) for i in back.map_indices(list(at))) == full[at]
+
+
+def test_the_condition_of_padding_names_the_last_block():
+    _, padded = IndexMap.from_func(lambda i: [i // 4, i % 4]).non_surjective_inverse([14])
+    assert str(padded) == "axis0 == T.int64(3) and T.int64(2) <= axis1"
+
+
+def test_symbolic_fusion_has_an_inverse():
+    n = tir.Var("n", "int64")
+    made = IndexMap.from_func(lambda x, y, z: [x * 32 * n + y * n + z])
+    back = made.inverse([1, 32, n])
+    assert str(back) == "T.index_map(lambda axis0: (T.int64(0), axis0 // n, axis0 % n))"
+
+
+def test_keyword_indices_come_last():
+    made = IndexMap.from_func(lambda *i, k: [*i, k // 4, k % 4], ndim=3)
+    assert [v.name for v in made.initial_indices] == ["i_0", "i_1", "k"]
+    assert sizes(made.map_shape([2, 3, 8])) == [2, 3, 2, 4]
+
+
+def test_a_tensor_in_another_layout_is_a_tensor():
+    moved = IndexMap.from_func(lambda i, j: [j, i]).map_ndarray(tensor(np.eye(2, 3)))
+    np.testing.assert_array_equal(moved.numpy(), np.eye(3, 2))

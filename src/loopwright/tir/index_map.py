@@ -8,15 +8,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arith import Analyzer, detect_iter_map, inverse_affine_iter_map
-from ..base.errors import explain
+from ..arith import Analyzer
+from ..base.errors import CallValueError, explain
 from ..ir import prim_expr as pe
 from ..ir.functor import rewrite
-from ..ir.literals import is_zero
 from ..ir.node import Node, define, field
-from ..ir.prim_op import add, cast, const, convert, floordiv, floormod, logical_or, multiply
+from ..ir.prim_op import cast, const, convert
 from ..ir.structural import structural_equal
+from ..ir.variables import vars_in
+from ..runtime.tensor import Tensor, tensor
 from .analysis.bounds import bounds_of
+from .index_map_inverse import inverse_of, refuse
 from .stmt_functor import substitute
 
 
@@ -53,7 +55,8 @@ class IndexMap(Node):
     ) -> IndexMap:
         """The map of a Python function from indices to a sequence of expressions.
 
-        `ndim` is needed if the function takes `*args`. Raises ValueError for axis separators
+        `ndim` is needed if the function takes `*args`; keyword-only parameters are the last
+        indices. Raises ValueError for axis separators
         (use `from_func_with_separators`).
         """
         index_map, separators = IndexMap.from_func_with_separators(
@@ -73,8 +76,9 @@ class IndexMap(Node):
         index_dtype: str = "int64",
     ) -> tuple[IndexMap, list[int]]:
         """(map, positions of the axis separators among the final indices)"""
-        variables = _variables(mapping_function, ndim, index_dtype)
-        mapped = mapping_function(*variables)
+        variables, named = _variables(mapping_function, ndim, index_dtype)
+        mapped = mapping_function(*variables, **named)
+        variables += named.values()
         if not isinstance(mapped, (list, tuple)):
             mapped = [mapped]
         final: list[Any] = []
@@ -105,6 +109,16 @@ class IndexMap(Node):
         return IndexMap(
             fresh.values(), final, None if inverse is None else inverse.with_dtype(dtype)
         )
+
+    def with_values(self, value: Callable[[Any], Any]) -> IndexMap:
+        """The same map with numbers for other variables: `value(v)` is what `v` stands for, itself
+        where it stands for nothing."""
+        free = {v for e in self.final_indices for v in vars_in(e)} - set(self.initial_indices)
+        table = {v: const(value(v), v.dtype) for v in free if value(v) is not v}
+        if not table:
+            return self
+        final = [Analyzer().simplify(substitute(e, table)) for e in self.final_indices]
+        return IndexMap(self.initial_indices, final, self.inverse_index_map, self.span)
 
     def is_equivalent_to(self, other_map: IndexMap) -> bool:
         """Whether both maps agree on every index."""
@@ -154,10 +168,14 @@ class IndexMap(Node):
     def map_shape(self, shape: Sequence[Any]) -> list[pe.PrimExpr]:
         """The shape of a buffer in the new layout; partial blocks count as whole ones."""
         extents = [convert(s) for s in shape]
-        return [r.min + r.extent for r in self.map_ranges([pe.Range(e) for e in extents])]
+        dtype = max((e.dtype for e in extents), key=lambda t: t.bits, default="int64")
+        mapped = self.map_ranges([pe.Range(e) for e in extents])
+        return [cast(dtype, r.min + r.extent) for r in mapped]
 
-    def map_ndarray(self, arr_src: Any) -> np.ndarray:
-        """A numpy array in the new layout; padding is 0."""
+    def map_ndarray(self, arr_src: Any) -> Any:
+        """An array in the new layout, of numpy or of a Tensor as it came; padding is 0."""
+        if isinstance(arr_src, Tensor):
+            return tensor(self.map_ndarray(arr_src.numpy()), arr_src.device)
         source = np.asarray(arr_src)
         shape: list[Any] = self.map_shape(source.shape)
         grid = np.indices(source.shape, sparse=True)
@@ -175,60 +193,22 @@ class IndexMap(Node):
         if not (isinstance(padded, pe.IntImm) and not padded.value):
             what = "the index map is not bijective for this shape"
             got = f"padding where {padded}"
-            raise ValueError(explain(what, got=got, instead="use non_surjective_inverse"))
+            raise CallValueError(explain(what, got=got, instead="use non_surjective_inverse"))
         return inverted
 
     def non_surjective_inverse(self, shape: Any) -> tuple[IndexMap, pe.PrimExpr]:
         """(the inverse map, the condition on the new indices that holds in padding).
 
-        Works for splits, fusions and permutations; a fusion split again across the old
-        boundaries must be bijective. Raises ValueError for other maps.
+        Works for splits, fusions and permutations, of an index or of one plus a constant; a fusion
+        split again across the old boundaries must be bijective. Raises ValueError for other maps.
         """
         ranges = [s if isinstance(s, pe.Range) else pe.Range(convert(s)) for s in shape]
         self._check_rank(len(ranges), "extents")
         extents = {v: r.extent for v, r in zip(self.initial_indices, ranges, strict=True)}
-        try:
-            rows = [_digits(e, extents) for e in self.final_indices]
-        except ValueError:
-            inverted = self._bijective_inverse(extents)
-            if inverted is None:
-                raise
-            return inverted, const(False, "bool")
-        dtype = self.initial_indices[0].dtype if self.initial_indices else "int64"
-        outs = [pe.Var(f"axis{n}", dtype) for n in range(len(rows))]
-        pieces: dict[pe.Var, list[tuple[int, Any, pe.PrimExpr]]] = {
-            v: [] for v in self.initial_indices
-        }
-        for out, row in zip(outs, rows, strict=True):
-            scale = 1
-            for n, (var, lower, extent) in enumerate(reversed(row)):
-                value: pe.PrimExpr = floordiv(out, scale) if scale != 1 else out
-                if n + 1 < len(row):
-                    value = floormod(value, extent)
-                    scale *= extent
-                pieces[var].append((lower, extent, value))
-        analyzer = Analyzer()
-        for out, extent in zip(outs, self.map_shape([r.extent for r in ranges]), strict=True):
-            analyzer.bind(out, pe.Range(extent))
-        back, padded = [], const(False, "bool")
-        for var in self.initial_indices:
-            value, over = _assemble(var, pieces[var], extents[var])
-            back.append(analyzer.simplify(value))
-            if over:
-                padded = logical_or(padded, convert(extents[var]) <= back[-1])
-        return IndexMap(outs, back), analyzer.simplify(padded)
-
-    def _bijective_inverse(self, extents: dict[pe.Var, pe.PrimExpr]) -> IndexMap | None:
-        """The inverse map, if the indices are one to one, by the general analysis of iterations."""
-        ranges = {v: pe.Range(const(0, v.dtype), cast(v.dtype, e)) for v, e in extents.items()}
-        iter_map = detect_iter_map(self.final_indices, ranges, check_level="bijective")
-        if iter_map.errors:
-            return None
-        outs = [pe.Var(f"axis{n}", e.dtype) for n, e in enumerate(self.final_indices)]
-        back = inverse_affine_iter_map(iter_map.indices, outs)
-        if any(v not in back for v in self.initial_indices):
-            return None
-        return IndexMap(outs, [back[v] for v in self.initial_indices])
+        outs, back, padded = inverse_of(
+            self.final_indices, extents, self.map_shape([r.extent for r in ranges])
+        )
+        return IndexMap(outs, back), padded
 
     def _check_rank(self, count: int, what: str) -> None:
         if count != len(self.initial_indices):
@@ -236,26 +216,26 @@ class IndexMap(Node):
             raise ValueError(explain(text, got=count))
 
 
-Digit = tuple[pe.Var, int, Any]  # ((var // lower) % extent); extent an int or an expression
-
-
-def _variables(fn: Callable[..., Any], ndim: int | None, dtype: str) -> list[pe.Var]:
-    names: list[str] = []
+def _variables(
+    fn: Callable[..., Any], ndim: int | None, dtype: str
+) -> tuple[list[pe.Var], dict[str, pe.Var]]:
+    """The variables that a function takes by position, and by name: those come last."""
+    first: list[str] = []
+    last: list[str] = []
     rest = None
     for p in inspect.signature(fn).parameters.values():
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
-            names.append(p.name)
+            first.append(p.name)
         elif p.kind is p.VAR_POSITIONAL:
             rest = p.name
         elif p.kind is p.KEYWORD_ONLY and p.default is p.empty:
-            what = "an index map's function takes indices by position"
-            raise ValueError(explain(what, got=f"keyword-only {p.name}"))
+            last.append(p.name)
     if rest is not None:
         if ndim is None:
             what = f"the number of indices in *{rest} is not known"
             raise ValueError(explain(what, instead="pass ndim="))
-        names += [f"{rest}_{n}" for n in range(ndim - len(names))]
-    return [pe.Var(name, dtype) for name in names]
+        first += [f"{rest}_{n}" for n in range(ndim - len(first) - len(last))]
+    return [pe.Var(n, dtype) for n in first], {n: pe.Var(n, dtype) for n in last}
 
 
 def _retyped(expr: pe.PrimExpr, fresh: dict[pe.Var, pe.Var], dtype: str) -> Any:
@@ -269,109 +249,6 @@ def _retyped(expr: pe.PrimExpr, fresh: dict[pe.Var, pe.Var], dtype: str) -> Any:
         return fresh.get(node) if isinstance(node, pe.Var) else None
 
     return rewrite(expr, leaf)
-
-
-def _refuse(expr: pe.PrimExpr) -> Any:
-    what = "only splits, fusions and permutations of indices have an inverse here"
-    raise ValueError(explain(what, got=str(expr), instead="pass inverse_index_map"))
-
-
-def _digits(expr: pe.PrimExpr, extents: dict[pe.Var, pe.PrimExpr]) -> list[Digit]:
-    """The expression as digits of a mixed-radix number, most significant first."""
-    if isinstance(expr, pe.Var) and expr in extents:
-        extent = extents[expr]
-        return [(expr, 1, extent.value if isinstance(extent, pe.IntImm) else extent)]
-    if is_zero(expr):
-        return []
-    if isinstance(expr, (pe.FloorDiv, pe.FloorMod)) and isinstance(expr.b, pe.IntImm):
-        keep, low = _split(_digits(expr.a, extents), expr.b.value, expr)
-        return keep if isinstance(expr, pe.FloorDiv) else low
-    if isinstance(expr, pe.Add):
-        return _fuse(expr, extents)
-    return _refuse(expr)
-
-
-def _split(row: list[Digit], base: int, expr: pe.PrimExpr) -> tuple[list[Digit], list[Digit]]:
-    """(digits of row // base, digits of row % base)"""
-    low: list[Digit] = []
-    rest, row = base, list(row)
-    while row and rest > 1:
-        var, lower, extent = row.pop()
-        whole = isinstance(extent, int)
-        if whole and rest % extent == 0 and rest >= extent:
-            low.insert(0, (var, lower, extent))
-            rest //= extent
-            continue
-        if whole and extent < rest:
-            if row:
-                _refuse(expr)
-            low.insert(0, (var, lower, rest))  # the number is less than its base
-            return [], low
-        if row and not (whole and extent % rest == 0):
-            _refuse(expr)
-        over = -(-extent // rest) if whole else floordiv(extent + (rest - 1), rest)
-        low.insert(0, (var, lower, rest))
-        row.append((var, lower * rest, over))
-        rest = 1
-    if rest > 1 and low:  # the number is less than its base: the rest is padding
-        var, lower, extent = low[0]
-        low[0] = (var, lower, extent * rest)
-    return row, low
-
-
-def _fuse(expr: pe.Add, extents: dict[pe.Var, pe.PrimExpr]) -> list[Digit]:
-    for high, low in ((expr.a, expr.b), (expr.b, expr.a)):
-        if isinstance(high, pe.Mul) and isinstance(high.b, pe.IntImm):
-            right = _digits(low, extents)
-            size = 1
-            for _, _, extent in right:
-                if not isinstance(extent, int):
-                    _refuse(expr)
-                size *= extent
-            if size == high.b.value:
-                return _digits(high.a, extents) + right
-        if isinstance(high, pe.Add) and isinstance(low, pe.PrimExpr):  # a*12 + b*4 + c
-            factored = _common_factor(high, low, extents)
-            if factored is not None:
-                return factored
-    return _refuse(expr)
-
-
-def _common_factor(
-    high: pe.PrimExpr, low: pe.PrimExpr, extents: dict[pe.Var, pe.PrimExpr]
-) -> list[Digit] | None:
-    right = _digits(low, extents)
-    size = 1
-    for _, _, extent in right:
-        if not isinstance(extent, int):
-            return None
-        size *= extent
-    divided = Analyzer().simplify(floordiv(high, size))
-    exact = Analyzer().can_prove_equal(multiply(divided, size), high)
-    return _digits(divided, extents) + right if exact else None
-
-
-def _assemble(
-    var: pe.Var, pieces: list[tuple[int, Any, pe.PrimExpr]], extent: Any
-) -> tuple[pe.PrimExpr, bool]:
-    """(the variable from its digits, whether the digits exceed its extent)"""
-    size = extent.value if isinstance(extent, pe.IntImm) else extent
-    if not pieces and size == 1:
-        return const(0, var.dtype), False
-    total: pe.PrimExpr = const(0, var.dtype)
-    reach: Any = 1
-    for n, (lower, count, value) in enumerate(sorted(pieces, key=lambda piece: piece[0])):
-        if lower != reach:
-            _refuse(var)
-        total = add(multiply(value, lower), total) if n else value
-        reach = lower * count if isinstance(count, int) else multiply(count, lower)
-    if not pieces:
-        _refuse(var)
-    if isinstance(reach, int) and isinstance(size, int):
-        if reach < size:
-            _refuse(var)
-        return total, reach > size
-    return total, not Analyzer().can_prove_equal(reach, size)
 
 
 NUMPY: dict[type, Callable[[Any, Any], Any]] = {
@@ -392,7 +269,7 @@ def _evaluate(expr: Any, known: dict[pe.Var, Any]) -> Any:
         return known[expr]
     rule = NUMPY.get(type(expr))
     if rule is None:
-        return _refuse(expr)
+        return refuse(expr)
     return rule(_evaluate(expr.a, known), _evaluate(expr.b, known))
 
 

@@ -13,6 +13,7 @@ from ..machinery import BlockArg, ScheduleBase, ScheduleError, primitive
 from ..machinery.loop_nests import check_loops
 from ..machinery.rewriting import substitute
 from ..machinery.scope import axes_of_kinds
+from ..machinery.state import bind_range
 from .reindex import map_of_axes
 
 
@@ -71,8 +72,11 @@ def transform_block_layout(
         made_axes.append(IterVar(dom, Var(f"v{n}", extent.dtype), kind))
         loops.append(Var(f"ax{n}", extent.dtype))
     new = dict(zip(inverse.initial_indices, [a.var for a in made_axes], strict=True))
+    for axis in made_axes:
+        bind_range(ana, axis.var, axis.dom.min, axis.dom.extent)
     values = {
-        axis: substitute(back, new) for axis, back in zip(axes, inverse.final_indices, strict=True)
+        axis: ana.simplify(substitute(back, new))
+        for axis, back in zip(axes, inverse.final_indices, strict=True)
     }
     renamed: dict[Block, Block] = {}
     body = substitute(node.replace(iter_vars=()), values, None, renamed)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import is_
 from typing import Any
 
 from ....arith import Analyzer
-from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
+from ....ir.functor import any_node
+from ....ir.literals import is_one, is_zero
+from ....ir.prim_expr import PrimExpr, Var
 from ....ir.prim_op import const
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...index_map import IndexMap
-from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
+from ...stmt import Block, BufferStore, For, ForKind, Stmt
 from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.buffer_lookup import buffer_name, pick_buffer
+from ..machinery.layout_padding import Layout, plan_padding, with_padding
 from ..machinery.parallel_checks import is_private
 from ..machinery.rewriting import BlockRewriter, substitute
 from ..machinery.scope import write_buffers
@@ -38,8 +43,9 @@ def transform_layout(
     """Store the elements of a buffer in another order: element `i` lies at `index_map(i)`.
 
     buffer: ("read", n) or ("write", n), the name, or the buffer. A parameter's buffer changes its
-    shape. Where the new layout is larger, `pad_value` is written to the padding (for a parameter
-    that is up to the caller).
+    shape. Where the new layout is larger, `pad_value`, a value or a function of the new indices,
+    is written to the padding: by the nest that writes the buffer in its order, else by one behind
+    the last writer. The caller fills that of a parameter that is only read; `T.assume` says so.
 
     Raises ScheduleError when the map is not injective, or leaves padding without a `pad_value`.
 
@@ -63,8 +69,7 @@ def transform_layout(
             index_map, ndim=len(old.shape), index_dtype=str(dtype)
         )
         index_map, separators = mapped, tuple(places)
-    index_map = index_map.with_dtype(dtype)
-    sch.record_as(index_map=index_map, buffer=buffer_name(ref, old))
+    index_map = index_map.with_dtype(dtype).with_values(sch.value)
     ana = sch.state.analyzer(ref)
     try:
         shape = tuple(ana.simplify(s) for s in index_map.map_shape(old.shape))
@@ -75,7 +80,9 @@ def transform_layout(
         what = f"the layout of {old.name} cannot be changed by this map"
         hint = "a map that keeps every element, such as lambda i, j: (j // 4, i, j % 4)"
         raise ScheduleError(what, got=error, instead=hint, at=ref.node) from None
-    has_padding = not (isinstance(padded, IntImm) and not padded.value)
+    value = pad_map(pad_value, old, shape, ref)
+    sch.record_as(index_map=index_map, buffer=buffer_name(ref, old), pad_value=value)
+    has_padding = not is_zero(padded)
     if has_padding and pad_value is None:
         what = f"the new layout of {old.name} has elements that hold nothing"
         before, after = (", ".join(map(str, s)) for s in (old.shape, shape))
@@ -85,23 +92,77 @@ def transform_layout(
     site = next(
         (r for r in (ref, *ref.ancestors()) if r.is_block and old in r.stmt.alloc_buffers), None
     )
-    fill = None
-    if has_padding and any(old in write_buffers(b.stmt) for b in ref.scope().blocks()):
-        check_shared(ref, old)
-        fill = fill_padding(sch, new, inverse, padded, pad_value)
-    apply_map(sch, ref, site, old, new, index_map, fill)
+    root = site if site is not None else sch.state.index(ref.func).root
+    assert root is not None
+    renamed: dict[Block, Block] = {}
+    realize = root.realize
+    if has_padding and value is not None:
+        points, sources = inverse.initial_indices, inverse.final_indices
+        at = partial(value.map_indices, analyzer=Analyzer())
+        layout = Layout(old, new, points, sources, padded, lambda indices: at(indices)[0])
+        plan = plan_padding(root.stmt, layout, site is None)
+        if plan.behind is not None:
+            check_shared(ref, old, plan.behind[0])
+        realize = with_padding(realize, plan)
+        renamed = plan.renamed
+    later: dict[Block, Block] = {}
+    body = MapAccesses(ana, old, new, index_map, later).visit(realize)
+    renamed = {**later, **{a: later.get(b, b) for a, b in renamed.items()}}
+    if site is not None:
+        sch.state.update(ref.func, {site: body}, renamed)
+        return
+    func = sch.state.func(ref.func)
+    params = {p: new if b is old else b for p, b in func.buffer_map.items()}
+    sch.state.set_func(ref.func, func.replace(body=body, buffer_map=params), renamed)
 
 
-def check_shared(ref: Ref, buffer: Buffer) -> None:
-    """Raise ScheduleError where each iteration of a loop that does not run serially has a copy of
-    the buffer: filling its padding before the loop would merge the copies."""
+def pad_map(pad_value: Any, old: Buffer, shape: Sequence[PrimExpr], ref: Ref) -> IndexMap | None:
+    """What the padding holds, as a map from the new indices to a value."""
+    if pad_value is None:
+        return None
+    kinds = {"int": int, "uint": int, "float": float, "bool": bool}
+    kind = next((k for name, k in kinds.items() if str(old.dtype).startswith(name)), float)
+    dtype = str(shape[0].dtype) if shape else "int32"
+    if callable(pad_value) and not isinstance(pad_value, (PrimExpr, IndexMap)):
+        pad_value = IndexMap.from_func(pad_value, ndim=len(shape), index_dtype=dtype)
+    elif not isinstance(pad_value, IndexMap):
+        pad_value = const(pad_value, old.dtype) if isinstance(pad_value, kind) else pad_value
+        points = [Var(f"i{n}", dtype) for n in range(len(shape))]
+        pad_value = IndexMap(points, [pad_value])
+    values = pad_value.final_indices
+    if len(values) != 1:
+        raise ScheduleError("the padding holds one value", got=f"{len(values)} values", at=ref.node)
+    (value,) = values
+    if value.dtype != old.dtype:
+        what = f"the padding of {old.name} holds {old.dtype}"
+        raise ScheduleError(
+            what, got=f"{value} of {value.dtype}", instead="cast the value", at=ref.node
+        )
+    others = [b for b in accessed_buffers(value) if b is not old]
+    if others:
+        what = f"the pad value of {old.name} may load from no other buffer"
+        raise ScheduleError(what, got=others[0].name, instead="a value of the indices", at=ref.node)
+    return pad_value
+
+
+def accessed_buffers(value: PrimExpr) -> list[Buffer]:
+    """The buffers that an expression loads from."""
+    found: list[Buffer] = []
+    any_node(value, lambda n: isinstance(n, BufferLoad) and found.append(n.buffer))
+    return found
+
+
+def check_shared(ref: Ref, buffer: Buffer, after: Stmt) -> None:
+    """Raise ScheduleError where each iteration of a loop of `after` that does not run serially has
+    a copy of the buffer: filling its padding behind the loop would merge the copies."""
     for writer in ref.scope().blocks():
         if buffer not in write_buffers(writer.stmt):
             continue
         for above in writer.ancestors():
             if above.is_block or above.stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED):
                 continue
-            if is_private(above, writer):
+            inside = any_node(after, partial(is_, above.stmt))
+            if inside and is_private(above, writer):
                 name = above.stmt.loop_var.name
                 what = f"each iteration of loop {name!r} has a copy of {buffer.name}"
                 hint = "change the layout first, then the kind of the loop"
@@ -121,11 +182,20 @@ class MapAccesses(BlockRewriter):
     ) -> None:
         super().__init__(renamed)
         self.ana, self.old, self.new, self.map = ana, old, new, index_map
+        self.single: dict[Var, PrimExpr] = {}  # variables of one value
+
+    def bind(self, var: Var, low: PrimExpr, extent: PrimExpr) -> None:
+        bind_range(self.ana, var, low, extent)
+        if is_one(extent):
+            self.single[var] = low
 
     def mapped(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        """The new indices."""
+        """The new indices: sums without the variables of one value."""
         values = dict(zip(self.map.initial_indices, indices, strict=True))
-        return tuple(self.ana.simplify(substitute(e, values)) for e in self.map.final_indices)
+        made = [self.ana.simplify(substitute(e, values)) for e in self.map.final_indices]
+        return tuple(
+            e if isinstance(e, Var) else self.ana.simplify(substitute(e, self.single)) for e in made
+        )
 
     def regions(
         self, declared: tuple[BufferRegion, ...], found: tuple[BufferRegion, ...]
@@ -136,6 +206,10 @@ class MapAccesses(BlockRewriter):
         at = places[0] if places else len(kept)
         kept[at:at] = [region for region in found if region.buffer is self.new]
         return tuple(kept)
+
+    def visit_For(self, node: For) -> Any:
+        self.bind(node.loop_var, node.min, node.extent)
+        return self.visit_default(node)
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         load = self.visit_default(node)
@@ -158,7 +232,7 @@ class MapAccesses(BlockRewriter):
         regions = (*node.reads, *node.writes)
         mine = any(r.buffer is self.old for r in regions)
         for axis in node.iter_vars:
-            bind_range(self.ana, axis.var, axis.dom.min, axis.dom.extent)
+            self.bind(axis.var, axis.dom.min, axis.dom.extent)
         if any(m.source.buffer is self.old for m in node.match_buffers):
             what = f"block {node.name_hint!r} matches a region of {self.old.name}"
             raise ScheduleError(what, instead="change the layout before tensorize", at=node)
@@ -175,61 +249,3 @@ class MapAccesses(BlockRewriter):
         if block is not node:
             self.renamed[node] = block
         return block
-
-
-def apply_map(
-    sch: ScheduleBase,
-    ref: Ref,
-    site: Ref | None,
-    old: Buffer,
-    new: Buffer,
-    index_map: IndexMap,
-    fill: Stmt | None,
-) -> None:
-    """Replace the old buffer by the new one everywhere."""
-    renamed: dict[Block, Block] = {}
-    ana = sch.state.analyzer(ref)
-    func = sch.state.func(ref.func)
-    root = site if site is not None else sch.state.index(ref.func).root
-    assert root is not None
-    body = MapAccesses(ana, old, new, index_map, renamed).visit(root.realize)
-    if fill is not None:
-        block = body.block
-        items = block.body.seq if isinstance(block.body, SeqStmt) else (block.body,)
-        filled = block.replace(body=seq(fill, *items))
-        renamed[root.stmt] = filled
-        body = body.replace(block=filled)
-    if site is not None:
-        sch.state.update(ref.func, {site: body}, renamed)
-        return
-    params = {p: new if b is old else b for p, b in func.buffer_map.items()}
-    sch.state.set_func(ref.func, func.replace(body=body, buffer_map=params), renamed)
-
-
-def fill_padding(
-    sch: ScheduleBase, new: Buffer, inverse: IndexMap, padded: PrimExpr, pad_value: Any
-) -> Stmt:
-    """A nest that writes the padding of a buffer."""
-    axes, loops = [], []
-    for n, extent in enumerate(new.shape):
-        axis = Var(f"v{n}", extent.dtype)
-        dom = Range.upto(extent)
-        axes.append(IterVar(dom, axis, IterVar.DataPar))
-        loops.append((Var(f"ax{n}", extent.dtype), extent))
-    points = [a.var for a in axes]
-    if isinstance(pad_value, IndexMap):
-        (value,) = pad_value.map_indices(points)
-    elif callable(pad_value) and not isinstance(pad_value, PrimExpr):
-        value = pad_value(*points)
-        value = value[0] if isinstance(value, (list, tuple)) else value
-    else:
-        value = pad_value
-    if not isinstance(value, PrimExpr):
-        value = const(value, new.dtype)
-    condition = substitute(padded, dict(zip(inverse.initial_indices, points, strict=True)))
-    body = IfThenElse(condition, BufferStore(new, value, points))
-    block = Block(axes, [], [BufferRegion.from_point(new, points)], f"{new.name}_pad", body)
-    nest: Stmt = BlockRealize([v for v, _ in loops], True, block)
-    for var, extent in reversed(loops):
-        nest = For(var, 0, extent, ForKind.SERIAL, nest)
-    return nest
