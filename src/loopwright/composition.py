@@ -28,6 +28,7 @@ SLOTS: dict[str, str] = {
     "relax.fast_math": "topi.fast:BY_OPERATOR",
     "relax.is_base_of": "relax.relations:is_base_of",
     "relax.make_shape": "relax.expr:make_shape",
+    "relay.compile": "driver:compile",
     "relay.graph": "relay.walk",
     "relay.text": "relay.text:text",
     "relax.measure": "driver.measure:measure",

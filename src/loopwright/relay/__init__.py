@@ -9,7 +9,10 @@ from __future__ import annotations
 from ..base.span import Span as Span
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
-from . import op, operators, transform
+from ..runtime.param_dict import load_param_dict, save_param_dict
+from . import backend, op, operators, transform
+from .backend import vm
+from .build_module import bind_params_by_name, build, create_executor, optimize
 from .expr import *
 from .op import image, nn
 from .types import (

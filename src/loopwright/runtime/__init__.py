@@ -32,6 +32,7 @@ from loopwright.runtime.packed_func import (
     register_func,
     remove_global_func,
 )
+from loopwright.runtime.param_dict import load_param_dict, save_param_dict
 from loopwright.runtime.profiler import Profile
 from loopwright.runtime.tensor import (
     ShapeTuple,
@@ -77,6 +78,7 @@ __all__ = [
     "list_global_func_names",
     "load_module",
     "load_ndarray_cache",
+    "load_param_dict",
     "measure",
     "metal",
     "num_threads",
@@ -84,6 +86,7 @@ __all__ = [
     "register_func",
     "remove_global_func",
     "rocm",
+    "save_param_dict",
     "set_num_threads",
     "tensor",
     "vulkan",

@@ -19,6 +19,7 @@ from ..base.errors import LoopwrightError, UnknownName, explain
 from .arguments import Converted
 from .c_compiler import find_compiler, run_tool
 from .ffi import ffi
+from .graph_executor import GraphRuntime
 from .module import Module, run_by_name
 from .native import NativeFunction, nested
 from .profiler import Profile
@@ -47,6 +48,13 @@ class LoadedLibrary(Module):
 
     signatures: Mapping[str, Signature] = MappingProxyType({})
     machine: Machine | None = None
+    graph_name = "default"  # under it stands the graph executor of `main`
+
+    def _find(self, name: str, imports: bool) -> Any:
+        found = super()._find(name, imports)
+        if found is None and name == self.graph_name and "main" in self._functions:
+            return lambda *devices: GraphRuntime(self, list(devices))
+        return found
 
     def run_on(self, machine: Machine) -> None:
         """Add the functions that the virtual machine runs, where the library tells of them."""
@@ -179,6 +187,7 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
         text = _text_at(library, METADATA_SYMBOL)
         told = json.loads(text)
         loaded.signatures = {name: _told(lists) for name, lists in told.items()}
+        loaded.graph_name = told.get("main", {}).get("graph", loaded.graph_name)
         for name, function in functions.items():
             function.signature = loaded.signatures.get(name)
         trees = {n: lists["tree"] for n, lists in told.items() if "tree" in lists}

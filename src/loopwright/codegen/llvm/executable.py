@@ -34,6 +34,7 @@ class Executable(CompiledModel):
 
     form = "native code"
     runs = True
+    graph_name = ""  # a name of its own under which a library gives the graph executor of `main`
 
     def __init__(self, program: NativeProgram, lowered: Lowered) -> None:
         super().__init__(lowered)

@@ -254,6 +254,8 @@ def metadata_of(exe: Executable) -> dict[str, Any]:
     for name, signature in exe.entries.items():
         if signature.tree is not None and name in told:
             told[name]["tree"] = signature.tree
+    if exe.graph_name and "main" in told:
+        told["main"]["graph"] = exe.graph_name
     return told
 
 

@@ -1,0 +1,8 @@
+"""Running Relay: what a module is compiled to, and the executors."""
+
+from __future__ import annotations
+
+from . import executor_factory, interpreter, vm
+from .config import Executor, Runtime
+
+__all__ = ["Executor", "Runtime", "executor_factory", "interpreter", "vm"]

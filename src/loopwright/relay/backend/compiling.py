@@ -1,0 +1,81 @@
+"""From a module of Relay to a compiled model: passes, the translation to Relax, the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...base.errors import explain
+from ...base.late import Slot
+from ...ir.module import IRModule
+from ...ir.target import Target
+from ..expr import Expr, Function, bind, const
+from ..infer import infer_function
+from ..translate import to_relax
+
+# The compiler lies above.
+COMPILE: Slot[Callable[..., Any]] = Slot("relay.compile")
+
+
+def as_relay_module(model: Any) -> IRModule:
+    """A module from a module, a function or an expression."""
+    if isinstance(model, IRModule):
+        return model
+    if isinstance(model, Expr):
+        return IRModule.from_expr(model)
+    what = "this is no module of Relay"
+    hint = "an IRModule, or a relay.Function"
+    raise ValueError(explain(what, got=type(model).__name__, instead=hint))
+
+
+def one_target(target: Any) -> Target:
+    """The target of a build: of a list or a dict of targets, the only one."""
+    found = Target.current() if target is None else target
+    if isinstance(found, Mapping):
+        found = list(found.values())
+    if isinstance(found, (list, tuple)):
+        if len(found) != 1:
+            what = "a module is built for one target"
+            raise ValueError(explain(what, got=f"{len(found)}", instead="relax.build"))
+        found = found[0]
+    if found is None:
+        raise ValueError(explain("Target is not set in env or passed as argument."))
+    return found if isinstance(found, Target) else Target(found)
+
+
+def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
+    """The function with parameters of these names replaced by constants. Raises ValueError where
+    two parameters have one of the names."""
+    binds: dict[Any, Any] = {}
+    for name, value in params.items():
+        found = [p for p in func.params if p.name_hint == name]
+        if len(found) > 1:
+            what = f"Multiple args in the function have name {name}"
+            raise ValueError(explain(what, instead="give them names of their own"))
+        if found:
+            binds[found[0]] = value if isinstance(value, Expr) else const(value, _dtype(value))
+    return bind(func, binds) if binds else func
+
+
+def _dtype(value: Any) -> Any:
+    return str(value.dtype) if hasattr(value, "dtype") else None
+
+
+def optimized(mod: IRModule, target: Any, params: Mapping[str, Any] | None = None) -> IRModule:
+    """The module after the passes of a build, with its parameters as constants."""
+    changed = {}
+    for gvar, func in mod.functions.items():
+        if isinstance(func, Function):
+            bound = bind_params_by_name(func, params or {}) if gvar.name_hint == "main" else func
+            changed[gvar] = infer_function(bound, mod)
+    return mod.with_functions(changed)
+
+
+def compiled(mod: IRModule | None, target: Any) -> Any:
+    """The compiled model of a module."""
+    if mod is None:
+        raise ValueError(explain("there is no module to compile", instead="lower(mod) first"))
+    return COMPILE.get()(to_relax(mod), one_target(target))
+
+
+__all__ = ["as_relay_module", "bind_params_by_name", "compiled", "one_target", "optimized"]

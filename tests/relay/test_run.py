@@ -1,0 +1,148 @@
+"""Running modules of Relay: the executors, `relay.build`, the graph executor, parameters as bytes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relay
+from loopwright.base.errors import TVMError
+from loopwright.relay.backend import Executor, Runtime
+from loopwright.runtime.graph_executor import GraphModule, create
+
+# The text format of Relay is not here yet.
+pytestmark = pytest.mark.no_roundtrip
+RNG = np.random.default_rng(7)
+
+
+def dense_relu() -> tuple[relay.Function, np.ndarray, np.ndarray]:
+    """relu(x @ w.T), and arguments."""
+    x, w = relay.var("x", shape=(2, 8)), relay.var("w", shape=(5, 8))
+    func = relay.Function([x, w], relay.nn.relu(relay.nn.dense(x, w)))
+    return func, *(RNG.normal(size=s).astype("float32") for s in ((2, 8), (5, 8)))
+
+
+@pytest.mark.parametrize("kind", ["debug", "graph", "vm", "aot"])
+def test_executors(kind: str) -> None:
+    func, x, w = dense_relu()
+    run = relay.create_executor(kind, lw.IRModule({"main": func})).evaluate()
+    want = np.maximum(x @ w.T, 0)
+    np.testing.assert_allclose(run(x, w).numpy(), want, rtol=1e-5)
+    np.testing.assert_allclose(run(x, w=w.astype("float64")).numpy(), want, rtol=1e-5)
+    with pytest.raises(TypeError, match="missing w"):
+        run(x)
+    with pytest.raises(TypeError, match="the argument w has dtype float32"):
+        run(x, w.astype("complex64"))
+
+
+@pytest.mark.parametrize("kind", ["debug", "graph", "vm"])
+def test_evaluate(kind: str) -> None:
+    executor = relay.create_executor(kind)
+    x, y = relay.var("x", shape=()), relay.var("y", shape=())
+    add = relay.Function([x, y], x + y)
+    assert float(executor.evaluate(add)(10.0, 1)) == 11
+    assert float(executor.evaluate(x + y, {x: 1.0, y: 2.0})) == 3
+    a, (b, c) = executor.evaluate(relay.Function([x, y], relay.Tuple([x, relay.Tuple([y, x])])))(
+        1, 2
+    )
+    assert (float(a), float(b), float(c)) == (1, 2, 1)
+    mod = lw.IRModule({"double": relay.Function([x], x + x)})
+    gvar = mod.get_global_var("double")
+    z = relay.var("z", shape=())
+    executor = relay.create_executor(kind, mod)
+    assert float(executor.evaluate(gvar)(3.0)) == 6
+    assert float(executor.evaluate(relay.Function([z], relay.Call(gvar, [z]) + z))(3.0)) == 9
+
+
+def test_build() -> None:
+    func, x, w = dense_relu()
+    lib = relay.build(lw.IRModule({"main": func}), "llvm", params={"w": w}, mod_name="net")
+    m = GraphModule(lib["net"](lw.cpu()))
+    assert (m.get_num_inputs(), m.get_input_index("x"), m.get_input_index("w")) == (1, 0, -1)
+    m.set_input("x", x)
+    m.run()
+    want = np.maximum(x @ w.T, 0)
+    np.testing.assert_allclose(m.get_output(0).numpy(), want, rtol=1e-5)
+    out = lw.runtime.empty((2, 5), "float32")
+    m.run(x=2 * x)
+    assert m.get_output(0, out) is out
+    np.testing.assert_allclose(out.numpy(), 2 * want, rtol=1e-5)
+    m.load_params(relay.save_param_dict(lib.get_params()))
+    with pytest.raises(ValueError, match="compiled into the model"):
+        m.set_input("w", w + 1)
+    with pytest.raises(ValueError, match="there is no such input"):
+        m.set_input("z", x)
+    with pytest.raises(ValueError, match="input x has shape"):
+        m.set_input("x", x[:1])
+    shapes, dtypes = m.get_input_info()
+    assert (shapes, dtypes) == ({"x": (2, 8)}, {"x": "float32"})
+    assert m.benchmark(lw.cpu(), repeat=2, number=1, end_to_end=True, x=x).mean > 0
+
+
+def test_build_gives_a_tuple(tmp_path: Path) -> None:
+    func, x, w = dense_relu()
+    graph, lib, params = relay.build(func, "llvm")
+    assert not params
+    m = create(graph, lib, lw.cpu())
+    m.set_input(x=x, w=w, other=w)
+    m.run()
+    np.testing.assert_allclose(m.get_output(0).numpy(), np.maximum(x @ w.T, 0), rtol=1e-5)
+    lib = relay.build(func, "llvm", executor=Executor("aot"), mod_name="net")
+    lib.export_library(tmp_path / "net.so")
+    m = GraphModule(lw.runtime.load_module(tmp_path / "net.so")["net"](lw.cpu()))
+    m.load_params(relay.save_param_dict({"w": w, "unknown": w}))
+    m.run(x=x)
+    np.testing.assert_allclose(m.get_output(0).numpy(), np.maximum(x @ w.T, 0), rtol=1e-5)
+
+
+def test_memory_without_copies() -> None:
+    func, x, w = dense_relu()
+    m = GraphModule(relay.build(func, "llvm")["default"](lw.cpu()))
+    held, out = lw.runtime.tensor(x), lw.runtime.empty((2, 5), "float32")
+    m.set_input("w", w)
+    m.set_input_zero_copy("x", held)
+    m.set_output_zero_copy(0, out)
+    for scale in (1, 3):
+        held.copyfrom(scale * x)
+        m.run()
+        np.testing.assert_allclose(out.numpy(), scale * np.maximum(x @ w.T, 0), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "bfloat16", "int8", "uint8", "int64", "bool"]
+)
+def test_parameters_as_bytes(dtype: str) -> None:
+    given = {"a": lw.runtime.tensor(np.arange(6).reshape(2, 3) % 2, dtype=dtype),
+             "scalar": lw.runtime.tensor(np.array(1), dtype=dtype),
+             "empty": lw.runtime.empty((0, 3), dtype)}  # fmt: skip
+    data = relay.save_param_dict(given)
+    found = relay.load_param_dict(data)
+    assert list(found) == list(given)
+    for name, value in given.items():
+        assert (found[name].dtype, found[name].shape) == (dtype, value.shape)
+        np.testing.assert_array_equal(found[name].numpy(), value.numpy())
+    for broken in (data[:-1], data[: len(data) // 2], b"x" * 40, b""):
+        with pytest.raises(ValueError, match="parameters"):
+            relay.load_param_dict(broken)
+
+
+def test_choices_by_name() -> None:
+    assert not Executor("graph")["link-params"]
+    assert str(Runtime("crt", {"system-lib": True})) == "crt"
+    wrong: list[tuple[Any, str]] = [
+        (("woof",), 'Executor "woof" is not defined'),
+        (("aot", {"woof": 1}), 'Attribute "woof" is not available on this Executor'),
+        (("aot", {"interface-api": True}), '"runtime.String" but instead found "runtime.BoxBool"'),
+    ]
+    for args, message in wrong:
+        with pytest.raises(TVMError, match=message):
+            Executor(*args)
+
+
+def test_two_parameters_of_one_name() -> None:
+    x, y = relay.var("x", shape=(2,)), relay.var("x", shape=(2,))
+    func = relay.Function([x, y], x + y)
+    with pytest.raises(ValueError, match="Multiple args in the function have name x"):
+        relay.bind_params_by_name(func, {"x": np.ones(2, "float32")})
