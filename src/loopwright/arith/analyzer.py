@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from enum import Flag, IntEnum
+from enum import IntEnum
 from math import inf
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from . import poly as P
 from . import simplify as simplification
 from .atoms import Atoms, is_index
 from .constraints import ConstraintScope
-from .context import Cache, Context, Counts, Known
+from .context import Cache, Context, Counts, Extension, Known
 from .cost import Costs
 from .examples import Examples
 from .facts import Facts
@@ -33,16 +33,6 @@ class ProofStrength(IntEnum):
 
     DEFAULT = 0
     SYMBOLIC_BOUND = 1
-
-
-class Extension(Flag):
-    """TVM's optional rewrites. All that exist here are always on."""
-
-    NoExtensions = 0
-    TransitivelyProveInequalities = 1
-    ConvertBooleanToAndOfOrs = 2
-    ApplyConstraintsToBooleanBranches = 4
-    ComparisonOfProductAndSum = 8
 
 
 class ModularSet(Node):
@@ -163,6 +153,7 @@ class Analyzer:
         self.known = Known({}, {}, set(), {})
         self.cache = Cache()
         self.counts = Counts()
+        self.enabled_extensions = Extension.NoExtensions
         self.literals: dict[tuple[Any, int], IntImm] = {}
         for var, dom in (ranges or {}).items():
             self.bind(var, dom)
@@ -255,10 +246,10 @@ class Analyzer:
             return (_to_inf(value),) * 2
         return self.any_bound(value) if value.dtype.is_integer else (-inf, inf)
 
-    def assume_nonnegative(self, var: Var) -> None:
-        """Assume that a variable is not negative, for the analyzer's lifetime."""
-        if is_index(var.dtype):
-            constraints.learn(self, {(self.atoms.of_var(var),): 1})
+    def assume_nonnegative(self, expr: PrimExpr) -> None:
+        """Assume that a variable or another integer is not negative, for the analyzer's lifetime."""
+        if is_index(expr.dtype):
+            constraints.learn(self, self.poly(expr))
             self.cache = Cache()
 
     def constraint_scope(self, constraint: Any) -> ConstraintScope:
@@ -340,15 +331,6 @@ class Analyzer:
         """Whether expr < upper_bound can be proved."""
         diff = P.add(self.poly(po.convert(upper_bound)), self.poly(po.convert(expr)), -1)
         return self.nonneg(P.shift(diff, -1))
-
-    @property
-    def enabled_extensions(self) -> Extension:
-        """TVM's switches; see `Extension`."""
-        return Extension.NoExtensions
-
-    @enabled_extensions.setter
-    def enabled_extensions(self, flags: Extension) -> None:
-        Extension(flags)
 
 
 def interval_set(ctx: Context, low: Poly | None, high: Poly | None, dtype: Any) -> IntervalSet:

@@ -290,7 +290,33 @@ def whole_in_float(ctx: Context, e: Any) -> Any:
     return inner.value if max(-low, high) <= 1 << digits else None
 
 
+def ceil_log2_of(e: Any) -> Any:
+    """x, where an expression is ceil(log2(x)) of float64 cast to a whole number; else None."""
+    x = e.value
+    for name in ("tir.ceil", "tir.log2"):
+        if type(x) is not pe.Call or not isinstance(x.op, Op) or x.op.name != name:
+            return None
+        x = x.args[0]
+    return x if str(x.dtype) == "float64" else None
+
+
+def _ceil_log2_bound(ctx: Context, x: Any, natural: Bound) -> Bound:
+    """Bounds of ceil(log2(x)) of a whole number. Below 2 ** 40, the logarithm of a number that is
+    no power of two is farther from whole numbers than float64's rounding."""
+    if type(x) is pe.FloatImm and x.value.is_integer():
+        low = high = x.value
+    elif type(x) is pe.Cast and x.value.dtype.is_integer:
+        low, high = any_bound(ctx, x.value)
+    else:
+        return natural
+    if not 1 <= low <= high < 1 << 40:
+        return natural
+    return ((int(low) - 1).bit_length(), (int(high) - 1).bit_length())
+
+
 def _cast_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+    if (power := ceil_log2_of(e)) is not None:
+        return _ceil_log2_bound(ctx, power, natural)
     if e.value.dtype.is_integer:
         low, high = any_bound(ctx, e.value)
     elif (whole := whole_in_float(ctx, e)) is not None:
@@ -369,6 +395,13 @@ def _shift_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     return (min(corners), max(corners))
 
 
+def _shift_left_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+    (low, high), (least, most) = any_bound(ctx, e.args[0]), any_bound(ctx, e.args[1])
+    if low < 0 or not 0 <= least <= most < e.dtype.bits or high * 2**most > natural[1]:
+        return natural
+    return (low * 2**least, high * 2**most)
+
+
 def _bit_count_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     return (0, e.args[0].dtype.bits)
 
@@ -393,6 +426,7 @@ _CALL_BOUNDS: dict[str, _Rule] = {
     "tir.if_then_else": lambda ctx, e, natural: _union(ctx, e.args[1], e.args[2]),
     "tir.bitwise_and": _and_bound,
     "tir.shift_right": _shift_bound,
+    "tir.shift_left": _shift_left_bound,
     "tir.clz": _bit_count_bound,
     "tir.popcount": _bit_count_bound,
     "tir.vscale": lambda ctx, e, natural: (1, natural[1]),

@@ -14,7 +14,7 @@ from .context import Cache, Context, Known
 from .convert import poly, var_poly
 from .division import paired
 from .modular import ANY, both
-from .normal import tightened
+from .normal import is_zero, reduced, tightened
 from .poly import ONE, Monomial, Poly
 
 
@@ -84,12 +84,16 @@ def _collect(ctx: Context, condition: Any, holds: bool, inequalities: list[Poly]
                 inequalities.append(P.shift(diff, -1))
             elif high == 0:
                 inequalities.append(P.shift(opposite, -1))
+            elif P.terms(diff):
+                ctx.known.nonzero += (reduced(diff),)
     elif isinstance(condition, PrimExpr) and condition.dtype.is_bool:
         ctx.known.truths.add((ctx.keys.of(ctx.simplified(condition)), holds))
 
 
 def learn(ctx: Context, p: Poly) -> None:
     """Record p >= 0: as a bound if it concerns one atom, else as a fact."""
+    if ctx.known.nonzero and is_zero(ctx, p) is False:
+        p = P.shift(p, -1)
     ctx.examples.claims.append(p)
     p = tightened(ctx, p)
     bounds = ctx.known.bounds

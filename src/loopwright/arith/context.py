@@ -11,6 +11,7 @@ garbage collector off.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Flag
 from typing import Any, Protocol
 
 from ..ir.prim_expr import IntImm, Var
@@ -22,6 +23,17 @@ from .keys import Keys
 from .poly import Monomial, Poly
 
 Bound = tuple[float, float]  # least and greatest value: integers, or the infinities
+
+
+class Extension(Flag):
+    """TVM's optional rewrites. Conditions become conjunctions of disjunctions only where that is
+    asked for; the others are always on."""
+
+    NoExtensions = 0
+    TransitivelyProveInequalities = 1
+    ConvertBooleanToAndOfOrs = 2
+    ApplyConstraintsToBooleanBranches = 4
+    ComparisonOfProductAndSum = 8
 
 
 class Pairing:
@@ -37,7 +49,7 @@ class Pairing:
 class Known:
     """Known facts about atoms, by number, and about conditions and variables."""
 
-    __slots__ = ("bounds", "modular", "truths", "values")
+    __slots__ = ("bounds", "modular", "nonzero", "truths", "values")
 
     def __init__(
         self,
@@ -50,10 +62,13 @@ class Known:
         self.modular = modular
         self.truths = truths  # (key of a condition, whether it holds)
         self.values = values
+        self.nonzero: tuple[Poly, ...] = ()  # what is known not to be 0
 
     def copy(self) -> Known:
         """A copy for a scope; the values of variables stay known outside."""
-        return Known(dict(self.bounds), dict(self.modular), set(self.truths), self.values)
+        new = Known(dict(self.bounds), dict(self.modular), set(self.truths), self.values)
+        new.nonzero = self.nonzero
+        return new
 
 
 class Cache:
@@ -92,6 +107,7 @@ class Context(Protocol):
     known: Known
     cache: Cache
     counts: Counts
+    enabled_extensions: Extension
     literals: dict[tuple[Any, int], IntImm]
 
     def poly(self, expr: Any, /) -> Poly: ...

@@ -22,7 +22,7 @@ def normal(ctx: Context, kind: Any, a: Poly, b: Poly) -> tuple[bool | None, Poly
         equal = is_zero(ctx, p)
         if equal is not None:
             return (equal if kind is pe.EQ else not equal), p
-        return None, _reduced(p)
+        return None, reduced(p)
     if kind is pe.LT or kind is pe.LE:
         p = P.add(b, a, -1)
     else:
@@ -56,7 +56,18 @@ def is_zero(ctx: Context, p: Poly) -> bool | None:
         return False
     if nonneg(ctx, p) and nonneg(ctx, negative):
         return True
+    if any(_is_multiple(ctx, p, q) for q in ctx.known.nonzero):
+        return False
     return None
+
+
+def _is_multiple(ctx: Context, p: Poly, q: Poly) -> bool:
+    """Whether p, without the common factor of its coefficients, is q or -q."""
+    p = reduced(p)
+    for diff in (P.add(p, q, -1), P.add(p, q)):
+        if nonneg(ctx, diff) and nonneg(ctx, P.scaled(diff, -1)):
+            return True
+    return False
 
 
 def tightened(ctx: Context, p: Poly) -> Poly:
@@ -94,7 +105,7 @@ def comparison(ctx: Context, kind: Any, p: Poly, dtype: Any) -> PrimExpr:
     return parts[0]._make(build(ctx, parts[1], dtype), build(ctx, parts[2], dtype))
 
 
-def _reduced(p: Poly) -> Poly:
+def reduced(p: Poly) -> Poly:
     """p divided by the common factor of its coefficients."""
     g = gcd(*p.values())
     return {m: f // g for m, f in p.items()} if g > 1 else p

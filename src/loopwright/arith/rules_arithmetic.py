@@ -12,6 +12,7 @@ from ..ir.op import Op
 from ..ir.prim_expr import FloatImm, IntImm, PrimExpr
 from ..ir.variables import substitute
 from .atoms import is_index
+from .bounds import expr_bound
 from .constraints import bind_value_bounds
 from .context import Context, Rule
 from .rules_vector import vector
@@ -84,6 +85,10 @@ def _cast(ctx: Context, expr: Any) -> Any:
     if type(value) is pe.Broadcast:
         inner = ctx.simplified(pe.Cast._make(expr.dtype.element, value.value))
         return pe.Broadcast._make(inner, value.lanes)
+    if type(value) is pe.Call and expr.dtype.is_integer and expr.dtype.lanes == 1:
+        low, high = expr_bound(ctx, pe.Cast._make(expr.dtype, value))
+        if low == high:
+            return po.const(int(low), expr.dtype)
     return expr if value is expr.value else pe.Cast._make(expr.dtype, value, span=expr.span)
 
 

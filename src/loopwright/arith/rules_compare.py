@@ -6,10 +6,13 @@ from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import FALSE, TRUE, IntImm
+from . import poly as P
 from .atoms import is_index
+from .bounds import poly_bound
 from .context import Context, Rule
 from .convert import poly
-from .normal import comparison, normal
+from .normal import comparison, is_zero, normal
+from .poly import Poly
 from .rules_arithmetic import binary
 
 
@@ -26,8 +29,29 @@ def _compare(ctx: Context, expr: Any) -> Any:
     try:
         built = comparison(ctx, type(expr), p, expr.a.dtype)
     except ValueError:
-        return kept
-    return built if ctx.costs.of(built) < ctx.costs.of(kept) else kept
+        built = kept
+    best = built if ctx.costs.of(built) < ctx.costs.of(kept) else kept
+    narrow = _narrowed(ctx, best, p)
+    return best if narrow is None else _compare(ctx, narrow)
+
+
+def _narrowed(ctx: Context, expr: Any, p: Poly) -> Any:
+    """What a comparison says beyond what is known: a <= b is a == b where a >= b, and a < b where
+    a != b; a != b is a < b where a <= b. None where nothing of that kind is known."""
+    kind = type(expr)
+    if kind is pe.LE or kind is pe.GE:
+        if poly_bound(ctx, p)[1] == 0:
+            a, b = (expr.b, expr.a) if isinstance(expr.a, IntImm) else (expr.a, expr.b)
+            return pe.EQ._make(a, b, span=expr.span)
+        if ctx.known.nonzero and is_zero(ctx, p) is False:
+            return (pe.LT if kind is pe.LE else pe.GT)._make(expr.a, expr.b, span=expr.span)
+    if kind is pe.NE:
+        low, high = poly_bound(ctx, P.add(poly(ctx, expr.a), poly(ctx, expr.b), -1))
+        if high == 0:
+            return pe.LT._make(expr.a, expr.b, span=expr.span)
+        if low == 0:
+            return pe.GT._make(expr.a, expr.b, span=expr.span)
+    return None
 
 
 def _same_operands(ctx: Context, expr: Any) -> Any:

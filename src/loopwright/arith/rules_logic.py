@@ -9,10 +9,11 @@ from ..ir.literals import is_true
 from ..ir.node import Node
 from ..ir.op import Op
 from ..ir.prim_expr import FALSE, TRUE, FloatImm, IntImm, PrimExpr, Var
+from .and_of_ors import and_of_ors
 from .atoms import is_index
 from .bounds import any_bound
 from .constraints import ConstraintScope
-from .context import Context, Rule
+from .context import Context, Extension, Rule
 from .rules_arithmetic import binary, call, with_args
 
 # How evaluating an expression may fail: a division by a variable that may be 0, a division by an
@@ -25,6 +26,8 @@ _SHIFTS = ("tir.shift_left", "tir.shift_right")
 def _and_or(ctx: Context, expr: Any) -> Any:
     if expr.dtype.lanes > 1:
         return binary(ctx, expr)
+    if ctx.enabled_extensions & Extension.ConvertBooleanToAndOfOrs:
+        return and_of_ors(ctx, expr)
     kind, is_and = type(expr), isinstance(expr, pe.And)
     a = ctx.simplified(expr.a)
     b = _side(ctx, a, is_and, expr.b)
@@ -32,7 +35,9 @@ def _and_or(ctx: Context, expr: Any) -> Any:
         return b if bool(a.value) is is_and else a
     if isinstance(b, IntImm):
         return a if bool(b.value) is is_and else b
-    if is_and and (ctx.keys.of(a) == ctx.keys.of(b) or (not _risk(ctx, b) and _implies(ctx, b, a))):
+    if ctx.keys.of(a) == ctx.keys.of(b):
+        return b
+    if not _risk(ctx, b) and (_implies(ctx, b, a) if is_and else _implies(ctx, a, b)):
         return b
     return expr if a is expr.a and b is expr.b else kind._make(a, b, span=expr.span)
 
@@ -115,12 +120,13 @@ def _not(ctx: Context, expr: Any) -> Any:
     if kind is pe.Not:
         return a.a
     if kind is pe.EQ or kind is pe.NE:
-        return (pe.NE if kind is pe.EQ else pe.EQ)._make(a.a, a.b, span=expr.span)
+        other = (pe.NE if kind is pe.EQ else pe.EQ)._make(a.a, a.b, span=expr.span)
+        return other if kind is pe.NE else ctx.simplified(other)
     if (kind is pe.And or kind is pe.Or) and expr.dtype.lanes == 1:
         sides = (ctx.simplified(pe.Not._make(side)) for side in (a.a, a.b))
         return ctx.simplified((pe.Or if kind is pe.And else pe.And)._make(*sides, span=expr.span))
     if kind in _NEGATED and a.a.dtype.is_integer:
-        return _NEGATED[kind]._make(a.a, a.b, span=expr.span)
+        return ctx.simplified(_NEGATED[kind]._make(a.a, a.b, span=expr.span))
     if kind is pe.Broadcast:
         return pe.Broadcast._make(ctx.simplified(pe.Not._make(a.value)), a.lanes)
     return expr if a is expr.a else pe.Not._make(a, span=expr.span)

@@ -48,6 +48,8 @@ def simplified(ctx: Context, expr: Any) -> Any:
     if kind is IntImm or kind is FloatImm or kind is pe.StringImm:
         return expr
     if kind is Var or kind is pe.SizeVar:
+        if expr.dtype.is_bool:
+            return _known_truth(ctx, expr)
         value = ctx.known.values.get(expr)
         if value is None or not is_index(expr.dtype):
             return expr
@@ -94,13 +96,18 @@ def _built(ctx: Context, p: Poly, dtype: Any) -> PrimExpr | None:
 def rebuilt(ctx: Context, expr: PrimExpr) -> PrimExpr:
     """`expr` with its operands simplified, by the rule of its type."""
     simple = RULES.get(type(expr), default)(ctx, expr)
+    return _known_truth(ctx, simple) if simple.dtype.is_bool else simple
+
+
+def _known_truth(ctx: Context, condition: PrimExpr) -> PrimExpr:
+    """A condition, or its value where that is known."""
     truths = ctx.known.truths
-    if truths and simple.dtype.is_bool and not isinstance(simple, IntImm):
-        key = ctx.keys.of(simple)
+    if truths and not isinstance(condition, IntImm):
+        key = ctx.keys.of(condition)
         for holds in (True, False):
             if (key, holds) in truths:
                 return IntImm("bool", holds)
-    return simple
+    return condition
 
 
 def expand(ctx: Context, expr: Any) -> Any:

@@ -57,6 +57,12 @@ _READ: dict[str, tuple[type, Any, str]] = {
     "tir.disable_cse_tir": (bool, False, "CommonSubexprElimTIR does nothing."),
     "tir.disable_storage_rewrite": (bool, False, "StorageRewrite does nothing."),
     "tir.disable_vectorize": (bool, False, "Run vectorized loops serially."),
+    "tir.Simplify": (
+        dict,
+        None,
+        "convert_boolean_to_and_of_ors: conditions become conjunctions of disjunctions. The other "
+        "entries ask for what is always done.",
+    ),
     "tir.enable_buffer_level_predication": (
         bool,
         True,
@@ -86,7 +92,6 @@ _ACCEPTED: dict[str, tuple[type, str]] = {
     "relay.backend.use_auto_scheduler": (bool, "schedules are chosen by rules, not tuned"),
     "relay.backend.use_meta_schedule": (bool, "schedules are chosen by rules, not tuned"),
     "tir.HoistIfThenElse": (dict, _ALWAYS),
-    "tir.Simplify": (dict, _ALWAYS),
     "tir.debug_keep_trivial_loop": (bool, "schedules show all loops; code needs none of one turn"),
     "tir.detect_global_barrier": (bool, "there is no code for GPUs"),
     "tir.enable_debug": (bool, "the emitted text always names the lines of the source"),

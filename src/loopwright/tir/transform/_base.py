@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...arith import Analyzer
 from ...ir import prim_expr as pe
-from ...ir.functor import Visitor
-from ...ir.literals import int_value
+from ...ir.functor import Visitor, any_node
+from ...ir.literals import conjunction, int_value
 from ...ir.prim_op import add, cast, const
 from ...ir.transform import FunctionPass
+from ...ir.variables import uses_any, vars_in
 from .. import stmt as st
+from ..analysis.effects import can_change, has_effect
+from ..buffer import Buffer
+from ..expr import BufferLoad
 from ..function import PrimFunc
 from ..stmt_functor import LeafKeeper, SubstituteStmt
 
@@ -115,7 +119,26 @@ class Simplifying(StmtRewriter):
 
     def loop(self, node: st.For) -> Any:
         """A scope in which the range of a loop is known."""
+        if can_change(node.body, node.range):
+            return nullcontext()
         return self.ana.loop_scope(node.loop_var, node.range)
+
+    def given(self, condition: Any, body: st.Stmt, holds: bool = True) -> Any:
+        """A scope in which a condition is known to hold, or not to: those parts of it that `body`
+        does not change by what it stores."""
+        parts = [c for c in _parts(condition, holds) if not can_change(body, c)]
+        return self.ana.constraint_scope(conjunction(parts)) if parts else nullcontext()
+
+    def stores_itself(self, node: st.BufferStore) -> bool:
+        """Whether a statement stores what is there already."""
+        value = node.value
+        same = isinstance(value, BufferLoad) and value.buffer is node.buffer
+        if not same or node.predicate is not None or value.predicate is not None:
+            return False
+        both = (*value.indices, *node.indices)
+        if any(i.dtype.lanes > 1 or has_effect(i) for i in both):
+            return False
+        return all(map(self.ana.can_prove_equal, value.indices, node.indices))
 
     def visit_For(self, node: st.For) -> Any:
         with self.loop(node):
@@ -162,20 +185,43 @@ class Simplifying(StmtRewriter):
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> Any:
         condition = self.visit(node.condition)
-        with self.ana.constraint_scope(condition):
+        with self.given(condition, node.then_case):
             then = self.visit(node.then_case)
         other = node.else_case
         if other is not None:
-            with self.ana.constraint_scope(pe.Not(condition)):
+            with self.given(condition, other, holds=False):
                 other = self.visit(other)
         if condition is node.condition and then is node.then_case and other is node.else_case:
             return node
         return st.IfThenElse._make(condition, then, other, span=node.span)
 
 
+def occurs(var: pe.Var, stmt: Any) -> bool:
+    """Whether a statement uses a variable, or a buffer of which it is the memory or a dimension."""
+
+    def about(node: Any) -> bool:
+        buffer = getattr(node, "buffer", None)
+        if not isinstance(buffer, Buffer):
+            return False
+        parts = (*buffer.shape, *(buffer.strides or ()), buffer.elem_offset)
+        used = (v for part in parts if isinstance(part, pe.PrimExpr) for v in vars_in(part))
+        return var is buffer.data or var in used
+
+    return uses_any(stmt, (var,)) or any_node(stmt, about)
+
+
+def _parts(condition: Any, holds: bool) -> list[pe.PrimExpr]:
+    """The conditions that must all hold for one to hold, or not to."""
+    if isinstance(condition, pe.Not):
+        return _parts(condition.a, not holds)
+    if isinstance(condition, pe.And if holds else pe.Or):
+        return _parts(condition.a, holds) + _parts(condition.b, holds)
+    return [condition if holds else pe.Not(condition)]
+
+
 def bind_function(ana: Analyzer, func: PrimFunc) -> None:
     """Record facts about a signature: dimensions of buffers are not negative."""
     for buffer in func.buffer_map.values():
         for extent in buffer.shape:
-            if isinstance(extent, pe.Var):
+            if not isinstance(extent, pe.IntImm):
                 ana.assume_nonnegative(extent)

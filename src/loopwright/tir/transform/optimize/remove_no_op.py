@@ -19,7 +19,6 @@ that the next statement overwrites.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ....arith import estimate_region_lower_bound, eval_ranges
@@ -27,22 +26,12 @@ from ....ir.functor import any_node, rewrite
 from ....ir.prim_expr import Call, IntImm, Not, PrimExpr, Range, Var
 from ....ir.prim_op import const
 from ....ir.structural import structural_equal
-from ....ir.variables import vars_in
 from ... import stmt as st
-from ...buffer import Buffer
+from ...analysis.effects import has_effect
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from ...op import effect_of
 from ...stmt_functor import keep_buffers
-from .._base import NO_OP, PrimFuncPass, Simplifying, bind_function, is_no_op
-
-
-def has_effect(expr: Any) -> bool:
-    """Whether evaluating an expression has a side effect."""
-    return any_node(
-        expr,
-        lambda n: isinstance(n, Call) and effect_of(n) not in ("pure", "read", "annotation"),
-    )
+from .._base import NO_OP, PrimFuncPass, Simplifying, bind_function, is_no_op, occurs
 
 
 def _effect(value: PrimExpr) -> st.Stmt:
@@ -145,7 +134,7 @@ class NoOpRemover(Simplifying):
         if not any_node(node.value, lambda n: isinstance(n, (BufferLoad, Call))):
             self.ana.bind(node.var, node.value)
         body = self.visit(node.body)
-        if node.var not in vars_in(body) and not any_node(body, partial(_about, node.var)):
+        if not occurs(node.var, body):
             effect = _effect(node.value)
             return body if is_no_op(effect) else effect if is_no_op(body) else st.seq(effect, body)
         return node if body is node.body else node.replace(body=body)
@@ -155,16 +144,7 @@ class NoOpRemover(Simplifying):
         return NO_OP if is_no_op(new.body) else new
 
     def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
-        value = node.value
-        same = isinstance(value, BufferLoad) and value.buffer is node.buffer
-        if not same or node.predicate is not None or value.predicate is not None:
-            return node
-        return NO_OP if self.are_equal(value.indices, node.indices) else node
-
-    def are_equal(self, a: Any, b: Any) -> bool:
-        """Whether two lists of indices are the same place."""
-        scalars = all(i.dtype.lanes == 1 for i in (*a, *b)) and not any(map(has_effect, (*a, *b)))
-        return scalars and all(self.ana.can_prove_equal(x, y) for x, y in zip(a, b, strict=True))
+        return NO_OP if self.stores_itself(node) else node
 
     def is_overwritten(self, one: st.Stmt, after: list[st.Stmt]) -> bool:
         """Whether all that a loop nest stores is overwritten by a later statement, before a look."""
@@ -204,11 +184,11 @@ class NoOpRemover(Simplifying):
         return self._body(node)
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
-        with self.ana.constraint_scope(node.condition):
+        with self.given(node.condition, node.then_case):
             then = self.visit(node.then_case)
         other = node.else_case
         if other is not None:
-            with self.ana.constraint_scope(Not(node.condition)):
+            with self.given(node.condition, other, holds=False):
                 other = self.visit(other)
         if other is not None and is_no_op(other):
             other = None
@@ -232,13 +212,3 @@ class RemoveNoOp(PrimFuncPass):
 
 
 __all__ = ["RemoveNoOp"]
-
-
-def _about(var: Var, node: Any) -> bool:
-    """Whether a node is about a buffer of which a variable is the memory, or in a shape or offset."""
-    buffer = getattr(node, "buffer", None)
-    if not isinstance(buffer, Buffer):
-        return False
-    parts = (*buffer.shape, *(buffer.strides or ()), buffer.elem_offset)
-    used = (v for part in parts if isinstance(part, PrimExpr) for v in vars_in(part))
-    return var is buffer.data or var in used

@@ -14,14 +14,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....arith import Extension
+from ....arith.atoms import is_index
 from ....ir.literals import is_one, is_true
-from ....ir.prim_expr import IntImm, Not
-from ...expr import BufferLoad
+from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.variables import substitute, uses_any
+from ...analysis.effects import has_effect
+from ...expr import BufferLoad, reads_memory
+from ...function import PrimFunc
 from ...stmt import AssertStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt
-from .._base import NO_OP, RewriterPass, Simplifying
+from .._base import NO_OP, PrimFuncPass, Simplifying, bind_function, occurs
 
 
 class _Simplify(Simplifying):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conditions: dict[Var, PrimExpr] = {}  # named by the `let`s around
+
     def visit_PrimExpr(self, node: Any) -> Any:
         return self.ana.simplify(node)
 
@@ -37,9 +46,9 @@ class _Simplify(Simplifying):
         indices = [simplify(i) for i in node.indices]
         predicate = None if node.predicate is None else simplify(node.predicate)
         same = value is node.value and predicate is node.predicate
-        if same and all(a is b for a, b in zip(indices, node.indices, strict=True)):
-            return node
-        return BufferStore._make(node.buffer, value, tuple(indices), predicate, span=node.span)
+        if not same or any(a is not b for a, b in zip(indices, node.indices, strict=True)):
+            node = BufferStore._make(node.buffer, value, tuple(indices), predicate, span=node.span)
+        return NO_OP if self.stores_itself(node) else node
 
     def visit_For(self, node: For) -> Stmt:
         low, extent = self.ana.simplify(node.min), self.ana.simplify(node.extent)
@@ -50,7 +59,7 @@ class _Simplify(Simplifying):
             if isinstance(extent, IntImm):
                 body = self.visit(node.body)
             else:
-                with self.ana.constraint_scope(extent >= 1):
+                with self.given(extent >= 1, node.body):
                     body = self.visit(node.body)
         single = is_one(extent) and not node.annotations
         if single and node.kind != ForKind.THREAD_BINDING:
@@ -58,40 +67,62 @@ class _Simplify(Simplifying):
         return node.replace(body=body)
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
-        condition = self.ana.simplify(node.condition)
+        condition = self.condition(node.condition)
         if isinstance(condition, IntImm):
             case = node.then_case if condition.value else node.else_case
             return NO_OP if case is None else self.visit(case)
-        with self.ana.constraint_scope(condition):
+        with self.given(condition, node.then_case):
             then = self.visit(node.then_case)
         other = node.else_case
         if other is not None:
-            with self.ana.constraint_scope(Not(condition)):
+            with self.given(condition, other, holds=False):
                 other = self.visit(other)
         return node.replace(condition=condition, then_case=then, else_case=other)
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         value = self.ana.simplify(node.value)
-        if isinstance(value, IntImm):
+        inlined = isinstance(value, (IntImm, Var)) and is_index(node.var.dtype)
+        if inlined:
             self.ana.bind(node.var, value)
         else:
             self.ana.bind_value_bounds(node.var, value)
-        return node.replace(value=value, body=self.visit(node.body))
+            if value.dtype.is_bool and not reads_memory(value) and not has_effect(value):
+                self.conditions[node.var] = value
+        body = self.visit(node.body)
+        if inlined or (body is not node.body and not has_effect(value)):
+            if not occurs(node.var, body):
+                return body
+        return node.replace(value=value, body=body)
+
+    def condition(self, condition: Any) -> Any:
+        """A condition simplified; its value if it can be proved from those of named conditions."""
+        simple = self.ana.simplify(condition)
+        if not self.conditions or not uses_any(simple, self.conditions):
+            return simple
+        whole = self.ana.simplify(substitute(simple, self.conditions))
+        return whole if isinstance(whole, IntImm) else simple
 
     def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
-        condition = self.ana.simplify(node.condition)
-        with self.ana.constraint_scope(condition):
+        condition = self.condition(node.condition)
+        with self.given(condition, node.body):
             body = self.visit(node.body)
         if is_true(condition):
             return body
         return node.replace(condition=condition, body=body)
 
 
-class Simplify(RewriterPass):
+class Simplify(PrimFuncPass):
     """See the file's docstring."""
 
     name = "tir.Simplify"
-    rewriter = _Simplify
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        options = ctx.option("tir.Simplify") or {}
+        rewriter = _Simplify()
+        if options.get("convert_boolean_to_and_of_ors"):
+            rewriter.ana.enabled_extensions = Extension.ConvertBooleanToAndOfOrs
+        bind_function(rewriter.ana, func)
+        return func.replace(body=rewriter.visit(func.body))
 
 
 __all__ = ["Simplify"]

@@ -1,0 +1,41 @@
+"""What a statement may change by what it stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.functor import any_node
+from ...ir.prim_expr import Call, Var
+from ..buffer import Buffer
+from ..expr import BufferLoad
+from ..op import effect_of
+from ..stmt import BufferStore
+
+_HARMLESS = ("pure", "read", "annotation")
+
+
+def has_effect(expr: Any) -> bool:
+    """Whether evaluating an expression has a side effect."""
+    return any_node(expr, lambda n: isinstance(n, Call) and effect_of(n) not in _HARMLESS)
+
+
+def can_change(stmt: Any, what: Any) -> bool:
+    """Whether a statement may change the value of an expression or range: it stores to memory that
+    this reads, or calls what may store anywhere."""
+    read: set[Var] = set()
+    called: list[Call] = []
+
+    def collect(node: Any) -> bool:
+        if isinstance(node, BufferLoad):
+            read.add(node.buffer.data)
+        elif isinstance(node, Call) and effect_of(node) not in ("pure", "annotation"):
+            called.append(node)
+        return False
+
+    def changes(node: Any) -> bool:
+        if isinstance(node, BufferStore):
+            return bool(called) or node.buffer.data in read
+        return isinstance(node, Call) and effect_of(node) not in _HARMLESS
+
+    any_node(what, collect, skip=Buffer)
+    return bool(read or called) and any_node(stmt, changes, skip=Buffer)
