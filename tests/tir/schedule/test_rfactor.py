@@ -157,3 +157,64 @@ def test_a_store_that_reads_what_was_stored() -> None:
     sch = tir.Schedule(argmax(VALUE, INDEX))
     with pytest.raises(ScheduleError, match="is not recognized"):
         sch.rfactor(sch.get_loops("R")[1], 0)
+
+
+SUMS = """
+@T.prim_func
+def main(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,), "float32")):
+    for i, k, u in T.grid(4, 6, 1):
+        with T.block("B"):
+            v, w = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[v] = T.float32(0)
+            B[v] = B[v] + A[v, w]
+"""
+
+
+def test_what_leaves_nothing_to_reduce_is_a_copy() -> None:
+    before = from_source(SUMS)
+    sch = tir.Schedule(before)
+    first = sch.get(sch.rfactor(sch.get_loops("B")[1], 0))
+    assert first.init is None and isinstance(first.body.value, tir.BufferLoad)
+    check(sch, before)
+
+
+def test_a_loop_of_one_iteration_may_be_the_factor() -> None:
+    before = from_source(SUMS)
+    sch = tir.Schedule(before)
+    first = sch.get(sch.rfactor(sch.get_loops("B")[2], 0))
+    assert [int(e) for e in first.writes[0].buffer.shape] == [1, 4]
+    check(sch, before)
+
+
+def test_a_parallel_loop_is_no_factor() -> None:
+    unsafe = tir.Schedule(from_source(SUMS), enable_check=False)
+    unsafe.parallel(unsafe.get_loops("B")[1])
+    racy = tir.Schedule(unsafe.mod)
+    with pytest.raises(ScheduleError, match="does not run in order"):
+        racy.rfactor(racy.get_loops("B")[1], 0)
+
+
+def test_results_come_in_the_order_of_the_writes() -> None:
+    text = """
+@T.prim_func
+def main(I: T.Buffer((4, 6), "int32"), X: T.Buffer((4, 6), "float32"),
+         R0: T.Buffer((4,), "int32"), R1: T.Buffer((4,), "float32")):
+    for i, k in T.grid(4, 6):
+        with T.block("R"):
+            v, w = T.axis.remap("SR", [i, k])
+            T.reads(I[v, w], X[v, w])
+            T.writes(R0[v], R1[v])
+            with T.init():
+                R1[v] = T.float32(3e38)
+                R0[v] = -1
+            r0: T.int32 = T.Select(R1[v] <= X[v, w], R0[v], I[v, w])
+            r1: T.float32 = T.Select(R1[v] <= X[v, w], R1[v], X[v, w])
+            R1[v] = r1
+            R0[v] = r0
+"""
+    sch = tir.Schedule(from_source(text))
+    first = sch.get(sch.rfactor(sch.get_loops("R")[1], 0))
+    assert [r.buffer.name for r in first.writes] == ["R0_rf", "R1_rf"]
+    assert [r.buffer.name for r in first.reads] == ["I", "X"]
+    assert [b.name for b in sch.get(sch.get_block("root")).alloc_buffers] == ["R0_rf", "R1_rf"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from ....arith import Analyzer
-from ....arith.int_set import hull
+from typing import Any
+
+from ....arith import Analyzer, IterMapLevel, detect_iter_map, eval_set, inverse_affine_iter_map
+from ....arith.int_set import IntervalSet, hull
+from ....arith.interval import is_infinite
 from ....ir.literals import int_value, is_one
 from ....ir.prim_expr import FloorDiv, IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, cast, const, floordiv, maximum, minimum, multiply, subtract
 from ....ir.variables import vars_in
 from ...buffer import BufferRegion
+from ...stmt import Block
 from .axis_bindings import linear_terms
 from .regions import Box
 
@@ -16,11 +20,13 @@ Span = tuple[PrimExpr, PrimExpr]  # least and greatest value, both included
 
 
 def solve_axes(
-    ana: Analyzer, region: BufferRegion, box: Box, axes: set[Var], *, touching: bool
+    ana: Analyzer, region: BufferRegion, box: Box, block: Block, *, touching: bool
 ) -> dict[Var, Span]:
-    """For axes that alone index a dimension of `region`: the values for which that dimension
-    touches the box (or, not `touching`, lies inside it). Other axes are left out."""
+    """The values of axes for which a region touches the box (or, not `touching`, lies inside it):
+    of those that alone index a dimension, and of those that together are one to one with the
+    dimensions. Other axes are left out."""
     spans: dict[Var, Span] = {}
+    axes = {axis.var for axis in block.iter_vars}
     for r, (low, high) in zip(region.region, box, strict=True):
         solved = _solve(r, low, high, axes, touching)
         if solved is None:
@@ -30,7 +36,29 @@ def solve_axes(
             least = maximum(least, spans[var][0])
             most = minimum(most, spans[var][1])
         spans[var] = (least, most)
+    moving = vars_in([r.min for r in region.region]) & axes
+    if not moving <= set(spans) and all(is_one(r.extent) for r in region.region):
+        doms = {axis.var: axis.dom for axis in block.iter_vars if axis.var in moving}
+        for var, span in _inverse(ana, [r.min for r in region.region], box, doms).items():
+            spans.setdefault(var, span)
     return {v: (ana.simplify(a), ana.simplify(b)) for v, (a, b) in spans.items()}
+
+
+def _inverse(
+    ana: Analyzer, indices: list[PrimExpr], box: Box, doms: dict[Var, Range]
+) -> dict[Var, Span]:
+    """The bounds of the axes for which indices that are one to one with them lie in a box."""
+    found = detect_iter_map(indices, doms, check_level=IterMapLevel.Bijective)
+    if found.errors:
+        return {}
+    points = [Var(f"d{n}", index.dtype) for n, index in enumerate(indices)]
+    ranges: dict[Var, Any] = {p: IntervalSet(*ends) for p, ends in zip(points, box, strict=True)}
+    spans: dict[Var, Span] = {}
+    for var, value in inverse_affine_iter_map(found.indices, points).items():
+        ends = eval_set(value, ranges, ana)
+        if not (is_infinite(ends.min_value) or is_infinite(ends.max_value)):
+            spans[var] = ends.min_value, ends.max_value
+    return spans
 
 
 def _solve(
@@ -54,7 +82,7 @@ def _solve(
     if len(mine) != 1 or any(atom is not var and var in vars_in(atom) for atom, _ in terms):
         return None
     a = mine[0]
-    if a <= 0:
+    if a == 0:
         return None
     rest = subtract(begin, multiply(var, a)) if a != 1 or begin is not var else const(0, var.dtype)
     last = subtract(extent, 1)
@@ -63,6 +91,8 @@ def _solve(
         least = subtract(least, last)
     else:
         most = subtract(most, last)
+    if a < 0:
+        a, least, most = -a, subtract(0, most), subtract(0, least)
     if a == 1:
         return var, least, most
     return (
@@ -92,17 +122,26 @@ class AxisLoop:
 
 
 def axis_loop(
-    ana: Analyzer, axis: IterVar, span: Span | None, name: str, keep_unit: bool
+    ana: Analyzer, axis: IterVar, span: Span | None, name: str, keep_unit: bool, exact: bool = False
 ) -> AxisLoop:
-    """The loop for an axis that takes the values of `span` (None: its whole domain)."""
+    """The loop for an axis that takes the values of `span` (None: its whole domain). exact: those
+    only, even where a loop over the whole domain is shorter."""
     dom = axis.dom
     dtype = axis.var.dtype
     low, extent = dom.min, dom.extent
+    end = ana.simplify(add(dom.min, dom.extent))
     clipped = True
     if span is not None:
-        first, last = (cast(dtype, e) for e in span)
-        size = ana.simplify(subtract(add(last, 1), first))
-        size = _tidy_extent(ana, size, dom.extent)
+        first, after = (cast(dtype, e) for e in (span[0], add(span[1], 1)))
+        size: PrimExpr | None = ana.simplify(subtract(after, first))
+        inner = dom.min if ana.can_prove(first <= dom.min) else first
+        outer = end if ana.can_prove(after >= end) else after
+        inside = ana.simplify(subtract(outer, inner))
+        if isinstance(inside, IntImm) or not isinstance(size, IntImm):
+            first, after, size = inner, outer, inside
+        assert size is not None
+        if not exact or (first is dom.min and after is end):
+            size = _tidy_extent(ana, size, dom.extent)
         if size is not None:
             low, extent, clipped = first, size, False
     unit = is_one(extent)
@@ -113,12 +152,18 @@ def axis_loop(
         value = ana.simplify(add(low, var)) if int_value(low) != 0 else var
     tests: list[PrimExpr] = []
     if not clipped:
-        end = add(dom.min, dom.extent)
+        tested, offset = _without_constant(ana, ana.simplify(low) if unit else value)
         if not ana.can_prove(low >= dom.min):
-            tests.append(dom.min <= value)
+            tests.append(ana.simplify(subtract(dom.min, offset)) <= tested)
         if not ana.can_prove(add(low, extent) <= end):
-            tests.append(value < end)
+            tests.append(tested < ana.simplify(subtract(end, offset)))
     return AxisLoop(var, extent, value, tests)
+
+
+def _without_constant(ana: Analyzer, value: PrimExpr) -> tuple[PrimExpr, int]:
+    """(a sum without its constant, the constant)"""
+    constant = ana.poly(value).get((), 0)
+    return (ana.simplify(subtract(value, constant)), constant) if constant else (value, 0)
 
 
 def _tidy_extent(ana: Analyzer, size: PrimExpr, whole: PrimExpr) -> PrimExpr | None:

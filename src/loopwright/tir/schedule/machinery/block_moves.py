@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -13,7 +14,7 @@ from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ....ir.prim_op import add, const, logical_and, subtract
 from ....ir.variables import vars_in
 from ...expr import BufferLoad
-from ...stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
+from ...stmt import AllocateConst, BlockRealize, DeclBuffer, For, ForKind, SeqStmt, Stmt, seq
 from .axis_bindings import linear_terms
 from .axis_domains import AxisLoop, Span, axis_loop
 from .errors import ScheduleError
@@ -37,6 +38,8 @@ def check_movable(ref: Ref, at: Ref) -> None:
     inner: Any = ref.node
     for above in ref.ancestors():
         body = above.stmt.body
+        while above.is_block and isinstance(body, (AllocateConst, DeclBuffer)):
+            body = body.body  # around the whole scope
         items = body.seq if isinstance(body, SeqStmt) else (body,)
         if not any(item is inner for item in items):
             what = f"block {ref.stmt.name_hint!r} is under a condition or another statement"
@@ -129,6 +132,17 @@ def check_order(ref: Ref, at: Ref, position: int) -> None:
             raise ScheduleError(what, instead=hint, at=[ref.node, other.node])
 
 
+@dataclass
+class Checks:
+    """Of a move: what else may refuse it, what the block is run under, whether its axes take the
+    values of their spans only, and axes whose spans are known to stay inside of their domains."""
+
+    also: Callable[[ScheduleState, Ref, Ref], None] | None = None
+    tests: Sequence[PrimExpr] = ()
+    exact: bool = False
+    inside: Container[Var] = ()
+
+
 def move(
     state: ScheduleState,
     ref: Ref,
@@ -136,12 +150,12 @@ def move(
     spans: dict[Var, Span],
     position: int,
     keep_unit: bool,
-    also: Callable[[ScheduleState, Ref, Ref], None] | None = None,
-    tests: Sequence[PrimExpr] = (),
+    more: Checks | None = None,
 ) -> None:
     """Put the block into the loop `at`, its axes running over `spans` (the others over their
-    domains), where `tests` hold; undo that where its inputs would not be ready, or where `also`
-    refuses it."""
+    domains), where the tests of `more` hold; undo that where its inputs would not be ready, or
+    where `more` refuses it."""
+    more = more or Checks()
     if state.enable_check:
         check_order(ref, at, position)
         spans = {v: span for v, span in spans.items() if is_steady(ref, at, span)}
@@ -153,19 +167,19 @@ def move(
     loops: list[AxisLoop] = []
     for axis in ref.stmt.iter_vars:
         name = f"ax{sum(1 for loop in loops if loop.var is not None)}"
-        loops.append(axis_loop(ana, axis, spans.get(axis.var), name, keep_unit))
+        loops.append(axis_loop(ana, axis, spans.get(axis.var), name, keep_unit, more.exact))
     predicate = const(True, "bool")
     for test in kept_tests(state, ref, loops):
         predicate = logical_and(predicate, test)
-    for loop in loops:
-        for test in loop.tests:
+    for axis, loop in zip(ref.stmt.iter_vars, loops, strict=True):
+        for test in () if axis.var in more.inside else loop.tests:
             predicate = logical_and(predicate, test)
     # Iterations that differ only in other loops reach the same points; a test on loops that the
     # axes depend on would leave points out.
     used: set[Var] = set().union(*(vars_in(loop.value) for loop in loops))
     with ana.constraint_scope(predicate):
-        more = [t for t in tests if not vars_in(t) & used and not ana.can_prove(t)]
-    for test in more:
+        left = [t for t in more.tests if not vars_in(t) & used and not ana.can_prove(t)]
+    for test in left:
         predicate = logical_and(predicate, test)
     realize = BlockRealize._make(
         tuple(loop.value for loop in loops), predicate, ref.stmt, span=ref.realize.span
@@ -187,8 +201,8 @@ def move(
         with state.undone(ref.func, before, renamed):
             check_inputs(state, moved)
             check_parallel_with_sources(state, moved)
-            if also is not None:
-                also(state, moved, state.index(ref.func).loops[at.stmt.loop_var])
+            if more.also is not None:
+                more.also(state, moved, state.index(ref.func).loops[at.stmt.loop_var])
 
 
 def is_steady(ref: Ref, at: Ref, span: Span) -> bool:

@@ -88,6 +88,9 @@ def find_reducer(ana: Analyzer, realize: BlockRealize) -> Reducer:
         raise refuse("a body that is not one store for each buffer, all at the same indices")
     if {s.buffer: key(s.indices) for s in starts} != places or len(starts) != len(stores):
         raise refuse("an init that does not set the same elements")
+    written = [region.buffer for region in block.writes]
+    order = sorted(range(len(stores)), key=lambda n: written.index(stores[n].buffer))
+    stores, values = [stores[n] for n in order], [values[n] for n in order]
     begin = {s.buffer: value for s, value in zip(starts, inits, strict=True)}
     reducer = Reducer(stores, [begin[s.buffer] for s in stores])
     for n, value in enumerate(values):

@@ -54,17 +54,35 @@ def loop_domain(loops: list[Ref]) -> dict[Var, Range]:
     return {ref.stmt.loop_var: ref.stmt.range for ref in loops}
 
 
+def sharing_loops(at: Ref, scope: str) -> list[Ref]:
+    """The loops from `at` on outwards whose threads share memory of a scope: what is computed there
+    is for all of them."""
+    lanes = ("threadIdx.x",)
+    shared = {"shared": ("threadIdx.", "vthread"), "warp": lanes, "wmma": lanes}
+    tags = shared.get(scope.split(".")[0])
+    loops = [at, *at.loops()] if tags is not None else []
+    bound = [(r, r.stmt.thread_binding) for r in loops if not r.is_block]
+    return [r for r, b in bound if b is not None and b.thread_tag.startswith(tags)]
+
+
 def relaxed_region(
-    state: ScheduleState, block: Ref, above: Ref, buffer: Buffer, *, write: bool
+    state: ScheduleState,
+    block: Ref,
+    above: Ref,
+    buffer: Buffer,
+    *,
+    write: bool,
+    more: Sequence[Ref] = (),
 ) -> Box | None:
-    """The box of `buffer` that a block reads or writes while the loops below `above` run, in
-    terms of the loops from `above` on outwards; None where it does not access the buffer."""
+    """The box of `buffer` that a block reads or writes while the loops below `above` (and the loops
+    `more`) run, in terms of the others from `above` on outwards; None where it does not access the
+    buffer."""
     regions = [r for r in (block.stmt.writes if write else block.stmt.reads) if r.buffer is buffer]
     if not regions:
         return None
     values = axis_values(block)
     ana = state.analyzer(block)
-    evaluator = Evaluator(ana, loop_domain(loops_between(block, above)))
+    evaluator = Evaluator(ana, loop_domain([*loops_between(block, above), *more]))
     total: Box | None = None
     for region in regions:
         ranges = substituted(region.region, values)

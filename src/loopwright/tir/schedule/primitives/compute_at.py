@@ -8,9 +8,7 @@ from ..machinery.axis_domains import Span, solve_axes, union_spans
 from ..machinery.block_moves import check_movable, insert_position, move, users_of
 from ..machinery.leaving import check_may_leave
 from ..machinery.random_variables import INLINE
-from ..machinery.regions import (
-    relaxed_region,
-)
+from ..machinery.regions import relaxed_region, sharing_loops
 from ..machinery.scope import (
     check_complete_or_reduction,
     is_output,
@@ -76,12 +74,12 @@ def compute_at(
     position = insert_position(at, sources, users, index)
     ana = sch.state.analyzer(ref)
     sch.state.analyzer(at)
-    axes = {a.var for a in ref.stmt.iter_vars}
     total: dict[Var, Span] | None = None
     for region in ref.stmt.writes:
         for user in users:
-            box = relaxed_region(sch.state, user, at, region.buffer, write=False)
+            more = sharing_loops(at, region.buffer.scope())
+            box = relaxed_region(sch.state, user, at, region.buffer, write=False, more=more)
             if box is not None:
-                spans = solve_axes(ana, region, box, axes, touching=True)
+                spans = solve_axes(ana, region, box, ref.stmt, touching=True)
                 total = union_spans(ana, total, spans)
     move(sch.state, ref, at, total or {}, position, preserve_unit_loops)

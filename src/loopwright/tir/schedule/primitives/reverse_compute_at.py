@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
-from ....arith import eval_set
+from ....arith import Analyzer, IterMapLevel, detect_iter_map, eval_set
 from ....arith.interval import is_infinite
 from ....ir.literals import is_one
-from ....ir.prim_expr import Var
+from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.prim_op import add, multiply, subtract
 from ....ir.variables import vars_in
-from ...stmt import ForKind
+from ...stmt import For, ForKind
 from ..machinery import BlockArg, LoopRV, Ref, ScheduleBase, ScheduleError, primitive, unrecorded
 from ..machinery.axis_bindings import driven, injective
 from ..machinery.axis_domains import Span, solve_axes
-from ..machinery.block_moves import check_movable, insert_position, move, users_of
+from ..machinery.block_moves import Checks, check_movable, insert_position, move, users_of
 from ..machinery.leaving import check_may_leave
 from ..machinery.predicates import check_runs_everywhere, covers_axes, tests_around
 from ..machinery.random_variables import INLINE
@@ -92,12 +94,14 @@ def reverse_compute_at(
                 continue
             if not points_or_whole(region, axes):
                 continue
-            for var, span in solve_axes(ana, region, box, axes, touching=False).items():
+            for var, span in solve_axes(ana, region, box, ref.stmt, touching=False).items():
                 spans.setdefault(var, span)
     if sch.enable_check:
-        check_whole(sch, ref, at, spans)
-    tests = tests_around(sources, at)
-    move(sch.state, ref, at, spans, position, preserve_unit_loops, check_moved, tests)
+        inside = check_whole(sch, ref, at, spans)
+    else:
+        inside = set()
+    more = Checks(check_moved, tests_around(sources, at), exact=True, inside=inside)
+    move(sch.state, ref, at, spans, position, preserve_unit_loops, more)
 
 
 def points_or_whole(region: Any, axes: set[Var]) -> bool:
@@ -106,21 +110,20 @@ def points_or_whole(region: Any, axes: set[Var]) -> bool:
     return all(not vars_in(r.min) & axes or is_one(r.extent) for r in region.region)
 
 
-def check_whole(sch: ScheduleBase, ref: Ref, at: Ref, spans: dict[Var, Span]) -> None:
-    """Raise ScheduleError unless the iterations together cover the block's domain."""
+def check_whole(sch: ScheduleBase, ref: Ref, at: Ref, spans: dict[Var, Span]) -> set[Var]:
+    """Raise ScheduleError unless the iterations together cover the block's domain; the axes that
+    they never leave it by."""
     ana = sch.state.analyzer(at)
+    inside: set[Var] = set()
     domain = loop_domain([at, *at.loops()])
     for axis in ref.stmt.iter_vars:
         span = spans.get(axis.var)
         if span is None:
             continue
-        first = eval_set(span[0], domain, ana).min_value
-        last = eval_set(span[1], domain, ana).max_value
+        first, last = ends_of(span, domain, ana)
         end = axis.dom.min + axis.dom.extent
-        if is_infinite(first) or is_infinite(last):
-            whole = False
-        else:
-            whole = ana.can_prove(first <= axis.dom.min) and ana.can_prove(last + 1 >= end)
+        whole = is_bound(first) and is_bound(last)
+        whole = whole and ana.can_prove(first <= axis.dom.min) and ana.can_prove(last + 1 >= end)
         if not whole:
             what = (
                 f"the loop would run axis {axis.var.name!r} of block {ref.stmt.name_hint!r} "
@@ -129,6 +132,27 @@ def check_whole(sch: ScheduleBase, ref: Ref, at: Ref, spans: dict[Var, Span]) ->
             got = f"{first} to {last} of {axis.dom.min} to {end - 1}"
             hint = "a loop around everything that the block's elements come from"
             raise ScheduleError(what, got=got, instead=hint, at=[ref.node, at.stmt])
+        if ana.can_prove(first >= axis.dom.min) and ana.can_prove(last < end):
+            inside.add(axis.var)
+    return inside
+
+
+def ends_of(span: Span, domain: dict[Var, Any], ana: Analyzer) -> Span:
+    """The least and the greatest value of an axis while loops run."""
+    first, last = eval_set(span[0], domain, ana).min_value, eval_set(span[1], domain, ana).max_value
+    if (is_bound(first) and is_bound(last)) or not ana.can_prove_equal(*span):
+        return first, last
+    found = detect_iter_map([span[0]], domain, check_level=IterMapLevel.NoCheck)
+    if found.errors:
+        return first, last
+    reach = [multiply(part.scale, subtract(part.extent, 1)) for part in found.indices[0].args]
+    base = found.indices[0].base
+    return base, ana.simplify(reduce(add, reach, base))
+
+
+def is_bound(end: PrimExpr) -> bool:
+    """Whether an end of an interval is known: neither infinite nor the limit of a type."""
+    return not (is_infinite(end) or (isinstance(end, IntImm) and abs(end.value) >= 1 << 30))
 
 
 def check_moved(state: ScheduleState, ref: Ref, at: Ref) -> None:
@@ -151,8 +175,15 @@ def check_once(state: ScheduleState, ref: Ref, at: Ref) -> None:
     if not reduced & outer:
         return
     cut = [r for r in (at, *at.loops()) if r.stmt.loop_var in reduced]
-    serial = all(r.stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED) for r in cut)
-    if not serial or not injective(state, ref, ref.loops()):
+    if not all(may_cut(r.stmt) for r in cut) or not injective(state, ref, ref.loops()):
         what = f"the reduction of block {ref.stmt.name_hint!r} would be cut into pieces"
         hint = "a loop that leaves the reduction whole"
         raise ScheduleError(what, instead=hint, at=[ref.node, at.stmt])
+
+
+def may_cut(loop: For) -> bool:
+    """Whether the iterations of a loop may be steps of one reduction: one after the other, or
+    threads of one block, whose reduction is lowered as a whole."""
+    thread = loop.thread_binding
+    across = thread is not None and thread.thread_tag.startswith("threadIdx")
+    return across or loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)

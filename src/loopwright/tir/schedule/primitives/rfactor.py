@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.literals import conjunction, conjuncts
+from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad
-from ...stmt import Block, BlockRealize, For, Stmt, seq
+from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq
 from ..machinery import BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.axis_bindings import driven
 from ..machinery.buffer_accesses import with_detected_regions
@@ -109,9 +109,12 @@ def check(
     """Raise ScheduleError unless the loops are purely spatial or purely of the reduction."""
     var = at.stmt.loop_var
     name = ref.stmt.name_hint
-    if var in spatial or var not in reduced:
+    if var in spatial or not (var in reduced or is_one(at.stmt.extent)):
         what = f"loop {var.name!r} does not drive the reduction of block {name!r} alone"
         raise ScheduleError(what, instead="a loop of the reduction", at=at.stmt)
+    if at.stmt.kind in (ForKind.PARALLEL, ForKind.VECTORIZED):
+        what = f"loop {var.name!r} drives a reduction and does not run in order"
+        raise ScheduleError(what, got=at.stmt.kind, instead="a serial loop", at=at.stmt)
     own = {r.stmt.loop_var for r in chain}
     if spatial & reduced or not reduced & {r.stmt.loop_var for r in ref.loops()} <= own:
         what = f"the loops of block {name!r} do not separate into spatial and reduction loops"
@@ -173,19 +176,24 @@ def _first_block(
         replaced[old.var] = substitute(value, stand_in)
     indices = [substitute(i, replaced) for i in reducer.stores[0].indices]
     indices.insert(axis, kept.var)
-    body = reducer.update(partial, indices, [substitute(v, replaced) for v in reducer.values])
-    init = substitute(reducer.start(partial, indices), replaced)
+    found = [substitute(v, replaced) for v in reducer.values]
+    body, init = reducer.update(partial, indices, found), reducer.start(partial, indices)
+    if all(axis.iter_type == IterVar.DataPar for axis in axes):  # nothing left to reduce
+        body, init = seq(*map(BufferStore, partial, found, [indices] * len(found))), None
     block = Block(
         axes,
         (),
         (),
         f"{node.name_hint}_rf",
         body,
-        init,
+        None if init is None else substitute(init, replaced),
         annotations=node.annotations,
         span=node.span,
     )
-    return with_detected_regions(block), tuple(values)
+    order = [region.buffer for region in node.reads]
+    block = with_detected_regions(block)
+    reads = sorted(block.reads, key=lambda r: order.index(r.buffer) if r.buffer in order else -1)
+    return block.replace(reads=tuple(reads)), tuple(values)
 
 
 def _second_block(
@@ -200,9 +208,11 @@ def _second_block(
     indices = list(own)
     indices.insert(axis, kept.var)
     parts = [BufferLoad(buffer, indices) for buffer in partial]
+    buffers = [s.buffer for s in reducer.stores]
     block = node.replace(
         iter_vars=(kept, *spatial),
-        body=reducer.update([s.buffer for s in reducer.stores], own, parts),
+        init=reducer.start(buffers, own),
+        body=reducer.update(buffers, own, parts),
         reads=tuple(BufferRegion.from_point(buffer, indices) for buffer in partial),
     )
     return block, (at.stmt.loop_var, *(bound[a.var] for a in spatial))
