@@ -36,7 +36,7 @@ def test_host_and_device():
     for func in made.functions.values():
         ta.verify_well_formed(func)
     kernel = made["main_kernel"]
-    assert [p.name for p in kernel.params] == ["B", "A", "n", "k"]
+    assert [p.name for p in kernel.params] == ["A", "B", "k", "n"]
     assert kernel.attrs["target"].kind.name == "cuda" and kernel.attrs["target"].host is None
     a = np.arange(16, dtype="float32")
     wanted, got = [a.copy(), np.zeros(16, "float32")], [a.copy(), np.zeros(16, "float32")]

@@ -51,7 +51,7 @@ class StmtRewriter(LeafKeeper):
         stmts = [self.visit(s) for s in node.seq]
         if all(a is b for a, b in zip(stmts, node.seq, strict=True)):
             return node
-        left = [s for s in stmts if not is_no_op(s)]
+        left = [s for s, old in zip(stmts, node.seq, strict=True) if s is old or not is_no_op(s)]
         return st.seq(*left) if left else NO_OP
 
 

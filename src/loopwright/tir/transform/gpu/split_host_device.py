@@ -12,15 +12,17 @@ Before (-) and after (+)::
     +     @T.prim_func(private=True)
     +     def main_kernel(A: T.handle("float32", "global"), n: T.int32):
     +         T.func_attr({"target": T.target("cuda"), "tir.is_global_func": True, "tir.noalias": True})
-              A_1 = T.Buffer((16,), data=A)
+    -         A_1 = T.Buffer((16,), data=A)
+    +         A_1 = T.decl_buffer((16,), data=A)
     -         with T.attr(T.target("cuda"), "target", 0):
     -             with T.launch_thread("threadIdx.x", 16) as tx:
     -                 A_1[tx] = T.Cast("float32", n)
     +         with T.launch_thread("threadIdx.x", 16) as tx:
     +             A_1[tx] = T.Cast("float32", n)
 
-The parameters are the region's free variables: pointers first, then the rest, each in
-order of use.
+The parameters are the region's free variables by name, pointers first. A region for a device that
+shares the host's address space (a CPU) becomes a function that returns 0 where it succeeds; the host
+asserts that.
 """
 
 from __future__ import annotations
@@ -29,16 +31,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....base.names import free_name
+from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
+from ....ir.functor import pre_order_visit
 from ....ir.module import IRModule
-from ....ir.prim_expr import Call, Var
+from ....ir.prim_expr import EQ, Call, PrimType, StringImm, Var
+from ....ir.prim_op import const
 from ....ir.target import Target
 from ....ir.transform import Pass, PassContext
 from ...analysis.definitions import undefined_vars
+from ...buffer import Buffer
+from ...expr import BufferLoad
 from ...function import PrimFunc
-from ...stmt import AttrStmt, Evaluate, Stmt
-from ...stmt_functor import renew_defs
+from ...op import ret
+from ...stmt import (
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    LetStmt,
+    Stmt,
+    seq,
+)
+from ...stmt_functor import definitions, renew_defs
 from .._base import StmtRewriter
+
+_REPORTING = ("cpu", "ext_dev", "hexagon")
 
 
 class _Split(StmtRewriter):
@@ -53,18 +72,41 @@ class _Split(StmtRewriter):
         if node.attr_key != "target" or not isinstance(node.node, Target):
             return self.visit_default(node)
         used = undefined_vars(node.body)
-        params: list[Var] = [v for v in used if v.dtype.is_handle]
-        params += [v for v in used if not v.dtype.is_handle]
+        params: list[Var] = sorted(used, key=lambda v: (not v.dtype.is_handle, v.name))
         attrs = {"target": node.node, "tir.is_global_func": True, "tir.noalias": True}
-        kernel = PrimFunc(params, node.body, None, None, attrs, span=node.span)
+        reports = node.node.device_type in _REPORTING
+        body = seq(node.body, Evaluate(ret(const(0, "int32")))) if reports else node.body
+        for buffer in _declared_outside(node.body, set(params)):
+            body = DeclBuffer(buffer, body, span=node.span)
+        returns = PrimType(DataType("int32")) if reports else None
+        kernel = PrimFunc(params, body, returns, None, attrs, span=node.span)
         var = GlobalVar(self.fresh())
         self.kernels.append((var, renew_defs(kernel)))
-        return Evaluate(Call("void", var, params), span=node.span)
+        if not reports:
+            return Evaluate(Call("void", var, params), span=node.span)
+        code = Var(f"{var.name_hint}_error_code", "int32")
+        message = StringImm("Error executing compute kernel")
+        check = AssertStmt(EQ(code, const(0, "int32")), message, Evaluate(0), span=node.span)
+        return LetStmt(code, Call("int32", var, params), check, span=node.span)
 
     def fresh(self) -> str:
         name = free_name(f"{self.name}_kernel", self.taken)
         self.taken.add(name)
         return name
+
+
+def _declared_outside(body: Stmt, memory: set[Var]) -> list[Buffer]:
+    """The buffers on some pointers that are used in a statement and declared outside of it, in order
+    of use."""
+    own, found = definitions(body).buffers, dict[Buffer, None]()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer.data in memory:
+            if node.buffer not in own:
+                found.setdefault(node.buffer)
+
+    pre_order_visit(body, visit)
+    return list(found)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
+from ....base.errors import LoopwrightError, explain
+from ....ir.variables import uses_any
 from ...stmt import Block, BlockRealize
 from .._base import RewriterPass, Substitute
 
@@ -24,6 +26,11 @@ from .._base import RewriterPass, Substitute
 class _Convert(Substitute):
     def visit_BlockRealize(self, node: BlockRealize) -> BlockRealize:
         values = [self.visit(v) for v in node.iter_values]
+        axes = {axis.var for axis in node.block.iter_vars}
+        if uses_any(node.predicate, axes):
+            what = f"the condition of block {node.block.name_hint!r} uses an axis of the block"
+            hint = "state it with the loops around, as T.where(i < 6)"
+            raise LoopwrightError(explain(what, got=node.predicate, instead=hint, span=node.span))
         predicate = self.visit(node.predicate)
         for axis, value in zip(node.block.iter_vars, values, strict=True):
             self.table[axis.var] = value

@@ -11,25 +11,31 @@ Before (-) and after (+)::
     -             row = T.match_buffer(A[i, 4:8], (4,), offset_factor=1)
                   for j in range(4):
     -                 row[j] = T.float32(0)
-    +                 A[i, j + 4] = T.float32(0)
+    +                 A[i, 4 + j] = T.float32(0)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from ....base.errors import explain
+from ....arith import Analyzer
+from ....base.errors import LoopwrightError, explain
 from ....ir.prim_expr import IntImm, PrimExpr, Var
-from ....ir.prim_op import add, const, multiply
+from ....ir.prim_op import add, cast, const, multiply
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
+from ...function import PrimFunc
 from ...stmt import Block, BufferStore, MatchBufferRegion
-from .._base import RewriterPass, Substitute
+from .._base import PrimFuncPass, Substitute
 
 
 class _Lower(Substitute):
-    def __init__(self) -> None:
+    def __init__(self, params: Iterable[Var] = ()) -> None:
         super().__init__({})
+        self.params = set(params)
+        self.ana = Analyzer()
         self.matched: dict[Buffer, BufferRegion] = {}
 
     def visit_Block(self, node: Block) -> Any:
@@ -46,18 +52,31 @@ class _Lower(Substitute):
         owner, starts = source.buffer, [r.min for r in source.region]
         self.table[target.data] = owner.data
         extents = [r.extent for r in source.region][-len(target.shape) :] if target.shape else []
-        for dim, extent in zip(target.shape, extents, strict=True):
-            self.define(dim, extent)
+        for n, (dim, extent) in enumerate(zip(target.shape, extents, strict=True)):
+            self.define(target, f"dimension {n}", dim, extent)
         steps = owner.strides or _row_major(owner)
         tail = steps[len(steps) - len(target.strides) :]
-        for stride, value in zip(target.strides, tail, strict=True):
-            self.define(stride, value)
-        if isinstance(target.elem_offset, Var):
-            self.define(target.elem_offset, owner.flat_offset(list(starts)))
+        for n, (stride, value) in enumerate(zip(target.strides, tail, strict=True)):
+            self.define(target, f"stride {n}", stride, value)
+        offset = owner.flat_offset(list(starts))
+        begin = const(0, offset.dtype) if target.elem_offset is None else target.elem_offset
+        self.define(target, "elem_offset", begin, offset)
 
-    def define(self, name: PrimExpr, value: PrimExpr) -> None:
-        if isinstance(name, Var) and name not in self.table:
-            self.table[name] = value
+    def define(self, buffer: Buffer, what: str, given: PrimExpr, value: PrimExpr) -> None:
+        """A variable is defined by what it is matched with; anything else must be that."""
+        known = given
+        if isinstance(given, Var) and given not in self.params:
+            known = self.table.setdefault(given, value)
+        elif not isinstance(given, IntImm):
+            known = self.visit(given)
+        if known is value or (
+            known.dtype.is_integer and self.ana.can_prove_equal(known, cast(known.dtype, value))
+        ):
+            return
+        what = f"{what} of buffer {buffer.name} does not match the region"
+        got = f"{known} for {self.ana.simplify(value)}"
+        hint = "leave it out, or give a new variable (offset_factor=1 makes one for the offset)"
+        raise LoopwrightError(explain(what, got=got, instead=hint, span=buffer.span))
 
     def resolved(self, region: BufferRegion) -> BufferRegion:
         """A region of a matched buffer as a region of the original buffer."""
@@ -77,7 +96,7 @@ class _Lower(Substitute):
             what = f"buffer {buffer.name} has more dimensions than the region it matches"
             raise ValueError(explain(what, got=f"{len(indices)} and {len(source.region)}"))
         begins = [r.min for r in source.region]
-        shifted = [add(i, b) for i, b in zip(indices, begins[lead:], strict=True)]
+        shifted = [add(b, i) for i, b in zip(indices, begins[lead:], strict=True)]
         return source.buffer, (*begins[:lead], *shifted)
 
     def visit_BufferLoad(self, node: BufferLoad | BufferStore) -> Any:
@@ -102,11 +121,15 @@ def _row_major(buffer: Buffer) -> list[PrimExpr]:
     return steps
 
 
-class LowerMatchBuffer(RewriterPass):
-    """See the file's docstring."""
+@dataclass(frozen=True)
+class LowerMatchBuffer(PrimFuncPass):
+    """See the file's docstring. Raises LoopwrightError where an alias states a dimension, stride or
+    offset that the region does not have."""
 
     name = "tir.LowerMatchBuffer"
-    rewriter = _Lower
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Lower(func.params).visit(func.body))
 
 
 __all__ = ["LowerMatchBuffer"]

@@ -79,9 +79,9 @@ class _Accesses(StmtVisitor):
         owner = self.by_data.get(buffer.data)
         if owner is None:
             return
-        scope = self.scope
+        scope, home = self.scope, self.allocated[owner]
         for limit in self.limits:
-            if scope.depth > limit.depth:
+            if scope.depth > limit.depth >= home.depth:
                 scope = common(scope, limit)
         known = self.lca.get(owner)
         self.lca[owner] = scope if known is None else common(known, scope)
@@ -139,22 +139,32 @@ class _Move(StmtRewriter):
     def __init__(self, moved: dict[int, list[Any]], gone: set[Any]) -> None:
         self.moved = moved
         self.gone = gone
+        self.inside: set[Any] = set()  # moved buffers whose new place has been passed
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
     def visit_Block(self, node: Block) -> Block:
-        kept = [b for b in node.alloc_buffers if b not in self.gone]
-        kept += self.moved.get(id(node), [])
+        here = self.moved.get(id(node), [])
+        kept = [b for b in node.alloc_buffers if b not in self.gone] + here
+        hidden = self.gone - self.inside  # what lives inside is no business of the block's
+        self.inside.update(here)
         body = self.visit(node.body)
         init = None if node.init is None else self.visit(node.init)
-        same = len(kept) == len(node.alloc_buffers) and not self.moved.get(id(node))
+        same = len(kept) == len(node.alloc_buffers) and not here
         buffers = node.alloc_buffers if same else tuple(kept)
-        return node.replace(body=body, init=init, alloc_buffers=buffers)
+        node = node.replace(body=body, init=init, alloc_buffers=buffers)
+        if not any(r.buffer in hidden for r in (*node.reads, *node.writes)):
+            return node
+        reads = tuple(r for r in node.reads if r.buffer not in hidden)
+        return node.replace(
+            reads=reads, writes=tuple(r for r in node.writes if r.buffer not in hidden)
+        )
 
     def visit_For(self, node: For) -> For:
-        body = self.visit(node.body)
         buffers = self.moved.get(id(node))
+        self.inside.update(buffers or ())
+        body = self.visit(node.body)
         if buffers:
             block = Block([], [], [], "", body, alloc_buffers=buffers, span=node.span)
             reads, writes, opaque = get_block_access_region(block, {})

@@ -22,9 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ....arith import Analyzer
 from ....ir.functor import Visitor, any_node, post_order_visit
 from ....ir.literals import int_value
-from ....ir.prim_expr import Add, ConstExpr, IntImm, PrimExpr, Var
+from ....ir.prim_expr import Add, ConstExpr, PrimExpr, Var
 from ....ir.prim_op import const, fold_binary
 from ....ir.variables import uses_any
 from ...buffer import Buffer
@@ -50,6 +51,7 @@ class _Unroll(StmtRewriter):
         self.max_extent = int(options["auto_max_extent"])
         self.explicit = bool(options["explicit_unroll"])
         self.local = bool(options["unroll_local_access"])
+        self.ana = Analyzer()
         self.steps = 0  # statements seen since the count was last reset
         self.depth = 0  # of loops that were unrolled, innermost first
 
@@ -91,8 +93,8 @@ class _Unroll(StmtRewriter):
     def visit_For(self, node: For) -> Stmt:
         before, self.steps, self.depth = self.steps, 0, 0
         body = self.visit(node.body)
-        extent = node.extent.value if isinstance(node.extent, IntImm) else None
-        wanted = node.kind == ForKind.UNROLLED and self.explicit
+        extent = int_value(self.ana.simplify(node.extent))
+        wanted = node.kind == ForKind.UNROLLED
         if extent is not None and node.kind == ForKind.SERIAL and extent > 0:
             small = self.steps * extent <= self.max_step or extent <= self.max_extent
             wanted = small and self.depth < self.max_depth
@@ -103,7 +105,9 @@ class _Unroll(StmtRewriter):
             return node.replace(body=body, kind=kind)
         self.steps = before + self.steps * extent
         self.depth += 1
-        return _written_out(node, body, extent)
+        if self.explicit or extent <= self.max_extent == 1:
+            return _written_out(node, body, extent)
+        return node.replace(body=body, kind=ForKind.UNROLLED)
 
 
 def _indexes_local(loop: For) -> bool:

@@ -1,0 +1,165 @@
+"""Passes that lower blocks and their buffers, beyond what the docstrings' examples show."""
+
+import numpy as np
+import pytest
+
+from loopwright.base.errors import LoopwrightError
+from loopwright.ir.module import IRModule
+from loopwright.ir.transform import PassContext
+from loopwright.script import from_source
+from loopwright.tir import analysis
+from loopwright.tir import transform as tt
+from loopwright.tir.interpreter import run
+from loopwright.tir.stmt import ForKind
+
+ROW = """
+@T.prim_func(check_well_formed=False)
+def main(A: T.Buffer((8, 8), "float32"), n: T.int32):
+    for i in range(8):
+        with T.block("b"):
+            T.writes(A[i, 4:8])
+            s = T.int32()
+            row = T.match_buffer(A[i, 4:8], ({shape}), {options})
+            for j in range(4):
+                row[{index}] = T.float32(0)
+"""
+
+
+def lowered(passes, text):
+    mod = IRModule({"main": from_source(text)})
+    for item in passes:
+        mod = item(mod)
+    return mod["main"]
+
+
+@pytest.mark.no_roundtrip  # the faults are in the texts
+@pytest.mark.no_verify
+@pytest.mark.parametrize(
+    ("shape", "index", "options", "got"),
+    [
+        ("4,", "j", "elem_offset=0", "elem_offset of buffer row"),
+        ("1, 4", "0, j", "strides=[s, s], offset_factor=1", "stride 1 of buffer row"),
+        ("4,", "j", "strides=[n], offset_factor=1", "stride 0 of buffer row"),
+    ],
+)
+def test_matched_buffers_are_what_they_state(shape, index, options, got):
+    text = ROW.format(shape=shape, index=index, options=options)
+    with pytest.raises(LoopwrightError, match=got):
+        lowered([tt.LowerMatchBuffer()], text)
+
+
+@pytest.mark.no_roundtrip
+def test_conditions_of_blocks_do_not_use_their_axes():
+    text = """
+@T.prim_func(check_well_formed=False)
+def main(A: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("b"):
+            vi = T.axis.spatial(8, i)
+            T.where(vi < 6)
+            A[vi] = T.float32(0)
+"""
+    with pytest.raises(LoopwrightError, match="the condition of block 'b'"):
+        lowered([tt.ConvertBlocksToOpaque()], text)
+
+
+def test_what_lives_inside_is_no_region_of_the_block():
+    func = lowered(
+        [tt.PlanAndUpdateBufferAllocationLocation()],
+        """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+    with T.block("root"):
+        B = T.alloc_buffer((4, 8))
+        for i in range(4):
+            with T.block("row"):
+                vi = T.axis.spatial(4, i)
+                T.reads(A[vi, 0:8], B[vi, 0:8])
+                T.writes(B[vi, 0:8], C[vi, 0:8])
+                for j in range(8):
+                    B[vi, j] = A[vi, j] + T.float32(1)
+                for j in range(8):
+                    C[vi, j] = B[vi, j] * T.float32(2)
+""",
+    )
+    block = func.body.block.body.body.block
+    assert [b.name for b in block.alloc_buffers] == ["B"]
+    assert [r.buffer.name for r in (*block.reads, *block.writes)] == ["A", "C"]
+
+
+def test_buffers_of_a_reduction_move_further_inside():
+    func = lowered(
+        [tt.PlanAndUpdateBufferAllocationLocation()],
+        """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((8,), "float32")):
+    for k in range(4):
+        with T.block("sum"):
+            vk = T.axis.reduce(4, k)
+            T.reads(A[vk, 0:8], C[0:8])
+            T.writes(C[0:8])
+            B = T.alloc_buffer((8,))
+            for j in range(8):
+                B[j] = A[vk, j]
+                C[j] = C[j] + B[j]
+""",
+    )
+    outer = func.body.block.body.body.block
+    assert not outer.alloc_buffers
+    assert [b.name for b in outer.body.body.block.alloc_buffers] == ["B"]
+    a, c = np.arange(32, dtype="float32").reshape(4, 8), np.zeros(8, "float32")
+    run(func, [a, c])
+    np.testing.assert_array_equal(c, a.sum(axis=0))
+
+
+def test_regions_for_a_cpu_report_errors():
+    mod = IRModule(
+        {
+            "main": from_source(
+                """
+@T.prim_func
+def main(B: T.handle("float32"), A: T.handle("float32"), m: T.int32, k: T.int32):
+    T.func_attr({"target": T.target("cuda", host="llvm")})
+    a = T.Buffer((8,), data=A)
+    b = T.Buffer((8,), data=B)
+    T.attr(T.target("llvm"), "target", 0)
+    b[m] = a[k]
+"""
+            )
+        }
+    )
+    made = tt.SplitHostDevice()(mod)
+    kernel = made["main_kernel"]
+    assert [p.name for p in kernel.params] == ["A", "B", "k", "m"]
+    assert kernel.ret_type.dtype == "int32" and analysis.verify_well_formed(kernel)
+    a, b = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+    run(made["main"], [b, a, 1, 5], made)
+    assert b[1] == 5
+
+
+@pytest.mark.no_roundtrip  # extents are simplified where they are read
+def test_unrolling_by_extent_and_by_marks():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), n: T.int32):
+    for i in range(n, n + 2):
+        A[i] = T.float32(0)
+"""
+    loop = from_source(text)
+    sized = loop.replace(body=loop.body.replace(extent=loop.params[1] + 2 - loop.params[1]))
+    options = {"auto_max_step": 2}
+    with PassContext(config={"tir.UnrollLoop": options}):
+        assert "for" not in tt.UnrollLoop()(IRModule({"main": sized}))["main"].script()
+    with PassContext(config={"tir.UnrollLoop": {**options, "explicit_unroll": False}}):
+        assert tt.UnrollLoop()(IRModule({"main": sized}))["main"].body.kind == ForKind.UNROLLED
+
+
+def test_given_no_ops_stay_until_they_are_removed():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), n: T.int32):
+    A[0 + n] = T.float32(0)
+    T.evaluate(0)
+"""
+    assert len(lowered([tt.Simplify()], text).body.seq) == 2
+    assert not hasattr(lowered([tt.RemoveNoOp()], text).body, "seq")
