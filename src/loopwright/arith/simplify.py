@@ -110,11 +110,23 @@ def _known_truth(ctx: Context, condition: PrimExpr) -> PrimExpr:
     return condition
 
 
+def _is_sum_of_products(expr: Any) -> bool:
+    if isinstance(expr, (pe.Add, pe.Sub)):
+        return _is_sum_of_products(expr.a) and _is_sum_of_products(expr.b)
+    return not isinstance(expr, pe.Mul) or _is_product(expr)
+
+
+def _is_product(expr: Any) -> bool:
+    if isinstance(expr, pe.Mul):
+        return _is_product(expr.a) and _is_product(expr.b)
+    return not isinstance(expr, (pe.Add, pe.Sub))
+
+
 def expand(ctx: Context, expr: Any) -> Any:
     """An integer as a sum of products, if that costs about the same: sums that differ in
     one term then share the others."""
     simple = simplify(ctx, expr)
-    if not is_index(simple.dtype):
+    if not is_index(simple.dtype) or _is_sum_of_products(simple):
         return simple
     built = _built(ctx, poly(ctx, simple), simple.dtype)
     if built is None or ctx.costs.of(built) > ctx.costs.of(simple) + 3 * STEP:

@@ -65,8 +65,8 @@ _READ: dict[str, tuple[type, Any, str]] = {
     ),
     "tir.enable_buffer_level_predication": (
         bool,
-        True,
-        "False: accesses under a condition in a vectorized loop run lane by lane.",
+        None,
+        "False: accesses under a condition in a vectorized loop run lane by lane; True: with masks.",
     ),
     "tir.enable_equiv_terms_in_cse_tir": (
         bool,

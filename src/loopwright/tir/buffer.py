@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..base.errors import explain
@@ -10,7 +11,7 @@ from ..base.late import Slot
 from ..ir.dtype import DataType
 from ..ir.literals import is_zero
 from ..ir.node import Node, define, field, ignore
-from ..ir.prim_expr import PrimExpr, Range, Var
+from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
 from ..ir.prim_op import add, const, convert, multiply
 
 
@@ -68,33 +69,56 @@ class Buffer(Node):
         """The same view with other memory."""
         return self.replace(data=data)
 
+    def axis_groups(self) -> list[slice]:
+        """The runs of axes between the axis separators: one for each dimension of the memory."""
+        ends = [0, *self.axis_separators, len(self.shape)]
+        return [slice(first, last) for first, last in pairwise(ends)]
+
     def offset_of(self, indices: Any) -> list[PrimExpr]:
-        """Flat element offset of `indices`, as a list of one (or several with axis separators)."""
-        return [self.flat_offset([convert(i) for i in indices])]
+        """Element offset of `indices` from the start of `data`: one for each dimension of the memory,
+        that is one if there are no axis separators."""
+        wanted = [convert(i) for i in indices]
+        if not self.axis_separators:
+            return [self.flat_offset(wanted)]
+        if self.elem_offset is not None:
+            what = f"buffer {self.name} has axis separators, and then no elem_offset"
+            raise ValueError(explain(what, got=str(self.elem_offset)))
+        return [self._offset(wanted, axes) for axes in self.axis_groups()]
 
     def flat_offset(self, indices: list[PrimExpr]) -> PrimExpr:
-        """Element offset of `indices` from the start of `data`."""
-        index_dtype = self.shape[0].dtype if self.shape else "int32"
-        total: PrimExpr = const(0, index_dtype)
-        if self.strides:
-            for index, stride in zip(indices, self.strides, strict=True):
-                total = add(total, multiply(index, stride))
-        else:
-            for index, extent in zip(indices, self.shape, strict=True):
-                total = add(multiply(total, extent), index)
+        """Element offset of `indices` from the start of `data`, whose memory has one dimension."""
+        total = self._offset(indices, slice(None))
         return total if self.elem_offset is None else add(total, self.elem_offset)
 
-    def get_flattened_buffer(self) -> Buffer:
-        """The same memory as a one-dimensional buffer."""
+    def _offset(self, indices: list[PrimExpr], axes: slice) -> PrimExpr:
+        total: PrimExpr = const(0, self.shape[0].dtype if self.shape else "int32")
         if self.strides:
-            size = multiply(self.strides[0], self.shape[0])
+            for index, stride in zip(indices[axes], self.strides[axes], strict=True):
+                total = add(total, multiply(index, stride))
         else:
-            size = const(1, self.shape[0].dtype if self.shape else "int32")
-            for extent in self.shape:
-                size = multiply(size, extent)
-        if len(self.shape) == 1 and not self.strides:
+            for index, extent in zip(indices[axes], self.shape[axes], strict=True):
+                total = add(multiply(total, extent), index)
+        return total
+
+    def get_flattened_buffer(self) -> Buffer:
+        """The same memory as a buffer of one dimension, or of one more than there are axis separators."""
+        groups = self.axis_groups()
+        if len(groups) == len(self.shape) and not self.strides:
             return self
-        return self.replace(shape=(size,), strides=(), axis_separators=())
+        sizes = tuple(self._size(axes) for axes in groups)
+        return self.replace(shape=sizes, strides=(), axis_separators=tuple(range(1, len(groups))))
+
+    def _size(self, axes: slice) -> PrimExpr:
+        shape = self.shape[axes]
+        if self.strides and shape:
+            return multiply(self.strides[axes.start], shape[0])
+        size, literal = const(1, self.shape[0].dtype if self.shape else "int32"), 1
+        for extent in shape:  # literals last: n * m * 32
+            if isinstance(extent, IntImm):
+                literal *= extent.value
+            else:
+                size = multiply(size, extent)
+        return multiply(size, const(literal, size.dtype))
 
     def vload(self, begin: Any, dtype: Any = None, predicate: Any = None) -> PrimExpr:
         """Load from the index `begin`; a vector `dtype` loads consecutive elements."""

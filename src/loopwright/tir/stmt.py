@@ -508,7 +508,8 @@ def _access_ptr(
         mask = sum(_MASKS[c] for c in set(mask))
     start = offset if buffer.elem_offset is None else buffer.elem_offset + offset
     if extent is None:
-        extent = subtract(buffer.get_flattened_buffer().shape[0], offset)
+        flat = buffer.replace(axis_separators=()) if buffer.axis_separators else buffer
+        extent = subtract(flat.get_flattened_buffer().shape[0], offset)
     element = DataType(buffer.dtype).with_lanes(lanes)
     tag = Call(element, "tir.type_annotation", [])
     args = [tag, buffer.data, convert(start), convert(extent), const(mask, "int32")]

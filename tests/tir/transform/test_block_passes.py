@@ -163,3 +163,41 @@ def main(A: T.Buffer((8,), "float32"), n: T.int32):
 """
     assert len(lowered([tt.Simplify()], text).body.seq) == 2
     assert not hasattr(lowered([tt.RemoveNoOp()], text).body, "seq")
+
+
+def test_flattening_keeps_dimensions_of_memory():
+    text = """
+@T.prim_func
+def main(P: T.Buffer((4,), "bool")):
+    with T.block("root"):
+        A = T.alloc_buffer((2, 3, 4), axis_separators=[2])
+        for i, j, k in T.grid(2, 3, 4):
+            with T.block("b"):
+                T.reads(P[k])
+                T.writes(A[i, j, 0:4])
+                A[i, j, k] = T.if_then_else(P[k], T.float32(1), T.float32(0))
+"""
+    func = lowered([tt.FlattenBuffer()], text)
+    (buffer,) = func.body.block.alloc_buffers
+    assert [int(e) for e in buffer.shape] == [6, 4] and buffer.axis_separators == (1,)
+    (written,) = func.body.block.body.body.body.body.block.writes
+    assert written.buffer is buffer and [int(r.extent) for r in written.region] == [1, 4]
+    script = func.script()
+    assert "A[i * 3 + j, k]" in script and 'T.Cast("bool", P_1[k])' in script
+    flat = lowered([tt.FlattenBuffer(native=True)], text)
+    assert [int(e) for e in flat.body.block.alloc_buffers[0].shape] == [24]
+
+
+def test_flattened_memory_has_no_declarations():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4, 4), "float32"), n: T.int32):
+    B = T.decl_buffer((2, 4, n), "float32")
+    B[1, 2, 0] = A[1, 2]
+    A[2, 1] = B[1, 2, 0]
+"""
+    func = lowered([tt.FlattenBuffer()], text)
+    assert "decl_buffer" not in func.script() and "T.allocate([n * 8]" in func.script()
+    a = np.arange(16, dtype="float32").reshape(4, 4)
+    run(func, [a, 3])
+    assert a[2, 1] == 6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from loopwright.base.errors import LoopwrightError
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.module import IRModule
 from loopwright.ir.transform import PassContext
@@ -129,7 +130,9 @@ def main(A: T.Buffer((8,), "float32"), n: T.int32):
     for i in T.vectorized(n):
         A[i] = T.float32(0)
 """
-    with pytest.raises(ValueError, match=r"vectorized loop i needs a constant extent[\s\S]*got: n"):
+    with pytest.raises(
+        LoopwrightError, match=r"Failed to vectorize loop with extent n[\s\S]*got: loop i"
+    ):
         tt.VectorizeLoop()(IRModule({"main": from_source(text)}))
 
 

@@ -154,7 +154,7 @@ class Simplifying(StmtRewriter):
         with ExitStack() as scopes:
             for axis in node.block.iter_vars:
                 scopes.enter_context(self.ana.loop_scope(axis.var, axis.dom))
-            block = self.visit_default(node.block)
+            block = self.visit(node.block)
         if values is node.iter_values and predicate is node.predicate and block is node.block:
             return node
         return node.replace(iter_values=values, predicate=predicate, block=block)

@@ -102,7 +102,7 @@ def lower_to_loops() -> Sequential:
             BoundCheckersIfWanted(),  # until then a tile's buffer has the tensor's extents
             InjectSoftwarePipeline(),
             LowerOpaqueBlock(),
-            FlattenBuffer(),
+            FlattenBuffer(native=True),
             InjectVirtualThread(),
             InjectDoubleBuffer(),
             Simplify(),
@@ -111,7 +111,7 @@ def lower_to_loops() -> Sequential:
             AssertsIfWanted(),
             HoistIfThenElse(),
             LoopPartition(),
-            VectorizeLoop(),
+            VectorizeLoop(native=True),
             LowerIntrin(),  # before unrolling, while there is less code
             HoistDivisions(),
             UnrollLoop(),

@@ -1,4 +1,4 @@
-"""`FlattenBuffer`: flattens accesses of multi-dimensional buffers to one dimension.
+"""`FlattenBuffer`: flattens accesses of multi-dimensional buffers to the dimensions of their memory.
 
 Before (-) and after (+)::
 
@@ -10,47 +10,65 @@ Before (-) and after (+)::
     -         B[i, j] = A[i, j] + T.float32(1)
     +         B_1[i * 8 + j] = A_1[i * 8 + j] + T.float32(1)
 
-An allocation is annotated with the largest alignment that its buffers have, where that is more than
-memory has anyway.
+Memory has one dimension, and one more for each axis separator of a buffer. Booleans are stored as
+bytes, and declarations of buffers dropped: what remains are views of memory. The pipelines of this
+package set `native`: for its code generators memory has one dimension, and they know booleans and
+declarations. An allocation is annotated with the largest alignment that its buffers have, where that
+is more than memory has anyway.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from ....ir.prim_expr import Ramp
-from ....ir.prim_op import const
-from ...buffer import ALIGNMENT, Buffer
+from ....ir.dtype import DataType
+from ....ir.prim_expr import PrimExpr, Ramp, Range
+from ....ir.prim_op import add, cast, const, multiply, subtract
+from ...buffer import ALIGNMENT, Buffer, BufferRegion
 from ...expr import BufferLoad
-from ...stmt import Allocate, BufferStore, DeclBuffer
+from ...stmt import Allocate, Block, BufferStore, DeclBuffer
 from .._base import RewriterPass, Simplifying
 from .lower_opaque_block import check_alignment
 
+_BYTE = DataType("int8")
+
 
 class _Flatten(Simplifying):
-    def __init__(self) -> None:
+    def __init__(self, native: bool = False) -> None:
         super().__init__()
+        self.native = native
         self.flat: dict[Buffer, Buffer] = {}
         self.aligned: dict[Any, Buffer] = {}  # pointer -> its buffer of the largest alignment
 
     def buffer(self, buffer: Buffer) -> Buffer:
         known = self.flat.get(buffer)
         if known is None:
-            flattened = buffer.get_flattened_buffer()
-            if not buffer.shape:
-                flattened = buffer.replace(shape=(const(1, "int32"),))
-            size = tuple(self.ana.simplify(e) for e in flattened.shape)
-            known = flattened.replace(shape=size) if flattened is not buffer else buffer
-            if known.elem_offset is not None:
-                known = known.replace(elem_offset=None)
             most = self.aligned.get(buffer.data)
             least = ALIGNMENT if most is None else most.data_alignment
             if buffer.data_alignment > least:
                 self.aligned[buffer.data] = buffer
-            self.flat[buffer] = known
+            known = self.flat[buffer] = self.flattened(buffer)
         return known
 
+    def flattened(self, buffer: Buffer) -> Buffer:
+        given = buffer
+        if self.native and given.axis_separators:
+            given = given.replace(axis_separators=())
+        made = given.get_flattened_buffer()
+        if made is not given:
+            made = made.replace(shape=tuple(self.ana.simplify(e) for e in made.shape))
+        if made.elem_offset is not None:
+            made = made.replace(elem_offset=None)
+        return made.replace(dtype=_BYTE) if self.is_byte(made) else made
+
+    def is_byte(self, node: Any) -> bool:
+        """Whether the booleans of memory are stored as bytes."""
+        return node.dtype.is_bool and not self.native
+
     def index(self, buffer: Buffer, indices: tuple[Any, ...]) -> tuple[Any, ...]:
+        if buffer.axis_separators and not self.native:
+            return tuple(map(self.ana.expand, buffer.offset_of(indices)))
         if not indices:
             offset = buffer.elem_offset
             return (const(0, "int32") if offset is None else self.ana.simplify(offset),)
@@ -68,44 +86,85 @@ class _Flatten(Simplifying):
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         node = self.visit_default(node)
         flattened, indices = self.buffer(node.buffer), self.index(node.buffer, node.indices)
-        if flattened is node.buffer and len(indices) == 1 and indices[0] is node.indices[0]:
+        if flattened is node.buffer and _same(indices, node.indices):
             return node
-        return BufferLoad._make(flattened, indices, node.predicate, span=node.span)
+        made = BufferLoad._make(flattened, indices, node.predicate, span=node.span)
+        return cast(node.dtype, made) if self.is_byte(node) else made
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
         node = self.visit_default(node)
         flattened, indices = self.buffer(node.buffer), self.index(node.buffer, node.indices)
-        if flattened is node.buffer and len(indices) == 1 and indices[0] is node.indices[0]:
+        if flattened is node.buffer and _same(indices, node.indices):
             return node
-        return BufferStore._make(flattened, node.value, indices, node.predicate, span=node.span)
+        value = node.value
+        if self.is_byte(value):
+            value = cast(_BYTE.like(value.dtype), value)
+        return BufferStore._make(flattened, value, indices, node.predicate, span=node.span)
+
+    def visit_BufferRegion(self, node: BufferRegion) -> BufferRegion:
+        node = self.visit_default(node)
+        flattened = self.buffer(node.buffer)
+        if flattened is node.buffer:
+            return node
+        first = self.index(node.buffer, tuple(r.min for r in node.region))
+        ends = tuple(add(r.min, subtract(r.extent, 1)) for r in node.region)
+        last = self.index(node.buffer, ends)
+        sizes = [self.ana.simplify(subtract(e, b) + 1) for b, e in zip(first, last, strict=True)]
+        return BufferRegion(flattened, tuple(map(Range.from_min_extent, first, sizes)))
+
+    def visit_Block(self, node: Block) -> Block:
+        made = self.visit_default(node)
+        buffers = tuple(map(self.buffer, node.alloc_buffers))
+        return made if _same(buffers, node.alloc_buffers) else made.replace(alloc_buffers=buffers)
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Any:
         flattened, body = self.buffer(node.buffer), self.visit(node.body)
+        if not self.native:
+            return body
         if flattened is node.buffer and body is node.body:
             return node
         return DeclBuffer._make(flattened, body, span=node.span)
 
     def visit_Allocate(self, node: Allocate) -> Any:
         body = self.visit(node.body)
-        size = node.extents[0] if node.extents else const(1, "int32")
-        for extent in node.extents[1:]:
-            size = size * extent
-        size = self.ana.simplify(size)
+        declared = node.body.buffer if isinstance(node.body, DeclBuffer) else None
+        if declared is not None and declared.data is node.buffer_var and not self.native:
+            extents = self.buffer(declared).shape
+        else:
+            extents = (self.ana.simplify(_product(node.extents)),)
         aligned = self.aligned.get(node.buffer_var)
         if aligned is not None and aligned.data_alignment > node.alignment:
             check_alignment(aligned, node.span)
             note = {Allocate.ALIGNED: aligned.data_alignment}
             node = node.replace(annotations={**node.annotations, **note})
-        if body is node.body and len(node.extents) == 1 and size is node.extents[0]:
+        if self.is_byte(node):
+            node = node.replace(dtype=_BYTE)
+        if body is node.body and _same(extents, node.extents):
             return node
-        return node.replace(extents=(size,), body=body)
+        return node.replace(extents=extents, body=body)
 
 
+def _same(made: tuple[Any, ...], given: tuple[Any, ...]) -> bool:
+    return len(made) == len(given) and all(a is b for a, b in zip(made, given, strict=True))
+
+
+def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:
+    size = extents[0] if extents else const(1, "int32")
+    for extent in extents[1:]:
+        size = multiply(size, extent)
+    return size
+
+
+@dataclass(frozen=True)
 class FlattenBuffer(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.FlattenBuffer"
-    rewriter = _Flatten
+
+    native: bool = False
+
+    def rewriter(self) -> _Flatten:
+        return _Flatten(self.native)
 
 
 __all__ = ["FlattenBuffer"]

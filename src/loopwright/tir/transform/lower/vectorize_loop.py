@@ -9,9 +9,12 @@ Before (-) and after (+)::
     -             B[i * 8 + j] = A[i * 8 + j] + T.float32(1)
     +         B[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1), 8)
 
-A condition that differs between lanes becomes the mask of the loads and stores under it. What
-cannot be vectorized (a function call, a store of all lanes to one element) runs in a
-serial loop instead. With the option `tir.disable_vectorize` all vectorized loops become serial.
+What cannot be vectorized (a function call, a store of all lanes to one element) runs in a serial loop
+instead; so does what is under a condition that differs between lanes, unless accesses may be masked:
+with the option `tir.enable_buffer_level_predication`, which is the default for machines with vectors
+of unknown length, a condition `low + i < end` becomes the mask `T.get_active_lane_mask` of all the
+loads and stores under it. With `native`, as in the pipelines of this package, any condition becomes
+a mask, on every machine. With the option `tir.disable_vectorize` all vectorized loops become serial.
 """
 
 from __future__ import annotations
@@ -20,10 +23,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ....base.errors import explain
+from ....base.errors import InternalError, explain
 from ....ir import prim_expr as pe
 from ....ir.functor import any_node
-from ....ir.literals import conjuncts
+from ....ir.literals import conjuncts, int_value
 from ....ir.op import Op
 from ....ir.prim_expr import And, Broadcast, Call, IntImm, Lanes, Not, PrimExpr, Ramp, Var
 from ....ir.prim_op import (
@@ -41,7 +44,9 @@ from ... import stmt as st
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from .._base import PrimFuncPass, Simplifying, StmtRewriter, StmtVisitor, Substitute, bind_function
+from ...op_target import get_active_lane_mask
+from .._base import PrimFuncPass, Simplifying, StmtRewriter, Substitute, bind_function
+from ._lanes import maskable, may_trap, reads, separable, writes
 
 
 class _NotLanewise(Exception):
@@ -66,13 +71,16 @@ def _spread(value: PrimExpr, lanes: Lanes) -> PrimExpr:
 class _Vectorizer(StmtRewriter):
     """The body of one loop with its variable as the vector low, low + 1, ..."""
 
-    def __init__(self, var: Var, low: PrimExpr, lanes: Lanes, ana: Any, masks: bool) -> None:
+    def __init__(
+        self, var: Var, low: PrimExpr, lanes: Lanes, ana: Any, masks: bool, native: bool
+    ) -> None:
         self.lanes = lanes
         self.masks = masks  # whether accesses may have predicates
+        self.native = native  # whether those, and choices, may be of any form
         self.ana = ana
         self.var = var
         self.values: dict[Var, PrimExpr] = {var: Ramp._make(low, const(1, var.dtype), lanes)}
-        self.widened: dict[Buffer, Buffer] = {}
+        self.own: dict[Var, dict[Buffer, Buffer]] = {}  # memory of the body -> its views, widened
         self.mask: PrimExpr | None = None
 
     # ------------------------------------------------------------------ expressions
@@ -191,7 +199,7 @@ class _Vectorizer(StmtRewriter):
             spread = [args[0], *(_spread(a, lanes) for a in args[1:])]
         else:
             spread = [_spread(a, lanes) for a in args]
-            if node.op.name == "tir.if_then_else" and _may_trap(node):
+            if node.op.name == "tir.if_then_else" and (not self.native or may_trap(node)):
                 raise _NotLanewise
         return Call._make(pe.vector_type(node.dtype, lanes), node.op, tuple(spread), span=node.span)
 
@@ -202,7 +210,7 @@ class _Vectorizer(StmtRewriter):
 
     def _indices(self, buffer: Buffer, indices: Any) -> tuple[Buffer, tuple[Any, ...]]:
         vectors = tuple(self.visit(i) for i in indices)
-        wide = self.widened.get(buffer)
+        wide = self.widened(buffer)
         if wide is not None:
             # A buffer of the loop's body: element i of lane l lies at i * lanes + l.
             kind = vectors[0].dtype.element
@@ -217,6 +225,18 @@ class _Vectorizer(StmtRewriter):
             raise _NotLanewise  # memory is flat here, or only its last index is a vector
         return buffer, tuple(self._tidy(i) for i in vectors)
 
+    def widened(self, buffer: Buffer) -> Buffer | None:
+        """A view of the body's own memory with room for each lane."""
+        views = self.own.get(buffer.data)
+        if views is None:
+            return None
+        if len(buffer.shape) != 1:
+            raise _NotLanewise
+        if buffer not in views:
+            size = buffer.shape[0]
+            views[buffer] = buffer.replace(shape=(multiply(size, cast(size.dtype, self.lanes)),))
+        return views[buffer]
+
     def _tidy(self, index: PrimExpr) -> PrimExpr:
         return index if index.dtype.lanes == 1 else self.ana.simplify(index)
 
@@ -226,7 +246,10 @@ class _Vectorizer(StmtRewriter):
         buffer, indices = self._indices(node.buffer, node.indices)
         predicate = None if node.predicate is None else self.visit(node.predicate)
         lanes = _lanes(indices[-1:])
-        if lanes != 1 and self.mask is not None and not self._inside(buffer, indices):
+        if lanes == 1 and self.mask is not None and not self.native:
+            raise _NotLanewise
+        free = self.mask is None or lanes == 1
+        if not free and not (self.native and self._inside(buffer, indices)):
             predicate = (
                 self.mask if predicate is None else And(_spread(predicate, lanes), self.mask)
             )
@@ -237,6 +260,7 @@ class _Vectorizer(StmtRewriter):
 
     def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
         if node.value.dtype.lanes > 1:
+            self.check_lengths(node)
             raise _NotLanewise
         value = self.visit(node.value)
         buffer, indices = self._indices(node.buffer, node.indices)
@@ -245,7 +269,7 @@ class _Vectorizer(StmtRewriter):
         if lanes == 1 and value.dtype.lanes == 1 and self.mask is None:
             if predicate is not None and predicate.dtype.lanes > 1:
                 raise _NotLanewise
-            if _reads(value, buffer):
+            if reads(value, buffer):
                 raise _NotLanewise  # all lanes add to one element
             return node.replace(buffer=buffer, value=value, indices=indices, predicate=predicate)
         if lanes != self.lanes or type(indices[-1]) is Broadcast:
@@ -260,6 +284,23 @@ class _Vectorizer(StmtRewriter):
         return st.BufferStore._make(
             buffer, _spread(value, lanes), indices, predicate, span=node.span
         )
+
+    def check_lengths(self, node: st.BufferStore) -> None:
+        """Vectors of vectors whose length is not known are refused."""
+        if self.native:
+            return
+        value, buffer = node.value.dtype, node.buffer.dtype
+        if buffer.is_scalable:
+            what = "Vectorizing over scalable buffer elements is not supported in vectorizer."
+        elif not isinstance(self.lanes, int):
+            what = "Creating scalable vectors from existing vectors is not supported."
+        elif value.is_scalable:
+            what = "Vectorizing over existing scalable vectors is not supported."
+        else:
+            return
+        got = f"a store of {value} to {node.buffer.name} in loop {self.var.name}"
+        hint = "make the loop serial, or store elements in it"
+        raise InternalError(explain(what, got=got, instead=hint, span=node.span))
 
     def _inside(self, buffer: Buffer, indices: tuple[Any, ...]) -> bool:
         """Whether an access is in bounds even in lanes that are masked out."""
@@ -308,9 +349,9 @@ class _Vectorizer(StmtRewriter):
 
     def scalarized(self, node: st.Stmt) -> st.Stmt:
         """The statement in a serial loop. Only valid if no vector variable is in scope."""
-        if self.mask is not None or self.widened or len(self.values) > 1:
+        if self.mask is not None or self.own or len(self.values) > 1:
             raise _NotLanewise
-        if not uses_any(node, self.values) and not _writes(node):
+        if not uses_any(node, self.values) and not writes(node):
             return node
         ramp = self.values[self.var]
         assert isinstance(ramp, Ramp)
@@ -335,8 +376,7 @@ class _Vectorizer(StmtRewriter):
                 self.values = saved
                 # If run once for all lanes, it must pass values to the others lane by lane only:
                 # one element for all lanes would hold the last lane's value.
-                written = _stored(item)
-                if any(other is not item and written & _touched(other) for other in node.seq):
+                if not separable(item, node.seq, self.var):
                     raise
                 stmts.append(self.scalarized(item))
         return st.seq(*stmts)
@@ -351,7 +391,8 @@ class _Vectorizer(StmtRewriter):
         same, varying = [], []
         for part in conjuncts(node.condition):
             operand = self.visit(part)
-            operand = operand if operand.dtype.lanes == 1 else self.ana.simplify(operand)
+            if operand.dtype.lanes != 1 and self.native:
+                operand = self.ana.simplify(operand)
             if type(operand) is Broadcast:
                 operand = operand.value
             (same if operand.dtype.lanes == 1 else varying).append(operand)
@@ -364,10 +405,14 @@ class _Vectorizer(StmtRewriter):
             then = self.statement(node.then_case)
             other = None if node.else_case is None else self.statement(node.else_case)
             return node.replace(condition=condition, then_case=then, else_case=other)
-        if not self.masks or not _maskable(node.then_case):
+        if not self.masks or not maskable(node.then_case):
             raise _NotLanewise
         mask, outer = _all(varying), self.mask
-        if node.else_case is not None and (same or not _maskable(node.else_case)):
+        if not self.native:
+            if node.else_case is not None or same or outer is not None or len(varying) > 1:
+                raise _NotLanewise
+            mask = self.lane_mask(mask)
+        if node.else_case is not None and (same or not maskable(node.else_case)):
             raise _NotLanewise
         if same:
             with self.ana.constraint_scope(_all(same)):
@@ -377,6 +422,16 @@ class _Vectorizer(StmtRewriter):
         if node.else_case is None:
             return then
         return st.seq(then, self._under(Not(mask), node.else_case, outer))
+
+    def lane_mask(self, condition: PrimExpr) -> PrimExpr:
+        """The mask for `ramp < end`."""
+        low = getattr(condition, "a", None)
+        end = getattr(condition, "b", None)
+        if not (type(condition) is pe.LT and type(low) is Ramp and type(end) is Broadcast):
+            raise _NotLanewise
+        if low.lanes != self.lanes or int_value(low.stride) != 1:
+            raise _NotLanewise
+        return get_active_lane_mask(condition.dtype, low.base, end.value)
 
     def _under(self, mask: PrimExpr, body: st.Stmt, outer: PrimExpr | None) -> st.Stmt:
         self.mask = mask if outer is None else And(outer, mask)
@@ -397,20 +452,19 @@ class _Vectorizer(StmtRewriter):
         return st.LetStmt(var, value, self.visit(node.body), span=node.span)
 
     def visit_Allocate(self, node: st.Allocate) -> st.Stmt:
-        if len(node.extents) != 1 or not isinstance(node.body, st.DeclBuffer):
-            raise _NotLanewise
-        buffer = node.body.buffer
-        if buffer.data is not node.buffer_var or len(buffer.shape) != 1:
+        if len(node.extents) != 1:
             raise _NotLanewise
         size = multiply(node.extents[0], cast(node.extents[0].dtype, self.lanes))
-        wide = buffer.replace(shape=(size,))
-        self.widened[buffer] = wide
-        body = st.DeclBuffer(wide, self.visit(node.body.body), span=node.span)
-        del self.widened[buffer]
-        return node.replace(extents=(size,), body=body)
+        self.own[node.buffer_var] = {}
+        try:
+            return node.replace(extents=(size,), body=self.visit(node.body))
+        finally:
+            del self.own[node.buffer_var]
 
     def visit_DeclBuffer(self, node: st.DeclBuffer) -> st.Stmt:
-        return node.replace(body=self.visit(node.body))
+        wide = self.widened(node.buffer)
+        body = self.visit(node.body)
+        return node.replace(body=body, buffer=node.buffer if wide is None else wide)
 
     def visit_AttrStmt(self, node: st.AttrStmt) -> st.Stmt:
         return node.replace(body=self.statement(node.body))
@@ -436,81 +490,23 @@ def _all(parts: list[PrimExpr]) -> PrimExpr:
     return conjunction
 
 
-def _maskable(stmt: st.Stmt) -> bool:
-    """Whether a condition on `stmt` can be expressed by masks of its loads and stores."""
-    if isinstance(stmt, st.SeqStmt):
-        return all(map(_maskable, stmt.seq))
-    if isinstance(stmt, st.BufferStore):
-        return not _may_trap(stmt)
-    if isinstance(stmt, st.IfThenElse):
-        other = stmt.else_case
-        return _maskable(stmt.then_case) and (other is None or _maskable(other))
-    if isinstance(stmt, st.For):
-        return stmt.kind in (st.ForKind.SERIAL, st.ForKind.UNROLLED) and _maskable(stmt.body)
-    return False
-
-
-def _may_trap(node: Any) -> bool:
-    """Whether an inactive lane could divide by 0 or call a function."""
-
-    def traps(n: Any) -> bool:
-        if isinstance(n, (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)):
-            return n.dtype.is_integer and not isinstance(n.b, IntImm)
-        if isinstance(n, Call):
-            return not (isinstance(n.op, Op) and n.op.get_attr("vector", False))
-        return False
-
-    return any_node(node, traps, skip=Buffer)
-
-
-def _reads(value: PrimExpr, buffer: Buffer) -> bool:
-    return any_node(
-        value, lambda n: isinstance(n, BufferLoad) and n.buffer.data is buffer.data, skip=Buffer
-    )
-
-
-class _Memory(StmtVisitor):
-    """The pointers that a statement stores to, and all that it uses."""
-
-    def __init__(self) -> None:
-        self.stored: set[Var] = set()
-        self.touched: set[Var] = set()
-
-    def visit_Var(self, node: Var) -> None:
-        if node.dtype.is_handle:
-            self.touched.add(node)
-            self.stored.add(node)  # escapes: the callee may store to it
-
-    def visit_BufferLoad(self, node: BufferLoad) -> None:
-        self.touched.add(node.buffer.data)
-        self.visit(node.indices)
-
-    def visit_BufferStore(self, node: st.BufferStore) -> None:
-        self.touched.add(node.buffer.data)
-        self.stored.add(node.buffer.data)
-        self.visit(node.value)
-        self.visit(node.indices)
-
-
-def _stored(stmt: st.Stmt) -> set[Var]:
-    memory = _Memory()
-    memory.visit(stmt)
-    return memory.stored
-
-
-def _touched(stmt: st.Stmt) -> set[Var]:
-    memory = _Memory()
-    memory.visit(stmt)
-    return memory.touched
-
-
-def _writes(stmt: st.Stmt) -> bool:
-    """Whether running a statement once differs from running it for each lane."""
-    return not isinstance(stmt, (st.BufferStore,)) or _reads(stmt.value, stmt.buffer)
-
-
 class _Loops(Simplifying):
-    masks = True
+    def __init__(self, masks: bool | None, native: bool, target: Target | None) -> None:
+        super().__init__()
+        self.masks, self.native, self.target = masks, native, target
+
+    @property
+    def scalable(self) -> bool:
+        """Whether vectors of unknown length may be used."""
+        return self.target is not None and self.target.has_scalable_vectors
+
+    def visit_AttrStmt(self, node: st.AttrStmt) -> st.Stmt:
+        if node.attr_key != "target" or not isinstance(node.node, Target):
+            return super().visit_AttrStmt(node)
+        outer, self.target = self.target, node.node
+        body = self.visit(node.body)
+        self.target = outer
+        return node.replace(body=body)
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -527,17 +523,18 @@ class _Loops(Simplifying):
     def vectorized(self, node: st.For) -> st.Stmt:
         """A loop as vector statements, or as a serial loop if it cannot be vectorized."""
         extent = self.ana.simplify(node.extent)
-        factor, target = vscale_factor(extent), Target.current()
-        scalable = target is not None and target.has_scalable_vectors
-        if not isinstance(extent, IntImm) and not (factor and scalable):
-            what = f"vectorized loop {node.loop_var.name} needs a constant extent"
+        factor = vscale_factor(extent)
+        if not isinstance(extent, IntImm) and not (factor and self.scalable):
+            what = f"Failed to vectorize loop with extent {extent} for target {self.target}"
             hint = "split the loop by the vector length first"
-            raise ValueError(explain(what, got=str(extent), instead=hint, span=node.span))
+            got = f"loop {node.loop_var.name}, whose extent is not a constant"
+            raise InternalError(explain(what, got=got, instead=hint, span=node.span))
         body = self.visit(node.body)
         lanes = scalable_lanes(factor) if factor else extent.value
         if lanes == 1:
             return Substitute({node.loop_var: node.min}).visit(body)
-        worker = _Vectorizer(node.loop_var, node.min, lanes, self.ana, self.masks)
+        masks = (self.native or self.scalable) if self.masks is None else self.masks
+        worker = _Vectorizer(node.loop_var, node.min, lanes, self.ana, masks, self.native)
         try:
             return worker.statement(body)
         except _NotLanewise:
@@ -560,12 +557,14 @@ class VectorizeLoop(PrimFuncPass):
 
     name = "tir.VectorizeLoop"
     enable_vectorize: bool = True
+    native: bool = False
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         if not self.enable_vectorize or ctx.option("tir.disable_vectorize"):
             return func.replace(body=_Serial().visit(func.body))
-        loops = _Loops()
-        loops.masks = ctx.option("tir.enable_buffer_level_predication")
+        target = func.attrs.get("target", Target.current())
+        masks = ctx.option("tir.enable_buffer_level_predication")
+        loops = _Loops(masks, self.native, target)
         bind_function(loops.ana, func)
         return func.replace(body=loops.visit(func.body))
 

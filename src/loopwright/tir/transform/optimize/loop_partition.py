@@ -32,10 +32,11 @@ from ....ir.functor import any_node
 from ....ir.literals import conjuncts
 from ....ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, IntImm, PrimExpr, Var
 from ....ir.prim_op import convert
+from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import is_call_to
-from ...stmt import Allocate, DeclBuffer, For, ForKind, IfThenElse, LetStmt, Stmt
+from ...stmt import Allocate, For, ForKind, IfThenElse, LetStmt, Stmt
 from .._base import (
     PrimFuncPass,
     Simplifying,
@@ -186,10 +187,14 @@ class _Copy(Substitute):
         data = node.buffer_var
         fresh = Var(data.name, data.dtype, type_annotation=data.type_annotation)
         self.table[data] = fresh
-        if isinstance(node.body, DeclBuffer) and node.body.buffer.data is data:
-            old = node.body.buffer
-            self.buffers[old] = old.replace(data=fresh)
         return self.visit_default(node.replace(buffer_var=fresh))
+
+    def visit_Buffer(self, node: Buffer) -> Buffer:
+        """The views of memory that is allocated within."""
+        data = self.table.get(node.data)
+        if node not in self.buffers and data is not None:
+            self.buffers[node] = node.replace(data=data)
+        return self.buffers.get(node, node)
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         fresh = Var(node.var.name, node.var.dtype)
