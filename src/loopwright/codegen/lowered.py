@@ -24,7 +24,7 @@ from ..runtime.signature import Argument, Signature
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
-from ..tir.transform.lower.make_unpacked_api import symbolic_dims
+from ..tir.transform.lower.unpack_signatures import symbolic_dims
 
 
 class Lowered:

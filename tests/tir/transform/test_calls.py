@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright.base.errors import LoopwrightError
 from loopwright.script import from_source
 from loopwright.tir.interpreter import run
-from loopwright.tir.transform import default_tir_pipeline
+from loopwright.tir.transform import MakeUnpackedAPI, default_tir_pipeline
 
 CALLS = """
 @I.ir_module
@@ -77,3 +78,36 @@ def main(k: T.int32, A: T.Buffer((8,), "float32"), s: T.float32, B: T.Buffer((8,
     a, b = np.arange(8, dtype="float32"), np.zeros(8, "float32")
     lw.compile(func)["main"](1, a, 2.0, b)
     np.testing.assert_array_equal(b, a * 2 + 1)
+
+
+def test_signatures_of_c_functions() -> None:
+    """`MakeUnpackedAPI`: pointers for tensors, an error code, and calls to match."""
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        T.func_attr({"target": T.target("llvm", host="llvm")})
+        Module.double(T.tvm_stack_make_array(A.data, T.tvm_stack_make_shape(4, dtype="handle"), 0, 1, T.float32(0), 0, dtype="handle"))
+        Module.own(A.data)
+
+    @T.prim_func
+    def double(A: T.Buffer((4,), "float32")):
+        T.func_attr({"target": T.target("llvm", host="llvm")})
+        for i in range(4):
+            A[i] = A[i] * T.float32(2)
+
+    @T.prim_func(private=True)
+    def own(data: T.handle("float32")):
+        A = T.Buffer((4,), data=data)
+        A[0] = T.float32(-1)
+""")
+    made = MakeUnpackedAPI()(mod)
+    assert [[p.dtype for p in f.params] for f in made.functions.values()] == [["handle"]] * 3
+    assert [str(f.ret_type) for f in made.functions.values()][:2] == ["T.int32"] * 2
+    assert made["own"] is mod["own"] and 'T.attr("default", "device_type", 1)' in made.script()
+    a = np.arange(4, dtype="float32")
+    assert run(made["main"], [a], mod=made) == 0
+    np.testing.assert_array_equal(a, [-1, 2, 4, 6])
+    with pytest.raises(LoopwrightError, match="needs the target of function helper"):
+        MakeUnpackedAPI()(from_source(CALLS.format(private="")))

@@ -385,7 +385,7 @@ def test_every_stage(name, scheduled):
             check(final, unpacked, want, item.info.name)
         entry = tt.MakePackedAPI()(mod)
         check(entry, packed, want, "MakePackedAPI")
-        for item in (tt.MakeUnpackedAPI(),):
+        for item in (tt.UnpackSignatures(),):
             entry = item(entry)
             check(entry, packed, want, f"MakePackedAPI, {item.info.name}")
 

@@ -31,7 +31,7 @@ from ...runtime.packed_func import get_global_func
 from ..function import PrimFunc
 from ..reduction_init import EarlyInits
 from ..transform.gpu.lower_thread_allreduce import LowerThreadAllreduce
-from ..transform.lower.make_unpacked_api import unpacked_params
+from ..transform.lower.unpack_signatures import unpacked_params
 from . import meaning
 from .stmt import has_call, translate
 
@@ -99,7 +99,7 @@ class _Caller:
         return result
 
     def kernel(self, name: str, *args: Any) -> Any:
-        """A function of the module with the signature that `MakeUnpackedAPI` gives it: pointers for
+        """A function of the module with the signature that `UnpackSignatures` gives it: pointers for
         its buffers, and the symbolic dimensions at the end."""
         func = self.find(name)
         if not isinstance(func, PrimFunc) or not func.buffer_map:
@@ -121,7 +121,7 @@ class _Caller:
 
 @functools.lru_cache(maxsize=64)
 def unpacked(func: PrimFunc) -> PrimFunc:
-    """The function after `MakeUnpackedAPI`: with pointers and sizes as parameters."""
+    """The function after `UnpackSignatures`: with pointers and sizes as parameters."""
     return func.replace(params=unpacked_params(func), buffer_map={})
 
 

@@ -28,9 +28,9 @@ from .lower.lower_intrin import LowerIntrin
 from .lower.lower_match_buffer import LowerMatchBuffer
 from .lower.lower_opaque_block import LowerOpaqueBlock
 from .lower.lower_scalar_ops import LowerScalarOps
-from .lower.make_unpacked_api import MakeUnpackedAPI
 from .lower.plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .lower.plan_unified_memory import PlanUnifiedMemory
+from .lower.unpack_signatures import UnpackSignatures
 from .lower.unroll_loop import UnrollLoop
 from .lower.vectorize_loop import VectorizeLoop
 from .optimize.hoist_divisions import HoistDivisions
@@ -55,6 +55,7 @@ from .tvm.hoist_expression import HoistedConditionals, HoistedLetBindings, Hoist
 from .tvm.inline_private_functions import InlinePrivateFunctions
 from .tvm.lower_tvm_builtin import LowerTVMBuiltin
 from .tvm.make_packed_api import MakePackedAPI
+from .tvm.make_unpacked_api import MakeUnpackedAPI
 from .tvm.narrow_data_type import NarrowDataType
 from .tvm.remove_assume import RemoveAssume
 from .tvm.remove_store_undef import RemoveStoreUndef

@@ -44,8 +44,8 @@ from .lower.lower_intrin import LowerIntrin
 from .lower.lower_match_buffer import LowerMatchBuffer
 from .lower.lower_opaque_block import LowerOpaqueBlock
 from .lower.lower_scalar_ops import MACHINE, LowerScalarOps
-from .lower.make_unpacked_api import MakeUnpackedAPI
 from .lower.plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
+from .lower.unpack_signatures import UnpackSignatures
 from .lower.unroll_loop import UnrollLoop
 from .lower.vectorize_loop import VectorizeLoop
 from .optimize.hoist_divisions import HoistDivisions
@@ -126,7 +126,7 @@ def lower_to_loops() -> Sequential:
 def finalize(native: frozenset[str] = MACHINE) -> Sequential:
     """Kernels take pointers and sizes; memory consists of bytes; the remaining operations are ones
     that the emitter has (`native`, see `LowerScalarOps`)."""
-    passes = [MakeUnpackedAPI(), Int4StorageLegalize(), LowerScalarOps(native)]
+    passes = [UnpackSignatures(), Int4StorageLegalize(), LowerScalarOps(native)]
     return Sequential(passes, name="tir.finalize")
 
 

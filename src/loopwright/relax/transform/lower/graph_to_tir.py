@@ -62,7 +62,7 @@ from ....tir.buffer import ALIGNMENT
 from ....tir.byte_size import LIMIT, Sizes, plain
 from ....tir.function import PrimFunc
 from ....tir.signature import NATIVE_ENTRY
-from ....tir.transform.lower.make_unpacked_api import symbolic_dims
+from ....tir.transform.lower.unpack_signatures import symbolic_dims
 from ... import expr as rx
 from ...specialize import with_distinct_symbols
 from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo

@@ -36,7 +36,7 @@ from ...op import is_call_to
 from ...stmt import Evaluate, Stmt
 from ...stmt_functor import renew_defs
 from .._base import StmtRewriter, Substitute
-from ..lower.make_unpacked_api import symbolic_dims
+from ..lower.unpack_signatures import symbolic_dims
 
 
 def _called(node: Any) -> set[str]:

@@ -35,7 +35,7 @@ Before (-) and after (+)::
     +         return 0
 
 A symbolic dimension is defined by the first tensor that has it and checked against later ones.
-`MakeUnpackedAPI` then gives the functions the signatures that the entries call. The native entries
+`UnpackSignatures` then gives the functions the signatures that the entries call. The native entries
 of `codegen` perform the same checks and also report the actual value.
 """
 
@@ -62,7 +62,7 @@ from ...op import all as all_of
 from ...op import handle_add_byte_offset, if_then_else, isnullptr, ret, tvm_struct_get
 from ...stmt import AssertStmt, Evaluate, LetStmt, Stmt, seq
 from ...stmt_functor import renew_defs
-from ..lower.make_unpacked_api import unpacked_params
+from ..lower.unpack_signatures import unpacked_params
 
 ENTRY_PREFIX = "__tvm_ffi_"
 # Fields that tvm_struct_get reads: of a DLTensor, and of a TVMFFIAny.

@@ -1,4 +1,4 @@
-"""`MakeUnpackedAPI`: makes a kernel take pointers for its buffers, and its symbolic dimensions.
+"""`UnpackSignatures`: makes a kernel take pointers for its buffers, and its symbolic dimensions.
 
 Before (-) and after (+)::
 
@@ -81,10 +81,10 @@ class _Calls(StmtVisitor):
 
 
 @dataclass(frozen=True)
-class MakeUnpackedAPI(PrimFuncPass):
+class UnpackSignatures(PrimFuncPass):
     """See the file's docstring."""
 
-    name = "tir.MakeUnpackedAPI"
+    name = "tir.UnpackSignatures"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         functions = {g: f for g, f in mod.functions.items() if isinstance(f, PrimFunc)}
@@ -105,4 +105,4 @@ class MakeUnpackedAPI(PrimFuncPass):
         return func.replace(params=unpacked_params(func), buffer_map={})
 
 
-__all__ = ["MakeUnpackedAPI"]
+__all__ = ["UnpackSignatures", "symbolic_dims", "unpacked_params"]
