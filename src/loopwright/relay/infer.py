@@ -162,7 +162,7 @@ def relax_type(row: Row, types: list[Type], attrs: dict[str, AnyValue]) -> Type:
     args = [RelaxVar(f"arg{i}", extents.info(t)) for i, t in enumerate(types)]
     bb = BlockBuilder()
     with bb.testing_scope(def_vars=extents.variables()):
-        return extents.type(bb.emit(row.apply(args, attrs)).struct_info)
+        return extents.type(bb.emit(row.apply(args, attrs, bb)).struct_info)
 
 
 class Typer:

@@ -175,7 +175,7 @@ class Translator:
             hint = "give it one: relay.op.register_compute, or a strategy"
             raise LoopwrightError(explain(what, got=call.op.name, instead=hint, span=call.span))
         try:
-            return row.apply(args, row.values_of(call))
+            return row.apply(args, row.values_of(call), self.bb)
         except (ValueError, TypeError) as error:
             raise LoopwrightError(explain(f"{row.name}: {error}", span=call.span)) from error
 

@@ -1,18 +1,36 @@
 """Relay's operators, a row each: what its result is in Relax's operators. See `core`."""
 
-from . import annotation, image, nn, reduce, tensor, transform, vision
+from . import (
+    algorithm,
+    annotation,
+    conv,
+    image,
+    nn,
+    norm,
+    pool,
+    reduce,
+    spatial,
+    tensor,
+    transform,
+    vision,
+)
 from .core import ROWS, VIEWS, Row, op, row_of
 
 __all__ = [
     "ROWS",
     "VIEWS",
     "Row",
+    "algorithm",
     "annotation",
+    "conv",
     "image",
     "nn",
+    "norm",
     "op",
+    "pool",
     "reduce",
     "row_of",
+    "spatial",
     "tensor",
     "transform",
     "vision",

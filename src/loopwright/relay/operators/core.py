@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from ...base.errors import explain
@@ -33,6 +34,17 @@ from ..expr import Call, Expr, Tuple, TupleWrapper
 
 # The operators of Relax that bodies are written in.
 R: Any = relax_op
+_BUILDER: ContextVar[Any] = ContextVar("relay.builder")
+
+
+def builder() -> Any:
+    """The BlockBuilder that a body is run for."""
+    return _BUILDER.get()
+
+
+def kernel(fn: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """What a function of te makes of Relax expressions, for meanings without an operator of Relax."""
+    return builder().emit(builder().call_te(fn, *args, **options))
 
 
 class Input:
@@ -123,8 +135,9 @@ class Row:
         known = {} if call.attrs is None else dict(call.attrs.items())
         return {name: known.get(name, self.defaults.get(name)) for name in self.attr_names}
 
-    def apply(self, args: list[Any], attrs: dict[str, Any]) -> Any:
-        """The Relax expression of a call: its arguments are Relax expressions."""
+    def apply(self, args: list[Any], attrs: dict[str, Any], bb: Any) -> Any:
+        """The Relax expression of a call: its arguments are Relax expressions. bb: the BlockBuilder
+        of the function that it is for."""
         if len(args) > len(self.inputs):
             what = f"{self.name} takes {len(self.inputs)} arguments"
             raise ValueError(explain(what, got=f"{len(args)}"))
@@ -136,7 +149,11 @@ class Row:
             raise ValueError(explain(f"{self.name} needs {needed}", got=f"{len(args)} arguments"))
         given = iter(args)
         by_name = {n: None if n in left_out else next(given) for n in names}
-        return self.body(**by_name, **attrs)
+        token = _BUILDER.set(bb)
+        try:
+            return self.body(**by_name, **attrs)
+        finally:
+            _BUILDER.reset(token)
 
 
 def _is_input(parameter: inspect.Parameter) -> bool:
