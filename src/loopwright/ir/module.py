@@ -236,6 +236,14 @@ class IRModule(Node):
         module[expr.attrs.get("global_symbol", "main")] = expr
         return module
 
+    def astext(self, show_meta_data: bool = True, annotate: Any = None) -> str:
+        """The text, of functions of Relay with the version of its format; see `relay.astext`."""
+        for func in self.functions.values():
+            if hasattr(func, "module_text"):
+                options = {"show_meta_data": show_meta_data, "annotate": annotate, "header": True}
+                return func.module_text(self, **options)
+        return self.script(show_meta=show_meta_data)
+
     # ------------------------------------------------------------------ structure
 
     def structural_compare(self, other: IRModule, comparer: Any, path: str, defining: bool) -> None:

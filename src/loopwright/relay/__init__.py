@@ -15,6 +15,9 @@ from .backend import vm
 from .build_module import bind_params_by_name, build, create_executor, optimize
 from .expr import *
 from .op import image, nn
+from .parser import SpanCheck, fromtext, parse, parse_expr
+from .text import pretty_print
+from .text import text as astext
 from .types import (
     Any,
     FuncType,

@@ -22,10 +22,9 @@ from ..ir.op import Builders
 from ..ir.operators import TensorOperators
 from ..relax.expr import Id as Id
 from ..runtime.tensor import Tensor, tensor
-from .types import FuncType, TensorType, Type
+from .types import TEXT, FuncType, TensorType, Type
 
-# Texts and the walks of graphs are in higher files.
-TEXT: Slot[Callable[..., str]] = Slot("relay.text")
+# The walks of graphs are in a higher file.
 GRAPH: Slot[Any] = Slot("relay.graph")
 
 
@@ -63,7 +62,7 @@ class Expr(TensorOperators, RelaxExpr):
 
     def __repr__(self) -> str:
         try:
-            return self.astext(show_meta_data=False)
+            return TEXT.get()(self, show_meta_data=False, header=False)
         except LoopwrightError as error:  # a repr is asked for in the middle of errors
             return f"<{type(self).__name__} that cannot be printed: {error}>"
 
@@ -278,7 +277,7 @@ class Function(Expr, BaseFunc):
     @staticmethod
     def module_text(mod: Any, **options: Any) -> str:
         """The text of a module of such functions."""
-        return TEXT.get()(mod, **options)
+        return TEXT.get()(mod, **{"header": options.get("show_meta_data", True), **options})
 
     def func_type_annotation(self) -> FuncType:
         """The type that the annotations say; what they leave out is incomplete."""

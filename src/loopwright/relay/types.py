@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any as AnyValue
 from typing import ClassVar
 
 from ..base.errors import explain
+from ..base.late import Slot
 from ..base.span import Span
 from ..ir.dtype import DataType
 from ..ir.node import Node, define, field, ignore
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import convert
 from ..ir.structural import structural_equal
-from ..relax.types import Type
+from ..relax import types as relax_types
+
+# Texts are in a higher file.
+TEXT: Slot[Callable[..., str]] = Slot("relay.text")
 
 
 class TypeKind(IntEnum):
@@ -25,6 +30,23 @@ class TypeKind(IntEnum):
     Constraint = 4
     AdtHandle = 5
     TypeData = 6
+
+
+class Type(relax_types.Type):
+    """Base of the types of Relay."""
+
+    __slots__ = ()
+
+    def astext(
+        self, show_meta_data: bool = True, annotate: Callable[[AnyValue], str] | None = None
+    ) -> str:
+        """The text of this type, with the version of the format."""
+        return TEXT.get()(self, show_meta_data=show_meta_data, annotate=annotate)
+
+    def __repr__(self) -> str:
+        return TEXT.get()(self, show_meta_data=False, header=False)
+
+    __str__ = __repr__
 
 
 class Any(PrimExpr):
