@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....ir.functor import pre_order_visit
 from ....ir.literals import is_one
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.variables import vars_in
@@ -130,6 +131,26 @@ def index_axes(indices: Any, block: Block, shape: Any) -> dict[Var, int] | None:
 def realize_of(ref: Ref, block: Block, **changes: Any) -> BlockRealize:
     """The BlockRealize of `ref` with another block."""
     return ref.realize.replace(block=block, **changes)
+
+
+def with_matches(
+    body: Any, old: Buffer, new: Buffer, change: Callable[[Buffer, Buffer], Buffer]
+) -> dict[Buffer, Buffer]:
+    """A buffer and those that match regions of it, which become `change(part, new whole)`."""
+    table = {old: new}
+
+    def look(node: Any) -> None:
+        if isinstance(node, MatchBufferRegion) and node.source.buffer in table:
+            table[node.buffer] = change(node.buffer, table[node.source.buffer])
+
+    pre_order_visit(body, look)
+    return table
+
+
+def of_memory(buffer: Buffer, dtype: Any, scope: str) -> Buffer:
+    """The buffer with elements of a type, in a scope of memory."""
+    data = Var._make(buffer.data.name, buffer.data.dtype, (str(dtype), scope))
+    return buffer.replace(data=data, dtype=dtype)
 
 
 def replace_buffer(state: ScheduleState, site: Ref, table: dict[Buffer, Buffer]) -> None:

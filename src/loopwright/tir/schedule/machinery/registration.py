@@ -66,6 +66,7 @@ def primitive(
             if self.state.debug_mask:
                 verify_well_formed(self.state.mod)
             self.record(spec, args, kwargs, result)
+            self.take_next()()
             return result
 
         return cast(Fn, method)

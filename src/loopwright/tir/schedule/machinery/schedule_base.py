@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from ....ir.expr import GlobalVar
@@ -47,6 +47,7 @@ class ScheduleBase:
         self.random = random.Random(seed if seed is None or seed >= 0 else None)
         self._decision: Any = None
         self._record_as: dict[str, Any] = {}
+        self._next: Callable[[], Any] | None = None
         functions = [g for g, f in mod.functions.items() if isinstance(f, PrimFunc)]
         if len(functions) == 1:
             self.func_working_on = functions[0]
@@ -98,7 +99,7 @@ class ScheduleBase:
         other.trace = self.trace.copy()
         other.error_render_level = self.error_render_level
         other.func_working_on = self.func_working_on
-        other._decision, other._record_as = None, {}
+        other._decision, other._record_as, other._next = None, {}, None
         other.random = random.Random(self.random.getrandbits(63))
         other._symbols = {}
         for rv, value in self._symbols.items():
@@ -247,7 +248,7 @@ class ScheduleBase:
         The expressions that an analyzer builds depend on what it has seen: each step starts with a
         fresh one, so that a trace gives the same text wherever it is replayed.
         """
-        self._decision, self._record_as = None, {}
+        self._decision, self._record_as, self._next = None, {}, None
         self.state.forget_ranges()
 
     def record_decision(self, decision: Any) -> None:
@@ -257,6 +258,15 @@ class ScheduleBase:
     def record_as(self, **attrs: Any) -> None:
         """Record these in the trace instead of the arguments of the running primitive."""
         self._record_as = attrs
+
+    def go_on_with(self, step: Callable[[], Any]) -> None:
+        """Run another step, recorded as such, once the running primitive is recorded."""
+        self._next = step
+
+    def take_next(self) -> Callable[[], Any]:
+        """What the primitive that was just recorded wants to be run next."""
+        step, self._next = self._next, None
+        return step or (lambda: None)
 
     def record(
         self, kind: InstructionKind, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any

@@ -12,7 +12,7 @@ from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...stmt import Block, BufferStore
 from ..machinery import BlockArg, ScheduleBase, ScheduleError, primitive
-from ..machinery.buffer_accesses import ReplaceBuffer
+from ..machinery.buffer_accesses import ReplaceBuffer, of_memory, with_matches
 from ..machinery.buffer_lookup import alloc_site, buffer_at, buffer_name, pick_buffer
 from ..machinery.rewriting import BlockRewriter
 
@@ -49,36 +49,47 @@ def set_axis_separator(
         return
     renamed: dict[Block, Block] = {}
     func = sch.state.func(ref.func)
-    body = ReplaceBuffer({old: new}, renamed).visit(func.body)
+    body = ReplaceBuffer(with_matches(func.body, old, new, separated), renamed).visit(func.body)
     params = {p: new if b is old else b for p, b in func.buffer_map.items()}
     sch.state.set_func(ref.func, func.replace(body=body, buffer_map=params), renamed)
 
 
-class _Retype(BlockRewriter):
-    """A buffer of another element type: values are cast where they are stored and loaded."""
+def separated(part: Buffer, whole: Buffer) -> Buffer:
+    """What matches a region, with the separators of the whole: counted from the last dimension, as
+    dimensions of one element are left out at the front."""
+    missing = len(whole.shape) - len(part.shape)
+    places = sorted({max(n - missing, 0) for n in whole.axis_separators})
+    return part.replace(axis_separators=tuple(places))
 
-    def __init__(self, old: Buffer, new: Buffer, renamed: dict[Block, Block]) -> None:
+
+class _Retype(BlockRewriter):
+    """Buffers of another element type: values are cast where they are stored and loaded."""
+
+    def __init__(self, table: dict[Buffer, Buffer], renamed: dict[Block, Block]) -> None:
         super().__init__(renamed)
-        self.old, self.new = old, new
+        self.table = table
+        self.old = {new: old for old, new in table.items()}
+        self.pointers = {old.data for old in table}
 
     def visit_Buffer(self, node: Buffer) -> Any:
-        return self.new if node is self.old else node
+        return self.table.get(node, node)
+
+    def visit_Var(self, node: Var) -> Any:
+        if node in self.pointers:
+            what = f"a block uses the pointer {node.name}, whose elements would change"
+            raise ScheduleError(what, instead="change the type before tensorize")
+        return node
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         load = self.visit_default(node)
-        return cast(self.old.dtype, load) if load.buffer is self.new else load
-
-    def visit_Block(self, node: Block) -> Any:
-        if any(m.source.buffer is self.old for m in node.match_buffers):
-            what = f"block {node.name_hint!r} matches a region of {self.old.name}"
-            raise ScheduleError(what, instead="change the type before tensorize", at=node)
-        return super().visit_Block(node)
+        old = self.old.get(load.buffer)
+        return load if old is None else cast(old.dtype, load)
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
         store = self.visit_default(node)
-        if store.buffer is not self.new:
+        if store.buffer not in self.old:
             return store
-        return store.replace(value=cast(self.new.dtype, store.value))
+        return store.replace(value=cast(store.buffer.dtype, store.value))
 
 
 @primitive("UnsafeSetDType", inputs="block", attrs="buffer_index dtype")
@@ -104,12 +115,13 @@ def unsafe_set_dtype(
     new_dtype = DataType(dtype)
     if buffer.dtype == new_dtype:
         return
-    scope = buffer.scope()
-    data = Var._make(buffer.data.name, buffer.data.dtype, (str(new_dtype), scope))
+
+    def retyped(part: Buffer, _: Buffer) -> Buffer:
+        return of_memory(part, new_dtype, part.scope())
+
     renamed: dict[Block, Block] = {}
-    realize = _Retype(buffer, buffer.replace(data=data, dtype=new_dtype), renamed).visit(
-        site.realize
-    )
+    table = with_matches(site.stmt, buffer, retyped(buffer, buffer), retyped)
+    realize = _Retype(table, renamed).visit(site.realize)
     sch.state.update(site.func, {site: realize}, renamed)
 
 

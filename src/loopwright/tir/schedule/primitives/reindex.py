@@ -186,9 +186,17 @@ class _Accesses(BlockRewriter):
 
     def visit_Block(self, node: Block) -> Any:
         block = super().visit_Block(node)
-        if block is node:
-            return node
-        self.renamed[node] = block = with_detected_regions(block)
+        if block is node or self.to is None:
+            return block
+        found = with_detected_regions(block)
+        new = self.to[0]
+        # What is not detected is the element that a reduction updates, where that is declared.
+        mine = [r for r in (*found.reads, *found.writes) if r.buffer is new][:1]
+        reads, writes = (
+            tuple(m for r in declared for m in (mine if r.buffer is self.buffer else (r,)))
+            for declared in (block.reads, block.writes)
+        )
+        self.renamed[node] = block = block.replace(reads=reads, writes=writes)
         return block
 
 
@@ -208,7 +216,8 @@ def access_indices(sch: ScheduleBase, ref: Ref, buffer: Buffer) -> tuple[PrimExp
     used = set().union(*map(vars_in, every[0])) if every[0] else set()
     if used & loops or not all(v in axes or not _local(v, ref) for v in used):
         raise ScheduleError("the index uses variables bound inside the block", at=ref.node)
-    return every[0]
+    simplify = sch.state.analyzer(ref).simplify  # without axes that make no difference
+    return tuple(i if isinstance(i, Var) else simplify(i) for i in every[0])
 
 
 def _local(var: Var, ref: Ref) -> bool:

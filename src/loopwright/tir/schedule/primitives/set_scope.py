@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ....ir.prim_expr import Var
+from ...buffer import Buffer
 from ..machinery import BlockArg, ScheduleBase, primitive
-from ..machinery.buffer_accesses import replace_buffer
+from ..machinery.buffer_accesses import of_memory, replace_buffer, with_matches
 from ..machinery.buffer_lookup import BufferArg, alloc_site, buffer_at
 from ..machinery.copy_placement import check_storage_scope
 
@@ -30,6 +30,9 @@ def set_scope(
     site = alloc_site(ref, buffer)
     if buffer.scope() == storage_scope:
         return
-    element = buffer.data.type_annotation[0] if buffer.data.type_annotation else str(buffer.dtype)
-    data = Var._make(buffer.data.name, buffer.data.dtype, (element, storage_scope))
-    replace_buffer(sch.state, site, {buffer: buffer.replace(data=data)})
+
+    def moved(part: Buffer, _: Buffer) -> Buffer:
+        return of_memory(part, part.dtype, storage_scope)
+
+    table = with_matches(site.stmt, buffer, moved(buffer, buffer), moved)
+    replace_buffer(sch.state, site, table)

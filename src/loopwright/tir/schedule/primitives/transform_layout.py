@@ -24,6 +24,7 @@ from ..machinery.parallel_checks import is_private
 from ..machinery.rewriting import BlockRewriter, substitute
 from ..machinery.scope import write_buffers
 from ..machinery.state import bind_range
+from .buffer_properties import set_axis_separator
 
 
 @primitive(
@@ -63,13 +64,19 @@ def transform_layout(
     ref = sch.block(block)
     old = pick_buffer(ref, buffer)
     dtype = old.shape[0].dtype if old.shape else "int32"
-    separators: tuple[int, ...] = ()
+    separators: list[int] = []
     if not isinstance(index_map, IndexMap):
         mapped, places = IndexMap.from_func_with_separators(
             index_map, ndim=len(old.shape), index_dtype=str(dtype)
         )
-        index_map, separators = mapped, tuple(places)
+        index_map, separators = mapped, list(places)
     index_map = index_map.with_dtype(dtype).with_values(sch.value)
+    name = buffer_name(ref, old)
+    if separators:
+        sch.go_on_with(lambda: set_axis_separator(sch, block, name, separators))
+    if index_map.final_indices == index_map.initial_indices:
+        sch.record_as(index_map=index_map, buffer=name, pad_value=None)
+        return
     ana = sch.state.analyzer(ref)
     try:
         shape = tuple(ana.simplify(s) for s in index_map.map_shape(old.shape))
@@ -81,14 +88,14 @@ def transform_layout(
         hint = "a map that keeps every element, such as lambda i, j: (j // 4, i, j % 4)"
         raise ScheduleError(what, got=error, instead=hint, at=ref.node) from None
     value = pad_map(pad_value, old, shape, ref)
-    sch.record_as(index_map=index_map, buffer=buffer_name(ref, old), pad_value=value)
+    sch.record_as(index_map=index_map, buffer=name, pad_value=value)
     has_padding = not is_zero(padded)
     if has_padding and pad_value is None:
         what = f"the new layout of {old.name} has elements that hold nothing"
         before, after = (", ".join(map(str, s)) for s in (old.shape, shape))
         got = f"shape ({before}) becomes ({after})"
         raise ScheduleError(what, got=got, instead="give pad_value=", at=ref.node)
-    new = old.replace(shape=shape, strides=(), axis_separators=separators)
+    new = old.replace(shape=shape, strides=(), axis_separators=())
     site = next(
         (r for r in (ref, *ref.ancestors()) if r.is_block and old in r.stmt.alloc_buffers), None
     )
