@@ -156,3 +156,71 @@ def main(a: T.handle, b: T.handle):
     sch.transform_block_layout("B", lambda i, j: [i * n + j])
     assert len(sch.get_loops("B")) == 1
     check(sch, before, {"n": 5}, replay=False)  # the map names n
+
+
+MATCH = """
+@T.prim_func
+def main(A: T.Buffer((4, 6), "float32"), C: T.Buffer((4, 6), "float32")):
+    B = T.alloc_buffer((4, 6), "float32")
+    for i, j in T.grid(4, 6):
+        with T.block("B"):
+            v, w = T.axis.remap("SS", [i, j])
+            M = T.match_buffer(B[v, w], (), offset_factor=1)
+            M[()] = A[v, w] * T.float32(2)
+    for i, j in T.grid(4, 6):
+        with T.block("C"):
+            v, w = T.axis.remap("SS", [i, j])
+            N = T.match_buffer(B[v, w], (), offset_factor=1)
+            C[v, w] = N[()] + T.float32(1)
+"""
+
+
+def test_what_matches_a_region_follows_its_buffer():
+    steps = {
+        "axis_separators=[1]": lambda s: s.set_axis_separator("B", ("write", 0), [1]),
+        'scope="shared"': lambda s: s.set_scope("B", 0, "shared"),
+        '"float64"': lambda s: s.unsafe_set_dtype("B", 0, "float64"),
+    }
+    for shown, step in steps.items():
+        before = from_source(MATCH)
+        sch = tir.Schedule(before)
+        step(sch)
+        matches = [n for n in sch.mod["main"].script().splitlines() if "T.match_buffer(B" in n]
+        kept = shown.replace("[1]", "[0]")
+        assert len(matches) == 2 and all(kept in n for n in matches), matches
+        check(sch, before)
+
+
+def test_separators_of_a_map_are_a_step_of_the_trace():
+    before = from_source(MATCH)
+    sch = tir.Schedule(before)
+    sch.transform_layout("B", "B", lambda i, j: [i, tir.IndexMap.AXIS_SEPARATOR, j])
+    assert [i.kind.name for i in sch.trace.insts][-2:] == ["TransformLayout", "SetAxisSeparator"]
+    check(sch, before)
+
+
+def test_what_makes_no_difference_to_an_index_is_no_axis_of_the_copy():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((3,), "float32"), B: T.Buffer((8, 3), "float32")):
+    for i, j in T.grid(8, 3):
+        with T.block("B"):
+            v, w = T.axis.remap("SS", [i, j])
+            T.reads(A[v // 8 * 3 + w])
+            T.writes(B[v, w])
+            B[v, w] = A[v // 8 * 3 + w]
+"""
+    before = from_source(text)
+    sch = tir.Schedule(before)
+    copy = sch.get(sch.reindex("B", ("read", 0)))
+    assert [int(e) for e in copy.writes[0].buffer.shape] == [3]
+    check(sch, before)
+
+
+def test_a_declared_update_stays_declared_after_reindex():
+    before = from_source(
+        SUM.replace("with T.init", "T.reads(B[v], A[v, w])\n            with T.init")
+    )
+    sch = tir.Schedule(before)
+    sch.reindex("B", ("write", 0))
+    assert [r.buffer.name for r in sch.get(sch.get_block("B")).reads] == ["B_reindex", "A"]

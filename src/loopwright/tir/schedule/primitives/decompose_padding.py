@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from ....arith import detect_clip_bound
-from ....ir.literals import conjunction, conjuncts
+from ....arith import Analyzer, detect_clip_bound
+from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.op import Op
-from ....ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, Select, Var
+from ....ir.prim_expr import (
+    Call,
+    FloatImm,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    Range,
+    Select,
+    Var,
+)  # fmt: skip
 from ....ir.prim_op import add, const, maximum, minimum, subtract
+from ....ir.structural import structural_equal
 from ....ir.variables import vars_in
-from ...stmt import Block, BlockRealize, BufferStore, ForKind, Stmt, seq
+from ...expr import reads_memory
+from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq
 from ..machinery import (
     BlockArg,
     BlockRV,
@@ -24,11 +35,13 @@ from ..machinery.buffer_accesses import single_store, with_detected_regions
 from ..machinery.loop_nests import single_path
 from ..machinery.rewriting import substitute
 from ..machinery.scope import check_complete
+from ..machinery.state import replaced
 
 
 @primitive("DecomposePadding", inputs="block loop")
 def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> BlockRV:
-    """Write the constant everywhere before `loop`; the block then only copies the inside.
+    """Write the constant everywhere before `loop`; the block then only copies the inside, which its
+    axes then run over.
 
     Returns the block that writes the constant.
 
@@ -45,52 +58,24 @@ def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Block
               with T.block("B"):
         -         v = T.axis.spatial(10, i)
         -         B[v] = T.if_then_else(1 <= v and v < 9, A[v - 1], 0.0)
-        +         v = T.axis.spatial(10, i + 1)
-        +         B[v] = A[v - 1]
+        +         v = T.axis.spatial(8, i)
+        +         B[v + 1] = A[v]
     """
     ref, at = sch.block(block), sch.loop(loop)
     node: Block = ref.stmt
     store = single_store(ref)
     condition, inside, fill = _parts(ref, store.value)
     check_complete(ref)
-    chain = single_path(ref)
-    if not any(r is at for r in chain):
-        what = f"the loop is not around block {node.name_hint!r} alone"
+    around = ref.loops()
+    if at not in around:
+        what = f"the loop is not around block {node.name_hint!r}"
         raise ScheduleError(what, instead="one of its loops", at=[at.stmt, ref.node])
-    below = [r for r in chain if r.is_under(at)]
-    used, _ = driven(ref)
-    loops = {
-        r.stmt.loop_var: r.stmt.loop_var.copy_with_suffix("_pad")
-        for r in below
-        if r.stmt.loop_var in used
-    }
-    axes = {a.var: a.var.copy_with_suffix("_pad") for a in node.iter_vars}
-    indices = tuple(substitute(i, axes) for i in store.indices)
-    first = with_detected_regions(
-        Block._make(
-            tuple(a.replace(var=axes[a.var]) for a in node.iter_vars),
-            (),
-            (),
-            f"{node.name_hint}_pad_const",
-            BufferStore._make(store.buffer, fill, indices, None, span=store.span),
-            None,
-            (),
-            (),
-            {},
-            span=node.span,
-        )
-    )
-    values = tuple(substitute(v, loops) for v in ref.realize.iter_values)
-    dropped = {r.stmt.loop_var for r in below} - set(loops)
-    tests = [p for p in conjuncts(ref.realize.predicate) if not vars_in(p) & dropped]
-    nest: Stmt = BlockRealize._make(values, substitute(conjunction(tests), loops), first)
-    for r in reversed(below):
-        if r.stmt.loop_var in loops:
-            kind = r.stmt.kind if r.stmt.kind != ForKind.PARALLEL else ForKind.SERIAL
-            nest = r.stmt.replace(loop_var=loops[r.stmt.loop_var], body=nest, kind=kind)
-    second = with_detected_regions(node.replace(body=store.replace(value=inside)))
-    rest = _trimmed(sch, ref, below, condition, second)
-    sch.state.update(ref.func, {at: seq(nest, rest)}, {node: second})
+    first, nest = _constant(ref, around[around.index(at) :], store, fill)
+    below = [r for r in single_path(ref) if r.is_under(at)]
+    top = below[0] if below else ref
+    second, rest = _trimmed(sch, ref, below, condition, store, inside)
+    stmt = rest if top is at else replaced(at.stmt, top, rest)
+    sch.state.update(ref.func, {at: seq(nest, stmt)}, {node: second})
     return sch.new_block(ref.func, first)
 
 
@@ -122,50 +107,142 @@ def _parts(ref: Ref, value: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
     raise ScheduleError(what, got=value, instead=hint, at=ref.node)
 
 
+def _still(ref: Ref, loops: list[Ref]) -> dict[Var, PrimExpr]:
+    """The values of loops around a block, other than `loops`, that run once."""
+    others = [r.stmt for r in ref.loops() if r not in loops]
+    return {f.loop_var: f.min for f in others if is_one(f.extent)}
+
+
+def _constant(ref: Ref, below: list[Ref], store: BufferStore, fill: PrimExpr) -> tuple[Block, Stmt]:
+    """(the block that writes the constant, its nest in loops like those `below`)"""
+    node: Block = ref.stmt
+    used, _ = driven(ref)
+    loops = {
+        r.stmt.loop_var: r.stmt.loop_var.copy_with_suffix("_pad")
+        for r in below
+        if r.stmt.loop_var in used or is_one(r.stmt.extent)
+    }
+    axes = {a.var: a.var.copy_with_suffix("_pad") for a in node.iter_vars}
+    block = Block._make(
+        tuple(a.replace(var=axes[a.var]) for a in node.iter_vars),
+        (),
+        (),
+        f"{node.name_hint}_pad_const",
+        store.replace(value=fill, indices=tuple(substitute(i, axes) for i in store.indices)),
+        None,
+        (),
+        (),
+        {},
+        span=node.span,
+    )
+    block = with_detected_regions(block)
+    dropped = {r.stmt.loop_var for r in below} - set(loops)
+    tests = [p for p in conjuncts(ref.realize.predicate) if not vars_in(p) & dropped]
+    values = {**_still(ref, below), **loops}
+    nest: Stmt = BlockRealize._make(
+        tuple(substitute(v, values) for v in ref.realize.iter_values),
+        substitute(conjunction(tests), loops),
+        block,
+    )
+    for r in reversed(below):
+        if r.stmt.loop_var in loops:
+            kind = r.stmt.kind if r.stmt.kind != ForKind.PARALLEL else ForKind.SERIAL
+            nest = r.stmt.replace(loop_var=loops[r.stmt.loop_var], body=nest, kind=kind)
+    return block, nest
+
+
 def _trimmed(
-    sch: ScheduleBase, ref: Ref, below: list[Ref], condition: PrimExpr, block: Block
-) -> Stmt:
-    """The copying block in loops limited to the inside where possible, else under the condition."""
+    sch: ScheduleBase,
+    ref: Ref,
+    below: list[Ref],
+    condition: PrimExpr,
+    store: BufferStore,
+    inside: PrimExpr,
+) -> tuple[Block, Stmt]:
+    """(the copying block, over the inside only; its nest). Loops that drive an axis by themselves
+    run over the inside; where others leave it, a predicate holds them back."""
     node: Block = ref.stmt
     ana = sch.state.analyzer(ref)
     bound = dict(zip([a.var for a in node.iter_vars], ref.realize.iter_values, strict=True))
-    owner: dict[Var, Ref] = {}
     plain = isinstance(ref.realize.predicate, IntImm)
     drivers = [v for e in bound.values() for v in vars_in(e)]
-    for r in below:
-        if drivers.count(r.stmt.loop_var) == 1:
-            owner[r.stmt.loop_var] = r
-    shifts: dict[Var, PrimExpr] = {}
-    extents: dict[Var, PrimExpr] = {}
+    owner = {r.stmt.loop_var: r for r in below if drivers.count(r.stmt.loop_var) == 1 and plain}
+    spans, guarded, rest = _inside(ana, node, condition)
     tests: list[PrimExpr] = []
-    for part in conjuncts(condition):
-        mine = [v for v in vars_in(part) if v in bound]
-        ends = detect_clip_bound(part, mine) if len(mine) == 1 else []
-        loop = bound[mine[0]] if len(mine) == 1 else None
-        if not ends or not plain or not isinstance(loop, Var) or loop not in owner:
-            tests.append(substitute(part, bound))
+    loops: dict[Var, For] = {}
+    axes: list[IterVar] = []
+    old: dict[Var, PrimExpr] = {}
+    values: list[PrimExpr] = []
+    moved: dict[Var, PrimExpr] = {}
+    still = _still(ref, below)
+    for axis in node.iter_vars:
+        value = bound[axis.var]
+        own = owner.get(value) if isinstance(value, Var) else None
+        fresh = axis.var.copy_with_suffix("")
+        if axis.var not in spans:
+            axes.append(axis.replace(var=fresh))
+            old[axis.var] = fresh
+            values.append(substitute(value, still))
             continue
-        low, high = ends
-        f = owner[loop].stmt
-        start = shifts.get(loop, f.min)
-        size = extents.get(loop, f.extent)
-        last = subtract(add(start, size), 1)
-        start_new = start if low is None else maximum(start, low)
-        last = last if high is None else minimum(last, high)
-        shifts[loop] = ana.simplify(start_new)
-        extents[loop] = ana.simplify(subtract(add(last, 1), start_new))
-    values = {v: add(v, shifts[v]) for v in shifts}
-    predicate = ref.realize.predicate
-    if tests:
-        predicate = conjunction([*conjuncts(predicate), *(substitute(t, values) for t in tests)])
-    realized = tuple(substitute(e, values) for e in ref.realize.iter_values)
-    nest: Stmt = BlockRealize._make(realized, predicate, block, span=ref.realize.span)
-    for r in reversed(below):
-        f = r.stmt
-        if f.loop_var in shifts:
-            zero = const(0, f.loop_var.dtype)
-            f = f.replace(min=zero, extent=maximum(extents[f.loop_var], zero))
-            nest = f.replace(loop_var=f.loop_var, body=nest)
+        low, extent = spans[axis.var]
+        axes.append(axis.replace(var=fresh, dom=Range.upto(extent)))
+        old[axis.var] = ana.simplify(add(fresh, low))
+        if own is not None and structural_equal(own.stmt.range, axis.dom):
+            zero = const(0, own.stmt.loop_var.dtype)
+            loops[own.stmt.loop_var] = own.stmt.replace(min=zero, extent=extent)
+            moved[own.stmt.loop_var] = add(own.stmt.loop_var, low)
         else:
-            nest = f.replace(body=nest)
-    return nest
+            tests += [substitute(t, bound) for t in guarded.get(axis.var, ())]
+            value = ana.simplify(subtract(substitute(value, still), low))
+        values.append(value)
+    kept = conjuncts(ref.realize.predicate)
+    # What reads memory may do so only inside.
+    tests += [substitute(substitute(t, bound), moved) for t in rest]
+    order = [*kept, *tests] if any(map(reads_memory, tests)) else [*tests, *kept]
+    body = store.replace(
+        value=ana.simplify(substitute(inside, old)),
+        indices=tuple(ana.simplify(substitute(i, old)) for i in store.indices),
+    )
+    block = with_detected_regions(node.replace(iter_vars=tuple(axes), body=body))
+    nest: Stmt = BlockRealize._make(tuple(values), conjunction(order), block, span=ref.realize.span)
+    for r in reversed(below):
+        loop = loops.get(r.stmt.loop_var)
+        nest = (r.stmt if loop is None else loop).replace(body=nest)
+    return block, nest
+
+
+def _inside(
+    ana: Analyzer, node: Block, condition: PrimExpr
+) -> tuple[dict[Var, tuple[PrimExpr, PrimExpr]], dict[Var, list[PrimExpr]], list[PrimExpr]]:
+    """(where axes start, and their extents, so that the condition may hold; by axis what of the
+    condition says so; the rest of the condition)"""
+    ends = {a.var: (a.dom.min, add(a.dom.min, a.dom.extent)) for a in node.iter_vars}
+    whole = dict(ends)
+    guarded: dict[Var, list[PrimExpr]] = {}
+    rest: list[PrimExpr] = []
+    for part in conjuncts(condition):
+        mine = [v for v in vars_in(part) if v in ends]
+        clip = detect_clip_bound(part, mine) if len(mine) == 1 else []
+        if not clip:
+            rest.append(part)
+            continue
+        low, after = ends[mine[0]]
+        low = low if clip[0] is None else maximum(low, clip[0])
+        after = after if clip[1] is None else minimum(after, add(clip[1], 1))
+        ends[mine[0]] = ana.simplify(low), ana.simplify(after)
+        guarded.setdefault(mine[0], []).append(part)
+    same = all(
+        ana.can_prove_equal(a, b) for v in ends for a, b in zip(ends[v], whole[v], strict=True)
+    )
+    if same and not rest:
+        what = f"the condition of block {node.name_hint!r} always holds"
+        raise ScheduleError(what, got=condition, instead="a block that pads")
+    spans = {}
+    for axis in node.iter_vars:
+        low, after = ends[axis.var]
+        if axis.var not in guarded:
+            continue
+        size = ana.simplify(subtract(after, low))
+        positive = ana.can_prove(size >= 0)
+        spans[axis.var] = low, size if positive else maximum(size, const(0, size.dtype))
+    return spans, guarded, rest
