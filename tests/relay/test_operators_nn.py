@@ -429,7 +429,38 @@ ALGORITHMS = {
     "searchsorted": (relay.searchsorted, [SORTED, V[0]], lambda s, v: SEARCHED),
 }  # fmt: skip
 
-TABLES = (CONVOLUTIONS, POOLS, NORMS, PRODUCTS, SPATIAL, IMAGES, ALGORITHMS)
+
+def of_sample(name: str, build: Callable[..., Any], number: int = 0) -> Any:
+    """A case of an operator of Relax, whose attributes the builder takes too."""
+    operator = OPERATORS[f"relax.vision.{name}"]
+    case = operator.cases[number]
+    args = [rand(*a, low=-0.5, high=0.5) if isinstance(a, tuple) else a for a in case.args]
+    made = lambda *values: build(*values, **case.attrs)  # noqa: E731
+    return made, args, meaning(f"vision.{name}", **case.attrs)
+
+
+def limited(*values: Any) -> Any:
+    """With the limits as numbers."""
+    return relay.vision.all_class_non_max_suppression(*values, 3, 0.21, 0.3)
+
+
+VISION = {
+    name: of_sample(name, getattr(relay.vision, name))
+    for name in (
+        "multibox_prior", "multibox_transform_loc", "get_valid_counts", "non_max_suppression",
+        "all_class_non_max_suppression", "regular_non_max_suppression", "roi_align", "roi_pool",
+    )
+}  # fmt: skip
+_, SAMPLE, WANT = VISION["all_class_non_max_suppression"]
+VISION |= {
+    "proposal": of_sample("proposal", lambda *a, **k: relay.vision.proposal(*a, **k, iou_loss=False)),
+    "numbers": (limited, SAMPLE[:2], lambda b, s: WANT(b, s, *SAMPLE[2:])),
+    "yolo_reorg": (
+        lambda x: relay.vision.yolo_reorg(x, 2), [IMAGE], lambda x: ref.reorg_python(x, 2),
+    ),
+}  # fmt: skip
+
+TABLES = (CONVOLUTIONS, POOLS, NORMS, PRODUCTS, SPATIAL, IMAGES, ALGORITHMS, VISION)
 CASES = {name: row for table in TABLES for name, row in table.items()}
 
 

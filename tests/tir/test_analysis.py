@@ -75,6 +75,15 @@ def test_symbolic_loops_and_data_dependent_indices():
     assert texts(reads) == ["A[0:n]", "J[0:n]"] and texts(writes) == ["A[0:n]"]
 
 
+def test_loops_up_to_what_let_binds():
+    a, count = tir.decl_buffer((8,), "int32", "A"), tir.decl_buffer((1,), "int32", "N")
+    i, n, m = (tir.Var(name, "int32") for name in "inm")
+    loop = tir.For(i, 0, n, 0, tir.BufferStore(a, a[i + m], [i]))
+    body = tir.LetStmt(m, 2, tir.LetStmt(n, count[0], loop))
+    reads, writes, _ = analysis.get_block_access_region(tir.Block([], [], [], "b", body), {})
+    assert texts(writes) == ["A[0:N[0]]"] and "A[2:2 + N[0]]" in texts(reads)
+
+
 def test_pointers_are_opaque_unless_they_say_more():
     a, b = tir.decl_buffer((8,), "float32", "A"), tir.decl_buffer((8,), "float32", "B")
     pointers = {a.data: a, b.data: b}

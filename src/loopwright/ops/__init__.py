@@ -14,6 +14,7 @@ from ..base.registry import registering
 with registering(__name__):
     from . import (
         activation,
+        anchors,
         attention,
         backward,
         binary,
@@ -21,6 +22,7 @@ with registering(__name__):
         conv,
         conv_transpose,
         create,
+        detect,
         image,
         index,
         joining,
@@ -33,9 +35,11 @@ with registering(__name__):
         pool,
         quantize,
         reduce,
+        regions,
         scatter,
         sets,
         sort,
+        suppress,
         unary,
     )
 

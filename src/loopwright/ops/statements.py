@@ -3,11 +3,11 @@ wrote before, or write where an index says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from .. import tir
+from .. import te, tir
 from ..ir.literals import is_one
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import const
@@ -36,3 +36,24 @@ def loops(ib: IRBuilder, stack: ExitStack, dims: list[Any], parallel: bool) -> l
         loop = ib.for_range(long(0), extent, f"i{n}", dtype="int64", kind=kind)
         made.append(stack.enter_context(loop))
     return made
+
+
+def written(
+    shapes: Sequence[Any],
+    inputs: Sequence[te.Tensor],
+    write: Callable[..., None],
+    dtypes: Any,
+    name: str,
+) -> Any:
+    """Tensors that `write(ib, *inputs, *results)` writes by statements."""
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        write(ib, *(ib.buffer_ptr(b) for b in (*ins, *outs)))
+        return ib.get()
+
+    kinds = [dtypes] * len(shapes) if isinstance(dtypes, str) else dtypes
+    ins = [tir.decl_buffer(t.shape, t.dtype, t.op.name) for t in inputs]
+    outs = [tir.decl_buffer(s, k, name) for s, k in zip(shapes, kinds, strict=True)]
+    buffers = {"in_buffers": ins, "out_buffers": outs}
+    return te.extern(list(shapes), list(inputs), body, dtype=dtypes, name=name, **buffers)

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from .. import te, tir
 from ..base.errors import explain
 from ..ops import OPERATORS
-from ..ops.statements import loops
+from ..ops.statements import loops, written
 from ..tir.ir_builder import IRBuilder
-
-
-def written(
-    shapes: Sequence[Any],
-    inputs: Sequence[te.Tensor],
-    write: Callable[..., None],
-    dtypes: Any,
-    name: str,
-) -> Any:
-    """Tensors that `write(ib, *inputs, *results)` writes by statements."""
-
-    def body(ins: Any, outs: Any) -> Any:
-        ib = tir.ir_builder.create()
-        write(ib, *(ib.buffer_ptr(b) for b in (*ins, *outs)))
-        return ib.get()
-
-    return te.extern(list(shapes), list(inputs), body, dtype=dtypes, name=name)
 
 
 def argwhere(output_shape: te.Tensor, condition: te.Tensor) -> te.Tensor:

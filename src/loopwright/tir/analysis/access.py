@@ -100,8 +100,8 @@ class _Accesses(Visitor):
     def visit_For(self, node: st.For) -> None:
         self.visit(node.min)
         self.visit(node.extent)
-        low = bounds_of(node.min, self.loops)
-        high = bounds_of(node.range.last, self.loops)
+        low = bounds_of(substitute(node.min, self.lets), self.loops)
+        high = bounds_of(substitute(node.range.last, self.lets), self.loops)
         self.loops[node.loop_var] = None if low is None or high is None else (low[0], high[1])
         self.visit(node.body)
         del self.loops[node.loop_var]

@@ -1,0 +1,264 @@
+"""Detections: boxes of several classes, those chosen by score that overlap little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import tir
+from ..base.errors import explain
+from ..ir.prim_op import cast, const
+from .core import case, op
+from .manipulate import transpose
+from .overlap import (
+    Numbers,
+    corners,
+    fill,
+    greedy,
+    numbers_of,
+    overlap,
+    rows,
+    some_boxes,
+    tensors_of,
+)
+from .params import Tensor
+from .sort import argsort
+from .statements import long, written
+
+
+def _above(ib: Any, count: Any, above: Any) -> Any:
+    """The number of leading candidates that are above a threshold, of those in order."""
+    chosen = ib.allocate("int64", 1, "chosen")
+    chosen[0] = long(0)
+    with rows(ib, count, "j") as j, ib.if_scope(above(j)):
+        chosen[0] = j + 1
+    return chosen[0]
+
+
+@op("relax.vision.all_class_non_max_suppression", alone=True)
+def all_class_non_max_suppression(
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_boxes_per_class: Tensor,
+    iou_threshold: Tensor,
+    score_threshold: Tensor,
+    output_format: str = "onnx",
+):
+    """For each class of each batch the boxes (batch, boxes, 4), by score (batch, classes, boxes), that
+    are above the score's threshold and do not overlap a better one by `iou_threshold` or more; at most
+    `max_output_boxes_per_class` unless that is not positive.
+
+    "onnx": rows (batch, class, box), with zeros after the last one, and the number of rows;
+    "tensorflow": for each batch rows (class, box), their scores, and the number of rows."""
+    batch, count, _ = boxes.shape
+    classes = scores.shape[1]
+    order = argsort(scores, axis=2, descending=True, dtype="int32")
+    limits = (max_output_boxes_per_class, iou_threshold, score_threshold)
+    onnx = output_format == "onnx"
+    kind = boxes.dtype
+
+    def write(ib, box_of, score_of, by_score, *others):
+        given = others[: -2 if onnx else -3]
+        out, total = others[-2 if onnx else -3], others[-1]
+        most, least, worst = numbers_of(limits, list(given))
+        start = ib.allocate("int64", 1, "start")
+        if onnx:
+            start[0] = long(0)
+        with rows(ib, batch, "b") as b:
+            if not onnx:
+                start[0] = long(0)
+            with rows(ib, classes, "c") as c:
+                place = lambda j: by_score[b, c, j]  # noqa: E731
+                above = lambda j: score_of[b, c, place(j)] > cast(scores.dtype, worst)  # noqa: E731
+                candidates = _above(ib, count, above)
+
+                def keep(j, n):
+                    at = start[0] + n
+                    if onnx:
+                        for k, value in enumerate((b, c, place(j))):
+                            out[at, k] = cast("int64", value)
+                        return
+                    out[b, at, 0] = cast("int64", c)
+                    out[b, at, 1] = cast("int64", place(j))
+                    others[-2][b, at] = score_of[b, c, place(j)]
+
+                found = greedy(
+                    ib,
+                    (candidates, count),
+                    tir.if_then_else(most > 0, cast("int64", most), candidates),
+                    lambda j: corners(lambda n: box_of[b, place(j), n]),
+                    lambda shared: shared < cast(kind, least),
+                    keep,
+                )
+                start[0] = start[0] + found[0]
+            if not onnx:
+                total[b] = start[0]
+                with rows(ib, classes * count - start[0], "r") as r:
+                    fill(ib, out, (b, start[0] + r), long(2), long(0))
+                    others[-2][b, start[0] + r] = const(0, scores.dtype)
+        if onnx:
+            total[0] = start[0]
+            with rows(ib, batch * classes * count - start[0], "r") as r:
+                fill(ib, out, (start[0] + r,), long(3), long(0))
+
+    inputs = [boxes, scores, order, *tensors_of(*limits)]
+    name = "all_class_non_max_suppression"
+    if onnx:
+        shapes = [(batch * classes * count, long(3)), (long(1),)]
+        return list(written(shapes, inputs, write, ["int64", "int64"], name))
+    shapes = [(batch, classes * count, long(2)), (batch, classes * count), (batch,)]
+    return list(written(shapes, inputs, write, ["int64", scores.dtype, "int64"], name))
+
+
+@all_class_non_max_suppression.build
+def _(**given):
+    if given["output_format"] not in ("onnx", "tensorflow"):
+        what = 'output_format is "onnx" or "tensorflow"'
+        raise ValueError(explain(what, got=repr(given["output_format"])))
+    return given
+
+
+def _chosen(boxes, scores, most, far, above) -> list[int]:
+    """The numbers of the boxes that are chosen greedily."""
+    kept: list[int] = []
+    for j in np.argsort(-scores, kind="stable"):
+        box = corners(lambda n, j=j: boxes[j, n], Numbers)
+        others = (corners(lambda n, k=k: boxes[k, n], Numbers) for k in kept)
+        if len(kept) < most and above(scores[j]):
+            if all(far(overlap(other, box, kit=Numbers)) for other in others):
+                kept.append(int(j))
+    return kept
+
+
+@all_class_non_max_suppression.numpy
+def _(boxes, scores, most, least, worst, output_format="onnx"):
+    batch, classes, count = scores.shape
+    limit = int(most) if most > 0 else count
+    found = [
+        [(b, c, j) for c in range(classes) for j in _chosen(
+            boxes[b], scores[b, c], limit, lambda s: s < least, lambda s: s > worst)]
+        for b in range(batch)
+    ]  # fmt: skip
+    if output_format == "onnx":
+        flat = [row for rows_ in found for row in rows_]
+        out = np.zeros((batch * classes * count, 3), np.int64)
+        out[: len(flat)] = np.reshape(flat, (-1, 3))
+        return out, np.array([len(flat)])
+    out, values = (
+        np.zeros((batch, classes * count, 2), np.int64),
+        np.zeros((batch, classes * count), scores.dtype),
+    )
+    for b, rows_ in enumerate(found):
+        for n, (_, c, j) in enumerate(rows_):
+            out[b, n], values[b, n] = (c, j), scores[b, c, j]
+    return out, values, np.array([len(rows_) for rows_ in found])
+
+
+_RNG = np.random.default_rng(1)
+_BOXES = some_boxes(2, 8)
+_SCORES = (_RNG.permutation(48).reshape(2, 3, 8) / 48).astype(np.float32)
+_LIMITS = (np.array(3, np.int32), np.array(0.21, np.float32), np.array(0.3, np.float32))
+all_class_non_max_suppression.samples(
+    case(_BOXES, _SCORES, *_LIMITS),
+    case(_BOXES, _SCORES, *_LIMITS, output_format="tensorflow"),
+    case(_BOXES, _SCORES, np.array(-1, np.int32), *_LIMITS[1:]),
+)
+
+
+@op("relax.vision.regular_non_max_suppression", alone=True)
+def regular_non_max_suppression(
+    boxes: Tensor,
+    scores: Tensor,
+    max_detections_per_class: int,
+    max_detections: int,
+    num_classes: int,
+    iou_threshold: float,
+    score_threshold: float,
+):
+    """The `max_detections` best of all classes' boxes (batch, boxes, 4): for each class those with a
+    score (batch, boxes, classes, before them the background's) of the threshold or more that do not
+    overlap a better one by more than `iou_threshold`. Gives boxes, classes, scores, and how many."""
+    batch, count, with_background = scores.shape
+    most, kind = long(max_detections), scores.dtype
+    by_class = transpose(scores, [0, 2, 1])
+    order = argsort(by_class, axis=2, descending=True, dtype="int32")
+
+    def write(ib, box_of, score_of, by_score, out, classes, values, total):
+        held, place = ib.allocate("int64", 1, "held"), ib.allocate("int64", 1, "place")
+        with rows(ib, batch, "b") as b:
+            held[0] = long(0)
+            with rows(ib, most, "r") as r:
+                fill(ib, out, (b, r), long(4), const(0, boxes.dtype))
+                classes[b, r] = const(0, "float32")
+                values[b, r] = const(0, kind)
+            with rows(ib, long(num_classes), "c") as c:
+                column = c + with_background - num_classes
+                number = lambda j: by_score[b, column, j]  # noqa: E731
+                score = lambda j: score_of[b, number(j), column]  # noqa: E731
+                above = lambda j: score(j) >= const(score_threshold, kind)  # noqa: E731
+
+                def insert(j, n):
+                    """Among those kept so far, after those that are as good."""
+                    mine = ib.let("mine", score(j))
+                    better = tir.any(held[0] < most, values[b, most - 1] < mine)
+                    with ib.if_scope(better):
+                        held[0] = tir.min(held[0] + 1, most)
+                        place[0] = held[0] - 1
+                        before = tir.max(place[0] - 1, long(0))
+                        behind = tir.all(place[0] > 0, values[b, before] < mine)
+                        with ib.while_loop(behind):
+                            for k in range(4):
+                                out[b, place[0], k] = out[b, place[0] - 1, k]
+                            classes[b, place[0]] = classes[b, place[0] - 1]
+                            values[b, place[0]] = values[b, place[0] - 1]
+                            place[0] = place[0] - 1
+                        for k in range(4):
+                            out[b, place[0], k] = box_of[b, number(j), k]
+                        classes[b, place[0]] = cast("float32", c)
+                        values[b, place[0]] = mine
+
+                greedy(
+                    ib,
+                    (_above(ib, count, above), count),
+                    long(max_detections_per_class),
+                    lambda j: [box_of[b, number(j), n] for n in range(4)],
+                    lambda shared: shared <= const(iou_threshold, boxes.dtype),
+                    insert,
+                )
+            total[b] = cast("int32", held[0])
+
+    shapes = [(batch, most, long(4)), (batch, most), (batch, most), (batch,)]
+    kinds = [boxes.dtype, "float32", kind, "int32"]
+    inputs = [boxes, scores, order]
+    return list(written(shapes, inputs, write, kinds, "regular_non_max_suppression"))
+
+
+@regular_non_max_suppression.numpy
+def _(boxes, scores, max_detections_per_class, max_detections, num_classes, **thresholds):
+    per_class, most = max_detections_per_class, max_detections
+    least, worst = thresholds["iou_threshold"], thresholds["score_threshold"]
+    batch, _, wide = scores.shape
+    out, classes = np.zeros((batch, most, 4), boxes.dtype), np.zeros((batch, most), np.float32)
+    values, total = np.zeros((batch, most), scores.dtype), np.zeros(batch, np.int32)
+    for b in range(batch):
+        found = []
+        for c in range(num_classes):
+            column = scores[b, :, c + wide - num_classes]
+            chosen = _chosen(
+                boxes[b], column, per_class, lambda s: s <= least, lambda s: s >= worst
+            )
+            found += [(column[j], c, j) for j in chosen]
+        found.sort(key=lambda row: -row[0])
+        total[b] = min(len(found), most)
+        for n, (value, c, j) in enumerate(found[:most]):
+            out[b, n], classes[b, n], values[b, n] = boxes[b, j], c, value
+    return out, classes, values, total
+
+
+_OPTIONS: dict[str, Any] = {"num_classes": 2, "iou_threshold": 0.21, "score_threshold": 0.3}
+_WIDE = np.ascontiguousarray(_SCORES.transpose(0, 2, 1))
+regular_non_max_suppression.samples(
+    case(_BOXES, _WIDE, max_detections_per_class=3, max_detections=4, **_OPTIONS),
+    case(_BOXES, _WIDE, max_detections_per_class=9, max_detections=12, **_OPTIONS),
+)

@@ -1,0 +1,114 @@
+"""What operators on boxes share: their overlap, and the greedy choice of those that do not overlap.
+
+A box is two opposite corners, (x, y, x, y) or (y, x, y, x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import te, tir
+from ..ir.prim_op import const
+from ..tir.ir_builder import IRBuilder
+from .statements import long
+
+
+def tensors_of(*values: Any) -> list[te.Tensor]:
+    """Those that are tensors; others are literals."""
+    return [v for v in values if isinstance(v, te.Tensor)]
+
+
+def numbers_of(values: tuple[Any, ...], buffers: list[Any]) -> list[Any]:
+    """The numbers that are scalars or literals; the buffers are those of the tensors."""
+    left = iter(buffers)
+    return [next(left)[()] if isinstance(v, te.Tensor) else v for v in values]
+
+
+def overlap(a: list[Any], b: list[Any], grown: float = 0.0, kit: Any = None) -> Any:
+    """The part of the area of two boxes that both have; `grown`: by what a side is longer than the
+    difference of its ends. kit: `Loops` (by default) or `Numbers`."""
+    kit = kit or Loops
+    (al, at, ar, ab), (bl, bt, br, bb) = a, b
+    width = kit.max(kit.min(ar, br) - kit.max(al, bl) + grown, kit.zero(ar))
+    height = kit.max(kit.min(ab, bb) - kit.max(at, bt) + grown, kit.zero(ar))
+    both = width * height
+    sizes = [(r - l + grown) * (d - t + grown) for l, t, r, d in (a, b)]
+    union = sizes[0] + sizes[1] - both
+    return kit.select(union > 0, both / union, kit.zero(ar))
+
+
+class Loops:
+    """The functions of `overlap` for expressions."""
+
+    max, min = staticmethod(tir.max), staticmethod(tir.min)
+    zero = staticmethod(lambda v: const(0, v.dtype))
+    select = staticmethod(tir.Select)
+
+
+class Numbers:
+    """The same for numbers."""
+
+    max, min = staticmethod(np.maximum), staticmethod(np.minimum)
+    zero = staticmethod(lambda v: type(v)(0))
+    select = staticmethod(lambda c, a, b: a if c else b)
+
+
+def corners(read: Callable[[int], Any], kit: Any = None) -> list[Any]:
+    """The ends of a box along each axis, the lower ones first."""
+    kit = kit or Loops
+    pairs = [(read(n), read(n + 2)) for n in (0, 1)]
+    return [*(kit.min(*p) for p in pairs), *(kit.max(*p) for p in pairs)]
+
+
+def kept_box(ib: IRBuilder, ends: list[Any]) -> list[Any]:
+    """The ends of a box as variables."""
+    return [ib.let(f"end{n}", end) for n, end in enumerate(ends)]
+
+
+def rows(ib: IRBuilder, extent: Any, name: str) -> Any:
+    """A loop."""
+    return ib.for_range(long(0), extent, name, dtype="int64")
+
+
+def fill(ib: IRBuilder, out: Any, at: tuple[Any, ...], count: Any, value: Any) -> None:
+    """Write a value to the last axis of a row."""
+    with rows(ib, count, "f") as f:
+        out[(*at, f)] = value
+
+
+def greedy(
+    ib: IRBuilder,
+    count: Any,
+    most: Any,
+    box: Callable[[Any], Any],
+    far: Callable[[Any], Any],
+    keep: Callable[[Any, Any], None],
+    grown: float = 0.0,
+) -> Any:
+    """Choose of candidates, the best first, at most `most` that do not overlap one chosen before.
+    count: how many there are, and at most can be. box(j) gives the corners, far(shared) whether an overlap is allowed; keep(j, n)
+    writes the chosen one number n. Returns the buffer of how many are chosen."""
+    found = ib.allocate("int64", 1, "found")
+    alive = ib.allocate("int32", count[1], "alive")
+    found[0] = long(0)
+    with rows(ib, count[0], "j") as j:
+        alive[j] = const(1, "int32")
+    with rows(ib, count[0], "j") as j, ib.if_scope(tir.all(alive[j] > 0, found[0] < most)):
+        keep(j, found[0])
+        found[0] = found[0] + 1
+        chosen = kept_box(ib, box(j))
+        with rows(ib, count[0] - j - 1, "k") as k:
+            rival = j + 1 + k
+            with ib.if_scope(tir.Not(far(overlap(chosen, kept_box(ib, box(rival)), grown)))):
+                alive[rival] = const(0, "int32")
+    return found
+
+
+def some_boxes(*shape: int) -> np.ndarray:
+    """Boxes that overlap here and there, the same ones each time, for samples."""
+    rng = np.random.default_rng(3)
+    ends = rng.integers(0, 8, (*shape, 2)).astype(np.float32) / 8
+    return np.concatenate([ends, ends + rng.integers(1, 5, (*shape, 2)) / 8], -1, dtype=np.float32)
