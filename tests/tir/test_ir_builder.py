@@ -88,6 +88,6 @@ def test_pointers_are_parameters():
     p = ib.pointer("float32", "p")
     p[0] = 1.0
     func = tir.PrimFunc([p], ib.get())
-    assert func.params[0] is p.asobject()
+    assert func.params[0] is p.asobject().data
     with pytest.raises(TypeError, match="got: int"):
         tir.PrimFunc([1], ib.get())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,7 +33,8 @@ class CompareBeforeAfter:
         for name in ("before", "Before", "expected", "Expected", "transform"):
             given = vars(cls).get(name)
             if given is not None and not isinstance(given, FIXTURE):
-                setattr(cls, name.lower(), cls._fixture(given))
+                make = cls._applied if name == "transform" else cls._fixture
+                setattr(cls, name.lower(), make(given))
 
     @classmethod
     def _fixture(cls, given: Any) -> Any:
@@ -45,6 +47,13 @@ class CompareBeforeAfter:
             return cls._program(given)
 
         return pytest.fixture(value)
+
+    @classmethod
+    def _applied(cls, given: Any) -> Any:
+        """The fixture `transform`: a function that takes a module or a function."""
+        if inspect.isfunction(given):
+            return pytest.fixture(lambda self: partial(apply, given(self)))
+        return pytest.fixture(lambda self: partial(apply, given))
 
     @classmethod
     def _program(cls, given: Any) -> Any:
@@ -72,6 +81,6 @@ def named(program: Any) -> Any:
 
 def apply(transform: Any, program: Any) -> Any:
     """What a pass makes of a module, or of a function."""
-    if not isinstance(program, PrimFunc):
+    if isinstance(transform, partial) or not isinstance(program, PrimFunc):
         return transform(program)
     return transform(IRModule({"main": named(program)}))["main"]

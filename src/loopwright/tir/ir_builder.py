@@ -61,9 +61,9 @@ class BufferVar:
         """Type of an element."""
         return self._content_type
 
-    def asobject(self) -> Var:
-        """The pointer."""
-        return self._buffer.data
+    def asobject(self) -> Buffer:
+        """The buffer."""
+        return self._buffer
 
     def _indices(self, index: Any) -> list[PrimExpr]:
         points = [convert(i) for i in (index if isinstance(index, tuple) else (index,))]

@@ -107,6 +107,7 @@ class BufferStore(Stmt):
         span: Any = None,
     ) -> None:
         points = tuple(convert(i) for i in indices)
+        buffer = buffer if isinstance(buffer, Buffer) else convert(buffer)
         check_indices(buffer, points)
         value = convert(value) if isinstance(value, PrimExpr) else const(value, buffer.dtype)
         if value.dtype.element != buffer.dtype.element:

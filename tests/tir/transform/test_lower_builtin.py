@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright.base.errors import LoopwrightError
 from loopwright.ir.module import IRModule
 from loopwright.ir.transform import PassContext
 from loopwright.runtime import register_func
@@ -111,3 +112,40 @@ def main(A: T.handle("float32", "global"), n: T.int32):
     run(mod["main"], [a, 3])
     np.testing.assert_array_equal(a, np.full(12, 2, "float32"))
     assert ran == [(3, 4, 12), (3, 4, 12)]
+
+
+@pytest.mark.parametrize(
+    ("attrs", "around", "got"),
+    [
+        ('{"target": T.target("llvm")}', '"device_type", 2', "no device_id"),
+        ('{"tir.is_host_func": True}', '"device_id", 0', "no device_type"),
+    ],
+)
+def test_memory_belongs_to_a_device(attrs, around, got):
+    text = f"""
+@T.prim_func
+def main():
+    T.func_attr({attrs})
+    T.attr("default", {around})
+    m = T.allocate([4096], "float32", "global")
+    M = T.Buffer((4096,), data=m)
+    M[0] = T.float32(0)
+"""
+    with pytest.raises(LoopwrightError, match=got):
+        tt.LowerTVMBuiltin()(IRModule({"main": from_source(text)}))
+
+
+def test_device_attributes_end_here():
+    text = """
+@T.prim_func
+def main():
+    T.attr("default", "device_type", 2)
+    T.attr("default", "device_id", 1)
+    m = T.allocate([4], "float32", "global")
+    M = T.decl_buffer((4,), data=m)
+    M[0] = T.float32(0)
+"""
+    made = tt.LowerTVMBuiltin()(IRModule({"main": from_source(text)}))["main"].script()
+    assert "T.TVMBackendAllocWorkspace(2, 1, T.uint64(16), 2, 32)" in made
+    assert 'T.attr(m, "storage_alignment", 64)' in made and "default" not in made
+    assert made.index("T.isnullptr") < made.index("T.decl_buffer") < made.index("FreeWorkspace")

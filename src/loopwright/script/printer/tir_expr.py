@@ -72,7 +72,8 @@ _SCRIPT_NAMES = {
     "tvm_call_packed_lowered": "call_packed_lowered",
     "tvm_call_cpacked_lowered": "call_cpacked_lowered",
 }
-_INT32 = frozenset(_SCRIPT_NAMES.values())
+# The type that the function of an intrinsic gives its result.
+_RESULTS = {**dict.fromkeys(_SCRIPT_NAMES.values(), "int32"), "tvm_throw_last_error": "handle"}
 
 
 @expr_of(pe.IntImm)
@@ -244,7 +245,7 @@ def _call(p: Printer, node: pe.Call) -> str:
         args.insert(0, dtype_text(node.dtype))
     elif name in _DTYPE_LAST:
         args.append(dtype_text(node.dtype))
-    elif name in _INT32 and node.dtype != "int32":  # what builds it has no place for its type
+    elif node.dtype != _RESULTS.get(name, node.dtype):  # what builds it has no place for its type
         return f"{p.tir('Call')}({dtype_text(node.dtype)}, {quote(op.name)}, [{', '.join(args)}])"
     return f"{p.tir(name)}({', '.join(args)})"
 

@@ -18,8 +18,9 @@ After::
         T.func_attr({"target": T.target("llvm")})
         stack: T.handle = T.tvm_stack_alloca("tvm_ffi_any", 3)
         m: T.handle("float32", "global") = T.TVMBackendAllocWorkspace(1, 0, T.uint64(4096), 2, 32)
+        T.attr(m, "storage_alignment", 64)
         if T.isnullptr(m):
-            T.tvm_throw_last_error()
+            T.Call("int32", "tir.tvm_throw_last_error", [])
         M = T.Buffer((1024,), data=m)
         M[0] = A[0]
         T.tvm_struct_set(stack, 0, 13, 4)
@@ -30,9 +31,10 @@ After::
         T.tvm_struct_set(stack, 1, 15, T.Cast("int64", n))
         T.call_packed_lowered("report", stack, 0, 2)
         if T.TVMBackendFreeWorkspace(1, 0, m) != 0:
-            T.tvm_throw_last_error()
+            T.Call("int32", "tir.tvm_throw_last_error", [])
 
-Shapes and DLTensors of `T.tvm_stack_make_shape` and `T.tvm_stack_make_array` have their own
+The memory belongs to the device that attributes `device_type` and `device_id` around it name, else to
+the function's target (and its first device). Shapes and DLTensors of `T.tvm_stack_make_shape` and `T.tvm_stack_make_array` have their own
 stacks, and so does each parallel loop's body. Device memory, and constant memory of at most
 `max_stack_alloca` bytes, stays an allocation.
 """
@@ -43,11 +45,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....base.errors import LoopwrightError, explain
 from ....ir.prim_expr import NE, Call, IntImm, PrimExpr, StringImm, Var
 from ....ir.prim_op import cast, const, multiply
 from ....runtime.dtype import dl_dtype
 from ... import stmt as st
-from ...buffer import decl_buffer
+from ...buffer import ALIGNMENT, decl_buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import (
@@ -57,7 +60,6 @@ from ...op import (
     tvm_stack_alloca,
     tvm_struct_get,
     tvm_struct_set,
-    tvm_throw_last_error,
 )
 from .._base import PrimFuncPass, StmtRewriter
 from .make_packed_api import (
@@ -117,11 +119,11 @@ class _Stacks:
 
 
 class _Lower(StmtRewriter):
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, device_type: int | None) -> None:
         self.limit = limit
         self.stacks = _Stacks()
         self.before: list[st.Stmt] = []  # statements to run before the current one
-        self.device: tuple[int, ...] = (_CPU, 0)
+        self.device: tuple[int | None, ...] = (device_type, None)
 
     def scope(self, visit: Callable[[], st.Stmt]) -> st.Stmt:
         """A body with its own stacks."""
@@ -173,9 +175,23 @@ class _Lower(StmtRewriter):
             return node.replace(body=self.visit(node.body))
         outer = self.device
         self.device = tuple(node.value.value if k == at else v for k, v in enumerate(outer))
-        new = node.replace(body=self.visit(node.body))
+        body = self.visit(node.body)
         self.device = outer
-        return new
+        return body
+
+    def place(self, node: st.Allocate | None = None) -> list[PrimExpr]:
+        """Type and number of the device."""
+        kind, number = self.device
+        if number is None and kind == _CPU:
+            number = 0
+        if kind is None or number is None:
+            name = "device_type" if kind is None else "device_id"
+            memory = "a tensor" if node is None else f"memory {node.buffer_var.name}"
+            what = f"it is not known which device {memory} belongs to"
+            hint = f'set it around: T.attr("default", "{name}", number)'
+            span = None if node is None else node.span
+            raise LoopwrightError(explain(what, got=f"no {name}", instead=hint, span=span))
+        return [const(kind, "int32"), const(number, "int32")]
 
     def visit_Allocate(self, node: st.Allocate) -> st.Stmt:
         body = self.visit(node.body)
@@ -188,18 +204,23 @@ class _Lower(StmtRewriter):
         if small or scope not in ("global", ""):
             return node.replace(body=body)
         code, bits, _ = dl_dtype(str(node.dtype.element))
-        place = [const(n, "int32") for n in self.device]
+        place = self.place(node)
         hints = [const(n, "int32") for n in (code, bits)]
         pointer = node.buffer_var
         given = Call("handle", "tir.TVMBackendAllocWorkspace", [*place, size, *hints])
         back = Call("int32", "tir.TVMBackendFreeWorkspace", [*place, pointer])
-        throw = st.Evaluate(tvm_throw_last_error())
-        stmts = st.seq(
-            st.IfThenElse(isnullptr(pointer), throw),
-            body,
-            st.IfThenElse(NE(back, const(0, "int32")), throw),
-        )
-        return st.LetStmt(pointer, given, stmts, span=node.span)
+        throw = st.Evaluate(Call("int32", "tir.tvm_throw_last_error", []))
+        declared: list[st.DeclBuffer] = []
+        while isinstance(body, st.DeclBuffer):
+            declared.append(body)
+            body = body.body
+        body = st.seq(body, st.IfThenElse(NE(back, const(0, "int32")), throw))
+        for item in reversed(declared):
+            body = item.replace(body=body)
+        body = st.seq(st.IfThenElse(isnullptr(pointer), throw), body)
+        aligned = const(ALIGNMENT, "int32")
+        body = st.AttrStmt(pointer, "storage_alignment", aligned, body, span=node.span)
+        return st.LetStmt(pointer, given, body, span=node.span)
 
     # ------------------------------------------------------------------ expressions
 
@@ -244,6 +265,7 @@ class _Lower(StmtRewriter):
         code, bits, lanes = dl_dtype(str(kind.dtype))
         size = kind.dtype.itemsize * kind.dtype.lanes
         null = Call("handle", "tir.reinterpret", [IntImm("uint64", 0)])
+        kind_of_device, number = self.place()
         fields = {
             DATA: data,
             SHAPE: shape,
@@ -253,8 +275,8 @@ class _Lower(StmtRewriter):
             BITS: const(bits, "uint8"),
             LANES: const(lanes, "uint16"),
             BYTE_OFFSET: cast("uint64", multiply(offset, const(size, offset.dtype))),
-            _DEVICE_ID: const(self.device[1], "int32"),
-            DEVICE_TYPE: const(self.device[0], "int32"),
+            _DEVICE_ID: number,
+            DEVICE_TYPE: kind_of_device,
         }
         for code, value in fields.items():
             self.set(stack, index, code, value)
@@ -275,7 +297,8 @@ def _as_any(value: PrimExpr, tensor: bool) -> tuple[int, PrimExpr]:
 
 @dataclass(frozen=True)
 class LowerTVMBuiltin(PrimFuncPass):
-    """See the file's docstring. Device-only functions are not changed."""
+    """See the file's docstring. Device-only functions are not changed. Raises LoopwrightError where it
+    needs a device that nothing names."""
 
     name = "tir.LowerTVMBuiltin"
     max_stack_alloca: int = 1024
@@ -283,7 +306,13 @@ class LowerTVMBuiltin(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         if func.attrs.get("calling_conv") == 2:
             return func
-        lower = _Lower(self.max_stack_alloca)
+        target = func.attrs.get("target")
+        kind = (
+            None if func.attrs.get("tir.is_host_func") else _CPU
+        )  # a host's memory is any device's
+        if target is not None:
+            kind = target.get_target_device_type()
+        lower = _Lower(self.max_stack_alloca, kind)
         return func.replace(body=lower.scope(lambda: lower.visit(func.body)))
 
 
