@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from ..base.errors import LoopwrightError, explain
 from ..ir.dtype import DataType
 from ..ir.expr import GlobalVar
-from ..ir.prim_expr import Call, IntImm, PrimExpr, StringImm, Var
+from ..ir.prim_expr import Call, IntImm, IterVar, PrimExpr, StringImm, Var
 from ..tir import stmt as st
 from ..tir.buffer import Buffer
 from ..tir.transform.lower.lower_scalar_ops import ScalarOps
@@ -148,17 +148,26 @@ def called_name(node: Call) -> str:
     return name.value
 
 
-def refuse_thread_loop(node: st.For, hint: str) -> LoopwrightError:
+def attribute(ctx: Context, node: st.AttrStmt) -> None:
+    """What is under an attribute; there are no threads to launch."""
+    if node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
+        raise refuse_thread_loop(node, "compile it for a GPU target, or schedule it for the CPU")
+    inner(ctx, node)
+
+
+def refuse_thread_loop(node: st.For | st.AttrStmt, hint: str) -> LoopwrightError:
     """The error for a loop that code for CPUs does not have."""
-    bound = node.kind == st.ForKind.THREAD_BINDING
-    what = f"loop {node.loop_var.name} is {'bound to a GPU thread' if bound else 'vectorized'}"
+    launched = isinstance(node, st.AttrStmt)
+    bound = launched or node.kind == st.ForKind.THREAD_BINDING
+    var = node.node.var if isinstance(node, st.AttrStmt) else node.loop_var
+    what = f"loop {var.name} is {'bound to a GPU thread' if bound else 'vectorized'}"
     return LoopwrightError(explain(what, instead=hint, span=node.span))
 
 
 # Handlers shared by all emitters.
 STATEMENTS: dict[type, Callable[..., None]] = {
     st.SeqStmt: seq,
-    st.AttrStmt: inner,
+    st.AttrStmt: attribute,
     st.DeclBuffer: inner,
 }
 CALLS: dict[str, Callable[..., str]] = {

@@ -41,7 +41,9 @@ class PrimFunc(BaseFunc):
         variables: list[Var] = []
         views = dict(buffer_map or {})
         for given in params:
-            param = convert(given)  # a pointer of `tir.ir_builder` stands for its variable
+            param = convert(given)
+            if isinstance(param, Buffer) and param is not given:  # a pointer of `tir.ir_builder`
+                param = param.data
             if isinstance(param, Buffer):
                 var = Var(param.name, "handle")
                 views[var] = param

@@ -268,10 +268,9 @@ def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
 
 
 def test_thread_axes():
-    text = "for b in T.thread_binding(4"
     whole = THREADS.format(extent=8).replace("B[3 - b, i]", "T.float32(3)")
     after = same(whole, tt.UnifyThreadBinding(), [(4, 8), (4, 8)])
-    assert after.script().count("launch_thread") == 2 and text not in after.script()
+    assert after.script().count("T.thread_binding") == 2
     with pytest.raises(ValueError, match=r"loops on threadIdx\.x have different extents") as e:
         tt.UnifyThreadBinding()(IRModule({"main": from_source(THREADS.format(extent=4))}))
     assert "8 and 4" in str(e.value) and "for j in T.thread_binding(4" in str(e.value)

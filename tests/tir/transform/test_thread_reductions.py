@@ -19,9 +19,9 @@ LOWERING = [
     tt.PlanAndUpdateBufferAllocationLocation(),
     tt.ConvertBlocksToOpaque(),
     tt.CompactBufferAllocation(),
+    tt.UnifyThreadBinding(),
     tt.LowerOpaqueBlock(),
     tt.FlattenBuffer(),
-    tt.UnifyThreadBinding(),
     tt.LowerThreadAllreduce(),
     tt.Simplify(),
 ]

@@ -14,69 +14,84 @@ After::
 
     @T.prim_func
     def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
-        blockIdx_x = T.launch_thread("blockIdx.x", 4)
-        threadIdx_x = T.launch_thread("threadIdx.x", 8)
-        A[blockIdx_x, threadIdx_x] = T.float32(1)
-        B[blockIdx_x, threadIdx_x] = A[blockIdx_x, threadIdx_x]
+        for b in T.thread_binding(4, thread="blockIdx.x"):
+            for i in T.thread_binding(8, thread="threadIdx.x"):
+                A[b, i] = T.float32(1)
+                B[b, i] = A[b, i]
 
-Each outermost bound loop is enclosed in one launch. Loops on one axis must have the same extent.
-Virtual threads are left to `InjectVirtualThread`.
+Each outermost bound loop is enclosed in the loops over all axes that are bound within. Loops on one
+axis must have the same extent, and so must launches (`T.launch_thread`), which become loops.
+Annotations of a bound loop stay on a loop of one iteration in its place.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ....arith import Analyzer
 from ....base.errors import explain
 from ....ir.prim_expr import IterVar, PrimExpr, Range, Var
-from ....ir.prim_op import add, cast, const
-from ....ir.structural import structural_equal
+from ....ir.prim_op import cast, const
 from ...stmt import AttrStmt, For, ForKind, Stmt
-from .._base import RewriterPass, StmtRewriter, Substitute
+from .._base import RewriterPass, Substitute
 
-_VIRTUAL = ("vthread", "cthread")
+_LAUNCHES = ("thread_extent", "virtual_thread")
 
 
-class _Unify(StmtRewriter):
+class _Unify(Substitute):
     def __init__(self) -> None:
-        self.axes: dict[str, tuple[IterVar, PrimExpr]] = {}
+        super().__init__({})
+        self.ana = Analyzer()
+        self.axes: dict[str, tuple[Var, Range]] = {}
         self.depth = 0
-
-    def visit_PrimExpr(self, node: Any) -> Any:
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         bound = node.thread_binding
         if node.kind != ForKind.THREAD_BINDING or bound is None:
-            return node.replace(body=self.visit(node.body))
-        if bound.thread_tag.startswith(_VIRTUAL):
-            return node.replace(body=self.visit(node.body))
-        axis = self.axis(node, bound.thread_tag)
-        value = add(node.min, cast(node.loop_var.dtype, axis.var))
+            return self.visit_default(node)
+        return self.bound(node, node.loop_var, bound.thread_tag, node.range, node.annotations)
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key not in _LAUNCHES or not isinstance(node.node, IterVar):
+            return self.visit_default(node)
+        axis = node.node
+        dom = Range.from_min_extent(const(0, node.value.dtype), node.value)
+        return self.bound(node, axis.var, axis.thread_tag, dom, {})
+
+    def bound(self, node: Any, var: Var, tag: str, dom: Range, notes: Any) -> Stmt:
+        """What is bound to an axis, in terms of the variable of the axis."""
+        dom = dom.replace(min=self.visit(dom.min), extent=self.visit(dom.extent))
+        axis = self.axis(node, var, tag, dom)
+        self.table[var] = cast(var.dtype, axis)
         self.depth += 1
-        body = self.visit(Substitute({node.loop_var: value}).visit(node.body))
+        body = self.visit(node.body)
         self.depth -= 1
-        return self.launch(body) if self.depth == 0 else body
+        if notes:
+            zero, one = const(0, "int32"), const(1, "int32")
+            body = For(Var("once", "int32"), zero, one, ForKind.SERIAL, body, annotations=notes)
+        return body if self.depth else self.launch(body, node.span)
 
-    def axis(self, loop: For, tag: str) -> IterVar:
-        """The axis for a tag in this launch."""
-        known = self.axes.get(tag)
-        if known is None:
-            var = Var(tag, loop.loop_var.dtype)
-            axis = IterVar(Range.from_min_extent(const(0, var.dtype), loop.extent), var, 1, tag)
-            self.axes[tag] = (axis, loop.extent)
-            return axis
-        if not structural_equal(known[1], loop.extent):
-            what = f"loops on {tag} have different extents"
-            got = f"{known[1]} and {loop.extent}"
-            hint = "guard the shorter one with a condition"
-            raise ValueError(explain(what, got=got, instead=hint, span=loop.span))
-        return known[0]
+    def axis(self, node: Any, var: Var, tag: str, dom: Range) -> Var:
+        """The variable of an axis in this launch."""
+        if tag not in self.axes:
+            self.axes[tag] = (Var(var.name, dom.extent.dtype), dom)
+            return self.axes[tag][0]
+        axis, known = self.axes[tag]
+        for what, a, b in (("extents", known.extent, dom.extent), ("starts", known.min, dom.min)):
+            if not self.equal(a, b):
+                what = f"loops on {tag} have different {what}"
+                hint = "guard the shorter one with a condition"
+                raise ValueError(explain(what, got=f"{a} and {b}", instead=hint, span=node.span))
+        return axis
 
-    def launch(self, body: Stmt) -> Stmt:
-        """The launch around the outermost bound loop."""
-        for axis, extent in reversed(self.axes.values()):
-            body = AttrStmt(axis, "thread_extent", extent, body)
+    def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
+        return self.ana.can_prove_equal(a, cast(a.dtype, b))
+
+    def launch(self, body: Stmt, span: Any) -> Stmt:
+        """The loops around the outermost bound loop."""
+        for tag, (var, dom) in reversed(self.axes.items()):
+            nowhere = IterVar(None, Var("", "int32"), IterVar.ThreadIndex, tag)
+            body = For(var, dom.min, dom.extent, ForKind.THREAD_BINDING, body, nowhere, span=span)
         self.axes = {}
         return body
 

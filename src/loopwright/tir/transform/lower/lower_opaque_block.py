@@ -16,7 +16,8 @@ Before (-) and after (+)::
                   B[0] = A[i] + T.float32(1)
                   C[i] = B[0]
 
-Loops of one iteration without annotations are replaced by their body.
+Loops of one iteration without annotations are replaced by their body, and loops that are bound to
+threads by the launch of the threads.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 from ....base.errors import LoopwrightError, explain
 from ....ir.literals import is_one, is_true
-from ....ir.prim_expr import PrimExpr
+from ....ir.prim_expr import IterVar, PrimExpr, Range
 from ....ir.prim_op import const
 from ... import stmt as st
 from ...buffer import MOST_ALIGNMENT, Buffer
@@ -60,6 +61,8 @@ class _Lower(Substitute):
             self.table[node.loop_var] = low
             return self.visit(node.body)
         body = self.visit(node.body)
+        if node.kind == st.ForKind.THREAD_BINDING and node.thread_binding is not None:
+            return _launch(node, low, extent, body)
         kept = {k: v for k, v in node.annotations.items() if not k.startswith("pragma_")}
         loop = node.replace(min=low, extent=extent, body=body)
         if len(kept) == len(node.annotations):
@@ -69,6 +72,14 @@ class _Lower(Substitute):
             if key.startswith("pragma_"):
                 stmt = _pragma(key, value, stmt)
         return stmt
+
+
+def _launch(loop: st.For, low: PrimExpr, extent: PrimExpr, body: st.Stmt) -> st.Stmt:
+    tag = loop.thread_binding.thread_tag
+    axis = IterVar(Range.from_min_extent(low, extent), loop.loop_var, IterVar.ThreadIndex, tag)
+    virtual = tag == "vthread" or tag.startswith("vthread.")
+    key = "virtual_thread" if virtual else "thread_extent"
+    return st.AttrStmt(axis, key, extent, body, span=loop.span)
 
 
 def allocate(buffer: Buffer, body: st.Stmt, origin: Any, notes: dict[str, Any]) -> st.Stmt:
