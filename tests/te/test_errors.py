@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import loopwright as lw
 from loopwright import te, tir
 
 
@@ -60,9 +59,9 @@ def test_loops():
     e = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="E")
     s = te.create_schedule(e.op)
     says(
-        "fuse in E: loops of the result, or of the reduction\n"
-        "  got: i, k\n  instead: fuse each kind by itself",
-        lambda: s[e].fuse(e.op.axis[0], k),
+        "parallel of k: its iterations write the same elements\n"
+        "  got: a reduction of E\n  instead: rfactor it, then the new axis can be",
+        lambda: s[e].parallel(k),
     )
     says(
         "compute_inline: E is a reduction\n"
@@ -91,10 +90,16 @@ def test_places():
         lambda: te.lower(s, [a, c, d]),
     )
     s[b].compute_at(s[c], c.op.axis[0])
-    s[c].split(c.op.axis[0], 2)
+    s[c].fuse(*c.op.axis)
     says(
-        "B is computed at a loop of C that is gone\n"
-        "  got: i\n  instead: one of i_outer, i_inner, j",
+        "B is computed at a loop of C that is gone\n  got: i\n  instead: one of i_j_fused",
+        lambda: te.lower(s, [a, c, d]),
+    )
+    s[b].compute_inline()
+    s[d].compute_inline()
+    says(
+        "compute_inline: D is no element by element result\n"
+        "  got: a result of the schedule\n  instead: compute_at, or compute_root",
         lambda: te.lower(s, [a, c, d]),
     )
     says(
@@ -111,10 +116,14 @@ def test_places():
         lambda: (s.cache_read(b, "local", [d]), te.lower(s, [a, c, d])),
     )
     _, b, _, _, s = chain()
-    s[b].split(b.op.axis[0], 2)
+    k = te.reduce_axis((0, 4), "k")
+    e = te.compute((8,), lambda i: te.sum(b[i, k], axis=k), name="E")
+    s = te.create_schedule(e.op)
+    s[e].split(k, 2)
     says(
-        "cache_write of B comes before its other steps\n  got: split",
-        lambda: s.cache_write(b, "local"),
+        "cache_write of E: its loops of the reduction are split\n"
+        "  got: k_outer\n  instead: cache_write before",
+        lambda: s.cache_write(e, "local"),
     )
     a, b, c, d, s = chain()
     s[b].double_buffer()
@@ -201,13 +210,14 @@ def test_scans_and_intrinsics():
     out = te.scan(first, step, state, name="out")
     s = te.create_schedule(out.op)
     says(
-        "the rows of stage step are iterated by the scan\n  got: t\n  instead: its loops are i",
-        lambda: s[step].split(step.op.axis[0], 2),
+        "env_threads around out need extents\n"
+        '  got: threadIdx.x\n  instead: te.thread_axis((0, n), "threadIdx.x")',
+        lambda: s[out].env_threads([te.thread_axis("threadIdx.x")]),
     )
     says(
-        "env_threads: no threads are launched around out\n"
-        "  got: threadIdx.x\n  instead: bind the loops of the stages inside of it",
-        lambda: s[out].env_threads([te.thread_axis("threadIdx.x")]),
+        "compute_at: step is in a group that is computed as a whole\n  got: stage(first)\n"
+        "  instead: a stage of the same group, or compute_at of the group",
+        lambda: s[step].compute_at(s[first], first.op.axis[0]),
     )
     k = te.reduce_axis((0, 4), "k")
     c = te.compute((6,), lambda i: te.sum(x[i, k], axis=k), name="C")
@@ -218,7 +228,19 @@ def test_scans_and_intrinsics():
     s[d].reorder(outer, d.op.axis[0], inner)
     s[d].tensorize(d.op.axis[0], intrin)
     says(
-        "sums is used inside of a reduction, of which it does a part\n"
+        "tensorize of D: sums computes something else\n"
+        "  got: 2 in the program along k\n  instead: 4 in the intrinsic",
+        lambda: te.lower(s, [x, d]),
+    )
+    y, k2 = te.placeholder((6, 2), name="Y"), te.reduce_axis((0, 2), "k")
+    part = te.compute((6,), lambda i: te.sum(y[i, k2], axis=k2), name="part")
+    half = te.decl_tensor_intrin(part.op, lambda ins, outs: tir.Evaluate(0), name="half")
+    s = te.create_schedule(d.op)
+    outer, inner = s[d].split(k, 2)
+    s[d].reorder(outer, d.op.axis[0], inner)
+    s[d].tensorize(d.op.axis[0], half)
+    says(
+        "half is used inside of a reduction, of which it does a part\n"
         "  got: an intrinsic without reset or update\n"
         "  instead: fcompute gives (body, reset, update), or tensorize the whole reduction",
         lambda: te.lower(s, [x, d]),
@@ -226,5 +248,5 @@ def test_scans_and_intrinsics():
     s = te.create_schedule(d.op)
     outer, _ = s[d].split(d.op.axis[0], 3)
     s[d].tensorize(s[d].leaf_iter_vars[1], intrin)
-    with pytest.raises(lw.tir.ScheduleError, match="got: 3 in the program"):
+    with pytest.raises(ValueError, match="got: 3 in the program"):
         te.lower(s, [x, d])

@@ -146,8 +146,8 @@ def test_matmul_with_packing_and_a_write_cache(matmul_data):
         "    for n_outer in range(2):\n"
         "        C_global = T.decl_buffer((32, 32))\n"
     )
-    assert "for k_c_outer, m_c in T.grid(16, 32):\n" in text
-    assert "for k_c_inner in T.unroll(4):\n" in text
+    assert "for k_outer, m_c in T.grid(16, 32):\n" in text
+    assert "for k_inner in T.unroll(4):\n" in text
     assert text.endswith(
         "for m_inner, n_inner in T.grid(32, 32):\n"
         "            C[m_outer * 32 + m_inner, n_outer * 32 + n_inner] = C_global[m_inner, n_inner]"
@@ -220,7 +220,7 @@ def test_reduction_with_rfactor():
         "        B_rf[k_inner, i] = T.float32(0.0)\n"
         "        for k_outer in range(3):\n"
         "            B_rf[k_inner, i] = "
-        "B_rf[k_inner, i] + A[i_outer * 8 + i, k_outer * 16 + k_inner]\n"
+        "B_rf[k_inner, i] + A[i + i_outer * 8, k_outer * 16 + k_inner]\n"
         "    for i_inner in range(8):\n"
         "        B[i_outer * 8 + i_inner] = T.float32(0.0)\n"
         "        for k_inner_v in range(16):\n"
@@ -265,7 +265,7 @@ def test_scan_of_a_recurrent_cell():
         expected[row] = np.tanh(expected[row - 1] @ w.T + x[row])
     np.testing.assert_allclose(o, expected, rtol=1e-5)
     text = body(tvm.lower(s, [X, W, out], simple_mode=True))
-    assert "for out_idx in range(1, 5):" in text and "for i in T.vectorized(8):" in text
+    assert "for out_idx, b in T.grid(4, 2):" in text and "for i in T.vectorized(8):" in text
 
 
 def intrin_gemv(m, l):

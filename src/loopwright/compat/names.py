@@ -37,6 +37,9 @@ ALSO: dict[str, str] = {
 
 # TVM's name -> what it is: "module:name", or a module.
 NAMES: dict[str, str] = {
+    "container.Array": "compat.layout:Array",
+    "container.Map": "compat.layout:Map",
+    "driver.build_module.schedule_to_module": "te.schedule:schedule_to_module",
     "ir.Array": "compat.layout:Array",
     "ir.Map": "compat.layout:Map",
     "ir.container.Array": "compat.layout:Array",
@@ -57,6 +60,8 @@ NAMES: dict[str, str] = {
     "runtime.String": "compat.layout:String",
     "runtime.container.String": "compat.layout:String",
     "script.parser.core.error.ParserError": "base.errors:DiagnosticError",
+    "tir.ProducerRealize": "te.producer:ProducerRealize",
+    "tir.ProducerStore": "te.producer:ProducerStore",
     "target.VirtualDevice": "compat.layout:VirtualDevice",
     "target._ffi_api.llvm_cpu_has_feature": "codegen.llvm.target_info:llvm_cpu_has_features",
     "target._ffi_api.target_has_feature": "codegen.llvm.target_info:target_has_features",

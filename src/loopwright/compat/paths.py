@@ -28,6 +28,8 @@ PATHS: dict[str, str] = {
     "contrib.utils": "testing.files",
     "dlight": "sched",
     "driver.build_module": "driver.build",
+    "_ffi.base": "base.errors",
+    "container": "ir",
     "error": "base.errors",
     "ir.attrs": "ir.expr",
     "ir.base": "ir.structural",

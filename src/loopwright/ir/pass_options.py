@@ -22,6 +22,11 @@ _READ: dict[str, tuple[type, Any, str]] = {
         "The functions that LiftTransformParams makes take each weight out of its tuple.",
     ),
     "relax.transform.apply_legalize_ops": (bool, True, "False: LegalizeOps does nothing."),
+    "te.keep_schedule_record": (
+        bool,
+        False,
+        "A te schedule keeps a copy of itself after each step (schedule_record).",
+    ),
     "testing.immutable_module": (bool, False, "A pass that changes the module it is given fails."),
     "tir.HoistExpression": (dict, None, "What HoistExpression moves (the enums, or bool)."),
     "tir.InjectDoubleBuffer": (

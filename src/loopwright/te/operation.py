@@ -18,6 +18,7 @@ from ..tir.stmt import Block, BlockRealize, Evaluate, Stmt
 from ..tir.stmt_functor import substitute_buffers
 from .tag import current_tag
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor, TensorSlice
+from .tensor_compute import TensorComputeOp, TensorIntrinCall
 
 
 def _dims(shape: Any) -> tuple[PrimExpr, ...]:
@@ -49,15 +50,28 @@ def compute(
     """
     dims = _dims(shape)
     names = _axis_names(fcompute, len(dims), varargs_names)
-    axis = [
-        IterVar(Range.from_min_extent(_const(0, extent.dtype), extent), Var(n, extent.dtype), 0)
-        for n, extent in zip(names, dims, strict=True)
-    ]
+    axis = [_axis(n, extent) for n, extent in zip(names, dims, strict=False)]
     body = fcompute(*(a.var for a in axis))
+    if isinstance(body, TensorIntrinCall):
+        rest = [_axis(f"ax{n}", e, IterVar.Opaque) for n, e in enumerate(dims[len(axis) :])]
+        call = TensorComputeOp(name, current_tag(tag), [*axis, *rest], len(axis), body)
+        return call.output(0)
+    if len(axis) < len(dims):
+        raise _wrong_rank(len(dims), len(axis))
     several = isinstance(body, (tuple, list))
     parts = [_element(name, part) for part in (body if several else [body])]
     op = ComputeOp(name, current_tag(tag), attrs, axis, parts)
     return tuple(op.output(n) for n in range(op.num_outputs)) if several else op.output(0)
+
+
+def _axis(name: str, extent: PrimExpr, kind: int = IterVar.DataPar) -> IterVar:
+    return IterVar(Range.upto(extent), Var(name, extent.dtype), kind)
+
+
+def _wrong_rank(ndim: int, count: int) -> ValueError:
+    what = f"fcompute do not match dimension, ndim={ndim}"
+    got = f"a function of {count} indices"
+    return ValueError(explain(what, got=got, instead="take one index for each dimension"))
 
 
 def _element(name: str, value: Any) -> PrimExpr:
@@ -81,10 +95,10 @@ def _axis_names(fn: Callable[..., Any], ndim: int, varargs: Sequence[str] | None
     if ndim < len(names) and ndim >= len(names) - optional:
         names = names[:ndim]
     extra = ndim - len(names)
-    if extra < 0 or (extra > 0 and not rest):
-        what = f"fcompute do not match dimension, ndim={ndim}"
-        got = f"a function of {len(names)} indices"
-        raise ValueError(explain(what, got=got, instead="take one index for each dimension"))
+    if extra < 0:
+        raise _wrong_rank(ndim, len(names))
+    if not rest:  # fewer: only for an intrinsic, which computes the other dimensions
+        return names
     if rest and varargs is not None:
         if len(varargs) != extra:
             what = f"varargs_names names {len(varargs)} axes"

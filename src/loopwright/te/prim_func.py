@@ -41,7 +41,7 @@ def in_order(tensors: Iterable[Tensor]) -> list[Operation]:
             raise ValueError(explain(what, got="a cycle of operations", instead="te.scan"))
         begun.add(op)
         stack.append((op, True))
-        inputs = op.input_tensors
+        inputs = op.outside if isinstance(op, ScanOp) else op.input_tensors
         stack.extend((t.op, False) for t in reversed(inputs) if t.op not in done)
     return list(done)
 

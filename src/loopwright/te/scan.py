@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base.errors import explain
@@ -20,7 +20,8 @@ class ScanOp(Operation):
     state, in order; they run row by row.
     """
 
-    __slots__ = ("chain", "init", "inputs", "scan_axis", "state_placeholder", "update")
+    __slots__ = ("chain", "init", "inputs", "scan_axis", "spatial_axis_",
+                 "state_placeholder", "update")  # fmt: skip
 
     def __init__(
         self,
@@ -44,9 +45,37 @@ class ScanOp(Operation):
         domain = Range.from_min_extent(start, subtract(rows, start))
         self.scan_axis = IterVar(domain, Var(f"{name}.idx", rows.dtype), IterVar.Ordered)
         self._outputs = tuple(Tensor(s.shape, s.dtype, self, n) for n, s in enumerate(states))
+        self.spatial_axis_ = tuple(
+            IterVar(Range.upto(e), Var(f"out{n}.i{k}", e.dtype), IterVar.Opaque)
+            for n, s in enumerate(states)
+            for k, e in enumerate(s.shape[1:], 1)
+        )
+
+    @property
+    def root_iter_vars(self) -> tuple[IterVar, ...]:
+        return (self.scan_axis, *self.spatial_axis_)
+
+    def spatial_axes(self, result: int) -> tuple[IterVar, ...]:
+        """The axes of a result within a row."""
+        at = sum(s.ndim - 1 for s in self.state_placeholder[:result])
+        return self.spatial_axis_[at : at + self.state_placeholder[result].ndim - 1]
+
+    def replace_inputs(self, table: Mapping[Tensor, Tensor]) -> Operation:
+        parts = (self.init, self.update, self.inputs)
+        init, update, inputs = ([table.get(t, t) for t in p] for p in parts)
+        if (tuple(init), tuple(update), tuple(inputs)) == parts:
+            return self
+        new = ScanOp(self.name, self.tag, self.attrs, init, update, self.state_placeholder, inputs)
+        new.scan_axis, new.spatial_axis_ = self.scan_axis, self.spatial_axis_
+        return new
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
+        """Its first rows, and the others."""
+        return (*self.init, *self.update)
+
+    @property
+    def outside(self) -> tuple[Tensor, ...]:
         """The tensors computed before the scan: its first rows, and other inputs of the chain."""
         tensors = dict.fromkeys(self.init)
         for op in self.chain:

@@ -1,227 +1,265 @@
 """The classic schedule API: `create_schedule`, stages, `lower`, `build`.
 
-A stage's steps are recorded, and `lower` replays them on a `tir.Schedule` of the arguments'
-PrimFunc:
+How a schedule becomes loops:
 
-| here | on the tir.Schedule |
+| file | what it does |
 |---|---|
-| `s[C]` | the block that computes C |
-| `C.op.axis`, `C.op.reduce_axis` | `sch.get_loops(block)` |
-| `split(x, factor=n)`, `split(x, nparts=n)` | `split(x, [None, n])`, `split(x, [n, None])` |
-| `tile(x, y, a, b)` | two splits and a reorder |
-| `fuse`, `reorder`, `parallel`, `vectorize`, `unroll`, `bind` | the same |
-| `tensorize(x, intrin)` | `tensorize`; if the reduction continues outside, in two steps |
-| `pragma(x, "kind", v)` | `annotate(x, "pragma_kind", v)` |
-| `storage_align(axis, f, o)`, `rolling_buffer()`, `set_scope(scope)` | the same, of the block |
-| `transform_layout(f)` | `transform_layout` and `transform_block_layout` |
-| `double_buffer()`, `set_store_predicate(p)` | an attribute for `InjectDoubleBuffer`, a predicate |
-| `s[B].compute_at(s[C], x)`, `compute_inline` | `compute_at(B, x)`, `compute_inline(B)` |
-| `s.cache_read(A, scope, readers)` | `cache_read` |
-| a reduction | `decompose_reduction` at its outermost reduction loop |
+| `stage.py` | records splits, fusions and so on as relations between loops, and where to compute |
+| `dataflow.py` | changes the operations: `cache_read`, `cache_write`, `rfactor`, inlined stages |
+| `bounds.py` | finds the ranges of all loops, from the results to the inputs (`InferBound`) |
+| `nest.py` | makes the loops, with tensors (`ScheduleOps`) |
+| `memory.py` | gives tensors buffers: a PrimFunc (`schedule_to_module`) |
 
-`s.cache_write` and `s.rfactor` change the expressions before they become TensorIR. Stages are
-placed from the last to the first, whatever the order of the calls; loop kinds are set after
-that. The operations of a scan are stages too, whose loops are those within one row.
+`lower` then turns it into plain loops over flat memory. A stage whose part is not known to divide
+the tensor computes with a test of each element's index; nothing is computed beyond a tensor's end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..base.errors import explain
+from ..base.errors import CallTypeError, CallValueError, explain
 from ..base.late import Slot
 from ..ir.module import IRModule
-from ..ir.prim_expr import IterVar, Range, Var
-from ..ir.variables import substitute
-from ..tir.expr import ProducerLoad, Reduce
-from ..tir.function import PrimFunc
+from ..ir.pass_context import PassContext
+from ..ir.prim_expr import IterVar, Var
+from ..tir.buffer import Buffer as Buffer
 from ..tir.transform import (
-    CompactBufferAllocation,
-    ConvertBlocksToOpaque,
-    LowerInitBlock,
+    FlattenBuffer,
+    HoistIfThenElse,
     LowerMatchBuffer,
     LowerOpaqueBlock,
-    PlanAndUpdateBufferAllocationLocation,
+    RemoveNoOp,
     Simplify,
 )
-from .player import Player
-from .prim_func import create_prim_func, in_order
-from .rfactor import rfactor_op
+from . import dataflow
+from .bounds import infer_bound as InferBound
+from .graph import create_attach_path as CreateAttachPath
+from .graph import create_read_graph, post_dfs_order, sub_graph
+from .graph import create_read_graph as CreateReadGraph
+from .graph import post_dfs_order as PostDFSOrder
+from .graph import scan_fix_points as ScanFixPointAnalysis
+from .graph import scan_get_body as ScanGetBody
+from .memory import prim_func
+from .nest import schedule_ops as ScheduleOps
+from .prim_func import create_prim_func
+from .relations import Fuse, Rebase, Relation, Singleton, Split, Transform
 from .scan import ScanOp
-from .stage import Stage
-from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor
+from .stage import INLINED, SCAN_UPDATE, SCOPE, Stage, Stages
+from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
 
 COMPILE: Slot[Callable[..., Any]] = Slot("te.compile")
 
 
-class Schedule:
+class Schedule(Stages):
     """Stages of the operations behind some tensors; `s[C]` is the stage of a tensor or operation
-    C."""
+    C. `stages` has all of them, each after its inputs; `groups` those of `create_group`."""
 
     def __init__(self, ops: Sequence[Operation]) -> None:
-        self.outputs = list(ops)
-        self.stage_map: dict[Operation, Stage] = {}
-        for op in in_order(op.output(0) for op in ops):
-            chain = op.chain if isinstance(op, ScanOp) else ()
-            for one in (*chain, op):
-                self.stage_map[one] = Stage(one, in_scan=one in chain)
-        # The stages in place of an operation, the last of which computes its result.
-        self.parts: dict[Operation, list[Stage]] = {}
-        self.reads: list[tuple[Tensor, str, list[Stage], Stage]] = []
+        super().__init__(list(ops))
+        self.keeps = bool(PassContext.current().option("te.keep_schedule_record"))
+        for op in post_dfs_order(self.outputs, create_read_graph(self.outputs)):
+            stage = Stage(op, self)
+            stage.is_output = op in self.outputs
+            self.stages.append(stage)
+            self.stage_map[op] = stage
+        for stage in [*self.stages]:
+            if isinstance(stage.op, ScanOp):
+                self.scan_group(stage, stage.op)
+        self.record("vanilla")
 
-    @property
-    def stages(self) -> list[Stage]:
-        """All stages, each after its inputs."""
-        return list(self.stage_map.values())
-
-    def __getitem__(self, k: Tensor | Operation) -> Stage:
-        op = k.op if isinstance(k, Tensor) else k
-        if op not in self.stage_map:
-            known = ", ".join(o.name for o in self.stage_map)
-            what = "the schedule has no stage of this"
-            raise ValueError(explain(what, got=str(k), instead=f"it has {known}"))
-        return self.stage_map[op]
+    def scan_group(self, stage: Stage, op: ScanOp) -> None:
+        """The operations between a scan's state and its update are computed row by row."""
+        group = self._group(op.update, [*op.state_placeholder, *op.inputs], False)
+        group.attach_type, group.attach_stage = SCAN_UPDATE, stage
+        group.attach_ivar = op.scan_axis
 
     def normalize(self, legacy: bool = False) -> Schedule:
-        """The schedule unchanged; its loops always start at 0."""
-        return self
+        """A copy in which inlined stages are inlined, all loops start at 0, and what is computed at
+        a loop that was split or fused since is computed at the loop in its place."""
+        new = self.copy()
+        dataflow.inline(new)
+        moved = _rebase(new)
+        for stage in (*new.stages, *new.groups):
+            if stage.attach_type == SCOPE:
+                assert stage.attach_ivar is not None and stage.attach_stage is not None
+                axis = moved.get(stage.attach_ivar, stage.attach_ivar)
+                stage.attach_ivar = _successor(stage.attach_stage, axis)
+        return new
+
+    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
+        """A stage for the operations from `inputs` to `outputs`, which are then computed together:
+        `g.compute_at(s[D], loop)`. `include_inputs`: those of the inputs too."""
+        group = self._group(_list(outputs), _list(inputs), include_inputs)
+        self.record("create_group")
+        return group
+
+    def _group(
+        self, outputs: Iterable[Tensor], inputs: Iterable[Tensor], include_inputs: bool
+    ) -> Stage:
+        heads = [self[t].op.output(t.value_index) for t in outputs]
+        ends = [self[t].op.output(t.value_index) for t in inputs]
+        stages = [self[op] for op in sub_graph(heads, ends, include_inputs)]
+        if not stages:
+            what = "no operation leads from the inputs of the group to its outputs"
+            got = ", ".join(t.op.name for t in heads)
+            raise CallValueError(explain(what, got=got))
+        chains = [[*reversed(stage.groups_around())] for stage in stages]
+        common: Stage | None = None
+        for level in zip(*chains, strict=False):
+            if any(g is not level[0] for g in level):
+                break
+            common = level[0]
+        group = Stage(Operation("group"), self)
+        group.group = common
+        members: list[Stage] = []
+        for stage, chain in zip(stages, chains, strict=True):
+            depth = 0 if common is None else chain.index(common) + 1
+            top = chain[depth] if depth < len(chain) else stage
+            if top not in members:
+                members.append(top)
+        for member in members:
+            member.group = group
+            group.num_child_stages += 1
+        if common is not None:
+            common.num_child_stages += 1 - len(members)
+        self.groups.append(group)
+        return group
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
         """A copy of a tensor in memory `scope`, which the readers use. Returns the copy."""
-        ops = [readers] if isinstance(readers, (Tensor, Operation)) else list(readers)
-        if not ops:
+        given = _list(readers)
+        if not given:
             what = f"cache_read of {tensor.op.name} needs its readers"
-            raise ValueError(explain(what, got="none", instead="the stages that use the copy"))
-        copy = _copy_of(tensor, f"{tensor.op.name}.{scope}")
-        self.stage_map[copy.op] = Stage(copy.op, self[tensor].in_scan)
-        self.reads.append((tensor, scope, [self[r] for r in ops], self[copy]))
+            raise CallValueError(explain(what, got="none", instead="the stages that use the copy"))
+        copy = dataflow.cache_read(self, tensor, scope, given)
+        self.record("cache_read")
         return copy
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
-        """Compute a tensor in memory `scope` and copy it from there. Returns the computed tensor,
-        or for a list (the results of one operation) a list."""
-        several = list(tensor) if isinstance(tensor, (list, tuple)) else [tensor]
-        stage = self[several[0]]
-        op, origin = stage.op, stage.origin_op
-        if any(stage is computed for *_, computed in self.reads):
-            what = f"cache_write: {op.name} is a copy already"
-            raise ValueError(explain(what, got="a cache_read", instead="cache_read it again"))
-        if stage.steps:
-            steps = ", ".join(name for name, _ in stage.steps)
-            what = f"cache_write of {origin.name} comes before its other steps"
-            raise ValueError(explain(what, got=steps))
-        if not isinstance(op, ComputeOp) or any(t.op is not origin for t in several):
-            what = "cache_write takes the results of one compute"
-            raise ValueError(explain(what, got=", ".join(str(t.op) for t in several)))
-        computed = _computed_again(op, f"{op.name}.{scope}")
-        points = [a.var for a in op.axis]
-        count = range(computed.num_outputs)
-        copies = [ProducerLoad(computed.output(n), points) for n in count]
-        cached = Stage(computed, stage.in_scan)
-        cached.scope = scope
-        self.put_before(stage, cached)
-        stage.computes(ComputeOp(op.name, op.tag, op.attrs, op.axis, copies))
-        results = [computed.output(t.value_index) for t in several]
+        """Compute a tensor in memory `scope`, in the order of the stage's loops, and copy it from
+        there. Returns the computed tensor, or for a list (the results of one operation) a list."""
+        results = dataflow.cache_write(self, _list(tensor), scope)
+        self.record("cache_write")
         return results if isinstance(tensor, (list, tuple)) else results[0]
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
         """Reduce each iteration of `axis`, a loop of the reduction of `tensor`, separately into a
         tensor with one more dimension, at `factor_axis`, then reduce that. Returns the first step's
         tensor (a list for several results); the stage of `tensor` becomes the second."""
-        stage = self[tensor]
-        first, second = rfactor_op(stage, axis, factor_axis)
-        part = Stage(first, stage.in_scan)
-        part.scope = stage.scope
-        self.put_before(stage, part)
-        stage.steps = _spatial_steps(stage)
-        stage.computes(second)
-        results = [first.output(n) for n in range(first.num_outputs)]
+        results = dataflow.rfactor(self, tensor, axis, factor_axis)
         return results[0] if len(results) == 1 else results
 
-    def put_before(self, stage: Stage, new: Stage) -> None:
-        """Compute the operation of a new stage before that of another one."""
-        for parts in self.parts.values():
-            if stage in parts:
-                parts.insert(parts.index(stage), new)
-                break
-        else:
-            self.parts[stage.origin_op] = [new, stage]
-        order = list(self.stage_map.items())
-        at = order.index((stage.origin_op, stage))
-        self.stage_map = dict([*order[:at], (new.origin_op, new), *order[at:]])
+
+def _list(items: Any) -> list[Any]:
+    return [items] if isinstance(items, (Tensor, Operation)) else list(items)
 
 
-def _copy_of(tensor: Tensor, name: str) -> Tensor:
-    axes = [IterVar(Range(0, e), Var(f"ax{n}", e.dtype)) for n, e in enumerate(tensor.shape)]
-    return ComputeOp(name, "", {}, axes, [ProducerLoad(tensor, [a.var for a in axes])]).output(0)
+def _rebase(s: Schedule) -> dict[IterVar, IterVar]:
+    """Let loops that are axes of operations start at 0; {axis: loop}."""
+    moved: dict[IterVar, IterVar] = {}
+    for stage in s.stages:
+        roots = {*stage.op.root_iter_vars} if stage.attach_type != INLINED else set()
+        for n, v in enumerate(stage.leaf_iter_vars):
+            if v not in roots or v in stage.binds:
+                continue
+            rebased = IterVar(None, v.var.copy_with_suffix(""), v.iter_type)
+            stage.relations.append(Rebase(v, rebased))
+            stage.leaf_iter_vars[n] = moved[v] = rebased
+            stage.all_iter_vars.append(rebased)
+            attrs = stage.iter_var_attrs.get(v)
+            if attrs is not None:
+                stage.iter_var_attrs[rebased] = attrs
+    return moved
 
 
-def _computed_again(op: ComputeOp, name: str) -> ComputeOp:
-    """The same computation with new axes."""
-
-    def renewed(axes: Any) -> list[IterVar]:
-        return [IterVar(a.dom, Var(f"{a.var.name}_c", a.var.dtype), a.iter_type) for a in axes]
-
-    axes = renewed(op.axis)
-    moved = {a.var: b.var for a, b in zip(op.axis, axes, strict=True)}
-    first = op.body[0]
-    if isinstance(first, Reduce):
-        reduced = renewed(first.axis)
-        moved.update({a.var: b.var for a, b in zip(first.axis, reduced, strict=True)})
-        source = tuple(substitute(e, moved) for e in first.source)
-        where = substitute(first.condition, moved)
-        init = tuple(substitute(e, moved) for e in first.init)
-        body = [
-            Reduce(first.combiner, source, tuple(reduced), where, n, init)
-            for n in range(len(op.body))
-        ]
-    else:
-        body = [substitute(e, moved) for e in op.body]
-    return ComputeOp(name, op.tag, op.attrs, axes, body)
-
-
-def _spatial_steps(stage: Stage) -> list[tuple[str, tuple[Any, ...]]]:
-    """The steps on loops of the result; those on the reduction are part of the expression now."""
-    kept: list[tuple[str, tuple[Any, ...]]] = []
-    for name, args in stage.steps:
-        if name == "reorder":
-            args = tuple(v for v in args if v.iter_type != IterVar.CommReduce)
-        elif name == "fuse":
-            args = args if args[1].iter_type != IterVar.CommReduce else ()
-        elif name != "transform_layout" and args[0].iter_type == IterVar.CommReduce:
-            if name != "split":
-                what = f"rfactor of {stage.origin_op.name} comes before how its loops run"
-                raise ValueError(explain(what, got=f"{name} of {args[0].var.name}"))
-            args = ()
-        if args:
-            kept.append((name, args))
-    return kept
+def _successor(stage: Stage, axis: IterVar) -> IterVar:
+    """The loop that is now where `axis` was: the inner one of a split, the fused one."""
+    changed = axis not in stage.leaf_iter_vars
+    while changed:
+        changed = False
+        for relation in stage.relations:
+            if isinstance(relation, (Split, Rebase)) and relation.parent is axis:
+                axis, changed = relation.results[-1], True
+            elif isinstance(relation, Fuse) and relation.inner is axis:
+                axis, changed = relation.fused, True
+    return axis
 
 
 def create_schedule(ops: Any) -> Schedule:
     """A schedule of operations (or tensors) and all their inputs."""
-    items = [ops] if isinstance(ops, (Operation, Tensor)) else list(ops)
+    items = _list(ops)
     for item in items:
         if not isinstance(item, (Operation, Tensor)):
             what = "create_schedule takes operations"
-            raise TypeError(explain(what, got=type(item).__name__, instead="C.op of a tensor C"))
+            got = type(item).__name__
+            raise CallTypeError(explain(what, got=got, instead="C.op of a tensor C"))
     return Schedule([item.op if isinstance(item, Tensor) else item for item in items])
 
 
+def AutoInlineElemWise(s: Schedule) -> None:
+    """Inline the stages that read each input at their own index only."""
+    _inline_where(s, _is_elementwise)
+
+
+def AutoInlineBroadcast(s: Schedule) -> None:
+    """Inline the stages that are tagged as broadcasts."""
+    _inline_where(s, lambda op: op.tag == "broadcast")
+
+
+def AutoInlineInjective(s: Schedule) -> None:
+    """Inline the stages that compute each element by itself, without a reduction."""
+    _inline_where(s, lambda op: not op.reduce_axis)
+
+
+def _inline_where(s: Schedule, chosen: Callable[[ComputeOp], bool]) -> None:
+    for stage in s.stages:
+        op = stage.op
+        free = not (op.reduce_axis or stage.is_scheduled or stage.is_output)
+        if free and isinstance(op, ComputeOp) and chosen(op):
+            stage.compute_inline()
+
+
+def _is_elementwise(op: ComputeOp) -> bool:
+    own = [a.var for a in op.axis]
+    return all(
+        len(load.indices) == len(own)
+        and all(i is v for i, v in zip(load.indices, own, strict=True))
+        for load in op.loads()
+    )
+
+
+def schedule_to_module(
+    s: Schedule, args: Sequence[Any], name: str = "main", binds: Any = None, debug: bool = False
+) -> IRModule:
+    """The module of a scheduled computation before it is lowered: one PrimFunc `name` of `args`.
+    `binds` gives the buffers of some tensors; `debug` keeps loops of one iteration."""
+    given = _arguments(s, args)
+    normal = s.normalize()
+    body = ScheduleOps(normal, InferBound(normal), debug)
+    return _module(prim_func(normal, given, body, dict(binds or {})), name)
+
+
+_TO_LOOPS = (LowerMatchBuffer(), LowerOpaqueBlock(), Simplify())
+_TO_FLAT = (FlattenBuffer(), Simplify(), HoistIfThenElse(), RemoveNoOp())
+
+
 def lower(
-    s: Schedule, args: Sequence[Any], name: str = "main", simple_mode: bool = False
+    s: Schedule,
+    args: Sequence[Any],
+    name: str = "main",
+    simple_mode: bool = False,
+    binds: Any = None,
 ) -> IRModule:
     """The module of a scheduled computation: one PrimFunc `name` of `args` (tensors, variables).
 
-    The module is TensorIR after the schedule, to read, schedule further and compile; with
-    `simple_mode` only the loops, without blocks. Raises ScheduleError if a step would change
-    the result.
+    The function has plain loops over flat memory; with `simple_mode`, to read, tensors keep their
+    dimensions. Raises ValueError for stages that are computed where their consumers are not.
     """
-    mod = _module(Player(s, _arguments(s, args)).play(), name)
-    if simple_mode:
-        for step in _LOOPS:
-            mod = step(mod)
+    mod = schedule_to_module(s, args, name, binds)
+    for step in (*_TO_LOOPS, *(() if simple_mode else _TO_FLAT)):
+        mod = step(mod)
     return mod
 
 
@@ -234,38 +272,49 @@ def _arguments(s: Schedule, args: Any) -> list[Any]:
     ]
     if missing:
         what = "the results of a schedule are among its arguments"
-        raise ValueError(explain(what, got=f"{', '.join(missing)} missing"))
-    for arg in given:
-        if isinstance(arg, Tensor) and not isinstance(arg.op, PlaceholderOp):
-            s[arg]
+        raise CallValueError(explain(what, got=f"{', '.join(missing)} missing"))
     return given
 
 
-def _module(func: PrimFunc, name: str) -> IRModule:
+def _module(func: Any, name: str) -> IRModule:
     return IRModule({name: func.with_attr("global_symbol", name)})
 
 
-# The passes that turn blocks into loops; buffers keep their dimensions.
-_LOOPS = (
-    LowerInitBlock(),
-    PlanAndUpdateBufferAllocationLocation(),
-    ConvertBlocksToOpaque(),
-    LowerMatchBuffer(),
-    CompactBufferAllocation(),
-    LowerOpaqueBlock(),
-    Simplify(),
-)
-
-
-def build(s: Schedule, args: Sequence[Any], target: Any = None, name: str = "main") -> Any:
+def build(
+    s: Schedule, args: Sequence[Any], target: Any = None, name: str = "main", binds: Any = None
+) -> Any:
     """Compile a scheduled computation; `f[name](*arrays)` runs it. One whose stages have no steps
     is scheduled by the target's rules."""
-    free = not s.parts and not s.reads and not any(stage.is_scheduled for stage in s.stages)
-    if free:
+    known = (PlaceholderOp, ComputeOp, ExternOp, ScanOp)
+    free = all(isinstance(stage.op, known) and not stage.is_scheduled for stage in s.stages)
+    if free and all(group.attach_type == SCAN_UPDATE for group in s.groups):
         mod = _module(create_prim_func(_arguments(s, args)), name)
     else:
-        mod = lower(s, args, name)
+        mod = lower(s, args, name, binds=binds)
     return COMPILE.get()(mod, target)
 
 
-__all__ = ["Schedule", "Stage", "build", "create_schedule", "lower"]
+__all__ = [
+    "AutoInlineBroadcast",
+    "AutoInlineElemWise",
+    "AutoInlineInjective",
+    "CreateAttachPath",
+    "CreateReadGraph",
+    "Fuse",
+    "InferBound",
+    "PostDFSOrder",
+    "Rebase",
+    "Relation",
+    "ScanFixPointAnalysis",
+    "ScanGetBody",
+    "Schedule",
+    "ScheduleOps",
+    "Singleton",
+    "Split",
+    "Stage",
+    "Transform",
+    "build",
+    "create_schedule",
+    "lower",
+    "schedule_to_module",
+]

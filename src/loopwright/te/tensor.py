@@ -7,12 +7,12 @@ have no node fields: visiting an expression stops at the tensors it reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from ..base.errors import explain
+from ..base.errors import CallValueError, explain
 from ..ir.dtype import DataType
-from ..ir.functor import pre_order_visit
+from ..ir.functor import pre_order_visit, rewrite
 from ..ir.node import Node
 from ..ir.op import Builders
 from ..ir.operators import TensorOperators
@@ -147,7 +147,7 @@ class Tensor(DataProducer, Operators):
 
     def __getitem__(self, indices: Any) -> Any:
         points = indices if isinstance(indices, tuple) else (indices,)
-        if len(points) < len(self._shape):
+        if len(points) < len(self._shape) or any(isinstance(p, slice) for p in points):
             return TensorSlice(self, points)
         return self(*points)
 
@@ -169,6 +169,7 @@ class Operation(Node):
 
     __slots__ = ("_outputs", "attrs", "name", "tag")
     bound_by_identity: ClassVar[bool] = True
+    inlines: ClassVar[bool] = False  # whether the elements that it reads can be expressions
 
     def __init__(self, name: str, tag: str = "", attrs: dict[str, Any] | None = None) -> None:
         self.name = name
@@ -200,6 +201,19 @@ class Operation(Node):
     def reduce_axis(self) -> tuple[IterVar, ...]:
         """Axes of its reduction."""
         return ()
+
+    @property
+    def root_iter_vars(self) -> tuple[IterVar, ...]:
+        """The loops of a stage before any step."""
+        return (*self.axis, *self.reduce_axis)
+
+    def replace_inputs(self, table: Mapping[Tensor, Tensor]) -> Operation:
+        """The operation that reads other tensors in place of those in the table."""
+        return self
+
+    def with_body(self, change: Callable[[Any], Any]) -> Operation:
+        """The operation with changed elements or statements."""
+        raise TypeError(explain(f"{self.name} has no elements to change", got=str(self)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
@@ -240,6 +254,7 @@ class ComputeOp(BaseComputeOp):
     """
 
     __slots__ = ("_axis", "body")
+    inlines: ClassVar[bool] = True
 
     def __init__(self, name: str, tag: str, attrs: Any, axis: Any, body: Any) -> None:
         super().__init__(name, tag, attrs)
@@ -259,15 +274,47 @@ class ComputeOp(BaseComputeOp):
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        tensors: dict[Tensor, None] = {}
+        read: list[Any] = [load.producer for load in self.loads()]
+        return tuple(dict.fromkeys(t for t in read if isinstance(t, Tensor)))
+
+    def loads(self) -> list[ProducerLoad]:
+        """The elements that are read, in order of occurrence."""
+        found: list[ProducerLoad] = []
 
         def visit(node: Any) -> None:
-            if isinstance(node, ProducerLoad) and isinstance(node.producer, Tensor):
-                tensors.setdefault(node.producer)
+            if isinstance(node, ProducerLoad):
+                found.append(node)
 
         for expr in self.body:
             pre_order_visit(expr, visit)
-        return tuple(tensors)
+        return found
+
+    def replace_inputs(self, table: Mapping[Tensor, Tensor]) -> Operation:
+        if not any(t in table for t in self.input_tensors):
+            return self
+        return self.with_body(lambda e: replace_tensors(e, table))
+
+    def with_body(self, change: Callable[[PrimExpr], PrimExpr]) -> ComputeOp:
+        """The operation with changed elements; the axes are the same."""
+        first = self.body[0]
+        if isinstance(first, Reduce):  # all results share one reduction
+            new: Any = change(first)
+            body = [new.replace(value_index=n) for n in range(len(self.body))]
+        else:
+            body = [change(e) for e in self.body]
+        return ComputeOp(self.name, self.tag, self.attrs, self._axis, body)
+
+
+def replace_tensors(node: Any, table: Mapping[Any, Tensor]) -> Any:
+    """An expression or a statement that reads other tensors in place of those in the table."""
+
+    def post(part: Any) -> Any:
+        if isinstance(part, ProducerLoad) and part.producer in table:
+            new: Any = table[part.producer]
+            return ProducerLoad._make(new, part.indices, span=part.span)
+        return None
+
+    return rewrite(node, post)
 
 
 def _check_reductions(name: str, body: tuple[PrimExpr, ...]) -> None:
@@ -283,7 +330,7 @@ def _check_reductions(name: str, body: tuple[PrimExpr, ...]) -> None:
             )
             if not fits:
                 what = f"compute {name}: all results come from one reduction, or none does"
-                raise ValueError(explain(what, got=type(expr).__name__))
+                raise CallValueError(explain(what, got=type(expr).__name__))
         inner = expr.source if isinstance(expr, Reduce) else (expr,)
         for part in inner:
             pre_order_visit(part, lambda node: _refuse_reduce(name, node))
@@ -293,7 +340,7 @@ def _refuse_reduce(name: str, node: Any) -> None:
     if isinstance(node, Reduce):
         what = f"Reductions are only allowed at the top level of compute (here: {name})"
         hint = "make another tensor of the reduction, then compute with it"
-        raise ValueError(explain(what, got="a reduction inside an expression", instead=hint))
+        raise CallValueError(explain(what, got="a reduction inside an expression", instead=hint))
 
 
 class ExternOp(Operation):
@@ -324,6 +371,13 @@ class ExternOp(Operation):
     def input_tensors(self) -> tuple[Tensor, ...]:
         return self.inputs
 
+    def replace_inputs(self, table: Mapping[Tensor, Tensor]) -> Operation:
+        if not any(t in table for t in self.inputs):
+            return self
+        inputs = [table.get(t, t) for t in self.inputs]
+        views = (self.input_placeholders, self.output_placeholders)
+        return ExternOp(self.name, self.tag, self.attrs, inputs, *views, self.body)
+
 
 __all__ = [
     "BaseComputeOp",
@@ -334,4 +388,5 @@ __all__ = [
     "PlaceholderOp",
     "Tensor",
     "TensorSlice",
+    "replace_tensors",
 ]

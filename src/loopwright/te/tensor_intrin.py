@@ -6,15 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.errors import explain
-from ..ir.prim_expr import Range, Var
-from ..ir.prim_op import const
-from ..tir import Schedule as TirSchedule
-from ..tir.buffer import Buffer, BufferRegion, decl_buffer
-from ..tir.function import PrimFunc
-from ..tir.function import TensorIntrin as TirTensorIntrin
-from ..tir.stmt import Block, BlockRealize, Evaluate, Stmt
-from .prim_func import create_prim_func
+from ..tir.buffer import Buffer, decl_buffer
+from ..tir.stmt import Evaluate, Stmt
 from .tensor import ComputeOp, Operation, Tensor
+from .tensor_compute import TensorIntrinCall, call_intrin
 
 
 class TensorIntrin:
@@ -38,58 +33,9 @@ class TensorIntrin:
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name})"
 
-    def whole(self) -> TirTensorIntrin:
-        """The intrinsic that computes the result at once."""
-        return TirTensorIntrin(self.desc(), self.impl(self.body, self.buffers, self.buffers[:-1]))
-
-    def in_steps(self) -> tuple[TirTensorIntrin, TirTensorIntrin]:
-        """(reset, update). Raises ValueError if it was declared without them."""
-        if self.reset is None or self.update is None:
-            what = f"{self.name} is used inside of a reduction, of which it does a part"
-            hint = "fcompute gives (body, reset, update), or tensorize the whole reduction"
-            raise ValueError(
-                explain(what, got="an intrinsic without reset or update", instead=hint)
-            )
-        sch = TirSchedule(self.desc())
-        block = sch.get_child_blocks(sch.get_block("root"))[0]
-        # At the outermost loop the two are adjacent, each with its own loops.
-        init = sch.decompose_reduction(block, sch.get_loops(block)[0])
-        func = sch.mod["main"]
-        first, then = (sch.get(sch.get_loops(b)[0]) for b in (init, block))
-        result = self.buffers[-1:]
-        reset = self.impl(self.reset, result, reads=())
-        update = self.impl(self.update, self.buffers, reads=self.buffers)
-        return (
-            TirTensorIntrin(_only(func, first, func.params[-1:]), reset),
-            TirTensorIntrin(_only(func, then, func.params), update),
-        )
-
-    def desc(self) -> PrimFunc:
-        """The computation as a function of its inputs and result."""
-        return create_prim_func([*self.op.input_tensors, self.op.output(0)])
-
-    def impl(self, body: Stmt, buffers: list[Buffer], reads: Any) -> PrimFunc:
-        """The statements as a function with the same signature."""
-        block = Block(
-            (), [_whole(b) for b in reads], [_whole(b) for b in buffers[-1:]], "root", body
-        )
-        params = [Var(f"var_{b.name}", "handle") for b in buffers]
-        realize = BlockRealize((), const(True), block)
-        return PrimFunc(params, realize, None, dict(zip(params, buffers, strict=True)))
-
-
-def _whole(buffer: Buffer) -> BufferRegion:
-    ranges = [Range.upto(e) for e in buffer.shape]
-    return BufferRegion(buffer, tuple(ranges))
-
-
-def _only(func: PrimFunc, nest: Stmt, params: Any) -> PrimFunc:
-    """The function with one of its loop nests, and the parameters used in it."""
-    root: Any = func.body
-    body = root.replace(block=root.block.replace(body=nest))
-    return func.replace(
-        params=tuple(params), buffer_map={p: func.buffer_map[p] for p in params}, body=body
-    )
+    def __call__(self, *args: Any, reduce_axis: Any = None) -> TensorIntrinCall:
+        """What a compute's function gives: the intrinsic on parts of tensors, `A[i, 0:16]`."""
+        return call_intrin(self, args, reduce_axis)
 
 
 def decl_tensor_intrin(

@@ -23,6 +23,7 @@ from ....ir.functor import any_node
 from ....ir.prim_expr import Call
 from ....ir.variables import uses_any
 from ...expr import BufferLoad
+from ...op import is_call_to
 from ...stmt import For, IfThenElse, Stmt
 from .._base import RewriterPass, StmtRewriter
 
@@ -43,7 +44,11 @@ class _Hoist(StmtRewriter):
 def _constant(condition: Any, loop: For) -> bool:
     if uses_any(condition, {loop.loop_var}):
         return False
-    return not any_node(condition, lambda n: isinstance(n, (BufferLoad, Call)))
+    return not any_node(condition, _may_change)
+
+
+def _may_change(node: Any) -> bool:
+    return isinstance(node, (BufferLoad, Call)) and not is_call_to(node, "likely")
 
 
 @dataclass(frozen=True)
