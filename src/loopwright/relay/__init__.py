@@ -10,7 +10,7 @@ from ..base.span import Span as Span
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..runtime.param_dict import load_param_dict, save_param_dict
-from . import backend, op, operators, transform
+from . import backend, op, operators, testing, transform
 from .backend import vm
 from .build_module import bind_params_by_name, build, create_executor, optimize
 from .expr import *
