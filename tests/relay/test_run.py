@@ -1,5 +1,7 @@
 """Running modules of Relay: the executors, `relay.build`, the graph executor, parameters as bytes."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relay
+from loopwright import relay, tir
 from loopwright.base.errors import TVMError
 from loopwright.relay.backend import Executor, Runtime
 from loopwright.runtime.graph_executor import GraphModule, create
@@ -146,3 +148,55 @@ def test_two_parameters_of_one_name() -> None:
     func = relay.Function([x, y], x + y)
     with pytest.raises(ValueError, match="Multiple args in the function have name x"):
         relay.bind_params_by_name(func, {"x": np.ones(2, "float32")})
+
+
+def test_kernels_have_the_names_of_their_operators(capsys: pytest.CaptureFixture[str]) -> None:
+    x, w, y = (relay.var(n, shape=s) for n, s in (("x", (1, 10)), ("w", (20, 10)), ("y", (1, 20))))
+    func = relay.Function([x, w, y], relay.nn.relu(relay.nn.dense(x, w) + y))
+
+    @tir.transform.prim_func_pass(opt_level=0)
+    def print_tir(f: tir.PrimFunc, mod: lw.IRModule, ctx: Any) -> tir.PrimFunc:
+        print(f)
+        return f
+
+    added = {"tir.add_lower_pass": [(3, print_tir)]}
+    with lw.transform.PassContext(opt_level=3, config=added):
+        lib = relay.build(lw.IRModule({"main": func}), "llvm")
+    names = ["tvmgen_default_fused_nn_dense_add_nn_relu", "tvmgen_default_fused_transpose"]
+    printed = capsys.readouterr().out
+    assert sorted(re.findall(r"def (\w+)\(", printed)) == names
+    (kernels,) = lib.lowered_ir_mods.values()
+    assert sorted(g.name_hint for g in kernels.functions) == names
+    assert lw.ir.structural_equal(kernels, lw.script.from_source(kernels.script()))
+    graph = json.loads(lib.get_graph_json())
+    assert [n["name"] for n in graph["nodes"]] == ["x", "w", "y", *reversed(names)]
+    assert [n["inputs"] for n in graph["nodes"]][3:] == [
+        [[1, 0, 0]],
+        [[0, 0, 0], [3, 0, 0], [2, 0, 0]],
+    ]
+    assert (graph["arg_nodes"], graph["heads"]) == ([0, 1, 2], [[4, 0, 0]])
+    assert graph["attrs"]["shape"][1] == [[1, 10], [20, 10], [1, 20], [10, 20], [1, 20]]
+
+
+def test_long_names_of_kernels() -> None:
+    x = relay.var("x", shape=(4,))
+    body: Any = x
+    for _ in range(30):
+        body = relay.tanh(body)
+    (mod,) = relay.build(relay.Function([x], body), "llvm", mod_name="m").lowered_ir_mods.values()
+    (name,) = (g.name_hint for g in mod.functions)
+    assert len(name) == 80 and name.startswith("tvmgen_m_fused_tanh_tanh")
+
+
+def test_an_added_pass_changes_the_result() -> None:
+    x = relay.var("x", shape=(4,))
+
+    def doubled(f: tir.PrimFunc, mod: lw.IRModule, ctx: Any) -> tir.PrimFunc:
+        def post(node: tir.Stmt) -> Any:
+            return node.replace(value=node.value * 2) if isinstance(node, tir.BufferStore) else None
+
+        return f.with_body(tir.stmt_functor.ir_transform(f.body, None, post, ["tir.BufferStore"]))
+
+    with lw.transform.PassContext(config={"tir.add_lower_pass": [(1, doubled)]}):
+        run = relay.create_executor("graph").evaluate(relay.Function([x], relay.negative(x)))
+    np.testing.assert_array_equal(run(np.ones(4)).numpy(), -2 * np.ones(4, "float32"))

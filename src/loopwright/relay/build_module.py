@@ -48,10 +48,10 @@ def build(
             raise ValueError(explain(what, instead="loopwright.compile(mod, arenas=[...])"))
     chosen = one_target(target)
     mod = optimized(as_relay_module(ir_mod), chosen, params)
-    lib = compiled(mod, chosen)
+    lib, graph = compiled(mod, chosen, mod_name)
     kept = {} if params is None else dict(params)
     made = {"graph": GraphExecutorFactoryModule, "aot": AOTExecutorFactoryModule}[executor.name]
-    return made(mod, chosen, executor, lib, mod_name, kept, "{}")
+    return made(mod, chosen, executor, lib, mod_name, kept, graph)
 
 
 def optimize(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.errors import LoopwrightError, explain
+from ..base.span import Span
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.op import Op
@@ -25,6 +26,27 @@ from .walk import post_order
 
 # (call, its arguments in Relax, the builder) -> the value in Relax, None to leave it to the row.
 Choice = Callable[[Call, list[Any], BlockBuilder], Any]
+
+
+class CallSpan(Span):
+    """Where a Relax binding came from: the place of a call of Relay, and its operator. Each is its
+    own, so that what is made of two calls of one operator knows of both."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: str, span: Span | None) -> None:
+        self.op = op
+        if span is None:
+            super().__init__(f"relay:{op}")
+        else:
+            places = (span.line, span.end_line, span.column, span.end_column)
+            super().__init__(str(span) if span.line == 0 else span.source, *places)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
 
 class Translator:
@@ -92,7 +114,8 @@ class Translator:
         return not isinstance(node, (If, Function, Let))
 
     def _visit(self, node: Any) -> Any:
-        self.bb.span = node.span
+        of_operator = isinstance(node, Call) and isinstance(node.op, Op)
+        self.bb.span = CallSpan(node.op.name, node.span) if of_operator else node.span
         if isinstance(node, Call):
             return self._call(node)
         if isinstance(node, Constant):

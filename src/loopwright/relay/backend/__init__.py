@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from . import executor_factory, interpreter, vm
+from . import executor_factory, interpreter, name_transforms, utils, vm
 from .config import Executor, Runtime
 
-__all__ = ["Executor", "Runtime", "executor_factory", "interpreter", "vm"]
+__all__ = [
+    "Executor",
+    "Runtime",
+    "executor_factory",
+    "interpreter",
+    "name_transforms",
+    "utils",
+    "vm",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...backend.pipeline import get_default_pipeline
 from ...base.errors import explain
 from ...base.late import Slot
 from ...ir.module import IRModule
@@ -12,6 +13,9 @@ from ...ir.target import Target
 from ..expr import Expr, Function, bind, const
 from ..infer import infer_function
 from ..translate import to_relax
+from .kernels import NameKernels
+
+SCHEDULED = "ApplyDefaultSchedule"  # after it kernels have their last names
 
 # The compiler lies above.
 COMPILE: Slot[Callable[..., Any]] = Slot("relay.compile")
@@ -71,11 +75,14 @@ def optimized(mod: IRModule, target: Any, params: Mapping[str, Any] | None = Non
     return mod.with_functions(changed)
 
 
-def compiled(mod: IRModule | None, target: Any) -> Any:
-    """The compiled model of a module."""
+def compiled(mod: IRModule | None, target: Any, mod_name: str = "default") -> tuple[Any, str]:
+    """The compiled model of a module, and the graph of its kernels as text."""
     if mod is None:
         raise ValueError(explain("there is no module to compile", instead="lower(mod) first"))
-    return COMPILE.get()(to_relax(mod), one_target(target))
+    chosen, naming = one_target(target), NameKernels(mod_name)
+    passes = get_default_pipeline(chosen).insert_after(SCHEDULED, naming)
+    model = COMPILE.get()(to_relax(mod), chosen, relax_pipeline=passes)
+    return model, naming.graph.get("json", "{}")
 
 
 __all__ = ["as_relay_module", "bind_params_by_name", "compiled", "one_target", "optimized"]

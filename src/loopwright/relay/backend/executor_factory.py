@@ -9,7 +9,14 @@ from typing import Any
 from ...ir.module import IRModule
 from ...ir.target import Target
 from ...runtime.graph_executor import GraphRuntime
+from ...tir.function import PrimFunc
+from ...tir.signature import signature_of
 from .config import Executor
+
+
+def is_kernel(func: Any) -> bool:
+    """Whether a lowered function is a kernel, no entry."""
+    return isinstance(func, PrimFunc) and signature_of(func) is None
 
 
 class ExecutorFactoryModule:
@@ -33,7 +40,8 @@ class ExecutorFactoryModule:
         self.lib, self.libmod_name, self.params = lib, libmod_name, params
         lib.graph_name, lib.fixed_params = libmod_name, params
         self.graph_json = graph_json
-        self.lowered_ir_mods = {target: lib.mod}
+        entries = [g for g, f in lib.mod.functions.items() if not is_kernel(f)]
+        self.lowered_ir_mods = {target: lib.mod.with_functions(remove=entries)}
 
     @property
     def module(self) -> ExecutorFactoryModule:

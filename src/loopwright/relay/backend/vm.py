@@ -44,7 +44,7 @@ class VMCompiler:
 
     def codegen(self) -> None:
         """Generate the code."""
-        self._exec = compiled(self._mod, self._target)
+        self._exec, _ = compiled(self._mod, self._target)
 
     def optimize(
         self, mod: Any, target: Any = None, target_host: Any = None, params: Any = None

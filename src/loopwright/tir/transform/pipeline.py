@@ -31,6 +31,7 @@ from typing import Any
 from ...base.errors import explain
 from ...ir.module import IRModule
 from ...ir.transform import Pass, PassContext, Sequential
+from ..signature import signature_of
 from .dtype.int4_storage_legalize import Int4StorageLegalize
 from .dtype.lower_custom_datatypes import LowerCustomDatatypes
 from .lower.compact_buffer_allocation import CompactBufferAllocation
@@ -62,16 +63,30 @@ from .verify.verify_parallel import VerifyParallel
 
 @dataclass(frozen=True)
 class AddedPasses(Pass):
-    """Runs the passes that the option `tir.add_lower_pass` adds to one phase."""
+    """Runs the passes that the option `tir.add_lower_pass` adds to one phase. They see each kernel
+    under its name, and not the functions that graphs became."""
 
     name = "tir.AddedPasses"
     phase: int = 0
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        for entry in ctx.option("tir.add_lower_pass") or ():
-            if int(entry[0]) == self.phase:
-                mod = as_pass(entry[1])(mod)
-        return mod
+        given = ctx.option("tir.add_lower_pass") or ()
+        passes = [as_pass(entry[1]) for entry in given if int(entry[0]) == self.phase]
+        if not passes:
+            return mod
+        graphs = {g: f for g, f in mod.functions.items() if signature_of(f) is not None}
+        shown = {g: f for g, f in mod.functions.items() if g not in graphs}
+        private = {g for g, f in shown.items() if "global_symbol" not in f.attrs}
+        named = {g: shown[g].with_attr("global_symbol", g.name_hint) for g in private}
+        kernels = mod.with_functions(named, remove=graphs)
+        for added in passes:
+            kernels = added(kernels)
+        found = {
+            g: f.without_attr("global_symbol") if g in private else f
+            for g, f in kernels.functions.items()
+        }
+        gone = [g for g in shown if g not in found]
+        return mod.with_functions(found, remove=gone)
 
 
 def as_pass(given: Any) -> Pass:
