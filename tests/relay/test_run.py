@@ -14,8 +14,6 @@ from loopwright.base.errors import TVMError
 from loopwright.relay.backend import Executor, Runtime
 from loopwright.runtime.graph_executor import GraphModule, create
 
-# The text format of Relay is not here yet.
-pytestmark = pytest.mark.no_roundtrip
 RNG = np.random.default_rng(7)
 
 

@@ -1,13 +1,13 @@
 """Helpers for tests of Relay."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from loopwright import relay
 from loopwright.relay import testing
 from loopwright.relay.testing.temp_op_attr import TempOpAttr
-
-pytestmark = pytest.mark.no_roundtrip  # the text format of Relay is not here yet
 
 
 def test_types_of_expressions() -> None:
@@ -48,3 +48,42 @@ def test_attribute_for_a_while() -> None:
             assert op.get_attr("test.attr") == 4
         assert op.get_attr("test.attr") == 3
     assert op.get_attr("test.attr") is None
+
+
+@pytest.mark.parametrize(
+    ("make", "millions"),
+    [
+        (lambda: testing.mlp.get_workload(1), 0.11),
+        (lambda: testing.lenet.get_workload(1), 0.0617),
+        (lambda: testing.resnet.get_workload(1, 1000, 18), 11.7),
+        (lambda: testing.resnet.get_workload(1, 1000, 50), 25.6),
+        (lambda: testing.mobilenet.get_workload(), 4.25),
+        (lambda: testing.squeezenet.get_workload(version="1.0"), 1.25),
+        (lambda: testing.squeezenet.get_workload(version="1.1"), 1.24),
+        (lambda: testing.densenet.get_workload(121), 8.06),
+        (lambda: testing.inception_v3.get_workload(), 23.9),
+        (lambda: testing.dqn.get_workload(1), 1.69),
+    ],
+)
+def test_networks_have_as_many_parameters_as_published(make: Any, millions: float) -> None:
+    mod, params = make()
+    (_, classes) = mod["main"].ret_type.concrete_shape
+    assert classes in (10, 18, 1000)
+    assert sum(p.size for p in params.values()) / 1e6 == pytest.approx(millions, rel=0.01)
+
+
+@pytest.mark.slow
+def test_layouts_of_networks() -> None:
+    rng = np.random.default_rng(0)
+    image = rng.normal(size=(1, 3, 28, 28)).astype("float32")
+    mod, params = testing.resnet.get_workload(1, 10, 8, (3, 28, 28))
+    results = [relay.create_executor("graph", mod).evaluate()(image, **params).numpy()]
+    mod, _ = testing.resnet.get_workload(1, 10, 8, (28, 28, 3), layout="NHWC")
+    turned = {
+        n: np.ascontiguousarray(p.numpy().transpose(2, 3, 1, 0)) if p.ndim == 4 else p
+        for n, p in params.items()
+    }
+    run = relay.create_executor("graph", mod).evaluate()
+    results.append(run(np.ascontiguousarray(image.transpose(0, 2, 3, 1)), **turned).numpy())
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-6)
+    assert results[0].sum() == pytest.approx(1, rel=1e-5)

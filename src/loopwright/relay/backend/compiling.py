@@ -80,8 +80,10 @@ def compiled(mod: IRModule | None, target: Any, mod_name: str = "default") -> tu
     if mod is None:
         raise ValueError(explain("there is no module to compile", instead="lower(mod) first"))
     chosen, naming = one_target(target), NameKernels(mod_name)
-    passes = get_default_pipeline(chosen).insert_after(SCHEDULED, naming)
-    model = COMPILE.get()(to_relax(mod), chosen, relax_pipeline=passes)
+    steps: Any = get_default_pipeline(chosen)
+    model = COMPILE.get()(
+        to_relax(mod), chosen, relax_pipeline=steps.insert_after(SCHEDULED, naming)
+    )
     return model, naming.graph.get("json", "{}")
 
 

@@ -120,7 +120,7 @@ def kernel_calls(func: Any) -> Iterator[tuple[Any, GlobalVar]]:
             if isinstance(value, rx.If):
                 blocks += [*value.true_branch.blocks, *value.false_branch.blocks]
             elif is_kernel_call(value):
-                yield binding, value.args[0]
+                yield binding, binding.value.args[0]
 
 
 def graph_json(func: Any) -> str:

@@ -23,7 +23,8 @@ def get_net(
         body = layers.conv2d(
             body, channels=channels, kernel_size=(5, 5), padding=(pad, pad), name=f"conv{number}"
         )
-        body = nn.avg_pool2d(op.tanh(body), pool_size=(2, 2), strides=(2, 2))
+        body = op.tanh(nn.bias_add(body, var(f"conv{number}_bias")))
+        body = nn.avg_pool2d(body, pool_size=(2, 2), strides=(2, 2))
     body = nn.batch_flatten(body)
     for number, units in enumerate((120, 84), 1):
         body = op.tanh(layers.dense_add_bias(body, units=units, name=f"fc{number}"))
