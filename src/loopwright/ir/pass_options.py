@@ -96,6 +96,7 @@ _ACCEPTED: dict[str, tuple[type, str]] = {
     "relax.backend.use_cuda_graph": (bool, "there is no code for GPUs"),
     "relay.backend.use_auto_scheduler": (bool, "schedules are chosen by rules, not tuned"),
     "relay.backend.use_meta_schedule": (bool, "schedules are chosen by rules, not tuned"),
+    "relay.backend.use_meta_schedule_dispatch": (bool, "schedules are chosen by rules, not tuned"),
     "tir.HoistIfThenElse": (dict, _ALWAYS),
     "tir.debug_keep_trivial_loop": (bool, "schedules show all loops; code needs none of one turn"),
     "tir.detect_global_barrier": (bool, "there is no code for GPUs"),

@@ -29,15 +29,15 @@ Choice = Callable[[Call, list[Any], BlockBuilder], Any]
 
 
 class CallSpan(Span):
-    """Where a Relax binding came from: the place of a call of Relay, and its operator. Each is its
+    """Where a Relax binding came from: a call of an operator of Relay, at its place. Each is its
     own, so that what is made of two calls of one operator knows of both."""
 
-    __slots__ = ("op",)
+    __slots__ = ("call",)
 
-    def __init__(self, op: str, span: Span | None) -> None:
-        self.op = op
+    def __init__(self, call: Call) -> None:
+        self.call, span = call, call.span
         if span is None:
-            super().__init__(f"relay:{op}")
+            super().__init__(f"relay:{call.op.name}")
         else:
             places = (span.line, span.end_line, span.column, span.end_column)
             super().__init__(str(span) if span.line == 0 else span.source, *places)
@@ -115,7 +115,7 @@ class Translator:
 
     def _visit(self, node: Any) -> Any:
         of_operator = isinstance(node, Call) and isinstance(node.op, Op)
-        self.bb.span = CallSpan(node.op.name, node.span) if of_operator else node.span
+        self.bb.span = CallSpan(node) if of_operator else node.span
         if isinstance(node, Call):
             return self._call(node)
         if isinstance(node, Constant):

@@ -27,6 +27,7 @@ from ...relax.functor import GraphRewriter
 from ...relax.op.base import CALL_TIR, CALL_TIR_INPLACE
 from ...relax.struct_info import TensorStructInfo, TupleStructInfo
 from ...tir.function import PrimFunc
+from ..expr import Call
 from ..translate import CallSpan
 from .utils import mangle_module_name
 
@@ -45,22 +46,14 @@ class NameKernels(ModulePass):
     graph: dict[str, str] = field(default_factory=dict, compare=False)
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        spans: dict[GlobalVar, Span | None] = {}
-        for func in mod.functions.values():
-            for binding, kernel in kernel_calls(func):
-                found = getattr(mod.functions.get(kernel), "span", None)
-                spans.setdefault(kernel, found or binding.span or binding.value.span)
         taken = {gvar.name_hint for gvar in mod.functions}
         names: dict[GlobalVar, GlobalVar] = {}
-        # Of several kernels of one call the last has its name.
-        last = {origin: gvar for gvar, span in spans.items() for origin in origins(span)}
-        for gvar, span in spans.items():
-            if isinstance(mod.functions.get(gvar), PrimFunc):
-                ops = [origin.op for origin in origins(span) if last[origin] == gvar]
-                name = free_name(self.kernel_name(gvar.name_hint, ops), taken)
-                taken.add(name)
-                names[gvar] = GlobalVar(name)
-                names[gvar].struct_info = gvar.struct_info
+        for gvar, calls in kernel_origins(mod).items():
+            ops = [call.op.name for call in calls]
+            name = free_name(self.kernel_name(gvar.name_hint, ops), taken)
+            taken.add(name)
+            names[gvar] = GlobalVar(name)
+            names[gvar].struct_info = gvar.struct_info
         named = renamed(mod, names)
         if "main" in named:
             self.graph["json"] = graph_json(named["main"])
@@ -103,6 +96,23 @@ def renamed(mod: IRModule, names: dict[GlobalVar, GlobalVar]) -> IRModule:
         new = work.function(func) if isinstance(func, rx.Function) else func
         functions[names.get(gvar, gvar)] = new
     return IRModule(functions, mod.attrs, mod.global_infos, mod.span)
+
+
+def kernel_origins(mod: IRModule) -> dict[GlobalVar, list[Call]]:
+    """The kernels that a module's graphs call, and the calls of Relay they compute. What takes
+    several kernels is the last one's."""
+    spans: dict[GlobalVar, Span | None] = {}
+    for func in mod.functions.values():
+        for binding, kernel in kernel_calls(func):
+            found = mod.functions.get(kernel)
+            if isinstance(found, PrimFunc):
+                span = found.span or binding.span or binding.value.span
+                spans.setdefault(kernel, span)
+    last = {origin: gvar for gvar, span in spans.items() for origin in origins(span)}
+    return {
+        gvar: [origin.call for origin in origins(span) if last[origin] == gvar]
+        for gvar, span in spans.items()
+    }
 
 
 def origins(span: Span | None) -> list[CallSpan]:
