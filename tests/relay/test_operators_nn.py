@@ -12,6 +12,7 @@ import loopwright as lw
 from loopwright import relay
 from loopwright.base.errors import DiagnosticError
 from loopwright.ops import OPERATORS
+from loopwright.ops.random import first_key
 from loopwright.relay.translate import to_relax
 from loopwright.relay.walk import free_vars
 from loopwright.topi import testing as ref
@@ -460,7 +461,48 @@ VISION |= {
     ),
 }  # fmt: skip
 
-TABLES = (CONVOLUTIONS, POOLS, NORMS, PRODUCTS, SPATIAL, IMAGES, ALGORITHMS, VISION)
+KEY = first_key(3)
+BITS = meaning("random.threefry_generate", shape=(4, 3))
+HALVES = meaning("random.threefry_split")
+
+
+def drawn(key: Array, shape: Any, scale: float, width: int) -> tuple[Array, Array]:
+    """Numbers between 0 and 1 from the last bits of random words, but the lowest ones."""
+    new, bits = meaning("random.threefry_generate", shape=shape)(key)
+    kept = bits.astype(f"uint{width}") >> np.array(width - int(scale), f"uint{width}")
+    return new, (kept / 2.0**scale).astype(f"float{width}")
+
+
+def bell(key: Array) -> tuple[Array, Array]:
+    new, (one, two) = drawn(key, (2, 5), 23, 32)
+    return new, np.sqrt(-2 * np.log(1 - one)) * np.sin(2 * np.pi * two) * 2 + 1
+
+
+PROBS = np.array([[1.0, 2.0, 1.0], [0.0, -1.0, 3.0]], "float32")
+
+
+def columns(key: Array, probs: Array) -> tuple[Array, Array]:
+    new, values = drawn(key, (2, 6), 23, 32)
+    weights = probs.clip(0)
+    total = np.cumsum(weights / weights.sum(1, keepdims=True), 1)
+    return new, (total[:, None] <= values[..., None]).sum(-1).astype("int32")
+
+
+RANDOM = {
+    "threefry_generate": (lambda k: relay.random.threefry_generate(k, (4, 3)), [KEY], BITS),
+    "threefry_split": (relay.random.threefry_split, [KEY], HALVES),
+    "uniform": (
+        lambda k: relay.random.uniform(k, (5,), low=1.0, high=3.0), [KEY],
+        lambda k: (drawn(k, (5,), 23, 32)[0], drawn(k, (5,), 23, 32)[1] * 2 + 1),
+    ),
+    "uniform_wide": (
+        lambda k: relay.random.uniform(k, (5,), "float64"), [KEY], lambda k: drawn(k, (5,), 52, 64),
+    ),
+    "normal": (lambda k: relay.random.normal(k, (5,), mean=1.0, scale=2.0), [KEY], bell),
+    "multinomial": (lambda k, p: relay.random.multinomial(k, p, 6), [KEY, PROBS], columns),
+}  # fmt: skip
+
+TABLES = (CONVOLUTIONS, POOLS, NORMS, PRODUCTS, SPATIAL, IMAGES, ALGORITHMS, VISION, RANDOM)
 CASES = {name: row for table in TABLES for name, row in table.items()}
 
 

@@ -34,6 +34,7 @@ with registering(__name__):
         norm,
         pool,
         quantize,
+        random,
         reduce,
         regions,
         scatter,

@@ -14,7 +14,7 @@ from . import backend, op, operators, testing, transform
 from .backend import vm
 from .build_module import bind_params_by_name, build, create_executor, optimize
 from .expr import *
-from .op import annotation, image, nn, vision
+from .op import annotation, image, nn, random, vision
 from .parser import SpanCheck, fromtext, parse, parse_expr
 from .text import pretty_print
 from .text import text as astext
