@@ -12,6 +12,7 @@ import loopwright as lw
 from loopwright import relay
 from loopwright.base.errors import DiagnosticError
 from loopwright.ops import OPERATORS
+from loopwright.ops.blocks import from_plain
 from loopwright.ops.random import first_key
 from loopwright.relay.translate import to_relax
 from loopwright.relay.walk import free_vars
@@ -427,6 +428,10 @@ ALGORITHMS = {
         relay.topk, [V, np.array([2])],
         lambda x, k: (-np.sort(-x)[..., :2], np.argsort(-x)[..., :2]),
     ),
+    "dyn_topk_all": (
+        lambda x, k: relay.topk(x, k, 0, "values"), [V, np.array([0.0], "float32")],
+        lambda x, k: -np.sort(-x, 0),
+    ),
     "searchsorted": (relay.searchsorted, [SORTED, V[0]], lambda s, v: SEARCHED),
 }  # fmt: skip
 
@@ -502,7 +507,95 @@ RANDOM = {
     "multinomial": (lambda k, p: relay.random.multinomial(k, p, 6), [KEY, PROBS], columns),
 }  # fmt: skip
 
-TABLES = (CONVOLUTIONS, POOLS, NORMS, PRODUCTS, SPATIAL, IMAGES, ALGORITHMS, VISION, RANDOM)
+
+def rows_of(matrix: Array) -> list[Array]:
+    """The values of a matrix that are not 0, their columns, and where each row begins."""
+    begin = np.concatenate([[0], (matrix != 0).sum(1).cumsum()]).astype("int32")
+    return [matrix[matrix != 0], np.nonzero(matrix)[1].astype("int32"), begin]
+
+
+SPARSE = (rand(6, 6) * (rand(6, 6) > 0.5)).astype("float32")
+BLOCKS = [rand(3, 2, 3), np.array([1, 0, 1], "int32"), np.array([0, 1, 3], "int32")]
+WHOLE = np.zeros((4, 6), "float32")
+WHOLE[:2, 3:], WHOLE[2:, :3], WHOLE[2:, 3:] = BLOCKS[0]
+FEW = ints(2, 64, high=4, dtype="int16")
+SIGNS = ints(5, 64, high=2, dtype="int16")
+PLANES = np.stack([np.packbits(FEW >> b & 1, axis=1) for b in (0, 1)], 1)
+CELLS, FILTERS = ints(1, 32, 5, 5, high=2, dtype="int16"), ints(3, 32, 3, 3, high=4, dtype="int16")
+
+
+def gradient(g: Array, x: Array) -> Array:
+    """Of a convolution of strides 2 by 3 x 3 taps."""
+    taps = [
+        np.einsum("nohw,nihw->oi", g, x[:, :, i : i + 5 : 2, j : j + 5 : 2])
+        for i, j in np.ndindex(3, 3)
+    ]
+    return np.stack(taps, -1).reshape(*taps[0].shape, 3, 3)
+
+
+CONTRIB = {
+    "sparse_dense": (
+        lambda x, *m: relay.nn.sparse_dense(x, m), [rand(3, 6), *rows_of(SPARSE)],
+        lambda x, *_: x @ SPARSE.T,
+    ),
+    "sparse_dense_left": (
+        lambda x, *m: relay.nn.sparse_dense(x, m, True), [rand(3, 6), *rows_of(SPARSE)],
+        lambda x, *_: SPARSE @ x.T,
+    ),
+    "sparse_dense_blocks": (
+        lambda x, *m: relay.nn.sparse_dense(x, m), [rand(3, 6), *BLOCKS], lambda x, *_: x @ WHOLE.T,
+    ),
+    "sparse_transpose": (
+        lambda *m: relay.nn.sparse_transpose(m), rows_of(SPARSE), lambda *_: rows_of(SPARSE.T),
+    ),
+    "sparse_add": (
+        lambda x, *m: relay.nn.sparse_add(x, m), [rand(6, 6), *rows_of(SPARSE)],
+        lambda x, *_: x + SPARSE,
+    ),
+    "bitpack": (
+        lambda x: relay.nn.bitpack(x, 2, 1, 1, "uint8"), [FEW], lambda x: PLANES,
+    ),
+    "bitserial_dense": (
+        lambda x, w: relay.nn.bitserial_dense(x, w, 5, 2), [FEW, SIGNS], lambda x, w: x @ (2 * w - 1).T,
+    ),
+    "bitserial_dense_packed": (
+        lambda x, w: relay.nn.bitserial_dense(x, w, 2, 1, 2, "uint8", unipolar=False),
+        [SIGNS, PLANES], lambda x, w: x @ FEW.T,
+    ),
+    "bitserial_conv2d": (
+        lambda x, w: relay.nn.bitserial_conv2d(x, w, channels=3, weight_bits=2, unipolar=False),
+        [CELLS, FILTERS], lambda x, w: conv(x.astype("int32"), w.astype("int32"), 1, 0),
+    ),
+    "deformable_conv2d": (
+        lambda x, o, w: relay.nn.deformable_conv2d(x, o, w),
+        [X, rand(1, 18, 5, 4, low=-1, high=1), W],
+        lambda x, o, w: ref.deformable_conv2d_nchw_python(x, o, w, (1, 1), (0, 0), (1, 1), 1, 1),
+    ),
+    "conv2d_backward_weight": (
+        lambda g, x: relay.nn.conv2d_backward_weight(g, x, 2, kernel_size=3),
+        [rand(1, 6, 3, 3), rand(1, 4, 8, 8)], gradient,
+    ),
+    "contrib_conv2d_nchwc": (
+        lambda x, w: relay.nn.contrib_conv2d_nchwc(
+            x, w, data_layout="NCHW2c", kernel_layout="OIHW2i3o", out_layout="NCHW3c"
+        ),
+        [from_plain(X, "NCHW2c", "NCHW"), from_plain(W, "OIHW2i3o", "OIHW")],
+        lambda x, w: from_plain(conv(X, W, 1, 0), "NCHW3c", "NCHW"),
+    ),
+}  # fmt: skip
+
+TABLES = (
+    CONVOLUTIONS,
+    POOLS,
+    NORMS,
+    PRODUCTS,
+    SPATIAL,
+    IMAGES,
+    ALGORITHMS,
+    VISION,
+    RANDOM,
+    CONTRIB,
+)
 CASES = {name: row for table in TABLES for name, row in table.items()}
 
 
@@ -571,6 +664,21 @@ def test_attributes_are_completed() -> None:
         relay.nn.conv2d(DATA, A, padding=(1, 2, 3))
 
 
+MARKS = {
+    "stop_fusion": relay.annotation.stop_fusion,
+    "checkpoint": relay.annotation.checkpoint,
+    "compiler": lambda x: relay.annotation.compiler_end(
+        relay.annotation.compiler_begin(x, "c"), "c"
+    ),
+    "on_device": lambda x: relay.annotation.on_device(x, "cpu"),
+}
+
+
+@pytest.mark.parametrize("name", MARKS)
+def test_marks_compute_nothing(name: str) -> None:
+    check(MARKS[name], [V], V)
+
+
 def test_extents_of_run_time() -> None:
     x = relay.var("x", shape=(relay.Any(), 8, 9, 9))
     w = relay.var("w", shape=(6, 8, 3, 3))
@@ -578,3 +686,15 @@ def test_extents_of_run_time() -> None:
     func = relay.Function([x, w], relay.nn.batch_flatten(out))
     mod = relay.transform.InferType()(lw.IRModule({"main": func}))
     assert mod["main"].ret_type == relay.TensorType((relay.Any(), 6))
+
+
+def test_marks_of_devices() -> None:
+    x = relay.var("x", shape=(2,))
+    call = relay.annotation.on_device(x, "cuda", constrain_result=True)
+    assert call.attrs.virtual_device.device_type_int == 2 and call.attrs.constrain_result
+    free = relay.annotation.on_device(x, "cuda", constrain_body=False)
+    assert free.attrs.virtual_device.device_type_int == -1
+    with pytest.raises(ValueError, match="a device is a Device"):
+        relay.annotation.on_device(x, 3.5)
+    with pytest.raises(ValueError, match="bogus"):
+        relay.annotation.on_device(x, "bogus")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
+
+from ..runtime.device import VirtualDevice
 
 
 class _Sequences(type):
@@ -37,18 +39,6 @@ class EqualOp(_NoInstance):
 
 class NotEqualOp(_NoInstance):
     """`a != b` before it is used; here it is an `NE` at once."""
-
-
-class VirtualDevice(NamedTuple("VirtualDevice", [
-    ("device_type", int), ("virtual_device_id", int), ("target", Any), ("memory_scope", str),
-])):  # fmt: skip
-    """Where a value is to be, as far as it is known: device, target and memory."""
-
-    __slots__ = ()
-
-    def __new__(cls, device: Any = None, target: Any = None, memory_scope: str = "") -> Any:
-        place = (-1, -1) if device is None else (device.device_type, device.device_id)
-        return super().__new__(cls, *place, target, memory_scope)
 
 
 class IntImmEnum(_NoInstance):

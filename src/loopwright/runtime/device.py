@@ -1,9 +1,9 @@
-"""Devices: a kind and a number."""
+"""Devices: a kind and a number; and what is known of where a value is to be."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopwright.base.device_types import ALIASES, TYPES
 
@@ -126,3 +126,20 @@ def metal(dev_id: int = 0) -> Device:
 
 
 gpu = cuda
+
+
+class VirtualDevice(NamedTuple("VirtualDevice", [
+    ("device_type", int), ("virtual_device_id", int), ("target", Any), ("memory_scope", str),
+])):  # fmt: skip
+    """Where a value is to be, as far as it is known: device, target and memory."""
+
+    __slots__ = ()
+
+    def __new__(cls, device: Any = None, target: Any = None, memory_scope: str = "") -> Any:
+        place = (-1, -1) if device is None else (device.device_type, device.device_id)
+        return super().__new__(cls, *place, target, memory_scope)
+
+    @property
+    def device_type_int(self) -> int:
+        """DLPack's number of the device, -1 where it is not known."""
+        return self.device_type

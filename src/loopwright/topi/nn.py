@@ -10,6 +10,7 @@ from ..base.late import public_names as _public_names
 from ..ops import OPERATORS
 from ..ops.linear import matmul as _matmul
 from ..ops.manipulate import transpose as _transpose
+from .bits import bitpack as bitpack
 from .conv import conv as conv
 from .conv import conv1d as conv1d
 from .conv import conv1d_ncw as conv1d_ncw
@@ -75,6 +76,9 @@ from .recurrent import binary_dense as binary_dense
 from .recurrent import lstm as lstm
 from .recurrent import simulated_dequantize as simulated_dequantize
 from .recurrent import simulated_quantize as simulated_quantize
+from .sparse import sparse_add as sparse_add
+from .sparse import sparse_dense as sparse_dense
+from .sparse import sparse_transpose as sparse_transpose
 from .upsampling import upsampling as upsampling
 from .upsampling import upsampling3d as upsampling3d
 from .utils import get_const_int, simplify

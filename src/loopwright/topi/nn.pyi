@@ -8,6 +8,7 @@ from loopwright import te as te
 from loopwright.ir.dtype import DataType as _DataType
 from loopwright.ir.prim_expr import PrimExpr as _PrimExpr
 from loopwright.te.tensor import Tensor as _Tensor
+from loopwright.topi.bits import bitpack as bitpack
 from loopwright.topi.conv import (
     conv as conv, conv1d as conv1d, conv1d_ncw as conv1d_ncw, conv1d_nwc as conv1d_nwc,
     conv1d_transpose_ncw as conv1d_transpose_ncw, conv2d as conv2d,
@@ -49,6 +50,10 @@ from loopwright.topi.pooling import (
 from loopwright.topi.recurrent import (
     binarize_pack as binarize_pack, binary_dense as binary_dense, lstm as lstm,
     simulated_dequantize as simulated_dequantize, simulated_quantize as simulated_quantize,
+)
+from loopwright.topi.sparse import (
+    sparse_add as sparse_add, sparse_dense as sparse_dense,
+    sparse_transpose as sparse_transpose,
 )
 from loopwright.topi.upsampling import upsampling as upsampling, upsampling3d as upsampling3d
 from loopwright.topi.utils import get_const_int as get_const_int, simplify as simplify

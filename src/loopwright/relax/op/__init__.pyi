@@ -14,7 +14,8 @@ from loopwright.relax.expr import (
 )
 from loopwright.relax.op import (
     base as base, builtin as builtin, ccl as ccl, grad as grad, image as image,
-    inspect as inspect, memory as memory, nn as nn, vision as vision, vm as vm,
+    inspect as inspect, memory as memory, nn as nn, random as random, vision as vision,
+    vm as vm,
 )
 from loopwright.relax.op.base import (
     assert_op as assert_op, call_builtin_with_ctx as call_builtin_with_ctx,

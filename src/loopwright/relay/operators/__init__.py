@@ -3,6 +3,7 @@
 from . import (
     algorithm,
     annotation,
+    contrib,
     conv,
     image,
     nn,
@@ -23,6 +24,7 @@ __all__ = [
     "Row",
     "algorithm",
     "annotation",
+    "contrib",
     "conv",
     "image",
     "nn",

@@ -10,7 +10,7 @@ from ...topi import search as topi_search
 from ..expr import Expr, TupleWrapper
 from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
-from .common import axis_of, dims_in, numbers
+from .common import axis_of, dims_in, numbers, shape_of
 from .core import Input, R, builder, kernel, op, view
 
 
@@ -71,7 +71,11 @@ def dyn_topk(
 ) -> Any:
     """`topk` of a number of run time."""
     bb = builder()
-    (count,) = dims_in(bb.emit(R.reshape(k, [1])), 1)
+    extent = shape_of(data)[axis]
+    size = bb.emit(R.shape_to_tensor(rx.ShapeExpr([extent])))
+    given = bb.emit(R.astype(R.reshape(k, [1]), "int64"))
+    wanted = R.where(R.less(given, rx.const(1, "int64")), size, R.minimum(given, size))
+    (count,) = dims_in(bb.emit(wanted), 1)
     order = bb.emit(R.argsort(data, axis, not is_ascend, dtype))
     first = lambda t: R.strided_slice(t, [axis], [0], [count])  # noqa: E731
     indices = bb.emit(first(order))

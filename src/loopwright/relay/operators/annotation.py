@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.errors import explain
+from ...runtime.device import Device, VirtualDevice
+from ...runtime.device import device as device_of
 from .common import same_type
 from .core import Input, op, view
 
@@ -46,16 +49,29 @@ def on_device(
 on_device.infer(same_type)
 
 
+def _place(device: Any) -> VirtualDevice:
+    """Where a value is to be, of a device or its name."""
+    if isinstance(device, VirtualDevice):
+        return device
+    if isinstance(device, (str, Device)):
+        return VirtualDevice(device_of(device))
+    what = "a device is a Device, its name or a VirtualDevice"
+    raise ValueError(explain(what, got=repr(device)))
+
+
 @view("annotation.on_device")
 def _on_device(
     body: Any, device: Any, constrain_result: bool = False, constrain_body: bool = True
 ) -> Any:
-    """The same value, computed on a device."""
-    return on_device.builder(body, device, constrain_result, constrain_body)
+    """The same value, computed on a device: the value, its result, or both are held to it."""
+    free = not (constrain_result or constrain_body)
+    place = VirtualDevice() if free else _place(device)
+    return on_device.builder(body, place, constrain_result, constrain_body)
 
 
 @view("annotation.function_on_device")
 def _function_on_device(function: Any, param_devices: Any, result_device: Any) -> Any:
     """The function with the devices of its parameters and result as attributes."""
-    given = {"param_virtual_devices": tuple(param_devices), "result_virtual_device": result_device}
+    places = tuple(_place(d) for d in param_devices)
+    given = {"param_virtual_devices": places, "result_virtual_device": _place(result_device)}
     return function.with_attrs(given)

@@ -172,7 +172,7 @@ def _input(op_name: str, name: str, kind: str, value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    return tuple(_plain(v) for v in value) if isinstance(value, (list, tuple)) else value
+    return tuple(_plain(v) for v in value) if type(value) in (list, tuple) else value
 
 
 def op(
