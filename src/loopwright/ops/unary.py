@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import tir
+from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_op import cast, const
 from ..relax import op as R
@@ -214,6 +215,21 @@ cast_.layout(elementwise())
 cast_.samples(
     case((2, 3), dtype="int32"), case(("n", 3), dtype="float16"), case((2, 3), dtype="float64")
 )
+
+
+@op("relax.reinterpret")
+def reinterpret(x: Tensor, dtype: DType):
+    """The bits of each element read as another dtype of the same width."""
+    have, want = DataType(x.dtype), DataType(dtype)
+    if have.bits != want.bits:
+        what = "the dtypes of reinterpret are of one width"
+        raise ValueError(explain(what, got=f"{have} as {want}", instead="use astype"))
+    return compute(x.shape, lambda *i: tir.reinterpret(dtype, x(*i)), "reinterpret", tag="elemwise")
+
+
+reinterpret.infer(lambda x, dtype: TensorStructInfo(x.shape, dtype, ndim=x.ndim))
+reinterpret.numpy(lambda x, dtype: x.view(numpy_dtype(dtype)))
+reinterpret.samples(case((2, 3), dtype="int32"), case(("n", 3), dtype="uint32"))
 
 
 @op("relax.wrap_param")

@@ -38,3 +38,7 @@ from .types import (
 for _name, _builder in op.VIEWS.items():
     if "." not in _name:
         globals()[_name] = _builder
+
+
+def __getattr__(name: str) -> object:
+    return getattr(op, name)  # which knows what is like an unknown name

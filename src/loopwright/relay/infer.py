@@ -18,7 +18,7 @@ from ..ir.op import Op
 from ..ir.prim_expr import IntImm
 from ..relax import BlockBuilder
 from ..relax import Var as RelaxVar
-from .expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from .expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from .operators.core import Row, row_of
 from .relax_types import Extents
 from .types import (
@@ -149,10 +149,14 @@ def substituted(type_: AnyValue, table: dict[int, Type]) -> AnyValue:
     return type_
 
 
-def call_type(row: Row, types: list[Type], attrs: dict[str, AnyValue]) -> Type:
+def call_type(
+    row: Row, types: list[Type], attrs: dict[str, AnyValue], args: tuple[AnyValue, ...]
+) -> Type:
     """The type of a call of an operator. Raises what Relax's inference raises."""
     hook = row.hooks.get("infer")
-    found = hook(types, attrs) if hook is not None else None
+    found = None
+    if hook is not None:
+        found = hook(types, attrs, args) if row.reads_values else hook(types, attrs)
     return relax_type(row, types, attrs) if found is None else found
 
 
@@ -331,7 +335,7 @@ class Typer:
         self, row: Row, types: list[Type], attrs: dict[str, AnyValue], call: Call
     ) -> Type:
         try:
-            return call_type(row, types, attrs)
+            return call_type(row, types, attrs, call.args)
         except DiagnosticError:
             raise
         except (LoopwrightError, ValueError, TypeError, IndexError, KeyError) as error:
@@ -422,7 +426,7 @@ def _place(node: AnyValue) -> str:
 def _key(row: Row, types: list[Type], attrs: dict[str, AnyValue]) -> AnyValue:
     """What a call's type is remembered by; None where an extent is no number."""
     parts = [_type_key(t) for t in types]
-    return None if None in parts else (row.name, tuple(parts), repr(attrs))
+    return None if row.reads_values or None in parts else (row.name, tuple(parts), repr(attrs))
 
 
 def _type_key(type_: AnyValue) -> AnyValue:
@@ -441,3 +445,26 @@ def infer_function(func: AnyValue, mod: IRModule | None = None) -> AnyValue:
     typer = Typer(mod)
     typer.run(func)
     return typer.typed(func)
+
+
+class _LocalTyper(Typer):
+    """Takes the types that nodes have as they are."""
+
+    def _enter(self, node: AnyValue) -> bool:
+        return getattr(node, "struct_info", None) is None and super()._enter(node)
+
+    def _visit(self, node: AnyValue) -> AnyValue:
+        known = getattr(node, "struct_info", None)
+        return super()._visit(node) if known is None else known
+
+
+def with_types(expr: AnyValue, mod: IRModule | None = None) -> AnyValue:
+    """An expression made of others whose types are known, with its type and those of what is new."""
+    if getattr(expr, "struct_info", None) is not None:
+        return expr
+    typer = _LocalTyper(mod)
+    typer.run(expr)
+    for node in post_order(expr, lambda n: getattr(n, "struct_info", None) is None):
+        if isinstance(node, Expr) and node.struct_info is None:
+            node.struct_info = typer.unifier.full(typer.types[id(node)])
+    return expr

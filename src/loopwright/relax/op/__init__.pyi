@@ -122,6 +122,7 @@ print = relax_print
 def prod(x: _TensorLike, axis: int | _Sequence[int] | None = None, keepdims: bool = False) -> _Call: """The product over `axis`."""
 def quantize(data: _TensorLike, scale: _TensorLike, zero_point: _TensorLike, axis: int | None = -1, out_dtype: str | _DataType | None = 'int8') -> _Call: """round(data / scale) + zero_point, limited to the numbers of `out_dtype`. scale and zero_point: scalars, or vectors with one number for each index of `axis`."""
 def register_view(dotted_name: str, fn: _Callable[..., _Any]) -> _Callable[..., _Any]: """Make `fn` the builder `relax.op.<dotted_name>`: "add", "nn.relu", "image.resize2d"."""
+def reinterpret(x: _TensorLike, dtype: str | _DataType | None) -> _Call: """The bits of each element read as another dtype of the same width."""
 def repeat(data: _TensorLike, repeats: int, axis: int | None = None) -> _Call: """Each element `repeats` times along `axis` (None: of the flattened tensor)."""
 def reshape(x: _TensorLike, shape: _ShapeLike) -> _Call: """The same elements in row-major order, in another shape; one dim may be -1, and a dim of 0 is copied from the input."""
 def right_shift(x1: _Expr, x2: _Expr) -> _Call: """x1 >> x2"""

@@ -23,17 +23,47 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
+from types import ModuleType
 from typing import Any
 
 from ...base.errors import explain
 from ...base.registry import Registry
 from ...ir.expr import Attrs
 from ...ir.op import Op, register_op
+from ...relax import BlockBuilder
+from ...relax import Call as RelaxCall
 from ...relax import op as relax_op
 from ..expr import Call, Expr, Tuple, TupleWrapper
 
+
+class _Typed:
+    """The builders of Relax's operators; what they make has its struct info at once, which the next
+    line of a body may ask for."""
+
+    def __init__(self, view: Any) -> None:
+        self._view = view
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._view, name)
+
+        def informed(*args: Any, **kwargs: Any) -> Any:
+            return _informed(found(*args, **kwargs))
+
+        made: Any = _Typed(found) if isinstance(found, ModuleType) else informed
+        setattr(self, name, made)
+        return made
+
+
+def _informed(value: Any) -> Any:
+    """A call with its struct info."""
+    if isinstance(value, RelaxCall) and value.struct_info is None and isinstance(value.op, Op):
+        infer = value.op.get_attr("FInferStructInfo")
+        value.struct_info = infer(value, BlockBuilder())
+    return value
+
+
 # The operators of Relax that bodies are written in.
-R: Any = relax_op
+R: Any = _Typed(relax_op)
 _BUILDER: ContextVar[Any] = ContextVar("relay.builder")
 
 
@@ -73,6 +103,7 @@ class Row:
         self.attr_names = [p.name for p in parameters if not _is_input(p)]
         self.defaults = {p.name: p.default for p in parameters if p.default is not REQUIRED}
         self.hooks: dict[str, Callable[..., Any]] = {}
+        self.reads_values = False
         self.op = register_op(name)
         self.builder = self._make_builder()
 
@@ -85,8 +116,9 @@ class Row:
         return fn
 
     def infer(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set what gives the result's type."""
+        """Set what gives the result's type. With a third parameter, it gets the arguments too."""
         self.hooks["infer"] = fn
+        self.reads_values = len(inspect.signature(fn).parameters) > 2
         return fn
 
     def build(self, fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -118,6 +118,13 @@ def scalar(value: Any, like: Any) -> Any:
     return rx.const(value, str(like.struct_info.dtype))
 
 
+def extent_value(extent: Any) -> Any:
+    """An extent as an int64 without axes."""
+    if isinstance(extent, (int, IntImm)):
+        return rx.const(int(getattr(extent, "value", extent)), "int64")
+    return R.reshape(R.shape_to_tensor(rx.ShapeExpr([extent])), [])
+
+
 @op("log2")
 def log2(data: Input) -> Any:
     """The logarithm to base 2."""

@@ -1,8 +1,67 @@
-"""Passes on Relay."""
+"""Passes on Relay: a file each, which shows a program before and after."""
 
 from __future__ import annotations
 
+from ...ir.transform import ModulePass, Pass, PassContext, PassInfo, Sequential, module_pass
 from .annotate_spans import AnnotateSpans
-from .infer_type import InferType
+from .base import RelayPass, function_pass
+from .canonicalize_cast import CanonicalizeCast
+from .canonicalize_ops import CanonicalizeOps
+from .combine_parallel_batch_matmul import CombineParallelBatchMatmul
+from .combine_parallel_conv2d import CombineParallelConv2D
+from .combine_parallel_dense import CombineParallelDense
+from .dead_code_elimination import DeadCodeElimination
+from .defuse_ops import DefuseOps
+from .div_to_mul import DivToMul
+from .dynamic_to_static import DynamicToStatic
+from .eliminate_common_subexpr import EliminateCommonSubexpr
+from .fast_math import FastMath
+from .flatten_atrous_conv import FlattenAtrousConv
+from .fold_constant import FoldConstant, folded
+from .fold_explicit_padding import FoldExplicitPadding
+from .fuse_ops import FuseOps
+from .infer_type import InferType, InferTypeLocal
+from .inline import Inline
+from .legalize import Legalize
+from .remove_unused_functions import RemoveUnusedFunctions
+from .simplify_expr import SimplifyExpr
+from .simplify_inference import SimplifyInference
+from .split_args import SplitArgs
 
-__all__ = ["AnnotateSpans", "InferType"]
+FoldConstantExpr = folded
+
+__all__ = [
+    "AnnotateSpans",
+    "CanonicalizeCast",
+    "CanonicalizeOps",
+    "CombineParallelBatchMatmul",
+    "CombineParallelConv2D",
+    "CombineParallelDense",
+    "DeadCodeElimination",
+    "DefuseOps",
+    "DivToMul",
+    "DynamicToStatic",
+    "EliminateCommonSubexpr",
+    "FastMath",
+    "FlattenAtrousConv",
+    "FoldConstant",
+    "FoldConstantExpr",
+    "FoldExplicitPadding",
+    "FuseOps",
+    "InferType",
+    "InferTypeLocal",
+    "Inline",
+    "Legalize",
+    "ModulePass",
+    "Pass",
+    "PassContext",
+    "PassInfo",
+    "RelayPass",
+    "RemoveUnusedFunctions",
+    "Sequential",
+    "SimplifyExpr",
+    "SimplifyInference",
+    "SplitArgs",
+    "function_pass",
+    "module_pass",
+]

@@ -6,9 +6,16 @@ from typing import Any, ClassVar
 
 from ...ir.module import IRModule
 from ...ir.pass_context import PassContext, PassInfo
-from ...ir.transform import PASSES, ModulePass, Pass, register_pass
+from ...ir.transform import (
+    PASSES,
+    FunctionPass,
+    ModulePass,
+    Pass,
+    make_pass_decorator,
+    register_pass,
+)
 from ..expr import Function
-from ..infer import infer_function
+from ..infer import Typer, infer_function
 
 
 class RelayPass(ModulePass):
@@ -50,4 +57,22 @@ class RelayPass(ModulePass):
         return mod.with_functions(changed)
 
 
-__all__ = ["Pass", "RelayPass"]
+class UserFunctionPass(FunctionPass):
+    """A user's pass on each function of Relay; the types are inferred again after it."""
+
+    function_type = Function
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        new = super().run(mod, ctx)
+        names = {g.name_hint for g, f in new.functions.items() if isinstance(f, Function)}
+        typer = Typer(new)
+        for name in names:
+            typer.run(new[name])
+        return new.with_functions(
+            {new.get_global_var(name): typer.typed(new[name]) for name in sorted(names)}
+        )
+
+
+function_pass = make_pass_decorator(UserFunctionPass)
+
+__all__ = ["Pass", "RelayPass", "function_pass"]

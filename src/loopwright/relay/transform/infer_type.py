@@ -7,6 +7,7 @@ after:  def @main(%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] { nn.r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...ir.module import IRModule
 from ...ir.pass_context import PassContext
@@ -29,3 +30,9 @@ class InferType(RelayPass):
         for func in funcs.values():
             typer.run(func)
         return mod.with_functions({g: typer.typed(f) for g, f in funcs.items()})
+
+
+def InferTypeLocal(expr: Any) -> Any:
+    """The type of an expression."""
+    typer = Typer()
+    return typer.run(expr)

@@ -12,7 +12,8 @@ Before (-) and after (+)::
           return z
 
 The operators after it then have symbolic shapes, so that they can be lowered to kernels. A value is
-named where an operator that has kernels takes it; its rank and data type must be known.
+named where an operator that has kernels takes it; its rank and data type must be known. So is a shape
+that is a value: `R.ones(shape, dtype="float32")`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ....ir.op import Op
 from ....ir.prim_expr import Var as TirVar
 from ... import expr as rx
 from ...functor import GraphRewriter
-from ...struct_info import TensorStructInfo
+from ...struct_info import ShapeStructInfo, TensorStructInfo
 from .._decorators import RewriterPass
 
 
@@ -48,7 +49,9 @@ class _Namer(GraphRewriter):
         old = binding.var
         if binding in self.casts:
             self.builder.emit_normalized(binding)
-            self.var_map[self.casts[binding]] = old
+            info = old.struct_info
+            is_shape = isinstance(info, ShapeStructInfo)  # its dimensions are used in its place
+            self.var_map[self.casts[binding]] = rx.ShapeExpr(info.values) if is_shape else old
             return
         super().binding(binding)
         new = self.var_map.get(old, old)
@@ -59,7 +62,9 @@ class _Namer(GraphRewriter):
         """The match_cast of a value, for the uses of a variable after it."""
         info = var.struct_info
         dims = [TirVar(f"{var.name_hint}_{k}", "int64") for k in range(info.ndim)]
-        known = TensorStructInfo(rx.ShapeExpr(dims), info.dtype)
+        known: Any = ShapeStructInfo(dims)
+        if isinstance(info, TensorStructInfo):
+            known = TensorStructInfo(rx.ShapeExpr(dims), info.dtype)
         kind = rx.DataflowVar if isinstance(old, rx.DataflowVar) else rx.Var
         cast = rx.MatchCast(kind(var.name_hint, known), var, known, var.span)
         self.casts[cast] = old
@@ -67,6 +72,8 @@ class _Namer(GraphRewriter):
 
 
 def _is_unknown(info: Any) -> bool:
+    if isinstance(info, ShapeStructInfo):
+        return info.values is None and info.ndim >= 0
     tensor = isinstance(info, TensorStructInfo) and info.get_shape() is None
     return tensor and info.ndim >= 0 and not info.dtype.is_void
 

@@ -1,0 +1,316 @@
+"""Relay's operators: what each computes, and that its type is what comes out."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relay
+from loopwright.relay.translate import to_relax
+from loopwright.relay.walk import free_vars
+
+# The loops of cumsum share a variable in two branches, which a text cannot say.
+pytestmark = pytest.mark.no_roundtrip
+
+var = relay.var
+rng = np.random.default_rng(0)
+a = rng.normal(size=(2, 3, 4)).astype("float32")
+x = var("a", shape=a.shape)
+i = rng.integers(0, 3, size=(2, 2)).astype("int32")
+iv = var("b", shape=i.shape, dtype="int32")
+
+
+class Row:
+    """A case: an expression over the variables a, b and c, what it must give, and their values."""
+
+    def __init__(self, name: str, body: relay.Expr, want: Any, *values: Any) -> None:
+        self.name, self.body, self.values = name, body, values
+        self.want = want if isinstance(want, (list, tuple)) else [want]
+
+
+ROWS = [
+    Row("sum", relay.sum(x, axis=[0, 2]), a.sum((0, 2)), a),
+    Row("sumx", relay.sum(x, axis=1, exclude=True, keepdims=True), a.sum((0, 2), keepdims=True), a),
+    Row("all", relay.all(x.astype("bool"), axis=1), np.ones((2, 4), bool), a),
+    Row("argmax", relay.argmax(x, axis=[1, 2]), a.reshape(2, -1).argmax(1), a),
+    Row(
+        "argmax_last",
+        relay.argmax(x, axis=1, select_last_index=True, keepdims=True),
+        a.argmax(1)[:, None],
+        a,
+    ),
+    Row("variance", relay.variance(x, axis=1, unbiased=True), a.var(1, ddof=1), a),
+    Row("mean_std", relay.mean_std(x, axis=1).astuple(), [a.mean(1), a.std(1)], a),
+    Row("lse", relay.logsumexp(x, axis=1), np.log(np.exp(a).sum(1)), a),
+    Row("reshape", relay.reshape(x, (0, -1)), a.reshape(2, 12), a),
+    Row("reshape4", relay.reshape(x, (-4, 1, 2, -3)), a.reshape(1, 2, 12), a),
+    Row("rev", relay.reverse_reshape(x, (-1, 0)), a.reshape(6, 4), a),
+    Row(
+        "dynreshape",
+        relay.reshape(x, var("b", shape=(2,), dtype="int64")),
+        a.reshape(2, 12),
+        a,
+        np.array([0, -1]),
+    ),
+    Row(
+        "dynexp",
+        relay.expand_dims(x, var("b", shape=(), dtype="int64"), 2),
+        a.reshape(2, 1, 1, 3, 4),
+        a,
+        np.array(1),
+    ),
+    Row(
+        "dynsq",
+        relay.squeeze(relay.expand_dims(x, 1), var("b", shape=(1,), dtype="int64")),
+        a,
+        a,
+        np.array([1]),
+    ),
+    Row(
+        "dyntile",
+        relay.tile(x, var("b", shape=(2,), dtype="int64")),
+        np.tile(a, (2, 3)),
+        a,
+        np.array([2, 3]),
+    ),
+    Row(
+        "dynbc",
+        relay.broadcast_to(x, var("b", shape=(4,), dtype="int64")),
+        np.broadcast_to(a, (5, 2, 3, 4)),
+        a,
+        np.array([5, 2, 3, 4]),
+    ),
+    Row("split", relay.split(x, [1, 3], axis=2).astuple(), np.split(a, [1, 3], 2), a),
+    Row("take", relay.take(x, iv, axis=1), np.take(a, i, 1), a, i),
+    Row(
+        "takeb",
+        relay.take(x, iv, axis=1, batch_dims=1),
+        np.stack([np.take(a[k], i[k], 0) for k in range(2)]),
+        a,
+        i,
+    ),
+    Row(
+        "takew", relay.take(x, iv, axis=1, mode="wrap"), np.take(a, i + 7, 1, mode="wrap"), a, i + 7
+    ),
+    Row(
+        "slice", relay.strided_slice(x, [0, 2, 1], [2, 0, 4], [1, -1, 2]), a[0:2, 2:0:-1, 1:4:2], a
+    ),
+    Row("slicesz", relay.strided_slice(x, [0, 1], [1, -1], slice_mode="size"), a[0:1, 1:], a),
+    Row(
+        "dynslice",
+        relay.strided_slice(
+            x, var("b", shape=(2,), dtype="int64"), var("c", shape=(2,), dtype="int64")
+        ),
+        a[1:2, 0:2],
+        a,
+        np.array([1, 0]),
+        np.array([2, -1]),
+    ),
+    Row(
+        "sset",
+        relay.strided_set(x, var("b", shape=(1, 2, 4)), [1, 0], [2, 2]),
+        np.concatenate([a[:1], np.concatenate([np.ones((1, 2, 4)), a[1:, 2:]], 1)]),
+        a,
+        np.ones((1, 2, 4), "float32"),
+    ),
+    Row(
+        "slike",
+        relay.slice_like(x, var("b", shape=(1, 2, 9)), axes=(0, 1)),
+        a[:1, :2],
+        a,
+        np.zeros((1, 2, 9), "float32"),
+    ),
+    Row("gathernd", relay.gather_nd(x, iv), a[i[0] % 2, i[1] % 2], a, i % 2),
+    Row(
+        "scat",
+        relay.scatter_nd(
+            x, var("b", shape=(1, 1), dtype="int64"), var("c", shape=(1, 3, 4)), "add"
+        ),
+        np.stack([a[0], a[1] + 1]),
+        a,
+        np.array([[1]]),
+        np.ones((1, 3, 4), "float32"),
+    ),
+    Row(
+        "onehot",
+        relay.one_hot(iv, relay.const(1.0), relay.const(0.0), 3, -1, "float32"),
+        np.eye(3)[i],
+        i,
+    ),
+    Row(
+        "dynonehot",
+        relay.one_hot(
+            iv, relay.const(1.0), relay.const(0.0), var("c", shape=(), dtype="int32"), 0, "float32"
+        ),
+        np.moveaxis(np.eye(3)[i], -1, 0),
+        i,
+        np.array(3, "int32"),
+    ),
+    Row(
+        "unravel",
+        relay.unravel_index(iv, relay.const(np.array([2, 3]), "int32")),
+        np.stack(np.unravel_index(i, (2, 3))),
+        i,
+    ),
+    Row(
+        "seqmask",
+        relay.sequence_mask(x, var("b", shape=(3,), dtype="int32"), 0.5, 0),
+        np.where(np.arange(2)[:, None, None] < np.array([0, 1, 2])[None, :, None], a, 0.5),
+        a,
+        np.array([0, 1, 2], "int32"),
+    ),
+    Row(
+        "s2d",
+        relay.sparse_to_dense(
+            var("a", shape=(2, 2), dtype="int32"), (3, 4), var("b", shape=(2,)), 0.0
+        ),
+        np.array([[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 2, 0]]),
+        np.array([[0, 1], [2, 2]], "int32"),
+        np.array([1, 2], "float32"),
+    ),
+    Row(
+        "msd",
+        relay.matrix_set_diag(var("a", shape=(2, 3, 4)), var("b", shape=(2, 3))),
+        np.array([np.where(np.eye(3, 4) > 0, [[9] * 4] * 3, m) for m in a]),
+        a,
+        np.full((2, 3), 9, "float32"),
+    ),
+    Row(
+        "inv",
+        relay.invert_permutation(var("a", shape=(4,), dtype="int32")),
+        np.argsort([2, 0, 3, 1]),
+        np.array([2, 0, 3, 1], "int32"),
+    ),
+    Row(
+        "segsum",
+        relay.segment_sum(x, var("b", shape=(2,), dtype="int32")),
+        np.stack([np.zeros((3, 4)), a.sum(0)]),
+        a,
+        np.array([1, 1], "int32"),
+    ),
+    Row(
+        "arange",
+        relay.arange(
+            relay.const(1, "int32"), relay.const(9, "int32"), relay.const(2, "int32"), dtype="int32"
+        ),
+        np.arange(1, 9, 2),
+    ),
+    Row(
+        "dynarange",
+        relay.arange(
+            var("a", shape=(), dtype="int32"),
+            relay.const(9, "int32"),
+            relay.const(2, "int32"),
+            dtype="int32",
+        ),
+        np.arange(1, 9, 2),
+        np.array(1, "int32"),
+    ),
+    Row("cumsum", relay.cumsum(x, axis=1), a.cumsum(1), a),
+    Row("trilu", relay.trilu(x, 1, False), np.tril(a, 1), a),
+    Row(
+        "unique",
+        relay.unique(var("a", shape=(5,), dtype="int32"), return_counts=True).astuple(),
+        [
+            np.array([1, 2, 4]),
+            np.array([2, 0, 1]),
+            np.array([1, 2, 0, 2, 1]),
+            np.array([3]),
+            np.array([1, 2, 2]),
+        ],
+        np.array([2, 4, 1, 4, 2], "int32"),
+    ),
+    Row(
+        "lt",
+        relay.layout_transform(var("a", shape=(1, 8, 2, 2)), "NCHW", "NCHW4c"),
+        np.arange(32).reshape(1, 2, 4, 2, 2).transpose(0, 1, 3, 4, 2),
+        np.arange(32, dtype="float32").reshape(1, 8, 2, 2),
+    ),
+    Row(
+        "slw",
+        relay.sliding_window(var("a", shape=(1, 4, 5)), 1, [2, 3], [1, 2]),
+        np.lib.stride_tricks.sliding_window_view(np.arange(20).reshape(1, 4, 5), (2, 3), (1, 2))[
+            :, :, ::2
+        ],
+        np.arange(20, dtype="float32").reshape(1, 4, 5),
+    ),
+    Row(
+        "revseq",
+        relay.reverse_sequence(var("a", shape=(2, 3)), var("b", shape=(2,), dtype="int32")),
+        np.array([[1, 0, 2], [5, 4, 3]]),
+        np.arange(6, dtype="float32").reshape(2, 3),
+        np.array([2, 3], "int32"),
+    ),
+    Row(
+        "argwhere",
+        relay.argwhere(var("a", shape=(2, 2))),
+        np.array([[0, 1], [1, 0]]),
+        np.array([[0, 1], [1, 0]], "float32"),
+    ),
+    Row("reint", relay.reinterpret(x, "int32"), a.view("int32"), a),
+    Row(
+        "mesh",
+        relay.meshgrid([var("a", shape=(2,)), var("b", shape=(3,))]).astuple(),
+        np.meshgrid(np.arange(2), np.arange(3), indexing="ij"),
+        np.arange(2, dtype="float32"),
+        np.arange(3, dtype="float32"),
+    ),
+    Row("trdiv", relay.trunc_divide(iv - relay.const(2), relay.const(2)), np.trunc((i - 2) / 2), i),
+    Row("clip", relay.clip(x, -0.5, 0.5), a.clip(-0.5, 0.5), a),
+    Row(
+        "dft",
+        relay.op.dft(var("a", shape=(4,)), var("b", shape=(4,))).astuple(),
+        [np.fft.fft(np.arange(4)).real, np.fft.fft(np.arange(4)).imag],
+        np.arange(4, dtype="float32"),
+        np.zeros(4, "float32"),
+    ),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_operator(row: Row) -> None:
+    params = sorted(free_vars(row.body), key=lambda p: p.name_hint)
+    mod = lw.IRModule({"main": relay.Function(params, row.body)})
+    type_ = relay.transform.InferType()(mod)["main"].ret_type
+    types = type_.fields if isinstance(type_, relay.TupleType) else [type_]
+    got = lw.compile(to_relax(mod), "llvm")(*row.values)
+    results = [got] if isinstance(got, lw.Tensor) else list(got)
+    assert len(results) == len(types) == len(row.want)
+    for result, known, want in zip(results, types, row.want, strict=True):
+        assert result.dtype == known.dtype
+        assert len(known.shape) == len(result.shape)
+        pairs = zip(known.shape, result.shape, strict=True)
+        assert all(isinstance(d, relay.Any) or d.value == n for d, n in pairs)
+        np.testing.assert_allclose(result.numpy(), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("build", "error"),
+    [
+        (lambda: relay.dense(x, x), "did you mean relay.nn.dense"),
+        (lambda: x + 1, "convert 1 with `relay.const` first"),
+        (lambda: relay.tanh(3), "the argument data is an expression"),
+        (lambda: relay.reshape(x, ["a"]), "Unrecognized shape type"),
+        (lambda: relay.op.sparse_reshape(x, x, x), "not supported"),
+    ],
+)
+def test_what_cannot_be_built(build: Any, error: str) -> None:
+    with pytest.raises((AttributeError, TypeError, RuntimeError, NotImplementedError), match=error):
+        build()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        relay.reshape(x, (5, 5)),
+        relay.sum(x, axis=3),
+        relay.add(x, iv.astype("float32")),
+        relay.split(x, 2, axis=1).astuple(),
+        relay.take(x, iv, axis=4),
+        relay.gather_nd(x, var("b", shape=(5, 2), dtype="int32")),
+    ],
+)
+def test_what_has_no_type(body: relay.Expr) -> None:
+    with pytest.raises(lw.DiagnosticError, match="unable to type the call"):
+        relay.transform.InferType()(lw.IRModule({"main": relay.Function(free_vars(body), body)}))
