@@ -37,7 +37,9 @@ class GenericFunc:
         found = self.fdefault if found is None else found
         if found is None:
             what = f"{self.__name__} has no version for this target and no default"
-            raise RuntimeError(explain(what, got=str(target), instead=f"{sorted(self.dispatch_dict)}"))
+            raise RuntimeError(
+                explain(what, got=str(target), instead=f"{sorted(self.dispatch_dict)}")
+            )
         return found
 
     def set_default(self, func: Callable[..., Any], allow_override: bool = False) -> None:
@@ -47,7 +49,10 @@ class GenericFunc:
         self.fdefault = func
 
     def register(
-        self, key: str | Iterable[str] | Callable[..., Any], func: Any = None, override: bool = False
+        self,
+        key: str | Iterable[str] | Callable[..., Any],
+        func: Any = None,
+        override: bool = False,
     ) -> Any:
         """Set the version for one or several keys; without `func`, a decorator. The keys may come
         second."""

@@ -111,10 +111,12 @@ def row_compute(row: Row) -> Callable[..., Any]:
         known = dict(attrs.items()) if isinstance(attrs, Attrs) else {}
         with bb.testing_scope(def_vars=[]):
             args = _as_arguments(row, given)
-            made = row.apply(args, {n: known.get(n, row.defaults.get(n)) for n in row.attr_names})
+            made = row.apply(
+                args, {n: known.get(n, row.defaults.get(n)) for n in row.attr_names}, bb
+            )
             out = bb.emit(made)
             for binding in bb._frame().bindings:
-                values[binding.var.vid] = _te_value(binding.value, values)
+                values[binding.var.vid] = _te_value(binding.value, values, bb)
         result = values[out.vid]
         return list(result) if isinstance(result, (list, tuple)) else [result]
 
@@ -135,14 +137,14 @@ def _as_arguments(row: Row, given: list[Any]) -> list[Any]:
     return given
 
 
-def _te_value(value: Any, values: dict[Any, Any]) -> Any:
+def _te_value(value: Any, values: dict[Any, Any], bb: BlockBuilder) -> Any:
     """The te value of an expression of Relax."""
     if isinstance(value, rx.Var):
         return values[value.vid]
     if isinstance(value, rx.Tuple):
-        return [_te_value(f, values) for f in value.fields]
+        return [_te_value(f, values, bb) for f in value.fields]
     if isinstance(value, rx.TupleGetItem):
-        return _te_value(value.tuple_value, values)[value.index]
+        return _te_value(value.tuple_value, values, bb)[value.index]
     if isinstance(value, rx.ShapeExpr):
         return list(value.values)
     if isinstance(value, rx.PrimValue):
@@ -151,8 +153,14 @@ def _te_value(value: Any, values: dict[Any, Any]) -> Any:
         return te.const(value.data.numpy().item(), str(value.data.dtype))
     if isinstance(value, rx.Call) and isinstance(value.op, Op) and value.op.name in OPERATORS:
         operator = OPERATORS[value.op.name]
-        args = [None if a is None else _te_value(a, values) for a in operator.args_of(value).values()]
+        args = [
+            None if a is None else _te_value(a, values, bb)
+            for a in operator.args_of(value).values()
+        ]
         return operator.body(*args, **operator.attrs_of(value))
+    if isinstance(value, rx.Call) and value.op is Op.get("relax.call_tir"):
+        func = bb.get()[value.args[0]]
+        return te.extern_primfunc([_te_value(f, values, bb) for f in value.args[1].fields], func)
     what = "this operator is no tensor expression of its arguments alone"
     raise LoopwrightError(explain(what, got=str(value), instead="use relax.build"))
 
@@ -234,7 +242,9 @@ class StrategyChoice:
         best = max(valid, key=lambda i: i.plevel, default=None)
         losers = [f"{i.name} ({i.plevel})" for i in valid if i is not best]
         taken = best is not None and best.plevel >= DEFAULT_LEVEL
-        reason = f"plevel {best.plevel}" if best is not None else "the strategy left this call alone"
+        reason = (
+            f"plevel {best.plevel}" if best is not None else "the strategy left this call alone"
+        )
         trace.note(
             "legalize",
             op.name,

@@ -83,6 +83,7 @@ from .schedule import Schedule as Schedule
 from .schedule import build as build
 from .schedule import create_schedule as create_schedule
 from .schedule import lower as lower
+from .specialize import SpecializedCondition as SpecializedCondition
 from .stage import Stage as Stage
 from .tag import TagScope as TagScope
 from .tag import tag_scope as tag_scope

@@ -14,6 +14,8 @@ from ...base.errors import explain
 from ...ir.op import Op
 from ..expr import Expr
 from ..operators import ROWS, VIEWS
+from ..strategy import OpImplementation, OpSpecialization, OpStrategy
+from . import registering as _registering
 
 _HERE = sys.modules[__name__]
 
@@ -58,6 +60,7 @@ def _fill() -> None:
 
 
 _fill()
+globals().update({n: f for n, f in vars(_registering).items() if n.startswith(("register", "OpP"))})
 
 
 def get(op_name: str) -> Op:
@@ -67,6 +70,3 @@ def get(op_name: str) -> Op:
 
 def __getattr__(name: str) -> Any:
     return _unknown(__name__, name)
-
-
-__all__ = ["ROWS", "VIEWS", "get"]

@@ -13,17 +13,6 @@ from ...ir.op import Op, register_op, register_op_attr
 from ..operators.core import ROWS
 from ..strategy import STRATEGY, OpStrategy, row_compute
 
-# The function -> the key.
-KEYS = {
-    "register_alter_op_layout": "FTVMAlterOpLayout",
-    "register_convert_op_layout": "FTVMConvertOpLayout",
-    "register_infer_correct_layout": "FInferCorrectLayout",
-    "register_legalize": "FTVMLegalize",
-    "register_mixed_precision_conversion": "FTVMMixedPrecisionConversionType",
-    "register_pattern": "TOpPattern",
-    "register_strategy": STRATEGY,
-}
-
 
 def _registering(name: str, key: str) -> Callable[..., Any]:
     def register(op_name: str, value: Any = None, level: int = 10) -> Any:
@@ -34,7 +23,15 @@ def _registering(name: str, key: str) -> Callable[..., Any]:
     return register
 
 
-globals().update({name: _registering(name, key) for name, key in KEYS.items()})
+register_alter_op_layout = _registering("register_alter_op_layout", "FTVMAlterOpLayout")
+register_convert_op_layout = _registering("register_convert_op_layout", "FTVMConvertOpLayout")
+register_infer_correct_layout = _registering("register_infer_correct_layout", "FInferCorrectLayout")
+register_legalize = _registering("register_legalize", "FTVMLegalize")
+register_mixed_precision_conversion = _registering(
+    "register_mixed_precision_conversion", "FTVMMixedPrecisionConversionType"
+)
+register_pattern = _registering("register_pattern", "TOpPattern")
+register_strategy = _registering("register_strategy", STRATEGY)
 
 
 def register(op_name: str, describe: str = "") -> Op:
@@ -125,19 +122,3 @@ class OpPattern:
     OUT_ELEMWISE_FUSABLE = 4
     TUPLE = 7
     OPAQUE = 8
-
-
-__all__ = [
-    "OpPattern",
-    "register",
-    "register_broadcast_schedule",
-    "register_compute",
-    "register_external_compiler",
-    "register_gradient",
-    "register_injective_schedule",
-    "register_reduce_schedule",
-    "register_schedule",
-    "register_shape_func",
-    "register_stateful",
-    *KEYS,
-]

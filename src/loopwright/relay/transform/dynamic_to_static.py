@@ -82,7 +82,7 @@ class DynamicToStatic(RelayPass):
             new = rewrite(known, lambda old, call: _replaced(call))
             if new is known:
                 return known if known is not func else func
-            func = infer_function(new, mod)
+            func = infer_function(new.replace(ret_type=None), mod)  # which may say more now
         return func
 
 

@@ -1,0 +1,173 @@
+"""Passes on Relay: what each does to small programs, and that results stay."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relay
+from loopwright.relay import transform as passes
+from loopwright.relay.translate import to_relax
+from loopwright.relay.walk import free_vars, post_order
+
+pytestmark = pytest.mark.no_roundtrip
+
+rng = np.random.default_rng(1)
+
+
+def after(expr: relay.Expr, *steps: Any) -> relay.Function:
+    """The function of an expression after passes."""
+    mod = passes.InferType()(lw.IRModule.from_expr(expr))
+    with passes.PassContext(opt_level=4):
+        return passes.Sequential(steps)(mod)["main"]
+
+
+def names(func: relay.Function) -> list[str]:
+    """The operators that are called, in order of computation."""
+    return [
+        n.op.name for n in post_order(func) if isinstance(n, relay.Call) and hasattr(n.op, "name")
+    ]
+
+
+def agree(expr: relay.Expr, *steps: Any) -> None:
+    """The program computes after passes what it did before."""
+    before, changed = after(expr), after(expr, *steps)
+    feeds = [
+        rng.uniform(0.5, 2, [d.value for d in p.type_annotation.shape]).astype(
+            p.type_annotation.dtype
+        )
+        for p in before.params
+    ]
+    results = [
+        lw.compile(to_relax(lw.IRModule({"main": f})), "llvm")(*feeds) for f in (before, changed)
+    ]
+    old, new = ([r] if isinstance(r, lw.Tensor) else list(r) for r in results)
+    for a, b in zip(old, new, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-4, atol=1e-5)
+
+
+x = relay.var("x", shape=(2, 8))
+image = relay.var("image", shape=(1, 4, 6, 6))
+
+
+def weights(count: int, *shape: int) -> list[relay.Var]:
+    return [relay.var(f"w{i}", shape=shape) for i in range(count)]
+
+
+def normed() -> relay.Expr:
+    vectors = [relay.var(name, shape=(4,)) for name in ("gamma", "beta", "mean", "var")]
+    return relay.nn.relu(relay.nn.batch_norm(image, *vectors)[0])
+
+
+def branches(build: Any, ws: list[relay.Var]) -> relay.Expr:
+    return relay.Tuple([relay.tanh(build(w)) for w in ws])
+
+
+MEANING = {
+    "SimplifyInference": (normed(), [passes.SimplifyInference()]),
+    "CanonicalizeOps": (
+        relay.nn.bias_add(image, relay.var("b", shape=(4,))),
+        [passes.CanonicalizeOps()],
+    ),
+    "FuseOps": (relay.exp(x) + relay.sum(relay.tanh(x) * x, 1, True), [passes.FuseOps(2)]),
+    "DefuseOps": (relay.exp(x) * relay.tanh(x), [passes.FuseOps(2), passes.DefuseOps()]),
+    "EliminateCommonSubexpr": (relay.exp(x) * relay.exp(x), [passes.EliminateCommonSubexpr()]),
+    "FoldConstant": (x + relay.const(2.0) * relay.const(3.0), [passes.FoldConstant()]),
+    "DivToMul": (x / relay.const(4.0), [passes.DivToMul()]),
+    "CombineParallelDense": (
+        branches(lambda w: relay.nn.dense(x, w), weights(3, 5, 8)),
+        [passes.CombineParallelDense()],
+    ),
+    "CombineParallelDense, flat": (
+        branches(lambda w: relay.nn.dense(x, w), [*weights(2, 5, 8), relay.var("v", shape=(7, 8))]),
+        [passes.CombineParallelDense(3, to_batch=False)],
+    ),
+    "CombineParallelConv2D": (
+        branches(lambda w: relay.nn.conv2d(image, w), weights(3, 2, 4, 3, 3)),
+        [passes.CombineParallelConv2D()],
+    ),
+    "FoldExplicitPadding": (
+        relay.nn.conv2d(
+            relay.nn.pad(image, ((0, 0), (0, 0), (1, 2), (0, 1))),
+            relay.var("w", shape=(3, 4, 3, 3)),
+        ),
+        [passes.FoldExplicitPadding()],
+    ),
+    "SimplifyExpr": (
+        relay.reshape(relay.transpose(relay.transpose(image)), (2, -1)) * relay.const(2.0),
+        [passes.SimplifyExpr()],
+    ),
+    "SplitArgs": (relay.concatenate([relay.exp(x)] * 9, 0), [passes.SplitArgs(4)]),
+}
+
+
+@pytest.mark.parametrize("name", MEANING)
+def test_results_stay(name: str) -> None:
+    expr, steps = MEANING[name]
+    assert not lw.ir.structural_equal(after(expr), after(expr, *steps)) or "Defuse" in name
+    agree(expr, *steps)
+
+
+def test_kernels_of_fusion() -> None:
+    func = after(
+        relay.nn.softmax(relay.nn.dense(relay.exp(x), relay.var("w", shape=(3, 8)))),
+        passes.FuseOps(2),
+    )
+    kernels = [
+        n for n in post_order(func) if isinstance(n, relay.Function) and n.attrs.get("Primitive")
+    ]
+    assert sorted(names(k) for k in kernels) == [["exp"], ["nn.dense"], ["nn.softmax"]]
+    together = after(
+        relay.exp(relay.nn.relu(relay.nn.dense(x, relay.var("w", shape=(3, 8))))), passes.FuseOps(2)
+    )
+    (kernel,) = [n for n in post_order(together.body) if isinstance(n, relay.Function)]
+    assert names(kernel) == ["nn.dense", "nn.relu", "exp"]
+
+
+def test_values_that_are_not_used_go() -> None:
+    v, w = relay.var("v"), relay.var("w")
+    body = relay.Let(v, relay.exp(x), relay.Let(w, relay.tanh(x), relay.add(w, w)))
+    assert names(after(body, passes.DeadCodeElimination())) == ["tanh", "add"]
+    once = relay.Let(v, relay.exp(x), relay.Let(w, relay.tanh(v), relay.add(w, x)))
+    assert not any(
+        isinstance(n, relay.Let) for n in post_order(after(once, passes.DeadCodeElimination(True)))
+    )
+
+
+def test_functions() -> None:
+    a = relay.var("a", shape=(2, 8))
+    f, g = relay.GlobalVar("f"), relay.GlobalVar("g")
+    mod = lw.IRModule(
+        {
+            f: relay.Function([a], relay.exp(a)).with_attr("Inline", 1),
+            g: relay.Function([a], relay.tanh(a)),
+            "main": relay.Function([x], relay.Call(f, [x])),
+        }
+    )
+    assert {v.name_hint for v in passes.Inline()(mod).functions} == {"g", "main"}
+    assert {v.name_hint for v in passes.RemoveUnusedFunctions()(mod).functions} == {"f", "main"}
+
+
+def test_shapes_that_become_known() -> None:
+    y = relay.var("y", shape=(4, 4))
+    func = after(
+        relay.Function([x, y], relay.reshape(x, relay.shape_of(y))), passes.DynamicToStatic()
+    )
+    assert names(func) == ["reshape"] and func.ret_type == relay.TensorType((4, 4))
+
+
+def test_rules_of_users(forgotten: None) -> None:
+    relay.op.register_legalize("exp", lambda attrs, inputs, types: relay.tanh(inputs[0]), 11)
+    assert names(after(relay.exp(x), passes.Legalize())) == ["tanh"]
+    assert names(after(relay.exp(relay.tanh(x)), passes.FastMath())) == ["fast_tanh", "fast_exp"]
+
+
+def test_a_pass_of_a_user() -> None:
+    @passes.function_pass(opt_level=1)
+    class Twice:
+        def transform_function(self, func: relay.Function, mod: lw.IRModule, ctx: Any) -> Any:
+            return relay.Function(func.params, relay.add(func.body, func.body))
+
+    assert after(relay.exp(x), Twice()).ret_type == relay.TensorType((2, 8))
+    assert free_vars(relay.exp(x)) == [x]

@@ -1,0 +1,123 @@
+"""Op strategies: whose kernel an operator becomes, and why."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relay, te
+from loopwright.relay.strategy import (
+    StrategyChoice,
+    get_valid_implementations,
+    placeholders,
+    select_implementation,
+)
+from loopwright.relay.translate import to_relax
+from loopwright.script import tir as T
+
+
+@pytest.fixture(autouse=True)
+def _(forgotten: None) -> Iterator[None]:
+    yield
+
+
+def model() -> lw.IRModule:
+    x = relay.var("x", shape=(4, 8))
+    mod = lw.IRModule({"main": relay.Function([x], relay.nn.relu(x))})
+    return relay.transform.InferType()(mod)
+
+
+def scaled(factor: float) -> Any:
+    """An implementation that is no relu, to be known by its result."""
+
+    def compute(attrs: Any, inputs: Any, out_type: Any) -> Any:
+        (x,) = inputs
+        return te.compute(x.shape, lambda *i: x(*i) * te.const(factor, "float32"), name="scaled")
+
+    return compute
+
+
+def schedule(attrs: Any, outs: Any, target: Any) -> te.Schedule:
+    s = te.create_schedule([out.op for out in outs])
+    s[outs[0]].split(outs[0].op.axis[1], 4)
+    return s
+
+
+def ran(mod: lw.IRModule, target: str = "llvm") -> np.ndarray:
+    data = np.linspace(-1, 1, 32, dtype="float32").reshape(4, 8)
+    run = lw.compile(to_relax(mod, StrategyChoice(target)), target)
+    return (run(data).numpy() / data).mean().round(3)
+
+
+def test_the_highest_level_wins() -> None:
+    @lw.target.generic_func
+    def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> relay.op.OpStrategy:
+        made = relay.op.OpStrategy()
+        made.add_implementation(scaled(2.0), schedule, "low", 11)
+        made.add_implementation(scaled(3.0), schedule, "high", 20)
+        with te.SpecializedCondition(inputs[0].shape[0] > 100):
+            made.add_implementation(scaled(5.0), schedule, "only of many rows", 30)
+        return made
+
+    relay.op.register_strategy("nn.relu", strategy, 15)
+    mod = model()
+    with lw.trace() as trace:
+        assert ran(mod) == 3.0
+    (note,) = trace.explain("nn.relu", "legalize")
+    assert note.facts["winner"] == "high"
+    assert note.facts["others"] == ["low (11)"]
+    func = to_relax(mod, StrategyChoice("llvm"))["nn_relu"]
+    assert "i1_outer" in func.script()  # as scheduled
+    assert func.attrs["tir.is_scheduled"]
+
+    call = mod["main"].body
+    inputs = placeholders(call.args[0].checked_type)
+    valid = get_valid_implementations(call.op, call.attrs, inputs, call.checked_type, "llvm")
+    assert [i.name for i in valid] == ["low", "high", "relu.loopwright"]
+    best, outs = select_implementation(call.op, call.attrs, inputs, call.checked_type, "llvm")
+    assert (best.name, [tuple(o.shape) for o in outs]) == ("high", [(4, 8)])
+
+
+def test_a_version_for_a_target_and_none() -> None:
+    @lw.target.override_native_generic_func("relu_strategy")
+    def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> Any:
+        return None
+
+    @strategy.register(["my_key"])
+    def _(attrs: Any, inputs: Any, out_type: Any, target: Any) -> relay.op.OpStrategy:
+        made = relay.op.OpStrategy()
+        made.add_implementation(scaled(7.0), None, "mine")
+        return made
+
+    relay.op.register_strategy("nn.relu", strategy, 15)
+    assert ran(model()) == 0.5  # the row's own
+    assert ran(model(), "llvm -keys=my_key,cpu") == 7.0
+
+
+def test_a_kernel_without_a_compute() -> None:
+    @T.prim_func
+    def kernel(x: T.Buffer((4, 8), "float32"), y: T.Buffer((4, 8), "float32")):
+        for i, j in T.grid(4, 8):
+            with T.block("y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                y[vi, vj] = x[vi, vj] * T.float32(9)
+
+    def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> relay.op.OpStrategy:
+        made = relay.op.OpStrategy()
+        made.add_implementation(kernel, name="by hand", plevel=20)
+        return made
+
+    relay.op.register_strategy("nn.relu", strategy, 15)
+    assert ran(model()) == 9.0
+
+
+def test_a_wrong_strategy_is_an_error() -> None:
+    relay.op.register_strategy("nn.relu", lambda *args: 3, 15)
+    with pytest.raises(
+        TypeError, match=r"the strategy of nn.relu must return an OpStrategy or None"
+    ):
+        to_relax(model(), StrategyChoice("llvm"))
+    with pytest.raises(TypeError, match="computes by a function or is a PrimFunc"):
+        relay.op.OpStrategy().add_implementation(3, None)
