@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from ..base.errors import explain
 from ..base.registry import Registry
@@ -58,7 +58,7 @@ class GenericFunc:
         second."""
         if callable(key) and not isinstance(key, str):
             key, func = func, key
-        keys = [key] if isinstance(key, str) else list(key)
+        keys = [key] if isinstance(key, str) else [str(k) for k in cast(Iterable[str], key)]
 
         def store(made: Callable[..., Any]) -> Callable[..., Any]:
             for name in keys:

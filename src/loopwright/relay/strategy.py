@@ -15,6 +15,7 @@ from .. import te
 from ..base.errors import LoopwrightError, explain
 from ..ir import trace
 from ..ir.expr import Attrs
+from ..ir.module import IRModule
 from ..ir.op import Op
 from ..ir.prim_expr import IntImm
 from ..ir.target import Target
@@ -270,7 +271,7 @@ class StrategyChoice:
         schedule = best.schedule(call.attrs, outs, self.target)
         if isinstance(schedule, te.Schedule):
             mod = te.lower(schedule, [*inputs, *outs], name="kernel", simple_mode=False)
-            func = mod["kernel"] if hasattr(mod, "functions") else mod
+            func: Any = mod["kernel"] if isinstance(mod, IRModule) else mod
             return func.with_attr(SCHEDULED, True).without_attr("global_symbol")
         return te.create_prim_func([*inputs, *outs]).without_attr("global_symbol")
 

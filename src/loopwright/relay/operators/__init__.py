@@ -21,6 +21,8 @@ from . import (
 )
 from .core import ROWS, VIEWS, Row, op, row_of
 
+kinds.set_kinds()
+
 __all__ = [
     "ROWS",
     "VIEWS",

@@ -53,6 +53,3 @@ def set_kinds() -> None:
 def kind_of(op: Op) -> int:
     """The kind of an operator of Relay."""
     return int(op.get_attr("TOpPattern", OPAQUE))
-
-
-set_kinds()
