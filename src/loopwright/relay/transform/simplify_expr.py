@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...base.registry import Registry
 from ...ir.dtype import DataType
 from ...ir.module import IRModule
 from ...ir.op import Op
@@ -25,7 +26,7 @@ from .base import RelayPass
 from .fold_constant import folded
 
 Rule = Callable[[Call], Any]
-RULES: dict[str, list[Rule]] = {}
+RULES: Registry[str, tuple[Rule, ...]] = Registry("simplification of Relay")
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -33,7 +34,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
     def register(fn: Rule) -> Rule:
         for name in names:
-            RULES.setdefault(name, []).append(fn)
+            RULES.register(name, (*RULES.get(name, ()), fn), override=True)
         return fn
 
     return register
