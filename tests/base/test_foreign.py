@@ -105,7 +105,7 @@ CASES = {
     ),
     "schedule": (
         schedule,
-        'the schedule rule "mine" (target llvm) of the kernel fused_exp_negative failed',
+        'the schedule rule "mine" (target llvm) of the kernel fused_tir_exp_tir_negative failed',
         LINE,
     ),
     "check": (backend([("b.exp", EXP, {}, fails)]), "the check of the pattern b.exp failed", LINE),
@@ -128,7 +128,7 @@ CASES = {
     ),
     "lower": (
         backend(target="llvm", lower=fails),
-        "the function lower of back end b, called for exp, failed",
+        "the function lower of back end b, called for tir_exp, failed",
         "",
     ),
     "body": (body, "the body of test.foreign.body failed", ""),

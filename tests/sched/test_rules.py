@@ -169,8 +169,8 @@ def test_large_loops_run_in_parallel_and_small_ones_do_not() -> None:
 
     large = lw.compile(graph((GRAIN // 16, 64), exp))
     small = lw.compile(graph((4, 64), exp))
-    assert ForKind.PARALLEL in loop_kinds(kernels(large)["exp"])
-    assert ForKind.PARALLEL not in loop_kinds(kernels(small)["exp"])
+    assert ForKind.PARALLEL in loop_kinds(kernels(large)["tir_exp"])
+    assert ForKind.PARALLEL not in loop_kinds(kernels(small)["tir_exp"])
 
 
 def test_a_rule_of_the_user_is_asked_first_and_traced() -> None:
@@ -186,7 +186,7 @@ def test_a_rule_of_the_user_is_asked_first_and_traced() -> None:
         with lw.trace() as trace:
             lw.compile(mod)
     assert len(asked) == 1
-    (note,) = trace.explain("exp", kind="schedule")
+    (note,) = trace.explain("tir_exp", kind="schedule")
     assert note.facts == {"rule": "stages", "refused": "mine"}
 
 
@@ -200,7 +200,7 @@ def test_what_is_wrong_with_a_rule_is_told() -> None:
             with pytest.raises((TypeError, RuleError)) as error:
                 lw.compile(mod)
         told.append(str(error.value))
-    where = 'the schedule rule "mine" (target llvm) of the kernel exp'
+    where = 'the schedule rule "mine" (target llvm) of the kernel tir_exp'
     hint = 'instead: return sch.mod["main"] of a schedule sch, or None to decline'
     zero = "ZeroDivisionError: integer division or modulo by zero"
     assert told[0] == f"{where} must return a PrimFunc\n  got: Schedule\n  {hint}"
@@ -217,9 +217,9 @@ def test_two_rules_of_one_name() -> None:
 def test_a_scheduled_function_is_left_alone() -> None:
     mod = graph((4, 64), lambda bb, x: op.exp(x))
     mod = relax.transform.LegalizeOps()(mod)
-    done = mod["exp"].with_attr("tir.is_scheduled", True)
-    mod.update_func(mod.get_global_var("exp"), done)
-    assert ApplyDefaultSchedule()(mod)["exp"] is done
+    done = mod["tir_exp"].with_attr("tir.is_scheduled", True)
+    mod.update_func(mod.get_global_var("tir_exp"), done)
+    assert ApplyDefaultSchedule()(mod)["tir_exp"] is done
 
 
 def matmul_of(rows: int, k: int, n: int) -> lw.IRModule:

@@ -22,7 +22,12 @@ class UnknownName(LoopwrightError, KeyError):
 
 
 class InternalError(LoopwrightError):
-    """Loopwright broke one of its own rules: please report it."""
+    """Loopwright broke one of its own rules: please report it. (Derived ones, which bear TVM's name,
+    are the caller's.)"""
+
+
+class NoContext(InternalError, ValueError):
+    """A call that needs a `with` around it, or the argument in its place."""
 
 
 class DiagnosticError(LoopwrightError):
@@ -62,14 +67,41 @@ def call_error(err: ValueError | TypeError, text: str | None = None) -> CallErro
     return kind(str(err) if text is None else text)
 
 
+class OpError(LoopwrightError):
+    """Base of what an importer of models says about an operator of the model."""
+
+
+class OpNotImplemented(OpError, NotImplementedError):
+    """An operator that is not imported."""
+
+
+class OpAttributeRequired(OpError, AttributeError):
+    """An operator without an attribute that it must have."""
+
+
+class OpAttributeInvalid(OpError, AttributeError):
+    """An operator whose attribute has a wrong value."""
+
+
+class OpAttributeUnImplemented(OpError, NotImplementedError):
+    """An operator with an attribute that is not imported."""
+
+
 class DivisionByZero(LoopwrightError, ZeroDivisionError):
     """A division by the literal 0 in a program."""
 
 
 def explain(
-    what: str, *, got: object = None, instead: str | None = None, span: Span | None = None
+    what: str,
+    *,
+    got: object = None,
+    instead: str | None = None,
+    span: Span | None = None,
+    tvm: str | None = None,
 ) -> str:
     """The text of an error: what is wrong, what was got, what to do instead, and where.
+
+    tvm: what TVM says there, for programs and people that look for it.
 
     >>> print(explain("matmul needs equal inner dims", got="4 and 5", instead="transpose one"))
     matmul needs equal inner dims
@@ -81,6 +113,8 @@ def explain(
         lines.append(f"  got: {got}")
     if instead is not None:
         lines.append(f"  instead: {instead}")
+    if tvm is not None:
+        lines.append(f"  in TVM: {tvm}")
     if span is not None:
         lines.append(span.render())
     return "\n".join(lines)

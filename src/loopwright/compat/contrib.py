@@ -1,10 +1,12 @@
 """TVM's `contrib.cc` and `contrib.clang`: the system's compiler, called on files; and its
-`contrib.pickle_memoize`."""
+`contrib.tar` and `contrib.pickle_memoize`."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -139,6 +141,50 @@ def create_llvm(
     if output is not None:
         Path(output).write_text(parts[0], encoding="utf-8")
     return parts[0]
+
+
+def tar(output: str | Path, files: Files) -> None:
+    """Put files into an archive, by their names without folders. Raises ValueError for two of one
+    name."""
+    names: set[str] = set()
+    with tarfile.open(output, "w:gz") as archive:
+        for path in map(Path, _files(files)):
+            if path.name in names:
+                hint = "rename one of them"
+                raise ValueError(explain("two files of one name", got=path.name, instead=hint))
+            names.add(path.name)
+            archive.add(path, path.name)
+
+
+vars(tar)["output_format"] = "tar"
+
+
+def untar(tar_file: str | Path, directory: str | Path) -> None:
+    """Unpack an archive into a folder; nothing is written outside of it."""
+    with tarfile.open(tar_file) as archive:
+        archive.extractall(directory, filter="data")
+
+
+def normalize_file_list_by_unpacking_tars(temp: Any, file_list: Sequence[str]) -> list[str]:
+    """The files, those of archives unpacked below the temporary folder `temp`."""
+    paths: list[str] = []
+    for index, name in enumerate(file_list):
+        if not name.endswith(".tar"):
+            paths.append(name)
+            continue
+        folder = Path(temp.relpath(f"temp{index}"))
+        folder.mkdir()
+        untar(name, folder)
+        paths += [str(path) for path in sorted(folder.rglob("*")) if path.is_file()]
+    return paths
+
+
+def _is_linux_like() -> bool:
+    return sys.platform in ("darwin", "linux")
+
+
+def _is_windows_like() -> bool:
+    return sys.platform == "win32"
 
 
 def memoize(key: str, save_at_exit: bool = False) -> Callable[[Callable[..., Any]], Any]:

@@ -37,6 +37,7 @@ ALSO: dict[str, str] = {
 
 # TVM's name -> what it is: "module:name", or a module.
 NAMES: dict[str, str] = {
+    "base._LIB": "compat.ffi:_LIB",
     "container.Array": "compat.layout:Array",
     "container.Map": "compat.layout:Map",
     "driver.build_module.schedule_to_module": "te.schedule:schedule_to_module",
@@ -59,6 +60,7 @@ NAMES: dict[str, str] = {
     "runtime.ObjectPathPair": "ir.object_path:ObjectPathPair",
     "runtime.String": "compat.layout:String",
     "runtime.container.String": "compat.layout:String",
+    "script.parser.core.diagnostics.Source": "script.parser.source:ScriptText",
     "script.parser.core.error.ParserError": "base.errors:DiagnosticError",
     "tir.ProducerRealize": "te.producer:ProducerRealize",
     "tir.ProducerStore": "te.producer:ProducerStore",

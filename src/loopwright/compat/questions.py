@@ -1,9 +1,16 @@
-"""What a script asks about the machine before it goes on: TVM's `contrib.nvcc` and
-`contrib.cudnn`."""
+"""What a script asks about the machine before it goes on: TVM's `contrib.nvcc`, `contrib.cudnn` and
+`contrib.thrust`; and its `contrib.dlpack`, functions on tensors of other libraries."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from ctypes.util import find_library
+from importlib import import_module
+from typing import Any
+
+from ..ir.target import Target
+from ..runtime import from_dlpack, get_global_func
 
 
 def have_fp16(compute_version: str) -> bool:
@@ -17,4 +24,47 @@ def exists() -> bool:
     return find_library("cudnn") is not None
 
 
-__all__ = ["exists", "have_fp16"]
+def _library_function(target: Target, kinds: tuple[str, ...], func_name: str) -> Any:
+    asked = "thrust" in target.libs
+    found = get_global_func(func_name, allow_missing=True) if asked else None
+    if asked and found is None:
+        logging.warning("%s asks for thrust, but there is no function %s", target, func_name)
+    return found if target.kind.name in kinds else None
+
+
+def can_use_thrust(target: Target, func_name: str) -> Any:
+    """The registered function, if code for the target may call thrust; else None."""
+    return _library_function(target, ("cuda", "nvptx"), func_name)
+
+
+def can_use_rocthrust(target: Target, func_name: str) -> Any:
+    """The registered function, if code for the target may call rocthrust; else None."""
+    return _library_function(target, ("rocm",), func_name)
+
+
+def convert_func(
+    tvm_func: Callable[..., Any], tensor_type: type, to_dlpack_func: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    """The function for tensors of another library, which are passed without a copy."""
+
+    def call(*args: Any) -> Any:
+        given = (from_dlpack(to_dlpack_func(a)) if isinstance(a, tensor_type) else a for a in args)
+        return tvm_func(*given)
+
+    return call
+
+
+def to_pytorch_func(tvm_func: Callable[..., Any]) -> Callable[..., Any]:
+    """The function for tensors of PyTorch. Raises ImportError where that is not installed."""
+    kind, packed = import_module("torch").Tensor, import_module("torch.utils.dlpack").to_dlpack
+    return convert_func(tvm_func, kind, packed)
+
+
+__all__ = [
+    "can_use_rocthrust",
+    "can_use_thrust",
+    "convert_func",
+    "exists",
+    "have_fp16",
+    "to_pytorch_func",
+]

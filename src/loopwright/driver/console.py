@@ -86,7 +86,7 @@ def _is_of_typer(error: Exception) -> bool:
 
 def report(error: Exception) -> int:
     """Print an error to stderr; the exit status."""
-    if not isinstance(error, EXPECTED) or isinstance(error, InternalError):
+    if not isinstance(error, EXPECTED) or type(error) is InternalError:
         typer.echo("".join(frames.format_exception(error)) + REPORT, err=True)
         return 70
     text = str(error) or type(error).__name__

@@ -86,9 +86,17 @@ class DataType(str):
         return (DataType, (str(self),))
 
     @property
-    def itemsize(self) -> int:
+    def lane_bytes(self) -> int:
         """Bytes of one lane, rounded up."""
         return (self.bits + 7) // 8
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of all lanes, rounded up. Raises ValueError where that is known at run time only."""
+        if self.is_scalable:
+            what = "the size of a scalable vector is known at run time only"
+            raise ValueError(explain(what, got=str(self), instead="ask for lane_bytes"))
+        return (self.bits * self.lanes + 7) // 8
 
     @property
     def type_code(self) -> int:

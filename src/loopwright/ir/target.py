@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, Literal, overload
 
 from ..base.device_types import TYPES
-from ..base.errors import explain, suggest
+from ..base.errors import NoContext, explain, suggest
 from ..base.late import public_names as _public_names
 from ..base.plugins import broken, load_group
 from ..base.registry import Registry
@@ -68,6 +68,8 @@ _COMMON: dict[str, type] = {
     "from_device": int,
     "target_device_type": int,
 }
+_NO_TARGET = "Check failed: (allow_not_defined) is false: Target context required"
+_NO_TARGET_FOR_HOST = "Target host is not empty when target is empty."
 _STRUCTURAL = ("kind", "tag", "keys", "host")
 
 
@@ -216,7 +218,8 @@ class Target(Node):
         `allow_none` is False."""
         stack = _CURRENT.get()
         if not stack and not allow_none:
-            raise ValueError(explain("no target is set", instead='use `with Target("llvm"):`'))
+            hint = 'use `with Target("llvm"):`'
+            raise NoContext(explain("no target is set", instead=hint, tvm=_NO_TARGET))
         return stack[-1] if stack else None
 
     @staticmethod
@@ -259,7 +262,8 @@ class Target(Node):
         """(target with its host, the host). Raises AssertionError for a host without target."""
         if target is None:
             if target_host is not None:
-                raise AssertionError(explain("a host is given without a target", got=target_host))
+                what, said = "a host without a target", _NO_TARGET_FOR_HOST
+                raise AssertionError(explain(what, got=target_host, tvm=said))
             return None, None
         combined = Target(target, target_host)
         return combined, combined.host

@@ -130,6 +130,8 @@ def unary(
     body: Callable[..., Any] = of_data if name.startswith("relax.nn.") else of_x
     body.__name__, body.__doc__ = short, doc
     operator = op(name, mixed="follow")(body)
+    if not name.startswith("relax.nn."):
+        operator.te_name = f"tir_{short}"  # a kernel must not be named as a function of libm
     operator.layout(elementwise(finite=finite))
     if slope is None:
         operator.grad(no_gradient)

@@ -251,6 +251,9 @@ def clip(x: Tensor, min: Prim, max: Prim):
     return compute(x.shape, limit, "compute", axes="i", tag="elemwise")
 
 
+clip.te_name = "tir_clip"
+
+
 @clip.infer
 def _(x: TensorStructInfo, *_: object) -> TensorStructInfo:
     return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)

@@ -130,6 +130,10 @@ class Tensor:
             return Tensor(self.numpy()).__dlpack__()
         return self.__tvm_ffi_object__().__dlpack__(max_version=options.get("max_version"))
 
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule on the same memory."""
+        return self.__dlpack__()
+
     def __dlpack_device__(self) -> tuple[int, int]:
         return (Device.CPU, 0)
 

@@ -321,7 +321,7 @@ def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile) -
     shape = [constant(d) for d in buffer.shape] if buffer is not None else [None]
     if buffer is None or None in shape or (shape[1] or 0) % width:
         return None
-    if math.prod(d for d in shape if d) * buffer.dtype.itemsize < PACKED_BYTES:
+    if math.prod(d for d in shape if d) * buffer.dtype.lane_bytes < PACKED_BYTES:
         return None
     at = [r.buffer for r in sch.get(block).reads].index(buffer)
     packed = sch.cache_read(block, at, "global")

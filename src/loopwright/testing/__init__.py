@@ -11,6 +11,14 @@ from ..arith import Analyzer
 from ..base.late import late_names, public_names
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import PrimExpr
+from .functions import (
+    ErrorTest,
+    echo,
+    nop,
+    test_check_eq_callback,
+    test_raise_error,
+    test_wrap_callback,
+)
 from .gradients import check_numerical_grads
 
 

@@ -14,6 +14,11 @@ from loopwright.testing.cases import (
     xfail_parameterizations as xfail_parameterizations,
 )
 from loopwright.testing.compare import CompareBeforeAfter as CompareBeforeAfter
+from loopwright.testing.functions import (
+    ErrorTest as ErrorTest, echo as echo, nop as nop,
+    test_check_eq_callback as test_check_eq_callback, test_raise_error as test_raise_error,
+    test_wrap_callback as test_wrap_callback,
+)
 from loopwright.testing.gradients import check_numerical_grads as check_numerical_grads
 from loopwright.testing.marks import (
     Requirement as Requirement, _requires_cuda as __requires_cuda,

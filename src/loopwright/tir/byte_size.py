@@ -30,7 +30,7 @@ _PARTIAL = (*_DIVISIONS, pe.Mod, pe.FloorMod, pe.Max, pe.Min, pe.Sub, pe.Select,
 
 def known_bytes(dims: Iterable[PrimExpr], dtype: DataType) -> int:
     """The bytes of a tensor as far as its dimensions are numbers; others, and 0, count as 1."""
-    total = dtype.itemsize
+    total = dtype.lane_bytes
     for dim in dims:
         total *= max(dim.value, 1) if isinstance(dim, IntImm) else 1
     return total

@@ -127,7 +127,7 @@ def get_active_lane_mask(dtype: Any, base: Any, limit: Any) -> PrimExpr:
 
 def get_vscale_expr(dtype: Any, min_size: int = 128) -> PrimExpr:
     """The lanes of a vector register of at least `min_size` bits: vscale times a number."""
-    return vscale() * (min_size // (DataType(dtype).itemsize * 8))
+    return vscale() * (min_size // (DataType(dtype).lane_bytes * 8))
 
 
 __all__ = [

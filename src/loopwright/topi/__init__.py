@@ -74,7 +74,7 @@ from .signatures import sum as sum
 
 for _operator in OPERATORS.values():
     if _operator.name.count(".") == 1:
-        globals().setdefault(_operator.te_name, _operator)
+        globals().setdefault(_operator.te_name.removeprefix("tir_"), _operator)
         globals().setdefault(_operator.name.removeprefix("relax."), _operator)
 
 

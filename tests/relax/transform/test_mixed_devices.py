@@ -83,7 +83,7 @@ def test_each_operator_by_its_own_devices_rules():
     with trace.trace() as seen, Target("llvm"):
         made = LegalizeOps()(mixed())
     notes = seen.explain("relax.exp", "legalize")
-    assert [n.facts["kernel"] for n in notes] == ["exp_llvm", "npu_exp_testnpu", "exp_llvm"]
+    assert [n.facts["kernel"] for n in notes] == ["tir_exp_llvm", "npu_exp_testnpu", "tir_exp_llvm"]
     assert [n.facts["winner"].split(":")[0] for n in notes] == [
         "default",
         "target testnpu",
@@ -91,7 +91,7 @@ def test_each_operator_by_its_own_devices_rules():
     ]
     kernels = {g.name_hint: f for g, f in made.functions.items() if g.name_hint != "main"}
     assert {name: f.attrs["target"].kind_name for name, f in kernels.items()} == {
-        "exp_llvm": "llvm",
+        "tir_exp_llvm": "llvm",
         "npu_exp_testnpu": "testnpu",
         "sum_testnpu": "testnpu",
         "add_testnpu": "testnpu",

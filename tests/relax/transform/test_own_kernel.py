@@ -231,7 +231,7 @@ def test_a_chain_through_buffers_fuses(rules):
     check(
         lambda x: R.nn.relu(R.exp(R.negative(x)) - R.const(1.0)),
         lambda x: np.maximum(np.exp((1 - x) * -x - (1 - x)) - 1, 0),
-        "fused_negative_chain_subtract_relu",
+        "fused_tir_negative_chain_subtract_relu",
     )
 
 

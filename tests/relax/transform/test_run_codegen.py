@@ -375,7 +375,7 @@ def test_lower_has_the_last_word(tmp_path):
         def exp(x: T.Buffer((T.int64(4),), "float32"), o: T.Buffer((T.int64(4),), "float32")):
             T.evaluate(T.call_extern("int32", "lw_thrice", x.data, o.data))
 
-        return lw.ir.IRModule({"exp": exp}), [lib]
+        return lw.ir.IRModule({"tir_exp": exp}), [lib]
 
     backend = Backend(
         "device2", each("device2", "exp"), target="device2", lower=lower, options={"k": 1}
@@ -384,7 +384,7 @@ def test_lower_has_the_last_word(tmp_path):
     Once = graph("y = R.exp(x)", x=(4,))
 
     exe = lw.compile(Once, backends=[backend])
-    assert seen == [(["exp"], {"k": 1})]
+    assert seen == [(["tir_exp"], {"k": 1})]
     np.testing.assert_allclose(exe["main"](X).numpy(), np.exp(np.exp(np.exp(X))), rtol=1e-5)
 
 
@@ -551,18 +551,18 @@ def test_a_back_end_that_cannot_be_used_here():
         (
             lambda kernels, options: lw.ir.IRModule({}),
             "lower of back end device2 lost kernels\n"
-            "  got: exp\n"
+            "  got: tir_exp\n"
             "  instead: return every function under its name",
         ),
         (
-            lambda kernels, options: lw.ir.IRModule({"exp": _two_results}),
-            "lower of back end device2 changed the signature of exp\n"
+            lambda kernels, options: lw.ir.IRModule({"tir_exp": _two_results}),
+            "lower of back end device2 changed the signature of tir_exp\n"
             "  got: (float32[4], float32[4], float32[4])\n"
             "  instead: keep its parameters: (float32[4], float32[4])",
         ),
         (
-            lambda kernels, options: lw.ir.IRModule({"exp": _halves}),
-            "lower of back end device2 changed the signature of exp\n"
+            lambda kernels, options: lw.ir.IRModule({"tir_exp": _halves}),
+            "lower of back end device2 changed the signature of tir_exp\n"
             "  got: (float16[4], float32[4])\n"
             "  instead: keep its parameters: (float32[4], float32[4])",
         ),

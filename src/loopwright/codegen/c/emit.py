@@ -207,7 +207,7 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
             )
             raise LoopwrightError(explain(what, instead=hint, span=ctx.func.span))
         count *= max(most, 0)
-    size = count * dtype.itemsize
+    size = count * dtype.lane_bytes
     kind = memory_type(dtype.element)
     ctx.pointees[var] = kind
     label = ctx.env[var] = ctx.name(var.name)

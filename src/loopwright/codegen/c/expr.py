@@ -153,7 +153,7 @@ def cast(ctx: FunctionText, node: pe.Cast) -> str:
 
 def element(ctx: FunctionText, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> str:
     """The element of a flat buffer as a C lvalue."""
-    if buffer.data_alignment < buffer.dtype.element.itemsize:
+    if buffer.data_alignment < buffer.dtype.element.lane_bytes:
         what = f"C code accesses elements of {buffer.name} at multiples of their size"
         got = f"{buffer.dtype} aligned to {buffer.data_alignment}"
         raise LoopwrightError(explain(what, got=got, instead="copy it as bytes, or use LLVM"))

@@ -71,7 +71,7 @@ def c_type(dtype: DataType) -> str:
         return "void" if dtype.is_void else "void*"
     if dtype.is_float:
         known = {"float32": "float", "float64": "double"}.get(dtype.base)
-        return known or f"uint{dtype.itemsize * 8}_t"
+        return known or f"uint{dtype.lane_bytes * 8}_t"
     return f"{'' if dtype.is_int else 'u'}int{held_bits(dtype)}_t"
 
 
@@ -102,7 +102,7 @@ def literal(value: float, dtype: DataType) -> str:
     if dtype.is_integer:
         return _integer(int(value), dtype)
     if is_small(dtype):
-        return f"0x{bits_of(value, dtype):0{2 * dtype.itemsize}X}u"
+        return f"0x{bits_of(value, dtype):0{2 * dtype.lane_bytes}X}u"
     if dtype.base == "float64":
         return real(float(value))
     with np.errstate(over="ignore", invalid="ignore"):

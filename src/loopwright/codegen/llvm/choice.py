@@ -183,7 +183,7 @@ def can_redirect(load: BufferLoad) -> bool:
     """Whether a load may read zeros instead: its address can be computed speculatively."""
     index = flat_index(load.buffer, load.indices)
     dense = load.dtype.lanes == 1 or (is_dense(index) and load.buffer.dtype.lanes == 1)
-    small = load.dtype.itemsize * load.dtype.lanes <= ZEROS_BYTES
+    small = load.dtype.lane_bytes * load.dtype.lanes <= ZEROS_BYTES
     return load.predicate is None and dense and small and _is_plain(index)
 
 

@@ -98,7 +98,7 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
             count = None
             break
         count *= extent.value
-    size = None if count is None else count * dtype.itemsize
+    size = None if count is None else count * dtype.lane_bytes
     if size is not None:
         size += node.alignment - ALIGNMENT  # the frame's own is that of the others
     if size is None or size > STACK_BYTES or ctx.stack_bytes + size > STACK_TOTAL:
@@ -112,7 +112,7 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
 
 def workspace(ctx: FunctionText, node: st.Allocate, dtype: DataType) -> None:
     """Memory from the thread's arena, released on every path out."""
-    each = dtype.lanes * dtype.itemsize
+    each = dtype.lanes * dtype.lane_bytes
     large = ctx.expr(Not(fits(node.extents, product(node.extents, each))))
     fail_if(ctx, large, "MemoryError", f"buffer {node.buffer_var.name} is too large")
     size: str = str(each)

@@ -179,7 +179,7 @@ class FunctionText(Context):
             if value[0] == "%":
                 at = self.record_bytes
                 self.captured.append((at, node))
-                self.record_bytes += max(8, -(-node.dtype.itemsize * node.dtype.lanes // 8) * 8)
+                self.record_bytes += max(8, -(-node.dtype.lane_bytes * node.dtype.lanes // 8) * 8)
                 value = self.field(at, llvm_type(node.dtype))
             self.env[node] = value
         return value

@@ -151,7 +151,7 @@ def _every_nth(
 
 def alignment(buffer: Buffer) -> int:
     """The alignment that loads and stores assume, in bytes: of one element, or what the buffer has."""
-    return min(buffer.dtype.itemsize, buffer.data_alignment)
+    return min(buffer.dtype.lane_bytes, buffer.data_alignment)
 
 
 def check_scalar_elements(buffer: Buffer) -> None:

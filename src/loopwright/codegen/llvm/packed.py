@@ -49,7 +49,7 @@ def struct_get(ctx: FunctionText, node: Call) -> str:
     pointer = struct_field(ctx, node)
     if node.args[2].value == 0:  # the struct's own address
         return pointer
-    kind, align = memory_type(node.dtype), node.dtype.itemsize
+    kind, align = memory_type(node.dtype), node.dtype.lane_bytes
     raw = ctx.fresh(f"load {kind}, ptr {pointer}, align {align}")
     return from_memory(ctx, raw, node.dtype, node.dtype)
 
@@ -62,7 +62,7 @@ def struct_set(ctx: FunctionText, node: Call) -> str:
         wide = F64 if dtype.is_float else I64
         value, dtype = convert(ctx, value, dtype, wide), wide
     value = to_memory(ctx, value, dtype)
-    kind, align = memory_type(dtype), dtype.itemsize
+    kind, align = memory_type(dtype), dtype.lane_bytes
     ctx.emit(f"store {kind} {value}, ptr {pointer}, align {align}")
     return "0"
 
@@ -210,7 +210,7 @@ def make_array(ctx: FunctionText, node: Call) -> str:
     if is_packed(kind.dtype):  # whole bytes: Int4StorageLegalize guarantees it
         begin = ctx.op("lshr", I64, begin, str((8 // kind.dtype.bits).bit_length() - 1))
     else:
-        begin = ctx.op("mul", I64, begin, str(kind.dtype.itemsize * kind.dtype.lanes))
+        begin = ctx.op("mul", I64, begin, str(kind.dtype.lane_bytes * kind.dtype.lanes))
     fields = (
         (0, "ptr", ctx.expr(data)),
         (8, "i64", "1"),  # the CPU, number 0

@@ -43,7 +43,7 @@ def _scalar_type(dtype: DataType) -> str:
     if dtype.is_handle:
         return "void" if dtype.is_void else "ptr"
     if dtype.is_float:
-        return _FLOATS.get(dtype.base) or f"i{dtype.itemsize * 8}"
+        return _FLOATS.get(dtype.base) or f"i{dtype.lane_bytes * 8}"
     return f"i{dtype.bits}"
 
 

@@ -242,7 +242,7 @@ class Context:
         if count > _MOST_FOLDED:
             return None
         args = [self._fold(a) for a in call.args]
-        if any(a is None for a in args) or not budget.room(count * info.dtype.itemsize):
+        if any(a is None for a in args) or not budget.room(count * info.dtype.lane_bytes):
             return None
         attrs = {} if call.attrs is None else dict(call.attrs.items())
         return np.asarray(meaning(*args, **attrs)).astype(numpy_dtype(info.dtype), copy=False)

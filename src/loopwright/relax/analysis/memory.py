@@ -57,7 +57,7 @@ def _sizes(func: rx.Function, kinds: dict[str, Any]) -> list[int | None]:
         if isinstance(value, rx.Call) and isinstance(value.op, Op) and value.op.name in kinds:
             shape, dtype = kinds[value.op.name]
             dims: Any = getattr(value.args[shape], "values", None)
-            width = 1 if dtype is None else value.args[dtype].value.itemsize
+            width = 1 if dtype is None else value.args[dtype].value.lane_bytes
             known = [dim.value for dim in dims or () if isinstance(dim, IntImm)]
             complete = dims is not None and len(known) == len(dims)
             sizes.append(prod(known) * width if complete else None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -344,6 +344,19 @@ class Evaluator:
         value = self.eval(node.value)
         self.scope.define(node.target.id, value)
         return value
+
+
+class ExprEvaluator:
+    """Evaluates one expression, apart from a script."""
+
+    @staticmethod
+    def eval(parser: Any, value_table: Mapping[str, Any], node: ast.expr) -> Any:
+        """The value of a syntax tree with these values of names; the parser is not asked.
+        DiagnosticError for any error."""
+        evaluator = Evaluator()
+        evaluator.source = Source("<expression>", ast.unparse(node).splitlines())
+        evaluator.scope = Scope(value_table)
+        return evaluator.eval(node)
 
 
 def _mark(node: Node, span: Span) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
+import textwrap
 import zlib
 from collections.abc import Callable
 from types import FrameType
@@ -41,6 +43,23 @@ class Source:
         """An error at a syntax tree node; `facts` are those of `explain`."""
         span = self.span(node)
         return DiagnosticError(explain(what, span=span, **facts), span)
+
+
+class ScriptText:
+    """The text of a program, given as such or as a function or class of a file."""
+
+    def __init__(self, program: Any) -> None:
+        given = isinstance(program, str)
+        self.source_name = "<str>" if given else inspect.getsourcefile(program) or "<str>"
+        self.start_line = 1 if given else inspect.getsourcelines(program)[1]
+        text = program if given else inspect.getsource(program)
+        self.source = textwrap.dedent(text)
+        first = text.partition("\n")[0]
+        self.start_column = 0 if given else len(first) - len(first.lstrip())
+
+    def as_ast(self) -> ast.Module:
+        """Its syntax tree. DiagnosticError for wrong syntax."""
+        return parse_text(self.source)[1]
 
 
 def parse_text(text: str) -> tuple[Source, ast.Module]:

@@ -78,7 +78,7 @@ class _Use(Visitor):
     def visit_Allocate(self, node: Allocate) -> None:
         kind = node.buffer_var.type_annotation
         scope = kind[1].split(".")[0] if kind else "global"
-        size = node.dtype.itemsize * node.dtype.lanes
+        size = node.dtype.lane_bytes * node.dtype.lanes
         for extent in node.extents:
             size *= extent.value if isinstance(extent, IntImm) else 1
         if scope in ("shared", "local"):
@@ -87,12 +87,12 @@ class _Use(Visitor):
         self.visit(node.body)
 
     def visit_BufferLoad(self, node: BufferLoad) -> None:
-        self.note("max_vector_bytes", node.dtype.itemsize * node.dtype.lanes)
+        self.note("max_vector_bytes", node.dtype.lane_bytes * node.dtype.lanes)
         self.visit_default(node)
 
     def visit_BufferStore(self, node: BufferStore) -> None:
         dtype = node.value.dtype
-        self.note("max_vector_bytes", dtype.itemsize * dtype.lanes)
+        self.note("max_vector_bytes", dtype.lane_bytes * dtype.lanes)
         self.visit_default(node)
 
 

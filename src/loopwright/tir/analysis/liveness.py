@@ -178,7 +178,7 @@ def parts_of(node: Any) -> list[Any]:
 
 def size_of(node: st.Allocate) -> int | None:
     """Bytes of an allocation; None where they are known only at run time."""
-    size = node.dtype.itemsize * node.dtype.lanes
+    size = node.dtype.lane_bytes * node.dtype.lanes
     for extent in node.extents:
         if not isinstance(extent, IntImm):
             return None
@@ -313,7 +313,7 @@ class _Walk:
             own = node.buffer_var.name
             name = f"{gvar.name_hint}.{own}" if called else own
             own = node.alignment if node.annotations else 1
-            align = max(alignment_of(func) if called else 1, node.dtype.itemsize, own)
+            align = max(alignment_of(func) if called else 1, node.dtype.lane_bytes, own)
             kind = "scratch" if called else "tensor"
             r = LiveRange(self.unique(name), kind, size, node.buffer_var)
             r.depth, r.alignment = len(self.loops), align
@@ -337,7 +337,7 @@ class _Walk:
         if len(self.called) == 1:
             size = node.data.numpy().nbytes
             r = LiveRange(self.unique(node.buffer_var.name), "constant", size, node.buffer_var)
-            r.alignment, r.data = max(node.dtype.itemsize, 1), node.data
+            r.alignment, r.data = max(node.dtype.lane_bytes, 1), node.data
             self.liveness.constants.append(r)
         self.stmt(node.body)
 

@@ -224,7 +224,7 @@ class _Memory(Visitor):
             self.held(buffer.data, buffer.dtype, buffer.shape, -1)
 
     def held(self, var: Var, dtype: Any, extents: Any, sign: int = 1) -> None:
-        size = dtype.itemsize * dtype.lanes
+        size = dtype.lane_bytes * dtype.lanes
         for extent in extents:
             size *= extent.value if isinstance(extent, IntImm) else 0
         scope = var.type_annotation[1] if var.type_annotation else "global"

@@ -24,7 +24,7 @@ def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int = 1)
 
 def _held(node: Any, alignment: int) -> int:
     if isinstance(node, Allocate):
-        size = node.dtype.itemsize * node.dtype.lanes
+        size = node.dtype.lane_bytes * node.dtype.lanes
         for extent in node.extents:
             if not isinstance(extent, IntImm):
                 what = f"the size of allocation {node.buffer_var.name} is not known"

@@ -186,7 +186,7 @@ def _worth(call: rx.Call, args: list[Any]) -> bool:
         return True
     if size > max(given * _GROWTH, _SMALL):
         return False
-    return budget.room(sum(_elements(f) * f.dtype.itemsize for f in fields))
+    return budget.room(sum(_elements(f) * f.dtype.lane_bytes for f in fields))
 
 
 def _constant_sizes(args: list[Any]) -> list[int]:

@@ -484,7 +484,7 @@ class _Converter:
             self.sizes.add(dims, dtype, str(place or var.name_hint))
 
     def bytes_of(self, dims: tuple[PrimExpr, ...], dtype: str) -> PrimExpr:
-        size: PrimExpr = const(DataType(dtype).itemsize, "int64")
+        size: PrimExpr = const(DataType(dtype).lane_bytes, "int64")
         for d in dims:
             size = multiply(size, cast("int64", d))
         return self.analyzer.simplify(size)

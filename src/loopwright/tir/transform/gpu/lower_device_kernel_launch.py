@@ -68,7 +68,7 @@ class _Launch(StmtVisitor):
             size: PrimExpr = const(1, "int32")
             for extent in node.extents:
                 size = multiply(size, extent)
-            item = node.dtype.itemsize * node.dtype.lanes
+            item = node.dtype.lane_bytes * node.dtype.lanes
             self.extents[DYNAMIC] = multiply(size, const(item, size.dtype))
         self.visit(node.body)
 

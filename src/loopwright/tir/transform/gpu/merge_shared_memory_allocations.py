@@ -52,7 +52,7 @@ def _dynamic(body: Stmt) -> dict[Var, tuple[int, int]]:
             return
         if node.buffer_var.type_annotation[1] != _SCOPE or node.buffer_var in sizes:
             return
-        size = node.dtype.itemsize * node.dtype.lanes
+        size = node.dtype.lane_bytes * node.dtype.lanes
         for extent in node.extents:
             if not isinstance(extent, IntImm):
                 return
@@ -88,7 +88,7 @@ class _Merge(StmtRewriter):
             return None
         moved = self.buffers.get(buffer)
         if moved is None:
-            first = place[0] // (buffer.dtype.itemsize * buffer.dtype.lanes)
+            first = place[0] // (buffer.dtype.lane_bytes * buffer.dtype.lanes)
             shape = (add(buffer.shape[0], const(first, buffer.shape[0].dtype)),)
             common = buffer.replace(data=self.memory, shape=shape)
             moved = self.buffers[buffer] = (common, first)
@@ -120,7 +120,7 @@ class _Merge(StmtRewriter):
     def visit_Call(self, node: Call) -> Any:
         if is_call_to(node, "tvm_access_ptr") and node.args[1] in self.places:
             tag, data, offset = node.args[:3]
-            size = tag.dtype.itemsize * tag.dtype.lanes
+            size = tag.dtype.lane_bytes * tag.dtype.lanes
             first = const(self.places[data][0] // size, offset.dtype)
             args = (tag, self.memory, add(self.visit(offset), first), *node.args[3:])
             return node.replace(args=args)

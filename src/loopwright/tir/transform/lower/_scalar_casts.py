@@ -106,7 +106,7 @@ def _round_to_odd(ops: Scalars, x: PrimExpr) -> PrimExpr:
 def _widened(ops: Scalars, node: Any) -> PrimExpr:
     """A smaller float as float32, exactly."""
     x, old, wide = node.value, node.value.dtype, like(U32, node)
-    bits = Cast._make(wide, bits_as(x, DataType(f"uint{8 * old.itemsize}")))
+    bits = Cast._make(wide, bits_as(x, DataType(f"uint{8 * old.lane_bytes}")))
     if old.base == "bfloat16":
         return bits_as(shifted(bits, -16), F32)
     form, n = _form(old), lambda v: const(v, wide)
@@ -167,7 +167,7 @@ def _narrowed(ops: Scalars, node: Any) -> PrimExpr:
 
 def _of_code(bits: PrimExpr, dtype: DataType) -> PrimExpr:
     """The small float with the given bits."""
-    held = DataType(f"uint{8 * dtype.itemsize}").with_lanes(dtype.lanes)
+    held = DataType(f"uint{8 * dtype.lane_bytes}").with_lanes(dtype.lanes)
     return bits_as(Cast._make(held, bits), dtype)
 
 

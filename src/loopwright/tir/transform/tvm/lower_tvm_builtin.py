@@ -197,7 +197,7 @@ class _Lower(StmtRewriter):
         body = self.visit(node.body)
         kind = node.buffer_var.type_annotation
         scope = "global" if kind is None else kind[1]
-        size: PrimExpr = const(node.dtype.itemsize * node.dtype.lanes, "uint64")
+        size: PrimExpr = const(node.dtype.lane_bytes * node.dtype.lanes, "uint64")
         for extent in node.extents:
             size = multiply(size, cast("uint64", extent))
         small = isinstance(size, IntImm) and size.value <= self.limit and self.device[0] == _CPU
@@ -263,7 +263,7 @@ class _Lower(StmtRewriter):
         data, shape, strides, rank, kind, offset = (self.visit(a) for a in node.args)
         index, stack = self.stacks.take("array", 1), self.stacks.tensors
         code, bits, lanes = dl_dtype(str(kind.dtype))
-        size = kind.dtype.itemsize * kind.dtype.lanes
+        size = kind.dtype.lane_bytes * kind.dtype.lanes
         null = Call("handle", "tir.reinterpret", [IntImm("uint64", 0)])
         kind_of_device, number = self.place()
         fields = {

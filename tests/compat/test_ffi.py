@@ -1,0 +1,85 @@
+"""TVM's `ffi`, and the functions of `testing` that check how values cross calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import testing, tir
+from loopwright.base import errors
+from loopwright.compat import contrib, ffi, questions
+from loopwright.ir import Target
+from loopwright.runtime import get_global_func
+
+
+def test_from_dlpack_checks_what_is_required():
+    values = np.arange(12, dtype="float32").reshape(3, 4)
+    assert ffi.from_dlpack(values).shape == (3, 4)
+    with pytest.raises(RuntimeError, match="required_contiguous=False"):
+        ffi.from_dlpack(values.T)
+    turned = ffi.from_dlpack(values.T, required_contiguous=False, required_alignment=4)
+    assert turned.strides == (1, 4)
+    with pytest.raises(RuntimeError, match="aligned to 4096"):
+        ffi.from_dlpack(values.reshape(-1)[1:], required_alignment=4096)
+
+
+def test_the_library_is_there():
+    assert ffi._LIB._name.endswith(".so")
+
+
+def test_values_are_converted_where_a_function_takes_another_kind():
+    one = get_global_func("testing.AcceptsPrimExpr")(1)
+    assert isinstance(one, tir.IntImm) and one.dtype == "int32"
+    yes = get_global_func("testing.AcceptsArrayOfPrimExpr")([1, True])[1]
+    assert isinstance(yes, tir.IntImm) and yes.dtype == "bool"
+    assert get_global_func("testing.AcceptsVariant")(3) == "ir.IntImm"
+    with pytest.raises(TypeError, match="a text or an integer"):
+        get_global_func("testing.AcceptsVariant")(0.5)
+
+
+def test_errors_keep_their_kind_through_calls():
+    with pytest.raises(NotImplementedError, match="my operator"):
+        testing.test_raise_error("OpNotImplemented", "my operator")
+    with pytest.raises(errors.InternalError, match="0 is not 1: why"):
+        testing.test_check_eq_callback("InternalError: why")(0, 1)
+
+    def fails() -> None:
+        raise ValueError("inner")
+
+    with pytest.raises(ValueError, match="inner"):
+        testing.test_wrap_callback(testing.test_wrap_callback(fails))()
+
+
+def test_functions_on_tensors_of_another_library():
+    values = np.arange(4, dtype="float32")
+    seen = []
+    call = questions.convert_func(lambda *args: seen.extend(args), np.ndarray, lambda a: a)
+    call(values, 3)
+    assert isinstance(seen[0], lw.Tensor) and seen[1] == 3
+    np.testing.assert_array_equal(lw.runtime.from_dlpack(seen[0].to_dlpack()).numpy(), values)
+
+
+def test_thrust_is_asked_for_by_the_target():
+    with_thrust = Target("cuda -libs=thrust")
+    assert questions.can_use_thrust(with_thrust, "test.no_such_function") is None
+    assert questions.can_use_thrust(with_thrust, "testing.echo") is not None
+    assert questions.can_use_thrust(Target("cuda"), "testing.echo") is None
+    assert questions.can_use_rocthrust(with_thrust, "testing.echo") is None
+
+
+def test_archives(tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c.txt").write_text("c")
+    files = [str(tmp_path / "a.txt"), str(tmp_path / "b" / "c.txt")]
+    contrib.tar(tmp_path / "both.tar", files)
+    with testing.files.tempdir() as folder:
+        made = contrib.normalize_file_list_by_unpacking_tars(
+            folder, [str(tmp_path / "both.tar"), files[0]]
+        )
+        assert [Path(name).read_text() for name in made] == ["a", "c", "a"]
+    with pytest.raises(ValueError, match="two files of one name"):
+        contrib.tar(tmp_path / "no.tar", [files[0], files[0]])

@@ -1,0 +1,31 @@
+"""Single expressions and texts of scripts, apart from a whole script."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopwright.base.errors import DiagnosticError
+from loopwright.script.parser.evaluator import ExprEvaluator
+from loopwright.script.parser.source import ScriptText
+
+
+def value(text: str, **names: object) -> object:
+    return ExprEvaluator.eval(None, names, ScriptText(text).as_ast().body[0].value)
+
+
+def test_an_expression():
+    assert value("a + 2, b[1:], f(a)", a=1, b=[1, 2, 3], f=lambda x: -x) == (3, [2, 3], -1)
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(DiagnosticError, match="undefined variable 'lengt'"):
+        value("lengt + 1", length=3)
+
+
+def test_the_text_of_a_function():
+    def inner(x):
+        return x
+
+    text = ScriptText(inner)
+    assert text.source.startswith("def inner(x):\n    return x")
+    assert (text.start_column, text.source_name) == (4, __file__)
