@@ -177,15 +177,21 @@ def test_timing(mod):
 def test_printing(mod, capsys):
     with PassContext(instruments=[PrintBeforeAll()]):
         first(mod)
-    assert capsys.readouterr().out == f"# before First\n{mod.script()}\n"
+    assert capsys.readouterr().out == (
+        f"# Before Running Pass: pass name: First, opt_level: 0, required passes: []\n{mod.script()}\n"
+    )
     with PassContext(instruments=[PrintAfterAll()]):
         made = first(mod)
-    assert capsys.readouterr().out == f"# after First\n{made.script()}\n"
+    assert capsys.readouterr().out == (
+        f"# After Running Pass: pass name: First, opt_level: 0, required passes: []\n{made.script()}\n"
+    )
     with PassContext(instruments=[PassPrintingInstrument(["Second"], ["First"])]):
         second(first(mod))
     out = capsys.readouterr().out
-    assert out.index("# after First") < out.index("# before Second")
-    assert "# before First" not in out
+    assert out.index("# After Running Pass: pass name: First,") < out.index(
+        "# Before Running Pass: pass name: Second,"
+    )
+    assert "# Before Running Pass: pass name: First," not in out
     assert "# after Second" not in out
 
 

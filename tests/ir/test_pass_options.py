@@ -289,3 +289,20 @@ def test_a_pass_that_changes_its_module():
     ):
         renames(Graph.clone())
     assert "def renames(mod, ctx)" in str(error.value)
+
+
+def test_entries_are_attributes_with_their_defaults():
+    config = PassContext(config={"tir.UnrollLoop": {"auto_max_step": 10}}).config
+    options = config["tir.UnrollLoop"]
+    assert (options.auto_max_step, options.explicit_unroll) == (10, True)
+    assert options == {"auto_max_step": 10}
+    with pytest.raises(AttributeError, match="no entry of this name\n  got: auto_max_steps"):
+        _ = options.auto_max_steps
+    for wrong, kinds in (
+        ({"tir.UnrollLoop": {"invalid": 1}}, (TypeError, ValueError)),
+        ({"no-option": True}, (AttributeError, ValueError)),
+        ({"tir.UnrollLoop": 1}, (AttributeError, TypeError)),
+    ):
+        with pytest.raises(kinds[0]) as error:
+            PassContext(config=wrong)
+        assert isinstance(error.value, kinds)

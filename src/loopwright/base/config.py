@@ -6,8 +6,8 @@ A knob is read through `knob(name)`. `docs/knobs.md` is made from this table.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import explain
@@ -18,15 +18,15 @@ from .registry import Registry
 class Knob:
     """A documented option: its type, its default, and what it does.
 
-    fields: the keys of a dict's entries. refused: (reason, what to use instead) where an option of
-    TVM's that means nothing here is an error unless its value is 0, False or empty.
+    fields: a dict's entries and their defaults. refused: (reason, what to use instead) where an
+    option of TVM's that means nothing here is an error unless its value is 0, False or empty.
     """
 
     name: str
     kind: type
     default: Any
     doc: str
-    fields: tuple[str, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
     refused: tuple[str, str] | None = None
 
 
@@ -84,11 +84,12 @@ def declare_pass_option(
     kind: type,
     default: Any,
     doc: str,
-    fields: tuple[str, ...] = (),
+    fields: Mapping[str, Any] | None = None,
     refused: tuple[str, str] | None = None,
 ) -> None:
     """Add an option of `PassContext(config={name: value})` to the table."""
-    PASS_OPTIONS.register(name, Knob(name, kind, default, doc, fields, refused), override=True)
+    made = Knob(name, kind, default, doc, fields or {}, refused)
+    PASS_OPTIONS.register(name, made, override=True)
 
 
 def knob(name: str) -> Any:

@@ -50,6 +50,7 @@ NAMES: dict[str, str] = {
     "ir.Type": "relax.types:Type",
     "metal": "runtime:metal",
     "nd.NDArray": "runtime:Tensor",
+    "relax.backend.DispatchSortScan": "compat.dispatch:DispatchSortScan",
     "relax.expr._update_struct_info": "compat.layout:update_struct_info",
     "relax.utils.args_converter": "compat.args_converter",
     "rocm": "runtime:rocm",

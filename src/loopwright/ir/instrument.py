@@ -121,18 +121,22 @@ class PassTimingInstrument(PassInstrument):
         return "\n".join(lines)
 
 
+def _headed(when: str, mod: Any, info: Any) -> str:
+    return f"# {when} Running Pass: {info}\n{mod.script()}"
+
+
 class PrintBeforeAll(PassInstrument):
     """Prints the module before each pass."""
 
     def run_before_pass(self, mod: Any, info: Any) -> None:
-        print(f"# before {info.name}\n{mod.script()}")
+        print(_headed("Before", mod, info))
 
 
 class PrintAfterAll(PassInstrument):
     """Prints the module after each pass."""
 
     def run_after_pass(self, mod: Any, info: Any) -> None:
-        print(f"# after {info.name}\n{mod.script()}")
+        print(_headed("After", mod, info))
 
 
 class PassPrintingInstrument(PassInstrument):
@@ -144,11 +148,11 @@ class PassPrintingInstrument(PassInstrument):
 
     def run_before_pass(self, mod: Any, info: Any) -> None:
         if info.name in self.print_before_pass_names:
-            print(f"# before {info.name}\n{mod.script()}")
+            print(_headed("Before", mod, info))
 
     def run_after_pass(self, mod: Any, info: Any) -> None:
         if info.name in self.print_after_pass_names:
-            print(f"# after {info.name}\n{mod.script()}")
+            print(_headed("After", mod, info))
 
 
 class DumpIR(PassInstrument):

@@ -206,6 +206,8 @@ class IRModule(Node):
     def replace_global_vars(self, replacements: Mapping[Any, Any]) -> IRModule:
         """A copy in which global variables are renamed, in the calls and `global_symbol` too."""
         table = {self._known(old): new for old, new in replacements.items()}
+        if not table:
+            return self
         fresh = {old: GlobalVar(new) if isinstance(new, str) else new for old, new in table.items()}
 
         def renamed(node: Any) -> Any:

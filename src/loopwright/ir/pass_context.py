@@ -26,9 +26,42 @@ class PassInfo:
     required: tuple[str, ...] = ()
     traceable: bool = False
 
+    def __str__(self) -> str:
+        required = ", ".join(self.required)
+        return f"pass name: {self.name}, opt_level: {self.opt_level}, required passes: [{required}]"
+
 
 # Called with the result of each pass that ran; the test suite verifies modules here.
 AFTER_PASS: Registry[str, Callable[[IRModule, PassInfo], None]] = Registry("listener to passes")
+
+
+class NoOption(ValueError, AttributeError):
+    """A name that is not one of the options."""
+
+
+class NoEntry(ValueError, TypeError):
+    """A name that is not one of the entries of an option."""
+
+
+class WrongOption(TypeError, AttributeError):
+    """An option whose value is of another type."""
+
+
+class Entries(dict[str, Any]):
+    """The value of an option that is a dict; entries are attributes, too, those that are not given
+    with their defaults."""
+
+    def __init__(self, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self._defaults = defaults
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name] if name in self else self.__dict__["_defaults"][name]
+        except KeyError:
+            what = "the option has no entry of this name"
+            hint = f"one of {', '.join(self._defaults)}"
+            raise AttributeError(explain(what, got=name, instead=hint)) from None
 
 
 class PassContext:
@@ -102,11 +135,13 @@ class PassContext:
         return tracing.active()
 
     def option(self, name: str) -> Any:
-        """The value of a config option, or its default.
+        """The value of a config option, or its default; entries of a dict are attributes, too.
 
         Raises ValueError when no such option is declared.
         """
         declared, value = _declared(name), self.config.get(name)
+        if value is None and declared.fields:
+            return Entries({}, declared.fields)
         return declared.default if value is None else value
 
     @staticmethod
@@ -145,7 +180,7 @@ def _declared(key: str) -> knobs.Knob:
     known = knobs.PASS_OPTIONS.get(key)
     if known is None:
         hint = suggest(key, knobs.PASS_OPTIONS)
-        raise ValueError(explain("PassContext has no config option", got=key, instead=hint))
+        raise NoOption(explain("PassContext has no config option", got=key, instead=hint))
     return known
 
 
@@ -156,7 +191,7 @@ def _option(key: str, value: Any) -> Any:
     for name in value if known.fields and value else ():
         if name not in known.fields:
             what = f"config option {key!r} has no entry of this name"
-            raise ValueError(explain(what, got=name, instead=suggest(name, known.fields)))
+            raise NoEntry(explain(what, got=name, instead=suggest(name, known.fields)))
     if known.refused and value:
         why, instead = known.refused
         what = f"config option {key!r} has no effect in Loopwright: {why}"
@@ -178,8 +213,8 @@ def _typed(known: knobs.Knob, value: Any) -> Any:
     if not isinstance(plain, kind) or (kind is int and isinstance(plain, bool)):
         what = f"config option {known.name!r} needs a value of type {kind.__name__}"
         got = f"{value!r} of type {type(value).__name__}"
-        raise TypeError(explain(what, got=got, instead=known.doc))
-    return plain
+        raise WrongOption(explain(what, got=got, instead=known.doc))
+    return Entries(plain, known.fields) if kind is dict else plain
 
 
 _DEFAULT_CONTEXT = PassContext()

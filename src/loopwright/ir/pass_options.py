@@ -145,29 +145,41 @@ _REFUSED: dict[str, tuple[type, tuple[str, str]]] = {
     "tir.usmp.use_workspace_io": (bool, _ARENAS),
 }
 
-# The keys of options that are dicts.
-_FIELDS = {
-    "tir.HoistExpression": "hoisted_conditionals hoisted_let_bindings",
-    "tir.HoistIfThenElse": "support_block_scope_hoisting",
-    "tir.InjectDoubleBuffer": "split_loop",
-    "tir.LoopPartition": "partition_const_loop no_unroll_loop_with_extent_one "
-    "unroll_loop_with_partition_hint_no_interval",
-    "tir.RemoveNoOp": "max_simplification_steps use_dataflow_analysis",
-    "tir.Simplify": "apply_constraints_to_boolean_branches convert_boolean_to_and_of_ors "
-    "propagate_knowns_to_prove_conditional propagate_knowns_to_simplify_expressions "
-    "transitively_prove_inequalities",
-    "tir.UnrollLoop": "auto_max_step auto_max_depth auto_max_extent explicit_unroll "
-    "unroll_local_access",
+# The entries of options that are dicts, and their defaults; None: as the pass says.
+_FIELDS: dict[str, dict[str, Any]] = {
+    "tir.HoistExpression": dict.fromkeys(("hoisted_conditionals", "hoisted_let_bindings")),
+    "tir.HoistIfThenElse": {"support_block_scope_hoisting": False},
+    "tir.InjectDoubleBuffer": {"split_loop": 1},
+    "tir.LoopPartition": {
+        "partition_const_loop": True,
+        "no_unroll_loop_with_extent_one": False,
+        "unroll_loop_with_partition_hint_no_interval": False,
+    },
+    "tir.RemoveNoOp": {"max_simplification_steps": 0, "use_dataflow_analysis": False},
+    "tir.Simplify": {
+        "apply_constraints_to_boolean_branches": True,
+        "convert_boolean_to_and_of_ors": True,
+        "propagate_knowns_to_prove_conditional": True,
+        "propagate_knowns_to_simplify_expressions": True,
+        "transitively_prove_inequalities": True,
+    },
+    "tir.UnrollLoop": {
+        "auto_max_step": 0,
+        "auto_max_depth": 8,
+        "auto_max_extent": 0,
+        "explicit_unroll": True,
+        "unroll_local_access": False,
+    },
 }
 
 
 def declare() -> None:
     """Put the options into the table of knobs."""
     for name, (kind, default, doc) in _READ.items():
-        declare_pass_option(name, kind, default, doc, tuple(_FIELDS.get(name, "").split()))
+        declare_pass_option(name, kind, default, doc, _FIELDS.get(name, {}))
     for name, (kind, why) in _ACCEPTED.items():
         doc = f"Accepted, no effect: {why}."
-        declare_pass_option(name, kind, None, doc, tuple(_FIELDS.get(name, "").split()))
+        declare_pass_option(name, kind, None, doc, _FIELDS.get(name, {}))
     for name, (kind, refused) in _REFUSED.items():
         doc = f"Refused: {refused[0]}; instead: {refused[1]}."
         declare_pass_option(name, kind, None, doc, refused=refused)

@@ -114,7 +114,7 @@ def gen_call_tir_inputs(
 ) -> tuple[PrimFunc, Tuple, Any, ShapeExpr | None]:
     """(PrimFunc, arguments, output struct info, tir_vars) of a `call_tir` of the te function.
 
-    The keyword `primfunc_attrs` is set on the PrimFunc; other keywords are passed to `func`.
+    The outputs are on the device of the first argument that has one. The keyword `primfunc_attrs` is set on the PrimFunc; other keywords are passed to `func`.
     """
     attrs = kwargs.pop("primfunc_attrs", None)
     arguments = _TEArguments()
@@ -136,10 +136,17 @@ def gen_call_tir_inputs(
     prim_func = prim_func.without_attr("global_symbol")
     if attrs:
         prim_func = prim_func.with_attrs(attrs)
-    infos = [TensorStructInfo([substitute(d, back) for d in o.shape], o.dtype) for o in outs]
+    device = next(filter(None, (_device(a.struct_info) for a in arguments.call_args)), None)
+    infos = [
+        TensorStructInfo([substitute(d, back) for d in o.shape], o.dtype, device) for o in outs
+    ]
     out_sinfo = infos[0] if len(infos) == 1 else TupleStructInfo(infos)
     tir_vars = ShapeExpr([back.get(v, v) for v in unbound]) if unbound else None
     return prim_func, Tuple(arguments.call_args), out_sinfo, tir_vars
+
+
+def _device(info: Any) -> Any:
+    return info.vdevice if isinstance(info, TensorStructInfo) else None
 
 
 def _unbound_vars(tensors: list[Any], scalars: list[PrimExpr]) -> list[TirVar]:

@@ -35,22 +35,14 @@ from ...stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt
 from ...stmt_functor import definitions
 from .._base import PrimFuncPass, StmtRewriter, Substitute
 
-_DEFAULTS = {
-    "auto_max_step": 0,
-    "auto_max_depth": 8,
-    "auto_max_extent": 0,
-    "explicit_unroll": True,
-    "unroll_local_access": False,
-}
-
 
 class _Unroll(StmtRewriter):
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.max_step = int(options["auto_max_step"])
-        self.max_depth = int(options["auto_max_depth"])
-        self.max_extent = int(options["auto_max_extent"])
-        self.explicit = bool(options["explicit_unroll"])
-        self.local = bool(options["unroll_local_access"])
+    def __init__(self, options: Any) -> None:
+        self.max_step = int(options.auto_max_step)
+        self.max_depth = int(options.auto_max_depth)
+        self.max_extent = int(options.auto_max_extent)
+        self.explicit = bool(options.explicit_unroll)
+        self.local = bool(options.unroll_local_access)
         self.ana = Analyzer()
         self.steps = 0  # statements seen since the count was last reset
         self.depth = 0  # of loops that were unrolled, innermost first
@@ -219,7 +211,7 @@ class UnrollLoop(PrimFuncPass):
     name = "tir.UnrollLoop"
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        options = {**_DEFAULTS, **(ctx.option("tir.UnrollLoop") or {})}
+        options = ctx.option("tir.UnrollLoop")
         return func.replace(body=_Unroll(options).visit(func.body))
 
 
