@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import testing, tir
+from loopwright import relax, testing, tir
 from loopwright.base import errors
 from loopwright.compat import contrib, ffi, questions
-from loopwright.ir import Target
+from loopwright.compat.layout import update_struct_info
+from loopwright.ir import Target, assert_structural_equal
 from loopwright.runtime import get_global_func
+from loopwright.script import relax as R
+from loopwright.script import tir as T
 
 
 def test_from_dlpack_checks_what_is_required():
@@ -83,3 +86,66 @@ def test_archives(tmp_path):
         assert [Path(name).read_text() for name in made] == ["a", "c", "a"]
     with pytest.raises(ValueError, match="two files of one name"):
         contrib.tar(tmp_path / "no.tar", [files[0], files[0]])
+
+
+def test_containers_of_calls_are_fixed():
+    assert ffi.convert([1, [2]]) == (1, (2,))
+
+
+def test_attributes_by_name():
+    attrs = lw.ir.make_node("ir.DictAttrs", x=1, pad=[0, 1])
+    assert isinstance(attrs, lw.ir.DictAttrs) and (attrs.x, attrs["pad"]) == (1, [0, 1])
+
+
+def test_the_struct_info_of_a_global_var_is_set():
+    var, info = lw.GlobalVar("f"), relax.FuncStructInfo.opaque_func()
+    update_struct_info(var, info)
+    assert var.struct_info is info
+    with pytest.raises(errors.TVMError, match="f takes 0 arguments"):
+        closed = relax.FuncStructInfo([], relax.ObjectStructInfo())
+        relax.analysis.derive_call_ret_struct_info(closed, relax.Call(var, [relax.const(1)]))
+
+
+@T.prim_func
+def fails(A: T.Buffer((4,), "float32")):
+    assert 0 == 1, "never"
+    A[0] = T.float32(0)
+
+
+@T.prim_func
+def fails_too(A: T.Buffer((4,), "float32")):
+    assert T.bool(False), "never"
+    A[0] = T.float32(0)
+
+
+def test_an_assertion_that_is_false_fails_where_it_runs():
+    assert_structural_equal(
+        fails.without_attr("global_symbol"), fails_too.without_attr("global_symbol")
+    )
+    model = lw.compile(lw.IRModule({"fails": fails}), "llvm")
+    assert model.entry_name == "fails" and model.implements_function("fails")
+    assert not model.implements_function("main")
+    with pytest.raises(ValueError, match="never"):
+        model(lw.runtime.empty((4,)))
+    with pytest.raises(RuntimeError, match=r"shape\[0\] = 5, expected 4") as error:
+        model(lw.runtime.empty((5,)))
+    assert isinstance(error.value, ValueError)
+
+
+def test_a_kernel_may_have_another_symbol():
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        return x
+
+    mod = lw.IRModule({"main": main, "kernel": fails.with_attr("global_symbol", "other")})
+    assert relax.analysis.well_formed(mod)
+    assert not relax.analysis.well_formed(
+        lw.IRModule({"kernel": main.with_attr("global_symbol", "other")})
+    )
+
+
+def test_views_name_the_bytes():
+    with pytest.raises(
+        ValueError, match="would occupy bytes 8 <= i_byte < 24, .* only contains 16"
+    ):
+        lw.runtime.empty((4,))._create_view((4,), relative_byte_offset=8)

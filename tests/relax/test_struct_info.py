@@ -138,7 +138,7 @@ LCA = [
     (
         FuncStructInfo([tensor(4)], tensor(4)),
         FuncStructInfo([tensor(5)], tensor(4)),
-        FuncStructInfo.opaque_func(ret=tensor(4), purity=True),
+        FuncStructInfo([tensor(ndim=1)], tensor(4)),
     ),
 ]
 

@@ -71,6 +71,16 @@ class CompiledModel(Timed):
 
     inspect_source = get_source
 
+    @property
+    def entry_name(self) -> str:
+        """The function that a call of the model runs: `main`, or the only one."""
+        names = self.function_names()
+        return names[0] if len(names) == 1 else "main"
+
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        """Whether there is a function of that name."""
+        return name in self._callable()
+
     # -- calls ---------------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
@@ -79,8 +89,7 @@ class CompiledModel(Timed):
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Run `main`, or the only function."""
-        names = self.function_names()
-        return self[names[0] if len(names) == 1 else "main"](*args, **options)
+        return self[self.entry_name](*args, **options)
 
     def function_names(self) -> list[str]:
         """The functions that can be called, `main` first."""

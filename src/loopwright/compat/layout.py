@@ -7,6 +7,8 @@ from typing import Any
 
 from ..runtime.device import VirtualDevice
 
+from ..ir.expr import GlobalVar
+
 
 class _Sequences(type):
     def __instancecheck__(cls, value: object) -> bool:
@@ -47,7 +49,10 @@ class IntImmEnum(_NoInstance):
 
 def update_struct_info(expr: Any, info: Any) -> None:
     """Set the struct info of an expression."""
-    expr._update_struct_info(info)
+    if isinstance(expr, GlobalVar):
+        expr.struct_info = info
+    else:
+        expr._update_struct_info(info)
 
 
 __all__ = [

@@ -67,6 +67,7 @@ PATHS: dict[str, str] = {
     "runtime.profiling": "runtime.profiler",
     "runtime.script_printer": "script.printer.config",
     "script.highlight": "script.printer.highlight",
+    "script.parser.core.doc_core": "compat.doc_core",
     "script.parser.core.diagnostics": "ir.diagnostics",
     "script.parser.core.error": "base.errors",
     "script.parser.core.evaluator": "script.parser.evaluator",

@@ -21,6 +21,7 @@ from ..base.errors import explain
 from ..base.registry import Registry
 from ..base.span import SequentialSpan, Span
 from .dtype import DataType
+from .expr import DictAttrs
 from .node import NODE_TYPES, Node, _extra_slots
 from .op import Op
 
@@ -274,6 +275,8 @@ def make_node(type_key: str, **kwargs: Any) -> Node:
     cls = NODE_TYPES.get(type_key)
     if cls is None:
         raise ValueError(explain("no node class has this key", got=type_key))
+    if cls is DictAttrs:
+        return cls(kwargs)
     missing = [f.name for f in cls.__fields__ if not f.optional and f.name not in kwargs]
     unknown = set(kwargs) - {f.name for f in cls.__fields__} - {"span"}
     if missing or unknown:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from ..arith import Analyzer
-from ..base.errors import explain
+from ..base.errors import CallValueError, explain
 from ..ir import variables
 from ..ir.function import BaseFunc
 from ..ir.node import Node
@@ -292,8 +292,13 @@ def _lca_func(a: si.FuncStructInfo, b: si.FuncStructInfo, analyzer: Any) -> si.S
         return a
     purity = a.purity and b.purity
     ret = struct_info_lca(a.ret, b.ret, analyzer)
-    if a.params is not None and b.params is not None and structural_equal(a.params, b.params):
-        return si.FuncStructInfo(a.params, ret, purity)
+    if a.params is not None and b.params is not None:
+        if structural_equal(a.params, b.params):
+            return si.FuncStructInfo(a.params, ret, purity)
+        if len(a.params) == len(b.params):  # their shapes are checked by what is called
+            pairs = zip(a.params, b.params, strict=True)
+            params = [struct_info_lca(x, y, analyzer) for x, y in pairs]
+            return si.FuncStructInfo(params, ret, purity)
     return si.FuncStructInfo.opaque_func(ret=ret, purity=purity)
 
 
@@ -523,7 +528,7 @@ def derive_call_ret_struct_info(
     params, args = func_sinfo.params, call.args
     if len(params) != len(args):
         what = f"{_callee(call)} takes {len(params)} arguments"
-        raise ValueError(explain(what, got=f"{len(args)}", span=call.span))
+        raise CallValueError(explain(what, got=f"{len(args)}", span=call.span))
     table: dict[Any, Any] = {}
     checker = _Checker(table, getattr(ctx, "analyzer", None))
     for i, (param, arg) in enumerate(zip(params, args, strict=True)):
@@ -531,7 +536,7 @@ def derive_call_ret_struct_info(
             what = f"argument {i} of {_callee(call)} does not fit its parameter, {param}"
             hint = "pass another value, or R.match_cast it first"
             got = f"{arg} with {arg.struct_info}"
-            raise ValueError(explain(what, got=got, instead=hint, span=call.span))
+            raise CallValueError(explain(what, got=got, instead=hint, span=call.span))
     return erase_to_well_defined(func_sinfo.ret, table.get, table.get)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from loopwright.base.errors import call_error
 from loopwright.runtime.arguments import leaves, placed, prepared
 from loopwright.runtime.dtype import elements_per_byte
 from loopwright.runtime.ffi import ffi
@@ -84,7 +85,8 @@ class NativeFunction:
         given = [from_dlpack(a) if _is_packed(a) else a for a in given]
         copies = [k for k, a in enumerate(args) if given[k] is not a]
         if not copies and not isinstance(error, BufferError):
-            raise error
+            own = type(error) in (ValueError, TypeError) and str(error).startswith(f"{self.name}: ")
+            raise call_error(error).with_traceback(None) if own else error
         # A function with results does not write its inputs.
         inputs = len(known.params) if known is not None and known.results else 0
         before = {k: _bytes(given[k]) for k in copies if k >= inputs}

@@ -123,7 +123,7 @@ def convert_func(function: Any, name: str | None = None) -> Function:
 def convert(value: Any) -> Any:
     """A Python value as a runtime value: callables become functions, containers are walked."""
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        return [convert(v) for v in value]
+        return tuple(convert(v) for v in value)
     if isinstance(value, dict):
         return {k: convert(v) for k, v in value.items()}
     if callable(value) and not isinstance(value, type):

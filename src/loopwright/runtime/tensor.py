@@ -158,9 +158,15 @@ class Tensor:
         name = self.dtype if dtype is None else str(dtype)
         size = -(-prod(dims) // elements_per_byte(name)) * numpy_dtype(name).itemsize
         if relative_byte_offset < 0 or relative_byte_offset + size > data.size:
-            what = "a view may not reach beyond the tensor"
-            got = f"bytes {relative_byte_offset} to {relative_byte_offset + size} of {data.size}"
-            raise ValueError(explain(what, got=got))
+            end = relative_byte_offset + size
+            raise ValueError(
+                explain(
+                    "a view may not reach beyond the tensor",
+                    got=f"bytes {relative_byte_offset} to {end} of {data.size}",
+                    tvm=f"the view would occupy bytes {relative_byte_offset} <= i_byte < {end}, "
+                    f"the NDArray being viewed only contains {data.size} bytes",
+                )
+            )
         before = byte_offset(self.__tvm_ffi_object__())
         place = before + relative_byte_offset
         return Tensor.from_ffi(

@@ -148,8 +148,9 @@ class Tensor:
 
     @staticmethod
     def from_const(data: Any) -> Tensor:
-        """A constant."""
-        return Tensor(_expr=relax.const(data))
+        """A constant; numpy's float64 becomes float32."""
+        wide = getattr(data, "dtype", None) == "float64"
+        return Tensor(_expr=relax.const(data, "float32" if wide else None))
 
     @staticmethod
     def from_scalar(data: int | float, dtype: str) -> Tensor:

@@ -73,16 +73,12 @@ def find_violations(obj: IRModule | rx.Function, check_struct_info: bool = True)
         name = obj.attrs.get("global_symbol", "the function")
         return _FunctionCheck(name, None, check_struct_info).run(obj)
     violations: list[Violation] = []
-    graphs = any(isinstance(func, rx.Function) for func in obj.functions.values())
     for gvar, func in obj.functions.items():
-        symbol = getattr(func, "attrs", {}).get("global_symbol")
-        if isinstance(func, rx.Function):
-            violations += _FunctionCheck(gvar.name_hint, obj, check_struct_info).run(func)
-        if (
-            graphs
-            and isinstance(func, (rx.Function, PrimFunc))
-            and symbol not in (None, gvar.name_hint)
-        ):
+        if not isinstance(func, rx.Function):
+            continue
+        violations += _FunctionCheck(gvar.name_hint, obj, check_struct_info).run(func)
+        symbol = func.attrs.get("global_symbol")
+        if symbol not in (None, gvar.name_hint):
             text = f"its global_symbol is {symbol!r}"
             violations.append(Violation("global-symbol", text, gvar.name_hint, func.span))
     return violations

@@ -56,6 +56,8 @@ class ScriptText:
         self.source = textwrap.dedent(text)
         first = text.partition("\n")[0]
         self.start_column = 0 if given else len(first) - len(first.lstrip())
+        place = None if given else inspect.getmodule(program)
+        self.full_source = self.source if place is None else inspect.getsource(place)
 
     def as_ast(self) -> ast.Module:
         """Its syntax tree. DiagnosticError for wrong syntax."""

@@ -305,9 +305,9 @@ class TirDialect(Dialect):
         condition = as_operand(parser.eval(node.test))
         message = "" if node.msg is None else parser.eval(node.msg)
         if not isinstance(condition, PrimExpr):
-            if not condition:
-                raise parser.source.error(node, f"assertion failed: {message}")
-            return
+            if condition:
+                return
+            condition = False  # an error where the program runs
         frames.open_rest(T.Assert(condition, message))
 
     def visit_Return(self, node: ast.Return) -> None:
