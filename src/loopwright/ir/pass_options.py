@@ -157,11 +157,11 @@ _FIELDS: dict[str, dict[str, Any]] = {
     },
     "tir.RemoveNoOp": {"max_simplification_steps": 0, "use_dataflow_analysis": False},
     "tir.Simplify": {
-        "apply_constraints_to_boolean_branches": True,
-        "convert_boolean_to_and_of_ors": True,
-        "propagate_knowns_to_prove_conditional": True,
-        "propagate_knowns_to_simplify_expressions": True,
-        "transitively_prove_inequalities": True,
+        "apply_constraints_to_boolean_branches": False,
+        "convert_boolean_to_and_of_ors": False,
+        "propagate_knowns_to_prove_conditional": False,
+        "propagate_knowns_to_simplify_expressions": False,
+        "transitively_prove_inequalities": False,
     },
     "tir.UnrollLoop": {
         "auto_max_step": 0,
