@@ -149,3 +149,9 @@ def test_views_name_the_bytes():
         ValueError, match="would occupy bytes 8 <= i_byte < 24, .* only contains 16"
     ):
         lw.runtime.empty((4,))._create_view((4,), relative_byte_offset=8)
+
+
+def test_numbers_of_a_list_of_attributes_know_their_type():
+    x = relax.Var("x", relax.TensorStructInfo([1, 3, 8], "float32"))
+    strides = relax.op.nn.max_pool1d(x, pool_size=3, strides=2).attrs.strides
+    assert strides == [2] and (strides[0].dtype, strides[0].value) == ("int64", 2)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
+from .dtype import DataType
 from .node import Node, derived, plain_attr
 
 __all__ = ["Attrs", "BaseExpr", "DictAttrs", "GlobalVar", "RelaxExpr"]
@@ -44,10 +45,26 @@ class GlobalVar(RelaxExpr):
         return hash(self.name_hint)
 
 
+class Extent(int):
+    """A number of a list among an operator's attributes, with what an IntImm says of itself."""
+
+    __slots__ = ()
+    dtype: ClassVar[DataType] = DataType("int64")
+
+    @property
+    def value(self) -> int:
+        """The number."""
+        return int(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (int, (int(self),))
+
+
 class Attrs(Node):
     """An operator's compile-time arguments: `call.attrs.axes`, `call.attrs["axes"]`.
 
-    `key` names the kind ("relax.nn.conv2d"); `values` keeps the order of declaration.
+    `key` names the kind ("relax.nn.conv2d"); `values` keeps the order of declaration. The numbers of
+    a list are an `Extent` each where it is read as an attribute.
     """
 
     key: str
@@ -55,10 +72,14 @@ class Attrs(Node):
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return object.__getattribute__(self, "values")[name]
+            value = object.__getattribute__(self, "values")[name]
         except KeyError:
             known = ", ".join(self.values)
             raise AttributeError(f"{self.key} has no attribute {name!r}; it has: {known}") from None
+        kind = type(value)
+        if kind in (list, tuple) and type(self) is Attrs and all(type(v) is int for v in value):
+            return kind(map(Extent, value))
+        return value
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
