@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..runtime.device import VirtualDevice
-
 from ..ir.expr import GlobalVar
+from ..runtime.device import VirtualDevice
 
 
 class _Sequences(type):
