@@ -183,11 +183,7 @@ class IRBuilder:
         dims = shape if isinstance(shape, (list, tuple)) else [shape]
         buffer = decl_buffer(dims, element, name, pointer, axis_separators=axis_separators)
 
-        def wrap(rest: st.Stmt) -> st.Stmt:
-            inner = st.DeclBuffer(buffer, rest)
-            return st.Allocate(pointer, element, buffer.shape, const(True), inner)
-
-        self.emit(wrap)
+        self.emit(lambda rest: st.Allocate(pointer, element, buffer.shape, const(True), rest))
         return BufferVar(self, buffer, element)
 
     def pointer(self, content_type: Any, name: str = "ptr", scope: str = "") -> BufferVar:

@@ -129,3 +129,33 @@ def test_float8_without_mantissa_has_no_bits():
     text = text.replace("A[i] < T.float32(0.25)", "i < 3")
     with pytest.raises(ValueError, match="no storage of this type as bits"):
         tt.FP8StorageLegalize()(IRModule({"main": from_source(text)}))
+
+
+@pytest.mark.parametrize("escapes", [False, True])
+def test_memory_of_the_function_holds_the_wider_type(escapes):
+    use = "T.address_of(M[0])" if escapes else "0"
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((4,), "bfloat16"), B: T.Buffer((4,), "bfloat16")):
+    m = T.allocate([4], "bfloat16", "global")
+    M = T.Buffer((4,), "bfloat16", data=m)
+    T.evaluate({use})
+    for i in range(4):
+        M[i] = A[i] + A[3 - i]
+        B[i] = M[i] * M[i]
+"""
+    made = tt.BF16ComputeLegalize()(IRModule({"main": from_source(text)}))["main"].script()
+    assert ('T.allocate([4], "float32"' in made) != escapes
+    assert made.count('T.Cast("bfloat16"') == 1 + escapes
+
+
+def test_bits_are_read_as_they_are_stored():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float8_e5m2"), B: T.Buffer((4,), "uint8")):
+    for i in range(4):
+        B[i] = T.reinterpret("uint8", A[i])
+        A[i] = T.reinterpret("float8_e5m2", B[i])
+"""
+    made = tt.FP8StorageLegalize()(IRModule({"main": from_source(text)}))["main"].script()
+    assert "reinterpret" not in made

@@ -181,9 +181,52 @@ def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2, 8), "float32")):
 """
     for made in (tt.InjectVirtualThread(), tt.lower_to_loops()):
         same(text.format(barrier="T.evaluate(0)"), made, [(2, 8), (2, 8)])
-    barrier = from_source(text.format(barrier='T.evaluate(T.tvm_storage_sync("shared"))'))
+    barrier = text.format(barrier='T.evaluate(T.tvm_storage_sync("shared"))')
+    made = tt.InjectVirtualThread()(IRModule({"main": from_source(barrier)}))["main"].script()
+    assert made.index("tvm_storage_sync") < made.index("B[0, i] = A[1, i]") < made.index("B[1, i]")
+    assert made.count("tvm_storage_sync") == 1
+
+
+VIRTUAL = """
+@T.prim_func
+def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2, 8), "float32")):
+    for v in T.thread_binding(2, thread="{thread}"):
+        m = T.allocate([8], "float32", "shared")
+        M = T.Buffer((8,), data=m, scope="shared")
+        for i in range(8):
+            M[i] = {value}
+        T.evaluate(T.tvm_storage_sync("shared"))
+        {use}
+        for i in range(8):
+            B[v, i] = M[7 - i] * T.float32(2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("thread", "value", "size"),
+    [("vthread", "A[v, i]", 16), ("vthread", "A[0, i]", 8), ("cthread", "A[0, i]", 16)],
+)
+def test_memory_of_virtual_threads(thread, value, size):
+    text = VIRTUAL.format(thread=thread, value=value, use="T.evaluate(0)")
+    func = tt.InjectVirtualThread()(IRModule({"main": from_source(text)}))["main"]
+    assert f"T.allocate([{size}]" in func.script()
+    a, b = np.arange(16, dtype="float32").reshape(2, 8), np.zeros((2, 8), "float32")
+    run(func, [a, b])
+    read = a if "v" in value else a[[0, 0]]
+    np.testing.assert_array_equal(b, read[:, ::-1] * 2)
+
+
+def test_virtual_threads_in_turn():
+    use = 'T.call_extern("int32", "f", M.data)'
+    text = VIRTUAL.format(thread="vthread", value="A[v, i]", use=use)
     with pytest.raises(ValueError, match="a barrier inside of virtual threads"):
-        tt.InjectVirtualThread()(IRModule({"main": barrier}))
+        tt.InjectVirtualThread()(IRModule({"main": from_source(text)}))
+    text = text.replace('T.evaluate(T.tvm_storage_sync("shared"))', "T.evaluate(0)")
+    func = tt.InjectVirtualThread()(IRModule({"main": from_source(text)}))["main"]
+    assert "for v_s in range(2)" in func.script() and "T.allocate([8]" in func.script()
+    pointer = use.replace("M.data", 'M.access_ptr("r")')
+    func = tt.InjectVirtualThread()(IRModule({"main": from_source(text.replace(use, pointer))}))
+    assert "T.allocate([16]" in func.script() and ", m, 8, 8, 1)" in func.script()
 
 
 def test_undefined_values_are_not_computed_with():

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.dtype import DataType
+from ....ir.functor import any_node
 from ....ir.op import Op
 from ....ir.prim_expr import BinaryOpExpr, Call, Cast, FloatImm, Let, Select, Var
 from ....ir.prim_op import cast, const
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from ...op import effect_of
+from ...op import effect_of, is_call_to
 from ...stmt import Allocate, BufferStore, DeclBuffer, LetStmt
 from ...stmt_functor import renew_defs
 from .._base import StmtRewriter
@@ -33,14 +34,32 @@ def has_native(func: PrimFunc, least: int) -> bool:
 
 
 class Promote(StmtRewriter):
-    """Computes values of small types in a wider one; memory keeps its type.
+    """Computes values of small types in a wider one; memory that is passed in or out keeps its type.
 
-    A result is rounded when it is stored, not after each operation.
+    A result is rounded when it is stored there, not after each operation. Memory allocated within,
+    whose pointer does not escape, holds values of the wider type.
     """
 
     def __init__(self, small: Callable[[DataType], bool], wide: str) -> None:
         self.small, self.wide = small, DataType(wide)
         self.vars: dict[Var, Var] = {}
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    def visit_Allocate(self, node: Allocate) -> Any:
+        kind = node.buffer_var.type_annotation
+        if not self.small(node.dtype) or kind is None or _escapes(node.buffer_var, node.body):
+            return self.visit_default(node)
+        scope = (str(self.wide), kind[1])
+        self.vars[node.buffer_var] = Var(node.buffer_var.name, "handle", type_annotation=scope)
+        return self.visit_default(node).replace(dtype=self.widened(node.dtype))
+
+    def visit_Buffer(self, node: Buffer) -> Any:
+        data = self.vars.get(node.data)
+        if data is None:
+            return node
+        if node not in self.buffers:
+            self.buffers[node] = node.replace(data=data, dtype=self.widened(node.dtype))
+        return self.buffers[node]
 
     def widened(self, dtype: Any) -> DataType:
         return self.wide.with_lanes(dtype.lanes)
@@ -106,12 +125,25 @@ class Promote(StmtRewriter):
         return type(node)._make(a, b, span=node.span)
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
-        made_value = self.visit(node.value)
+        made_value, buffer = self.visit(node.value), self.visit(node.buffer)
         indices = tuple(self.visit(i) for i in node.indices)
-        if self.small(node.value.dtype) and made_value.dtype != node.value.dtype:
+        if buffer is not node.buffer:
+            made_value = cast(self.widened(made_value.dtype), made_value)
+        elif self.small(node.value.dtype) and made_value.dtype != node.value.dtype:
             made_value = _narrowed(node.value.dtype, made_value)
         predicate = None if node.predicate is None else self.visit(node.predicate)
-        return BufferStore._make(node.buffer, made_value, indices, predicate, span=node.span)
+        return BufferStore._make(buffer, made_value, indices, predicate, span=node.span)
+
+
+def _escapes(pointer: Var, body: Any) -> bool:
+    """Whether more is done with a pointer than loads and stores."""
+
+    def is_use(node: Any) -> bool:
+        if is_call_to(node, "address_of"):
+            return node.args[0].buffer.data is pointer
+        return node is pointer
+
+    return any_node(body, is_use, skip=Buffer)
 
 
 def _narrowed(dtype: Any, value: Any) -> Any:
@@ -160,6 +192,15 @@ class StoreAsBits(StmtRewriter):
             kind = self.bits(node.dtype)
             self.buffers[node] = node.replace(dtype=kind, data=self.visit(node.data))
         return self.buffers[node]
+
+    def visit_Call(self, node: Call) -> Any:
+        """What is reinterpreted as its own type is that."""
+        made = self.visit_default(node)
+        if not is_call_to(made, "reinterpret"):
+            return made
+        (given,) = made.args
+        wanted = self.bits(made.dtype) if self.small(made.dtype) else made.dtype
+        return given if given.dtype == wanted else made
 
     def visit_Cast(self, node: Cast) -> Any:
         """Casts between a small type and a wider one go through the bits of the small type."""
