@@ -257,3 +257,58 @@ def main(A: T.Buffer((3, 8), "float32"), B: T.Buffer((3,), "float32")):
     blocks = from_source(text.replace("threadIdx.x", "blockIdx.x"))
     with pytest.raises(ValueError, match="reduces over blockIdx.x"):
         tt.LowerCrossThreadReduction()(IRModule({"main": blocks}))
+
+
+WARPS = """
+@T.prim_func
+def main(A: T.Buffer(({groups}, {n}), "float32"), B: T.Buffer(({groups},), "float32")):
+    T.func_attr({{"target": T.target("{target}")}})
+    y = T.launch_thread("threadIdx.y", {groups})
+    x = T.launch_thread("threadIdx.x", {n})
+    r = T.allocate([1], "float32", "local")
+    R = T.Buffer((1,), data=r, scope="local")
+    with T.attr(T.comm_reducer(lambda a, b: T.max(a, b), [T.float32(-100)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+        T.tvm_thread_allreduce(T.uint32(1), A[y, x], {condition}, R[0], x)
+    if x == {reader}:
+        B[y] = R[0]
+"""
+
+
+@pytest.mark.parametrize("target", ["cuda", "metal -thread_warp_size=32"])
+@pytest.mark.parametrize(
+    ("groups", "n", "warps"),
+    [(1, 32, 1), (4, 8, 1), (1, 12, 1), (2, 12, 0), (1, 64, 2), (2, 96, 2)],
+)
+def test_warps(groups, n, warps, target):
+    a = np.random.default_rng(0).standard_normal((groups, n)).astype("float32") - 3
+    for condition, rows in (("T.bool(True)", a), ("x % 2 == 0", a[:, ::2])):
+        text = WARPS.format(groups=groups, n=n, target=target, condition=condition, reader=n - 1)
+        func = tt.LowerThreadAllreduce()(IRModule({"main": from_source(text)}))["main"]
+        ta.verify_well_formed(func)
+        script = func.script()
+        assert ("tvm_warp_shuffle_down" in script) == (warps > 0)
+        assert ('"shared") as red_result' in script or "red_result = T.allocate" in script) == (
+            warps > 1
+        )
+        assert ("tvm_warp_activemask" in script) == (warps > 0 and target == "cuda")
+        b = np.zeros(groups, "float32")
+        run(func, [a, b])
+        np.testing.assert_array_equal(b, rows.max(axis=1))
+
+
+def test_warps_reduce_several_values_at_once():
+    """The greatest value and its place; the result goes to memory of others."""
+    text = """
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32"), C: T.Buffer((1,), "int32")):
+    T.func_attr({"target": T.target("cuda")})
+    x = T.launch_thread("threadIdx.x", 64)
+    with T.attr(T.comm_reducer(lambda a, i, b, j: (T.Select(a >= b, a, b), T.Select(a >= b, i, j)), [T.float32(-100), -1]), "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+        T.tvm_thread_allreduce(T.uint32(2), A[x], x, T.bool(True), B[0], C[0], x)
+"""
+    func = tt.LowerThreadAllreduce()(IRModule({"main": from_source(text)}))["main"]
+    ta.verify_well_formed(func)
+    a = np.random.default_rng(1).standard_normal(64).astype("float32")
+    b, c = np.zeros(1, "float32"), np.zeros(1, "int32")
+    run(func, [a, b, c])
+    assert (b[0], c[0]) == (a.max(), a.argmax()) and "shuffle_down" in func.script()

@@ -339,13 +339,15 @@ class StmtTranslator(CallTranslator):
     def together(self, node: st.AttrStmt) -> None:
         """Threads with barriers or shuffles: one Python thread each. Shared memory is allocated
         before they start."""
-        axes, body = [], node
+        launched, body = [], node
         while isinstance(body, st.AttrStmt) and body.attr_key == "thread_extent":
             tag = body.node.thread_tag
             if not tag.startswith("threadIdx") or body.node.var in self.vars:
                 break
-            axes.append((body.node.var, body.value))
+            launched.append((tag, body.node.var, body.value))
             body = body.body
+        launched.sort(key=lambda axis: axis[0])  # threads are numbered along x first
+        axes = [(var, extent) for _, var, extent in launched]
         for inner in _shared_memory(body):
             self.alloc(inner.buffer_var, inner.dtype.element, inner.extents, inner.dtype.lanes)
             self.shared.add(inner.buffer_var)

@@ -98,6 +98,7 @@ def shuffle(value: Any, lane: int, width: int, step: int) -> Any:
     sync()
     first = number - number % width
     other = lane % width if step == 0 else number - first + step * lane
-    taken = block.given[first + other] if 0 <= other < width else value
+    there = 0 <= other < width and first + other < len(block.given)
+    taken = block.given[first + other] if there else value
     sync()
     return taken

@@ -26,29 +26,63 @@ Before (-) and after (+)::
 
 Threads along other axes of the block form groups, each reduced separately. A number of threads that
 is not a power of two is first reduced to one. All threads of the block must reach this point.
+
+For a target with warps, values of 32 to 64 bits are reduced by shuffles within a warp, and the results of
+several warps by the first of them (`_warp_reduction`); then the result is in shared memory, which takes
+the place of the buffer given for it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from ....base.errors import explain
-from ....ir.literals import is_true
-from ....ir.prim_expr import LT, Call, IntImm, IterVar, PrimExpr, Select, StringImm, Var
+from ....ir.literals import int_value, is_true
+from ....ir.prim_expr import LT, Call, IntImm, IterVar, PrimExpr, Select, Var
 from ....ir.prim_op import add, cast, const, multiply
 from ...buffer import Buffer, decl_buffer
 from ...expr import BufferLoad, CommReducer
+from ...function import PrimFunc
 from ...op import is_call_to
-from ...stmt import Allocate, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, Stmt, seq
-from .._base import RewriterPass, StmtRewriter, Substitute
+from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Evaluate, IfThenElse, Stmt, seq
+from .._base import PrimFuncPass, StmtRewriter
+from ._warp_reduction import Threads, WarpReduction, Warps, barrier, combined, int32
 
 
 class _Lower(StmtRewriter):
-    def __init__(self) -> None:
+    def __init__(self, warps: Warps | None) -> None:
+        self.warps = warps
         self.threads: dict[Var, int] = {}  # the enclosing threadIdx axes, outermost first
+        self.tags: dict[Var, str] = {}
+        self.allocated: set[Var] = set()
+        self.shared: dict[
+            Var, tuple[Buffer, PrimExpr]
+        ] = {}  # memory -> what takes its place, where
 
-    def visit_PrimExpr(self, node: Any) -> Any:
-        return node
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        made = self.visit_default(node)
+        known = self.shared.get(made.buffer.data)
+        return made if known is None else BufferLoad(known[0], [known[1]], span=node.span)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+        made = self.visit_default(node)
+        known = self.shared.get(node.buffer.data)
+        return made if known is None else made.replace(buffer=known[0])
+
+    def visit_Allocate(self, node: Allocate) -> Stmt:
+        self.allocated.add(node.buffer_var)
+        made = self.visit_default(node)
+        self.allocated.discard(node.buffer_var)
+        known = self.shared.pop(node.buffer_var, None)
+        if known is None:
+            return made
+        buffer, body = known[0], made.body
+        body = AttrStmt(buffer.data, "volatile_scope", int32(1), body)
+        return made.replace(
+            buffer_var=buffer.data, dtype=buffer.dtype, extents=buffer.shape, body=body
+        )
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
@@ -57,8 +91,8 @@ class _Lower(StmtRewriter):
         if node.attr_key == "reduce_scope" and isinstance(node.node, CommReducer):
             call: Any = node.body.value if isinstance(node.body, Evaluate) else None
             if is_call_to(call, "tvm_thread_allreduce"):
-                return self.reduced(node.node, call, node.span)
-        return self.visit_default(node)
+                return self.reduced(node, self.visit_default(call))
+        return node.replace(body=self.visit(node.body))
 
     def launched(self, node: AttrStmt) -> Stmt:
         var = node.node.var
@@ -67,11 +101,13 @@ class _Lower(StmtRewriter):
         if not isinstance(node.value, IntImm):
             return self.visit_default(node)
         self.threads[var] = node.value.value
+        self.tags[var] = node.node.thread_tag
         new = self.visit_default(node)
         del self.threads[var]
         return new
 
-    def reduced(self, reducer: CommReducer, call: Call, span: Any) -> Stmt:
+    def reduced(self, node: AttrStmt, call: Call) -> Stmt:
+        reducer, span = node.node, node.span
         count = call.args[0].value
         values = call.args[1 : count + 1]
         condition = call.args[count + 1]
@@ -85,11 +121,15 @@ class _Lower(StmtRewriter):
         if not is_true(condition):
             pairs = zip(values, reducer.identity_element, strict=True)
             values = tuple(Select(condition, v, e) for v, e in pairs)
+        threads = self.in_a_row(along)
+        if self.warps is not None and self.warps.fit(threads, values):
+            body = self.shuffled(self.warps, reducer, threads, values, results)
+            return node.replace(body=body)
         at, size = self.flat(along)
         if size == 1:
             return seq(*(_store(r, v) for r, v in zip(results, values, strict=True)))
         group, groups = self.flat([v for v in self.threads if v not in along])
-        first = multiply(group, const(size, "int32"))
+        first = multiply(group, int32(size))
         place = add(first, at)
         shared = [
             decl_buffer((size * groups,), v.dtype, f"red{k or ''}", scope="shared")
@@ -97,7 +137,7 @@ class _Lower(StmtRewriter):
         ]
         steps: list[Stmt] = [
             *(BufferStore(b, v, [place]) for b, v in zip(shared, values, strict=True)),
-            _sync(),
+            barrier(),
         ]
         half = 1 << (size.bit_length() - 1)
         if half < size:
@@ -106,18 +146,69 @@ class _Lower(StmtRewriter):
             half //= 2
             steps += self.combined(reducer, shared, place, at, half, half)
         steps += [_store(r, BufferLoad(b, [first])) for r, b in zip(results, shared, strict=True)]
-        body = seq(*steps, _sync())
+        body = seq(*steps, barrier())
         for buffer in reversed(shared):
             body = Allocate(buffer.data, buffer.dtype, buffer.shape, const(True), body, span=span)
         return body
 
+    def shuffled(
+        self,
+        warps: Warps,
+        reducer: CommReducer,
+        threads: Threads,
+        values: tuple[PrimExpr, ...],
+        results: Any,
+    ) -> Stmt:
+        """The reduction by shuffles; where warps share the result, its buffers are replaced."""
+        work = WarpReduction(warps, reducer, threads)
+        if threads.size <= warps.size and all(map(_is_own, results)):
+            work.in_warp(values, [r.buffer for r in results])
+            return work.around()
+        if threads.size <= warps.size:
+            made = work.local(values, "red_buf")
+            work.in_warp(values, made)
+            work.buffers += made
+            place = int32(0)
+        else:
+            made = [
+                decl_buffer((threads.groups,), v.dtype, "red_result", scope="shared")
+                for v in values
+            ]
+            place = threads.group
+            work.across_warps(values, made)
+            if all(r.buffer.data in self.allocated and _is_own(r) for r in results):
+                for result, buffer in zip(results, made, strict=True):
+                    self.shared[result.buffer.data] = (buffer, place)
+                return work.around()
+            work.buffers += made
+        stores = (_store(r, BufferLoad(b, [place])) for r, b in zip(results, made, strict=True))
+        work.stmts += [*stores, *([] if threads.size <= warps.size else [barrier()])]
+        return work.around()
+
+    def in_a_row(self, along: list[Var]) -> Threads:
+        """The threads along some axes, by their numbers: x changes fastest."""
+        axes = sorted((v for v, n in self.threads.items() if n > 1), key=lambda v: self.tags[v])
+        row = 1
+        for var in takewhile(lambda v: v in along, axes):
+            row *= self.threads[var]
+        inner = self.numbers([v for v in axes if v in along])
+        return Threads(*inner, *self.numbers([v for v in axes if v not in along]), row)
+
+    def numbers(self, axes: list[Var]) -> tuple[PrimExpr, int]:
+        """(index of a thread among those along some axes, their number)"""
+        index, size = int32(0), 1
+        for var in axes:
+            index = add(index, multiply(cast("int32", var), int32(size)))
+            size *= self.threads[var]
+        return index, size
+
     def flat(self, axes: list[Var]) -> tuple[PrimExpr, int]:
         """(index of a thread among those along some axes, their number)"""
-        index: PrimExpr = const(0, "int32")
+        index: PrimExpr = int32(0)
         size = 1
         for var, extent in self.threads.items():
             if var in axes:
-                index = add(multiply(index, const(extent, "int32")), cast("int32", var))
+                index = add(multiply(index, int32(extent)), cast("int32", var))
                 size *= extent
         return index, size
 
@@ -125,34 +216,32 @@ class _Lower(StmtRewriter):
         self, reducer: CommReducer, shared: list[Buffer], place: Any, at: Any, step: int, below: int
     ) -> list[Stmt]:
         """The first threads combine their values with those `step` further."""
-        other = add(place, const(step, "int32"))
-        mine = {v: BufferLoad(b, [place]) for v, b in zip(reducer.lhs, shared, strict=True)}
-        theirs = {v: BufferLoad(b, [other]) for v, b in zip(reducer.rhs, shared, strict=True)}
-        results = [Substitute({**mine, **theirs}).visit(r) for r in reducer.result]
-        body: Stmt
-        if len(results) == 1:
-            body = BufferStore(shared[0], results[0], [place])
-        else:  # all are taken before the first is stored
-            names = [Var(f"v{k}", r.dtype) for k, r in enumerate(results)]
-            body = seq(*(BufferStore(b, v, [place]) for b, v in zip(shared, names, strict=True)))
-            for name, result in reversed(list(zip(names, results, strict=True))):
-                body = LetStmt(name, result, body)
-        return [IfThenElse(LT(at, const(below, "int32")), body), _sync()]
+        other = add(place, int32(step))
+        mine = [BufferLoad(b, [place]) for b in shared]
+        theirs = [BufferLoad(b, [other]) for b in shared]
+        body = combined(reducer, shared, mine, theirs, place)
+        return [IfThenElse(LT(at, int32(below)), body), barrier()]
+
+
+def _is_own(result: Any) -> bool:
+    """Whether a result is the only element of a thread's memory."""
+    buffer = result.buffer
+    return buffer.scope() == "local" and all(int_value(e) == 1 for e in buffer.shape)
 
 
 def _store(result: Any, value: PrimExpr) -> Stmt:
     return BufferStore(result.buffer, value, result.indices)
 
 
-def _sync() -> Stmt:
-    return Evaluate(Call("int32", "tir.tvm_storage_sync", [StringImm("shared")]))
-
-
-class LowerThreadAllreduce(RewriterPass):
+@dataclass(frozen=True)
+class LowerThreadAllreduce(PrimFuncPass):
     """See the file's docstring."""
 
     name = "tir.LowerThreadAllreduce"
-    rewriter = _Lower
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        lower = _Lower(Warps.of(func.attrs.get("target")))
+        return func.replace(body=lower.visit(func.body))
 
 
 __all__ = ["LowerThreadAllreduce"]
