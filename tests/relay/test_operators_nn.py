@@ -381,6 +381,12 @@ IMAGES = {
         lambda x: relay.image.resize2d(x, (12, 24), method="nearest_neighbor", **PLACES), [IMAGE],
         lambda x: x.repeat(2, 2).repeat(3, 3),
     ),
+    "resize2d_ties": (  # half of an element is rounded up
+        lambda x: relay.image.resize1d(
+            x, 25, method="nearest_neighbor", coordinate_transformation_mode="align_corners"
+        ),
+        [rand(1, 2, 5)], lambda x: x[..., np.floor(np.arange(25) * 4 / 24 + 0.5).astype(int)],
+    ),
     "resize2d_cubic": (
         lambda x: relay.image.resize2d(x, (12, 24), layout="NHWC", method="cubic"),
         [rand(1, 6, 8, 2)],
@@ -698,3 +704,11 @@ def test_marks_of_devices() -> None:
         relay.annotation.on_device(x, 3.5)
     with pytest.raises(ValueError, match="bogus"):
         relay.annotation.on_device(x, "bogus")
+
+
+def test_a_size_of_variables() -> None:
+    n, size = lw.te.var("n"), [lw.te.var("h"), lw.te.var("w")]
+    x = relay.var("x", shape=(n, 3, 5, 5))
+    func = relay.Function([x], relay.image.resize2d(x, size))
+    typed = relay.transform.InferType()(lw.IRModule({"main": func}))["main"]
+    assert typed.ret_type == relay.TensorType((n, 3, *size))

@@ -18,6 +18,7 @@ from . import image as image
 from . import nn as nn
 from . import tag as tag
 from . import utils as utils
+from . import vision as vision
 from .fast import fast_erf as fast_erf
 from .fast import fast_exp as fast_exp
 from .fast import fast_tanh as fast_tanh

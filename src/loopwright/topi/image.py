@@ -25,8 +25,8 @@ def _known(what: str, value: str, known: Any) -> str:
 
 
 def _style(method: str, places: str, rounding: str, alpha: float, exclude: Any) -> Style:
-    # TVM rounds down, but where ends lie on ends.
-    nearest = rounding or ("round" if places == "align_corners" else "floor")
+    # TVM rounds down, but where ends lie on ends, and half of an element up there.
+    nearest = rounding or ("round_prefer_ceil" if places == "align_corners" else "floor")
     _known("method", method, METHODS)
     _known("coordinate_transformation_mode", places, PLACES)
     return Style(method, places, _known("rounding_method", nearest, ROUNDING), alpha, bool(exclude))

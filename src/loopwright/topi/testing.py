@@ -33,6 +33,9 @@ from .testing_image import lstm_python as lstm_python
 from .testing_image import resize1d_python as resize1d_python
 from .testing_image import resize2d_python as resize2d_python
 from .testing_image import resize3d_python as resize3d_python
+from .testing_image import roi_align_nchw_python as roi_align_nchw_python
+from .testing_image import roi_align_nhwc_python as roi_align_nhwc_python
+from .testing_image import roi_pool_nchw_python as roi_pool_nchw_python
 
 Array = np.ndarray[Any, Any]
 

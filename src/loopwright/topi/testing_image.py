@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops import OPERATORS
 from ..ops.resizing import ARRAYS, PLACES, Span, Style
 from ..tir import layout as layout_of
 from .padding import get_pad_tuple
@@ -226,3 +227,29 @@ def lstm_python(
         states.append((h, c))
     hs, cs = zip(*states, strict=True)
     return np.stack(hs), np.stack(cs)
+
+
+def _roi_align_of(layout: str) -> Callable[..., Array]:
+    def roi_align(
+        a_np: Array, rois_np: Array, pooled_size: Any, spatial_scale: float, sample_ratio: int,
+        mode: Any = b"avg",
+    ) -> Array:  # fmt: skip
+        """The mean or greatest value of points in the cells of regions."""
+        size = list(pooled_size) if hasattr(pooled_size, "__len__") else [pooled_size] * 2
+        kind = {b"avg": "avg", 0: "avg", b"max": "max", 1: "max"}.get(mode, mode)
+        meaning = OPERATORS["relax.vision.roi_align"].op.get_attr("FNumpy")
+        return meaning(a_np, rois_np, size, spatial_scale, sample_ratio, layout, kind)
+
+    return roi_align
+
+
+roi_align_nchw_python, roi_align_nhwc_python = map(_roi_align_of, ("NCHW", "NHWC"))
+
+
+def roi_pool_nchw_python(
+    a_np: Array, rois_np: Array, pooled_size: Any, spatial_scale: float
+) -> Array:
+    """The greatest value of the pixels in the cells of regions."""
+    size = list(pooled_size) if hasattr(pooled_size, "__len__") else [pooled_size] * 2
+    meaning = OPERATORS["relax.vision.roi_pool"].op.get_attr("FNumpy")
+    return meaning(a_np, rois_np, size, spatial_scale)

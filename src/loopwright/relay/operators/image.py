@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.errors import explain
+from ...tir import layout as layout_of
 from ...topi import image as topi_image
 from ..expr import Expr
 from ..types import Any as AnyDim
@@ -54,6 +55,14 @@ def _resize(rank: int) -> Row:
             rounding_method=rounding_method, cubic_alpha=cubic_alpha, cubic_exclude=cubic_exclude,
             extrapolation_value=extrapolation_value, out_dtype=out_dtype,
         )  # fmt: skip
+
+    @resize.infer
+    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+        plan = layout_of(attrs["layout"])
+        sizes = dict(zip(LETTERS[rank], attrs["size"], strict=True))
+        rows = zip(plan, types[0].shape, strict=True)
+        dims = [sizes.get(letter, d) for letter, d in rows]
+        return TensorType(dims, attrs["out_dtype"] or types[0].dtype)
 
     return resize
 
