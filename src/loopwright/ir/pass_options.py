@@ -22,6 +22,12 @@ _READ: dict[str, tuple[type, Any, str]] = {
         "The functions that LiftTransformParams makes take each weight out of its tuple.",
     ),
     "relax.transform.apply_legalize_ops": (bool, True, "False: LegalizeOps does nothing."),
+    "relay.FuseOps.max_depth": (int, 256, "Most calls in one kernel of Relay's FuseOps."),
+    "relay.ToMixedPrecision.keep_orig_output_dtype": (
+        bool,
+        False,
+        "Relay's ToMixedPrecision casts the results of functions back.",
+    ),
     "te.keep_schedule_record": (
         bool,
         False,

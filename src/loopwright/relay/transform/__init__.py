@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...ir.transform import ModulePass, Pass, PassContext, PassInfo, Sequential, module_pass
+from . import mixed_precision as mixed_precision
 from .annotate_spans import AnnotateSpans
 from .base import RelayPass, function_pass
 from .canonicalize_cast import CanonicalizeCast
@@ -27,6 +28,7 @@ from .remove_unused_functions import RemoveUnusedFunctions
 from .simplify_expr import SimplifyExpr
 from .simplify_inference import SimplifyInference
 from .split_args import SplitArgs
+from .to_mixed_precision import ToMixedPrecision
 
 FoldConstantExpr = folded
 
@@ -62,6 +64,7 @@ __all__ = [
     "SimplifyExpr",
     "SimplifyInference",
     "SplitArgs",
+    "ToMixedPrecision",
     "function_pass",
     "module_pass",
 ]
