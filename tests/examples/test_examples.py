@@ -27,6 +27,12 @@ EXAMPLES = {
         "T.parallel",
         "; onnx:/conv1, onnx:/relu1",
     ],
+    "seed0_relay_to_tir": [
+        "did you mean relay.nn.dense?",
+        "pass 'forgets' returned None",
+        "legalize nn.relu: winner: relu.thrice, reason: plevel 20",
+        "(12) equal to numpy, and changed by a lower pass",
+    ],
     "seed1_own_kernel": [
         "legalize relax.nn.hardswish (in LegalizeOps), 18 times",
         "group: conv2d, add, my_hardswish",

@@ -171,3 +171,30 @@ def test_a_pass_of_a_user() -> None:
 
     assert after(relay.exp(x), Twice()).ret_type == relay.TensorType((2, 8))
     assert free_vars(relay.exp(x)) == [x]
+
+
+def test_short_types() -> None:
+    w = relay.var("w", shape=(4, 8))
+    expr = relay.nn.softmax(relay.nn.relu(relay.nn.dense(x, w)) + relay.const(1.0))
+    func = after(expr, passes.ToMixedPrecision())
+    dense = next(
+        n for n in post_order(func) if isinstance(n, relay.Call) and n.op.name == "nn.dense"
+    )
+    assert dense.checked_type.dtype == "float16" and func.ret_type.dtype == "float32"
+    assert names(func).count("cast") == 4  # of both operands, the constant, and back
+    assert after(relay.exp(x), passes.ToMixedPrecision()).body.op.name == "exp"
+    kept = {"relay.ToMixedPrecision.keep_orig_output_dtype": True}
+    with passes.PassContext(opt_level=4, config=kept):
+        mod = passes.InferType()(lw.IRModule.from_expr(relay.nn.dense(x, w)))
+        assert passes.ToMixedPrecision("bfloat16")(mod)["main"].ret_type.dtype == "float32"
+
+
+def test_a_build_prefix_by_level() -> None:
+    mod = lw.IRModule.from_expr(x * (relay.const(2.0) + relay.const(3.0)))
+    counts = []
+    for level in (0, 3):
+        with passes.PassContext(opt_level=level):
+            counts.append(names(relay.optimize(mod, "llvm")[0]["main"]))
+    assert counts == [["add", "multiply"], ["multiply"]]
+    kernels = relay.lower(mod, "llvm")
+    assert [g.name_hint for g in kernels.functions] == ["tvmgen_default_fused_multiply"]

@@ -12,7 +12,7 @@ from ..ir.module import IRModule
 from ..runtime.param_dict import load_param_dict, save_param_dict
 from . import backend, op, operators, testing, transform
 from .backend import vm
-from .build_module import bind_params_by_name, build, create_executor, optimize
+from .build_module import bind_params_by_name, build, create_executor, lower, optimize
 from .expr import *
 from .op import annotation, image, nn, random, vision
 from .parser import SpanCheck, fromtext, parse, parse_expr

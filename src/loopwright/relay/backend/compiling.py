@@ -10,8 +10,11 @@ from ...base.errors import explain
 from ...base.late import Slot
 from ...ir.module import IRModule
 from ...ir.target import Target
+from ...ir.transform import Sequential
+from .. import transform as steps
 from ..expr import Expr, Function, bind, const
 from ..infer import infer_function
+from ..strategy import StrategyChoice
 from ..translate import to_relax
 from .kernels import NameKernels
 
@@ -72,7 +75,35 @@ def optimized(mod: IRModule, target: Any, params: Mapping[str, Any] | None = Non
         if isinstance(func, Function):
             bound = bind_params_by_name(func, params or {}) if gvar.name_hint == "main" else func
             changed[gvar] = infer_function(bound, mod)
-    return mod.with_functions(changed)
+    with Target(target):
+        return build_prefix()(mod.with_functions(changed))
+
+
+def build_prefix() -> Sequential:
+    """The passes of a build before the translation, each at its level: what the context's level is
+    below, is left out."""
+    return Sequential(
+        [
+            steps.RemoveUnusedFunctions(),
+            steps.Legalize(),
+            steps.SimplifyInference(),
+            steps.DynamicToStatic(),
+            steps.EliminateCommonSubexpr(),
+            steps.CombineParallelConv2D(3),
+            steps.CombineParallelDense(3),
+            steps.CombineParallelBatchMatmul(3),
+            steps.FoldConstant(),
+            steps.SimplifyExpr(),
+            steps.CanonicalizeCast(),
+            steps.CanonicalizeOps(),
+            steps.FlattenAtrousConv(),
+            steps.FoldConstant(),
+            steps.FastMath(),
+            steps.Inline(),
+            steps.InferType(),
+        ],
+        name="relay.build_prefix",
+    )
 
 
 def compiled(mod: IRModule | None, target: Any, mod_name: str = "default") -> tuple[Any, str]:
@@ -80,9 +111,11 @@ def compiled(mod: IRModule | None, target: Any, mod_name: str = "default") -> tu
     if mod is None:
         raise ValueError(explain("there is no module to compile", instead="lower(mod) first"))
     chosen, naming = one_target(target), NameKernels(mod_name)
-    steps: Any = get_default_pipeline(chosen)
+    pipeline: Any = get_default_pipeline(chosen)
     model = COMPILE.get()(
-        to_relax(mod), chosen, relax_pipeline=steps.insert_after(SCHEDULED, naming)
+        to_relax(mod, StrategyChoice(chosen)),
+        chosen,
+        relax_pipeline=pipeline.insert_after(SCHEDULED, naming),
     )
     return model, naming.graph.get("json", "{}")
 
