@@ -6,7 +6,7 @@ accumulates in, dtype of its result]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..expr import Call
@@ -57,7 +57,7 @@ generic_follow_op = _generic(MIXED_PRECISION_FOLLOW)
 generic_never_op = _generic(MIXED_PRECISION_NEVER)
 
 
-def register_func_to_op_list(list_ops: list[str]) -> Callable[[ConversionRule], ConversionRule]:
+def register_func_to_op_list(list_ops: Iterable[str]) -> Callable[[ConversionRule], ConversionRule]:
     """A decorator that stores a rule for several operators."""
 
     def decorate(rule: ConversionRule) -> ConversionRule:

@@ -133,7 +133,9 @@ class _Converter:
         return all(not d or str(d) in FLOATS for d in dtypes)
 
     def _attrs(self, attrs: Any, dtype: str) -> Any:
-        names = [n for n in ("out_dtype", "dtype") if attrs is not None and n in attrs]
+        if attrs is None:
+            return None
+        names = [n for n in ("out_dtype", "dtype") if n in attrs]
         if not names:
             return attrs
         values = dict(attrs.values)
