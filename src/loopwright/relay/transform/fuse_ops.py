@@ -42,7 +42,7 @@ class FuseOps(RelayPass):
             return func
         context = PassContext.current()
         level = context.opt_level if self.fuse_opt_level < 0 else self.fuse_opt_level
-        most = int(context.config.get("relay.FuseOps.max_depth", 256))
+        most = int(context.option("relay.FuseOps.max_depth"))
         return _Fuser(func, Partition(func, level, most)).run()
 
 

@@ -29,7 +29,6 @@ from .mixed_precision import (
     MIXED_PRECISION_NEVER,
 )
 
-KEEP = "relay.ToMixedPrecision.keep_orig_output_dtype"
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -47,7 +46,7 @@ class ToMixedPrecision(RelayPass):
     name = "relay.ToMixedPrecision"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        keep = bool(PassContext.current().config.get(KEEP, False))
+        keep = bool(PassContext.current().option("relay.ToMixedPrecision.keep_orig_output_dtype"))
         return _Converter(self, func, keep).run()
 
 
