@@ -51,7 +51,7 @@ def multibox_prior(
 
     def cell(_, box, end):
         place = (box // count // wide, box // count % wide)
-        value = None
+        value: Any = None
         for k, (width, height) in enumerate(sides):
             half = const(width / 2, kind) * real(high) / real(wide), const(height / 2, kind)
             parts = []

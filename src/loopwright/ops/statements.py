@@ -55,5 +55,5 @@ def written(
     kinds = [dtypes] * len(shapes) if isinstance(dtypes, str) else dtypes
     ins = [tir.decl_buffer(t.shape, t.dtype, t.op.name) for t in inputs]
     outs = [tir.decl_buffer(s, k, name) for s, k in zip(shapes, kinds, strict=True)]
-    buffers = {"in_buffers": ins, "out_buffers": outs}
-    return te.extern(list(shapes), list(inputs), body, dtype=dtypes, name=name, **buffers)
+    given = list(shapes), list(inputs), body, name
+    return te.extern(*given, dtype=dtypes, in_buffers=ins, out_buffers=outs)

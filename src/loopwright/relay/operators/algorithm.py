@@ -46,7 +46,7 @@ def _results(values: Any, indices: Any, ret_type: str, both: Any) -> Any:
     return both([values, indices]) if ret_type == "both" else known[ret_type]
 
 
-@op("topk", attrs="TopKAttrs", view=False)
+@op("topk", attrs="TopkAttrs", view=False)
 def topk(
     data: Input,
     k: Any = 1,
@@ -60,7 +60,7 @@ def topk(
     return R.topk(data, int(k), axis, ret_type, not is_ascend, dtype)
 
 
-@op("dyn.topk", attrs="TopKAttrs", view=False)
+@op("dyn.topk", attrs="TopkAttrs", view=False)
 def dyn_topk(
     data: Input,
     k: Input,

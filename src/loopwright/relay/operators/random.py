@@ -33,7 +33,8 @@ def _check_key(types: list[Any]) -> TensorType:
 def _bits(key: Any, shape: Any) -> tuple[Any, Any]:
     """The next key, and random words."""
     made = builder().emit(R.random.threefry_generate(key, [whole(d) for d in shape]))
-    return tuple(builder().emit(rx.TupleGetItem(made, n)) for n in (0, 1))  # type: ignore[return-value]
+    new, words = (builder().emit(rx.TupleGetItem(made, n)) for n in (0, 1))
+    return new, words
 
 
 @op("random.threefry_generate", results=2, attrs="ThreefryGenerateAttrs")
