@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 from ...arith import Analyzer
@@ -255,6 +257,7 @@ class _Lca(Visitor):
         self.paths: dict[Buffer, list[Any]] = {}
         self.by_data: dict[Var, Buffer] = {}
         self.limits: list[tuple[set[Buffer], int]] = []
+        self.grids: list[list[Any]] = []  # the paths to loops over the blocks of a grid
 
     def access(self, buffer: Buffer) -> None:
         depth = len(self.stack)
@@ -263,15 +266,21 @@ class _Lca(Visitor):
                 depth = min(depth, limit)
         path = self.stack[:depth]
         known = self.paths.get(buffer)
-        if known is not None:
-            same = 0
-            while same < min(len(known), len(path)) and known[same] is path[same]:
-                same += 1
-            path = path[:same]
-        self.paths[buffer] = path
+        self.paths[buffer] = path if known is None else _common(known, path)
+
+    def found(self) -> dict[Buffer, list[Any]]:
+        """The paths; all blocks of a grid share global memory."""
+        for grid in self.grids:
+            for buffer, path in self.paths.items():
+                if buffer.scope() == "global":
+                    self.paths[buffer] = _common(path, grid)
+        return self.paths
 
     def visit_For(self, node: st.For) -> None:
         self.stack.append(node)
+        bound = node.thread_binding
+        if bound is not None and bound.thread_tag.startswith("blockIdx"):
+            self.grids.append(list(self.stack))
         self.visit_default(node)
         self.stack.pop()
 
@@ -283,11 +292,10 @@ class _Lca(Visitor):
         for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
             if axis.iter_type != IterVar.DataPar:
                 loops |= vars_in(value)
-        limit = len(self.stack) + 1
-        for n, outer in enumerate(self.stack):
-            if isinstance(outer, st.For) and outer.loop_var in loops:
-                limit = n
-                break
+        inside = (
+            n for n, s in enumerate(self.stack) if isinstance(s, st.For) and s.loop_var in loops
+        )
+        limit = next(inside, sys.maxsize)
         self.limits.append(({r.buffer for r in block.writes}, limit))
         self.stack.append(block)
         for buffer in block.alloc_buffers:
@@ -318,6 +326,11 @@ class _Lca(Visitor):
         """Only accesses count."""
 
 
+def _common(a: list[Any], b: list[Any]) -> list[Any]:
+    """The beginning that two paths share."""
+    return [x for x, _ in takewhile(lambda pair: pair[0] is pair[1], zip(a, b, strict=False))]
+
+
 def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Any]:
     """{buffer: the innermost For or Block that holds all its accesses}, None where that is the
     function itself."""
@@ -325,7 +338,7 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Any]:
     for buffer in func.buffer_map.values():
         walk.by_data[buffer.data] = buffer
     walk.visit(func.body)
-    return {buffer: path[-1] if path else None for buffer, path in walk.paths.items()}
+    return {buffer: path[-1] if path else None for buffer, path in walk.found().items()}
 
 
 def _blocks(stmt: Any, around: float = 1.0) -> list[tuple[st.Block, float]]:
