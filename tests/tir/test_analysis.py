@@ -182,6 +182,42 @@ def test_the_domain_of_an_axis_stands_outside_its_block():
     assert analysis.verify_well_formed(triangle)
 
 
+def test_an_expression_may_be_used_twice():
+    x = tir.Var("x", "int32")
+    let, other = tir.Let(x, 1, x + 1), tir.Let(x, 2, x + 1)
+    for value, good in ((let + let, True), (let * other, False), (tir.Let(x, 1, let), False)):
+        assert analysis.verify_ssa(tir.PrimFunc([], tir.Evaluate(value))) == good
+
+
+def test_places_of_accesses():
+    """A match is an access inside of its block; blocks of a grid share global memory."""
+
+    @T.prim_func
+    def func(A: T.Buffer((4, 4)), B: T.Buffer((4, 4))):
+        for i in T.thread_binding(4, thread="blockIdx.x"):
+            for j in range(4):
+                with T.block("a"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = 1.0
+        for i in range(4):
+            with T.block("b"):
+                vi = T.axis.spatial(4, i)
+                T.writes(A[vi, 0:4])
+                for j in range(4):
+                    with T.block("c"):
+                        vj = T.axis.spatial(4, j)
+                        C = T.match_buffer(A[vi, vj], ())
+                        C[()] = 0.0
+
+    a, b = func.buffers
+    found = analysis.detect_buffer_access_lca(func)
+    grid, rest = func.body.block.body.seq
+    assert found[b] is grid
+    assert found[a] is func.body.block  # a grid is there, and A is shared by its blocks
+    alone = func.replace(body=rest)
+    assert analysis.detect_buffer_access_lca(alone)[a].name_hint == "c"
+
+
 def test_flops():
     assert analysis.estimate_tir_flops(MATMUL) == 2 * 16 * 8 * 32 + 16 * 8
     assert analysis.estimate_tir_flops(MATMUL.with_attr("estimated_flops", 7)) == 7

@@ -8,6 +8,7 @@ from typing import Any
 from ...base.errors import explain
 from ...ir.functor import Visitor
 from ...ir.prim_expr import Call, IterVar, Let, Var
+from ...ir.structural import structural_equal
 from .. import stmt as st
 from ..buffer import Buffer
 from ..expr import BufferLoad, CommReducer, Reduce
@@ -235,18 +236,23 @@ def undefined_vars(node: Any, defs: Iterable[Var] | None = None) -> list[Var]:
 class _Ssa(_Scopes):
     def __init__(self) -> None:
         super().__init__()
-        self.seen: set[Var] = set()
+        self.seen: dict[Var, Any] = {}
         self.good = True
 
     def define(self, var: Var, node: Any) -> None:
-        if var in self.seen and not isinstance(node, st.AttrStmt):
+        """An expression that is used twice, `let x = 1 in x + 1`, defines its variable once."""
+        known = self.seen.get(var)
+        again = isinstance(known, Let) and isinstance(node, Let) and var not in self.live
+        same = again and structural_equal(known.value, node.value)
+        if known is not None and not same and not isinstance(node, st.AttrStmt):
             self.good = False
-        self.seen.add(var)
+        self.seen[var] = node
         super().define(var, node)
 
 
 def verify_ssa(func: PrimFunc) -> bool:
-    """Whether every variable is defined once in the whole function."""
+    """Whether every variable is defined once in the whole function; an expression may define its own
+    again by the same value."""
     walk = _Ssa()
     walk.visit(func)
     return walk.good
