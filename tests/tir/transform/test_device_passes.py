@@ -150,3 +150,24 @@ def main(A: T.Buffer((64,), "uint8")):
     register_func("tvm.info.mem.global.vtcm", lambda: {"max_num_bits": 256}, override=True)
     with pytest.raises(ValueError, match="512 bits, there are 256"):
         tt.LowerDeviceStorageAccessInfo()(mod)
+
+
+def test_other_code_generators_for_one_device():
+    text = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        T.func_attr({"target": T.target("llvm")})
+        Module.kernel(A.data)
+
+    @T.prim_func(private=True)
+    def kernel(data: T.handle("float32")):
+        T.func_attr({"target": T.target("c")})
+        A = T.Buffer((4,), data=data)
+        A[0] = T.float32(0)
+"""
+    made = tt.LowerDeviceKernelLaunch()(from_source(text))
+    assert 'T.call_extern("void", "kernel", A.data)' in made["main"].script()
+    attrs = made["kernel"].attrs
+    assert "calling_conv" not in attrs and attrs["tir.is_global_func"]

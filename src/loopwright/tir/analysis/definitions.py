@@ -242,8 +242,12 @@ class _Ssa(_Scopes):
     def define(self, var: Var, node: Any) -> None:
         """An expression that is used twice, `let x = 1 in x + 1`, defines its variable once."""
         known = self.seen.get(var)
-        again = isinstance(known, Let) and isinstance(node, Let) and var not in self.live
-        same = again and structural_equal(known.value, node.value)
+        same = (
+            isinstance(known, Let)
+            and isinstance(node, Let)
+            and var not in self.live
+            and structural_equal(known.value, node.value)
+        )
         if known is not None and not same and not isinstance(node, st.AttrStmt):
             self.good = False
         self.seen[var] = node

@@ -93,7 +93,8 @@ class _Calls(StmtRewriter):
         target = func.attrs.get("target")
         if target is None or self.target is None or target == self.target:
             return node
-        if target.kind.name == self.target.kind.name or self.target.kind.name == "c":
+        device = target.get_target_device_type()
+        if device == self.target.get_target_device_type() or self.target.kind.name == "c":
             self.external.add(name)
             args = [StringImm(self.names[name]), *call.args]
             return node.replace(value=Call(call.dtype, "tir.call_extern", args))
@@ -143,7 +144,8 @@ class LowerDeviceKernelLaunch(Pass):
                 }
                 functions[var] = func.with_attrs(attrs)
             elif name in external:
-                functions[var] = func.with_attr("global_symbol", names[name])
+                attrs = {"global_symbol": names[name], "tir.is_global_func": True}
+                functions[var] = func.with_attrs(attrs)
         return mod.replace(functions=functions)
 
 
