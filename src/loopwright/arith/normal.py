@@ -91,6 +91,8 @@ def comparison(ctx: Context, kind: Any, p: Poly, dtype: Any) -> PrimExpr:
     plus = {m: f for m, f in p.items() if m and f > 0}
     minus = {m: -f for m, f in p.items() if m and f < 0}
     if not minus:  # plus >= -k
+        if kind is pe.LE or kind is pe.LT:
+            return pe.LE._make(number(ctx, -k, dtype), build(ctx, plus, dtype))
         return pe.GE._make(build(ctx, plus, dtype), number(ctx, -k, dtype))
     if k == 0:
         parts = (pe.LE, minus, plus)

@@ -71,8 +71,9 @@ _READ: dict[str, tuple[type, Any, str]] = {
     "tir.Simplify": (
         dict,
         None,
-        "convert_boolean_to_and_of_ors: conditions become conjunctions of disjunctions. The other "
-        "entries ask for what is always done.",
+        "convert_boolean_to_and_of_ors: conditions become conjunctions of disjunctions. "
+        "propagate_knowns_to_...: what stores and T.assume say of memory proves conditions, or gives "
+        "values. The other entries ask for what is always done.",
     ),
     "tir.enable_buffer_level_predication": (
         bool,

@@ -126,7 +126,7 @@ class Simplifying(StmtRewriter):
     def given(self, condition: Any, body: st.Stmt, holds: bool = True) -> Any:
         """A scope in which a condition is known to hold, or not to: those parts of it that `body`
         does not change by what it stores."""
-        parts = [c for c in _parts(condition, holds) if not can_change(body, c)]
+        parts = [c for c in parts_of(condition, holds) if not can_change(body, c)]
         return self.ana.constraint_scope(conjunction(parts)) if parts else nullcontext()
 
     def stores_itself(self, node: st.BufferStore) -> bool:
@@ -210,12 +210,12 @@ def occurs(var: pe.Var, stmt: Any) -> bool:
     return uses_any(stmt, (var,)) or any_node(stmt, about)
 
 
-def _parts(condition: Any, holds: bool) -> list[pe.PrimExpr]:
+def parts_of(condition: Any, holds: bool) -> list[pe.PrimExpr]:
     """The conditions that must all hold for one to hold, or not to."""
     if isinstance(condition, pe.Not):
-        return _parts(condition.a, not holds)
+        return parts_of(condition.a, not holds)
     if isinstance(condition, pe.And if holds else pe.Or):
-        return _parts(condition.a, holds) + _parts(condition.b, holds)
+        return parts_of(condition.a, holds) + parts_of(condition.b, holds)
     return [condition if holds else pe.Not(condition)]
 
 

@@ -63,13 +63,13 @@ class _Lower(Substitute):
         body = self.visit(node.body)
         if node.kind == st.ForKind.THREAD_BINDING and node.thread_binding is not None:
             return _launch(node, low, extent, body)
-        kept = {k: v for k, v in node.annotations.items() if not k.startswith("pragma_")}
+        kept = {k: v for k, v in node.annotations.items() if not _is_pragma(k)}
         loop = node.replace(min=low, extent=extent, body=body)
         if len(kept) == len(node.annotations):
             return loop
         stmt: st.Stmt = loop.replace(annotations=kept)
         for key, value in node.annotations.items():
-            if key.startswith("pragma_"):
+            if _is_pragma(key):
                 stmt = _pragma(key, value, stmt)
         return stmt
 
@@ -101,6 +101,11 @@ def check_alignment(buffer: Buffer, span: Any) -> None:
         what = f"buffer {buffer.name} cannot be aligned to {buffer.data_alignment} bytes"
         hint = f"align={MOST_ALIGNMENT} at most; take more memory and align the pointer"
         raise LoopwrightError(explain(what, instead=hint, span=span))
+
+
+def _is_pragma(key: str) -> bool:
+    """Whether an annotation becomes an attribute around the loop; LoopPartition's stays."""
+    return key.startswith("pragma_") and key != "pragma_loop_partition_hint"
 
 
 def _pragma(key: str, value: Any, body: st.Stmt) -> st.Stmt:

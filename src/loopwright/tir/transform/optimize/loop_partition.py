@@ -15,6 +15,9 @@ Before (-) and after (+)::
     +                 if io * 8 + ii < 100:
     +                     A[io * 8 + ii] = T.float32(0)
 
+Loops with conditions in `T.likely`, or with the annotation `pragma_loop_partition_hint`, are split
+where the conditions change, see `_loop_ranges.py`.
+
 The loops of a tile are the vectorized and unrolled ones. The check of the whole tile is placed
 outside all loops that it does not depend on. Checks are the conditions of `if` statements and of
 `T.if_then_else` (the padding of a convolution); a tile that contains padding keeps them.
@@ -33,7 +36,6 @@ from ....ir.literals import conjuncts
 from ....ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, IntImm, PrimExpr, Var
 from ....ir.prim_op import convert
 from ...buffer import Buffer
-from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import Allocate, For, ForKind, IfThenElse, LetStmt, Stmt
@@ -45,6 +47,7 @@ from .._base import (
     Substitute,
     bind_function,
 )
+from ._loop_ranges import split_ranges, variables_of
 
 _TILE = (ForKind.VECTORIZED, ForKind.UNROLLED)
 
@@ -103,7 +106,7 @@ class _Checks(StmtVisitor):
         condition = _unwrapped(condition)
         if not isinstance(condition, (LT, LE, GT, GE)) or not condition.a.dtype.is_int:
             return None
-        used = _variables(condition)
+        used = variables_of(condition)
         if used is None or not used & self.loops.keys() or used & self.inner:
             return None
         a, b = self.ana.poly(condition.a), self.ana.poly(condition.b)
@@ -121,21 +124,6 @@ def _unwrapped(condition: PrimExpr) -> PrimExpr:
     if isinstance(condition, Call) and getattr(condition.op, "name", "") == "tir.likely":
         return condition.args[0]
     return condition
-
-
-def _variables(condition: PrimExpr) -> set[Var] | None:
-    """The variables of a condition, or None if it reads memory or calls a function."""
-    variables: set[Var] = set()
-    stack = [condition]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Var):
-            variables.add(node)
-        elif isinstance(node, (BufferLoad, Call)):
-            return None
-        else:
-            stack += list(node.children())
-    return variables
 
 
 class _Unchecked(StmtRewriter):
@@ -253,11 +241,11 @@ class LoopPartition(PrimFuncPass):
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         options = ctx.option("tir.LoopPartition") or {}
-        if not options.get("partition_const_loop", True) and _constant_loops(func):
-            return func
-        worker = _Partition()
-        bind_function(worker.ana, func)
-        return func.replace(body=worker.visit(func.body))
+        if options.get("partition_const_loop", True) or not _constant_loops(func):
+            worker = _Partition()
+            bind_function(worker.ana, func)
+            func = func.replace(body=worker.visit(func.body))
+        return split_ranges(func, options)
 
 
 __all__ = ["LoopPartition"]

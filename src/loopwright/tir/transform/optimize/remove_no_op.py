@@ -13,7 +13,7 @@ Before (-) and after (+)::
 
 A bound value that nobody uses, a loop that never runs and a store of what is there already have no
 effect either. With the option `tir.RemoveNoOp` {"use_dataflow_analysis": True}, neither has a store
-that the next statement overwrites.
+that the next statement overwrites, or of what earlier ones have stored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from ...analysis.effects import has_effect
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt_functor import keep_buffers
-from .._base import NO_OP, PrimFuncPass, Simplifying, bind_function, is_no_op, occurs
+from .._base import NO_OP, PrimFuncPass, bind_function, is_no_op, occurs
+from ._known_values import Before, Following, Known, Turn
 
 
 def _effect(value: PrimExpr) -> st.Stmt:
@@ -94,7 +95,7 @@ def _looks_at(stmt: st.Stmt, pointer: Var) -> bool:
     return any_node(stmt, looks)
 
 
-class NoOpRemover(Simplifying):
+class NoOpRemover(Following):
     """Drops the statements without effect. overwritten: also stores that the next one overwrites."""
 
     def __init__(self, overwritten: bool = False) -> None:
@@ -108,8 +109,12 @@ class NoOpRemover(Simplifying):
         return node if has_effect(node.value) else NO_OP
 
     def visit_SeqStmt(self, node: st.SeqStmt) -> st.Stmt:
-        stmts = [self.visit(s) for s in node.seq]
-        left = [s for s in stmts if not is_no_op(s)]
+        left: list[st.Stmt] = []
+        for stmt in node.seq:
+            with self.inside(Before(tuple(left))):
+                new = self.visit(stmt)
+            if not is_no_op(new):
+                left.append(new)
         for n, stmt in enumerate(left if self.overwritten else ()):
             if self.is_overwritten(stmt, left[n + 1 :]):
                 left[n] = _effect(stmt.value) if isinstance(stmt, st.BufferStore) else NO_OP
@@ -127,7 +132,7 @@ class NoOpRemover(Simplifying):
     def visit_For(self, node: st.For) -> st.Stmt:
         if self.ana.const_int_bound(node.extent).max_value <= 0 and not has_effect(node.extent):
             return NO_OP
-        with self.loop(node):
+        with self.loop(node), self.inside(Turn(node, node.loop_var)):
             return self._body(node, node.min, node.extent)
 
     def visit_LetStmt(self, node: st.LetStmt) -> st.Stmt:
@@ -144,7 +149,10 @@ class NoOpRemover(Simplifying):
         return NO_OP if is_no_op(new.body) else new
 
     def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
-        return NO_OP if self.stores_itself(node) else node
+        if self.stores_itself(node):
+            return NO_OP
+        known = self.overwritten and self.memory.holds_already(node, self.path)
+        return NO_OP if known else node
 
     def is_overwritten(self, one: st.Stmt, after: list[st.Stmt]) -> bool:
         """Whether all that a loop nest stores is overwritten by a later statement, before a look."""
@@ -184,11 +192,12 @@ class NoOpRemover(Simplifying):
         return self._body(node)
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
-        with self.given(node.condition, node.then_case):
+        known, unknown = Known(node.condition), Known(Not(node.condition))
+        with self.given(node.condition, node.then_case), self.inside(known):
             then = self.visit(node.then_case)
         other = node.else_case
         if other is not None:
-            with self.given(node.condition, other, holds=False):
+            with self.given(node.condition, other, holds=False), self.inside(unknown):
                 other = self.visit(other)
         if other is not None and is_no_op(other):
             other = None

@@ -12,37 +12,70 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from ....arith import Extension
 from ....arith.atoms import is_index
-from ....ir.literals import is_one, is_true
-from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.literals import conjunction, is_one, is_true
+from ....ir.prim_expr import ConstExpr, IntImm, Not, Or, PrimExpr, Var
 from ....ir.variables import substitute, uses_any
 from ...analysis.effects import has_effect
-from ...expr import BufferLoad, reads_memory
+from ...expr import reads_memory
 from ...function import PrimFunc
-from ...stmt import AssertStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt
-from .._base import NO_OP, PrimFuncPass, Simplifying, bind_function, occurs
+from ...op import is_call_to
+from ...stmt import (
+    AssertStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+from .._base import NO_OP, PrimFuncPass, bind_function, is_no_op, occurs, parts_of
+from ._known_values import Before, Following, Known, Turn, disjuncts
 
 
-class _Simplify(Simplifying):
-    def __init__(self) -> None:
+class _Simplify(Following):
+    """prove, compute: whether what memory holds is looked up to prove conditions, and for values."""
+
+    def __init__(self, prove: bool = False, compute: bool = False) -> None:
         super().__init__()
+        self.prove = prove
+        self.compute = compute
         self.conditions: dict[Var, PrimExpr] = {}  # named by the `let`s around
 
     def visit_PrimExpr(self, node: Any) -> Any:
-        return self.ana.simplify(node)
+        simple = self.ana.simplify(node)
+        if self.compute and reads_memory(simple):
+            value = self.memory.resolved(simple, self.path)
+            return value if isinstance(value, ConstExpr) else simple
+        return simple
 
-    def visit_Var(self, node: Any) -> Any:
-        return self.ana.simplify(node)
+    visit_Var = visit_BufferLoad = visit_PrimExpr
 
-    def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        return self.ana.simplify(node)
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        if not (self.prove or self.compute):
+            return super().visit_SeqStmt(node)
+        done: list[Stmt] = []
+        with ExitStack() as scopes:
+            for stmt in node.seq:
+                with self.inside(Before(tuple(done))):
+                    done.append(self.visit(stmt))
+                if isinstance(stmt, Evaluate) and is_call_to(stmt.value, "assume"):
+                    parts = parts_of(stmt.value.args[0], True)
+                    known = conjunction(p for p in parts if not reads_memory(p))
+                    scopes.enter_context(self.ana.constraint_scope(known))
+        left = [stmt for stmt in done if not is_no_op(stmt)]
+        return seq(*left) if left else NO_OP
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
         simplify = self.ana.simplify
-        value = simplify(node.value)
+        value = self.visit(node.value)
         indices = [simplify(i) for i in node.indices]
         predicate = None if node.predicate is None else simplify(node.predicate)
         same = value is node.value and predicate is node.predicate
@@ -55,7 +88,7 @@ class _Simplify(Simplifying):
         if isinstance(extent, IntImm) and extent.value <= 0:
             return NO_OP
         node = node.replace(min=low, extent=extent)
-        with self.loop(node):
+        with self.loop(node), self.inside(Turn(node, node.loop_var)):
             if isinstance(extent, IntImm):
                 body = self.visit(node.body)
             else:
@@ -71,11 +104,12 @@ class _Simplify(Simplifying):
         if isinstance(condition, IntImm):
             case = node.then_case if condition.value else node.else_case
             return NO_OP if case is None else self.visit(case)
-        with self.given(condition, node.then_case):
+        with self.given(condition, node.then_case), self.inside(Known(condition)):
             then = self.visit(node.then_case)
         other = node.else_case
         if other is not None:
-            with self.given(condition, other, holds=False):
+            no = Known(Not(condition))
+            with self.given(condition, other, holds=False), self.inside(no):
                 other = self.visit(other)
         return node.replace(condition=condition, then_case=then, else_case=other)
 
@@ -97,10 +131,29 @@ class _Simplify(Simplifying):
     def condition(self, condition: Any) -> Any:
         """A condition simplified; its value if it can be proved from those of named conditions."""
         simple = self.ana.simplify(condition)
-        if not self.conditions or not uses_any(simple, self.conditions):
-            return simple
-        whole = self.ana.simplify(substitute(simple, self.conditions))
+        whole = simple
+        if self.conditions and uses_any(simple, self.conditions):
+            whole = self.ana.simplify(substitute(simple, self.conditions))
+        if self.prove and not isinstance(whole, IntImm) and reads_memory(whole):
+            whole = self.proved(whole)
         return whole if isinstance(whole, IntImm) else simple
+
+    def proved(self, condition: Any) -> Any:
+        """The truth of a condition on memory, as far as it can be proved: in each of the cases that
+        an `or` around it leaves, if need be."""
+        whole = self.memory.resolved(condition, self.path)
+        if isinstance(whole, IntImm):
+            return whole
+        for frame in reversed(self.path):
+            known = frame.condition if isinstance(frame, Known) else None
+            if isinstance(known, Or) and not reads_memory(known):
+                truths: list[Any] = []
+                for case in disjuncts(known):
+                    with self.ana.constraint_scope(case):
+                        truths.append(self.memory.resolved(condition, self.path))
+                if all(isinstance(t, IntImm) and t.value == truths[0].value for t in truths):
+                    return truths[0]
+        return condition
 
     def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
         condition = self.condition(node.condition)
@@ -118,7 +171,11 @@ class Simplify(PrimFuncPass):
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         options = ctx.option("tir.Simplify") or {}
-        rewriter = _Simplify()
+        names = (
+            "propagate_knowns_to_prove_conditional",
+            "propagate_knowns_to_simplify_expressions",
+        )
+        rewriter = _Simplify(*(bool(options.get(name)) for name in names))
         if options.get("convert_boolean_to_and_of_ors"):
             rewriter.ana.enabled_extensions = Extension.ConvertBooleanToAndOfOrs
         bind_function(rewriter.ana, func)
