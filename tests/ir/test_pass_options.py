@@ -35,6 +35,12 @@ def overwritten(A: T.Buffer((1,), "int32")):
 
 
 @T.prim_func
+def known(A: T.Buffer((1,), "int32")):
+    A[0] = 1
+    A[0] = A[0] + 1
+
+
+@T.prim_func
 def checked(A: T.Buffer((8,), "float32"), k: T.int32):
     T.func_attr({"global_symbol": "main"})
     assert k < 4, "k is too large"
@@ -167,6 +173,10 @@ READ: dict[str, tuple[object, Callable[[], str]]] = {
         after(vector, tt.LoopPartition()),
     ),
     "tir.RemoveNoOp": ({"use_dataflow_analysis": True}, after(overwritten, tt.RemoveNoOp())),
+    "tir.Simplify": (
+        {"propagate_knowns_to_simplify_expressions": True},
+        after(known, tt.Simplify()),
+    ),
     "tir.UnrollLoop": ({"unroll_local_access": True}, lowered(local)),
     "tir.add_lower_pass": ([(3, tt.ForceNarrowIndexToInt32)], lowered(wide)),
     "tir.disable_assert": (True, lowered(checked)),
