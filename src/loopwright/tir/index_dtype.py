@@ -19,10 +19,14 @@ from .stmt import AttrStmt, BlockRealize, BufferStore, For, LetStmt, MatchBuffer
 
 class IndexTypeRewriter(Rewriter):
     """Loop variables, block axes, shape variables and integer literals in indices become `dtype`;
-    values keep their type: stored values are cast back to the buffer's."""
+    values keep their type: stored values are cast back to the buffer's.
 
-    def __init__(self, dtype: Any) -> None:
+    force: parameters become `dtype`, too, and what is cast to a wider type of index.
+    """
+
+    def __init__(self, dtype: Any, force: bool = False) -> None:
         self.dtype = DataType(dtype)
+        self.force = force
         self.variables: dict[pe.Var, Any] = {}
         self.buffers: dict[Buffer, Buffer] = {}
         self.fixed: set[pe.IterVar] = set()
@@ -87,7 +91,10 @@ class IndexTypeRewriter(Rewriter):
         return node.replace(buffer=self.visit(node.buffer), indices=self.indices(node.indices))
 
     def visit_BufferStore(self, node: BufferStore) -> BufferStore:
+        force = self.force
+        self.force = force and not self.counts(node.buffer.dtype.element)
         value = self.visit(node.value)
+        self.force = force
         if value is not node.value and value.dtype != node.value.dtype:
             value = cast(node.value.dtype, value)
         buffer, at = self.visit(node.buffer), self.indices(node.indices)
@@ -98,14 +105,23 @@ class IndexTypeRewriter(Rewriter):
         if a is node.a and b is node.b:
             return node
         if a.dtype != b.dtype:
-            a, b = match_types(a, b)
+            a, b = match_types(self.literal(a, b), self.literal(b, a))
         return type(node)._make(a, b, span=node.span)
+
+    def literal(self, value: Any, other: Any) -> Any:
+        """A literal in the new type, where the other operand has got that and can hold it."""
+        if not isinstance(value, pe.IntImm) or other.dtype != self.dtype:
+            return value
+        fits = pe.int_min(self.dtype) <= value.value <= pe.int_max(self.dtype)
+        return const(value.value, self.dtype) if fits and self.counts(value.dtype) else value
 
     def visit_Not(self, node: pe.Not) -> pe.PrimExpr:
         return node.replace(a=self.visit(node.a))
 
     def visit_Cast(self, node: pe.Cast) -> pe.PrimExpr:
         value = self.visit(node.value)
+        if self.force and self.counts(node.dtype) and node.dtype.bits > self.dtype.bits:
+            return cast(self.dtype, value)
         return node if value is node.value else cast(node.dtype, value)
 
     def visit_Select(self, node: pe.Select) -> pe.PrimExpr:
@@ -143,6 +159,8 @@ class IndexTypeRewriter(Rewriter):
         if all(a is b for a, b in zip(args, node.args, strict=True)):
             return node
         name = node.op.name if isinstance(node.op, Op) else ""
+        if name == "tir.clz":  # of fewer bits, fewer are zero
+            return node.replace(args=args) - args[0].dtype.bits + node.args[0].dtype.bits
         if name == "tir.if_then_else":
             t, f = match_types(args[1], args[2])
             return pe.Call._make(t.dtype, node.op, (args[0], t, f), span=node.span)
@@ -165,6 +183,8 @@ class IndexTypeRewriter(Rewriter):
     def visit_AttrStmt(self, node: AttrStmt) -> AttrStmt:
         about = self.visit(node.node) if isinstance(node.node, Node) else node.node
         value, body = self.visit(node.value), self.visit(node.body)
+        if isinstance(about, pe.IterVar) and about.var.dtype == self.dtype:
+            value = self.literal(value, about.var)
         return node.replace(node=about, value=value, body=body)
 
     def visit_BlockRealize(self, node: BlockRealize) -> BlockRealize:
@@ -181,6 +201,8 @@ class IndexTypeRewriter(Rewriter):
 
     def visit_PrimFunc(self, node: PrimFunc) -> PrimFunc:
         buffers = {key: self.visit(b) for key, b in node.buffer_map.items()}
+        for param in node.params if self.force else ():
+            self.renew(param)
         params = self.visit(node.params)
         same = all(a is b for a, b in zip(buffers.values(), node.buffer_map.values(), strict=True))
         views = node.buffer_map if same else buffers
@@ -193,9 +215,10 @@ _SAME_TYPE = {
 }
 
 
-def with_index_dtype(func: PrimFunc, dtype: Any) -> PrimFunc:
-    """`func` with indices of type `dtype` ("int64"): loops, block axes, shapes and indices."""
-    return IndexTypeRewriter(dtype).visit(func)
+def with_index_dtype(func: PrimFunc, dtype: Any, force: bool = False) -> PrimFunc:
+    """`func` with indices of type `dtype` ("int64"): loops, block axes, shapes and indices; see
+    `IndexTypeRewriter`."""
+    return IndexTypeRewriter(dtype, force).visit(func)
 
 
 __all__ = ["IndexTypeRewriter", "with_index_dtype"]

@@ -112,7 +112,7 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
 
 @pytest.mark.parametrize(
     ("scope", "again", "left"),
-    [("global", "Y[0]", 2), ("global", "X[i]", 3), ("local", "Y[0]", 3)],
+    [("global", "Y[0]", 2), ("global", "X[i]", 2), ("local", "Y[0]", 3)],
 )
 def test_storage(scope, again, left):
     text = CHAIN.format(scope=scope, again=again)
@@ -493,3 +493,78 @@ def test_remove_no_op_keeps_what_buffers_use():
 
     mod = IRModule({"f": f})
     assert_structural_equal(tt.RemoveNoOp()(mod), mod)
+
+
+LOOPS_INSIDE = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), n: T.int32):
+    for i in range(n):
+        for j in range(8):
+            x = T.allocate([4], "float32", "global")
+            X = T.Buffer((4,), data=x)
+            X[j % 4] = A[j] + T.float32(1)
+            A[j] = X[j % 4]
+        for j in range(1, 8):
+            y = T.allocate([j], "float32", "global")
+            Y = T.Buffer((j,), data=y)
+            Y[0] = A[j] * T.float32(2)
+            B[j] = Y[0]
+        for j in range(8):
+            z = T.allocate([6], "float32", "global")
+            Z = T.Buffer((6,), data=z)
+            Z[j % 4] = B[j]
+            A[j] = Z[j % 4]
+    for i in T.parallel(8):
+        w = T.allocate([1], "float32", "global")
+        W = T.Buffer((1,), data=w)
+        W[0] = A[i]
+        B[i] = W[0] + T.float32(1)
+"""
+
+
+def test_allocations_move_out_of_loops_and_share():
+    after = same(LOOPS_INSIDE, tt.StorageRewrite(), [(8,), (8,)], [3])
+    text = after.script()
+    assert count(after, Allocate) == 3 and text.index("T.allocate([6]") < text.index("for i")
+    assert text.index("T.parallel") < text.index("w = T.allocate")
+
+
+def test_an_elementwise_result_takes_the_place_of_its_operand():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    x = T.allocate([8], "float32", "global")
+    X = T.Buffer((8,), data=x)
+    for i in range(8):
+        X[i] = A[i]
+    y = T.allocate([8], "float32", "global")
+    Y = T.Buffer((8,), data=y)
+    for i in range(8):
+        Y[i] = X[INDEX] * T.float32(2)
+    for i in range(8):
+        B[i] = Y[i]
+"""
+    for index, left in (("i", 1), ("7 - i", 2)):
+        after = same(text.replace("INDEX", index), tt.StorageRewrite(), [(8,), (8,)])
+        assert count(after, Allocate) == left
+
+
+def test_narrow_literals_and_bits():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((T.int64(64),), "int64"), B: T.Buffer((T.int64(64),), "int32")):
+    for i in range(T.int64(64)):
+        if i * T.int64(FACTOR) < T.int64(1000):
+            A[i] = A[i] + i * T.int64(5)
+            B[i] = T.clz(i + T.int64(1))
+"""
+    small, large = (from_source(text.replace("FACTOR", str(f))) for f in (2, 1 << 27))
+    after = tt.NarrowDataType(32)(IRModule({"main": small}))["main"]
+    assert "int64" not in after.script().split("if ")[1].split("\n")[0]
+    for func in (after, tt.ForceNarrowIndexToInt32()(IRModule({"main": small}))["main"]):
+        one, two = ([np.arange(64), np.zeros(64, "int32")] for _ in range(2))
+        run(small, one)
+        run(func, two)
+        assert all(map(np.array_equal, one, two))
+    kept = tt.NarrowDataType(32)(IRModule({"main": large}))["main"]
+    assert structural_equal(kept, large)

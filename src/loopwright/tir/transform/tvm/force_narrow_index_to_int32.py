@@ -9,7 +9,8 @@ Before (-) and after (+)::
     +     for i in range(64):
               A[i] = T.float32(1)
 
-Raises ValueError for a buffer with more elements than int32 can count.
+Integer parameters and what is cast to int64 for an index become int32, too: the caller says that all
+fit. Raises ValueError for a buffer with more elements than int32 can count.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class ForceNarrowIndexToInt32(PrimFuncPass):
             what = f"buffer {large.name} has more elements than int32 counts"
             shape = " x ".join(str(e) for e in large.shape)
             raise ValueError(explain(what, got=shape, instead="keep int64 indices", span=func.span))
-        return with_index_dtype(func, "int32")
+        return with_index_dtype(func, "int32", force=True)
 
 
 __all__ = ["ForceNarrowIndexToInt32"]

@@ -13,7 +13,8 @@ Pass::
 
     NarrowDataType(32)
 
-A function with symbolic extents, or with a buffer that is too large, is not changed.
+A function with symbolic extents, with a buffer that is too large, or with an index or condition that
+may not fit, is not changed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....ir.prim_expr import IntImm
+from ....arith import Analyzer
+from ....arith.atoms import is_index
+from ....ir.prim_expr import BinaryOpExpr, IntImm
+from ...expr import reads_memory
 from ...function import PrimFunc
 from ...index_dtype import with_index_dtype
 from ...stmt import Allocate, Block, For
@@ -29,10 +33,13 @@ from .._base import PrimFuncPass, StmtVisitor
 
 
 class _Sizes(StmtVisitor):
-    """The number of elements and iterations; None once one is not constant."""
+    """The number of elements and iterations, and the size of what is computed of loop variables; None
+    once one is not known."""
 
     def __init__(self) -> None:
         self.largest: int | None = 1
+        self.computed = 0
+        self.ana = Analyzer()
 
     def size(self, extents: Any) -> None:
         total = 1
@@ -43,13 +50,22 @@ class _Sizes(StmtVisitor):
             total *= max(extent.value, 1)
         self.largest = max(self.largest or 1, total)
 
-    def visit_PrimExpr(self, node: Any) -> None:
-        pass
+    def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> None:
+        """What may be computed in fewer bits, or is compared then."""
+        self.visit_default(node)
+        if self.largest is None or not is_index(node.a.dtype) or reads_memory(node):
+            return
+        for part in (node.a, node.b, node):
+            if is_index(part.dtype):
+                bound = self.ana.const_int_bound(part)
+                size = max(-bound.min_value, bound.max_value)
+                self.computed = max(self.computed, size)
 
     def visit_For(self, node: For) -> None:
         self.size((node.extent,))
         self.size((node.min,))
-        self.visit(node.body)
+        with self.ana.loop_scope(node.loop_var, node.range):
+            self.visit(node.body)
 
     def visit_Allocate(self, node: Allocate) -> None:
         self.size(node.extents)
@@ -58,6 +74,8 @@ class _Sizes(StmtVisitor):
     def visit_Block(self, node: Block) -> None:
         for buffer in node.alloc_buffers:
             self.size(buffer.shape)
+        for axis in node.iter_vars:
+            self.ana.bind(axis.var, axis.dom)
         if node.init is not None:
             self.visit(node.init)
         self.visit(node.body)
@@ -75,6 +93,8 @@ class NarrowDataType(PrimFuncPass):
         for buffer in func.buffers:
             sizes.size(buffer.shape)
         sizes.visit(func.body)
+        if sizes.computed >= 1 << (self.target_bits - 1):
+            return func
         # Half the range: an index may exceed its buffer before a predicate stops it.
         if sizes.largest is None or sizes.largest >= 1 << (self.target_bits - 2):
             return func

@@ -21,7 +21,9 @@ Before (-) and after (+)::
           for i in range(8):
               B[i] = Z[i + 8]
 
-They share if the element type and storage scope are the same, and the sizes are constant or equal.
+They share if the element type and storage scope are the same, and the sizes are constant or equal;
+the result of an elementwise statement may take the place of an operand that is not used later.
+Allocations move out of serial loops and branches, as far as their extents allow.
 """
 
 from __future__ import annotations
@@ -30,13 +32,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.functor import post_order_visit
+from ....ir.literals import is_true
 from ....ir.prim_expr import IntImm, Var
 from ....ir.structural import StructuralKey
-from ....ir.variables import substitute
+from ....ir.variables import substitute, uses_any
+from ...analysis.in_place import can_overwrite
 from ...buffer import Buffer
+from ...expr import reads_memory
 from ...function import PrimFunc
 from ...memory_plan import Item, share
-from ...stmt import Allocate, AttrStmt, DeclBuffer, LetStmt, SeqStmt, Stmt
+from ...stmt import (
+    Allocate,
+    AttrStmt,
+    BlockRealize,
+    DeclBuffer,
+    For,
+    ForKind,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
 from .._base import PrimFuncPass, StmtRewriter
 
 
@@ -69,57 +85,158 @@ def _uses(stmt: Any, wanted: set[Var]) -> set[Var]:
 
 
 class _Share(StmtRewriter):
+    """Takes the allocations out of statements, into `free`: those that may move further out."""
+
+    def __init__(self) -> None:
+        self.free: list[Allocate] = []
+        self.same: dict[Var, Var] = {}  # a pointer -> that whose memory it gets
+
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
+    def whole(self, stmt: Stmt) -> Stmt:
+        """A statement out of which no allocation moves."""
+        outside, self.free = self.free, []
+        result = _wrapped(self.free_of(stmt), self.free)
+        self.free = outside
+        return result
+
     def visit_Allocate(self, node: Allocate) -> Stmt:
-        """A chain of allocations around a sequence."""
+        return self.free_of(node)
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        return self.free_of(node)
+
+    def visit_For(self, node: For) -> Stmt:
+        if node.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+            return node.replace(body=self.whole(node.body))
+        return self._scope_of(node, node.loop_var)
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        return self._scope_of(node, node.var)
+
+    def _scope_of(self, node: Any, var: Var) -> Stmt:
+        """A statement that defines a variable: allocations that depend on it stay inside."""
+        outside, self.free = self.free, []
+        body = self.visit(node.body)
+        inside = [n for n in self.free if uses_any(n.extents, (var,))]
+        self.free = outside + [n for n in self.free if n not in inside]
+        return node.replace(body=_wrapped(body, inside))
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        return node.replace(body=self.whole(node.body))
+
+    def visit_BlockRealize(self, node: BlockRealize) -> Stmt:
+        block = node.block
+        return node.replace(block=block.replace(body=self.whole(block.body)))
+
+    def free_of(self, stmt: Stmt) -> Stmt:
+        """A chain of allocations and declarations around statements, without the allocations."""
         around: list[Any] = []
-        body: Any = node
-        while isinstance(body, (Allocate, DeclBuffer, AttrStmt, LetStmt)):
-            around.append(body)
-            body = body.body
-        if not isinstance(body, SeqStmt):
-            return node.replace(body=self.visit(node.body))
-        pieces = _pieces(around, body)
-        same = {n.buffer_var: piece[0].buffer_var for piece in pieces for n in piece[1:]}
-        sizes = {piece[0]: max(_size(n) or 0 for n in piece) for piece in pieces}
-        result = self.visit(body)
+        stmts = _flat(stmt, around)
+        outside, self.free = self.free, []
+        done: list[Stmt] = []
+        inner: list[tuple[Allocate, int]] = []
+        for n, child in enumerate(stmts):
+            done.append(self.visit(child))
+            inner += [(node, n) for node in self.free]
+            self.free = []
+        fixed, pieces = _pieces(around, done, inner)
+        self.free = outside
+        result: Stmt = seq(*done)
+        used = _uses(result, {w.buffer.data for w in around if isinstance(w, DeclBuffer)})
         for wrapper in reversed(around):
-            if not isinstance(wrapper, Allocate):
+            if isinstance(wrapper, DeclBuffer):
+                if wrapper.buffer.data in used or not _local(wrapper.buffer, around):
+                    result = wrapper.replace(body=result)
+            elif wrapper in fixed:
                 result = wrapper.replace(body=result)
-            elif wrapper in sizes:
-                extents = wrapper.extents
-                if sizes[wrapper] > (_size(wrapper) or 0):
-                    extents = (IntImm(extents[0].dtype, sizes[wrapper]),)
-                result = wrapper.replace(extents=extents, body=result)
-        return substitute(result, same) if same else result
+        for first, *rest in pieces:
+            self.same |= {n.buffer_var: first.buffer_var for n in rest}
+            size = max(_size(n) or 0 for n in (first, *rest))
+            if size > (_size(first) or 0):
+                first = first.replace(extents=(IntImm(first.extents[0].dtype, size),))
+            self.free.append(first)
+        return result
 
 
-def _pieces(around: list[Any], body: SeqStmt) -> list[list[Allocate]]:
-    """The allocations grouped into pieces of memory, outer ones first."""
+def _local(buffer: Buffer, around: list[Any]) -> bool:
+    """Whether the memory of a buffer is allocated in a chain."""
+    return any(isinstance(w, Allocate) and w.buffer_var is buffer.data for w in around)
+
+
+def _flat(stmt: Any, around: list[Any]) -> list[Stmt]:
+    """The statements in a chain of allocations and declarations, which are put into `around`; those
+    before such a chain at the end of a sequence come first."""
+    stmts: list[Stmt] = []
+    while True:
+        if isinstance(stmt, (Allocate, DeclBuffer)):
+            around.append(stmt)
+            stmt = stmt.body
+        elif isinstance(stmt, SeqStmt):
+            stmts += stmt.seq[:-1]
+            stmt = stmt.seq[-1]
+        else:
+            return [*stmts, stmt]
+
+
+def _wrapped(body: Stmt, nodes: list[Allocate]) -> Stmt:
+    for node in reversed(nodes):
+        body = node.replace(body=body)
+    return body
+
+
+def _pieces(
+    around: list[Any], done: list[Stmt], inner: list[tuple[Allocate, int]]
+) -> tuple[list[Allocate], list[list[Allocate]]]:
+    """(the allocations that stay as they are, the others grouped into pieces of memory)."""
     nodes = {n.buffer_var: n for n in around if isinstance(n, Allocate)}
-    pinned = set[Var]()  # in an annotation or a bound value: unknown uses
-    for wrapper in around:
-        if isinstance(wrapper, AttrStmt):
-            pinned |= _uses((wrapper.node, wrapper.value), set(nodes))
-        elif isinstance(wrapper, LetStmt):
-            pinned |= _uses(wrapper.value, set(nodes))
+    fixed = [
+        n
+        for n in nodes.values()
+        if n.annotations or not is_true(n.condition) or any(map(reads_memory, n.extents))
+    ]
     first: dict[Var, int] = {}
     last: dict[Var, int] = {}
-    for n, stmt in enumerate(body.seq):
+    for n, stmt in enumerate(done):
         for var in _uses(stmt, set(nodes)):
             first.setdefault(var, n)
             last[var] = n
-    order = sorted((v for v in nodes if v in first and v not in pinned), key=lambda v: first[v])
-    items = [Item(v.name, _size(nodes[v]) or 0, first[v], last[v]) for v in order]
+    for node, n in inner:
+        nodes[node.buffer_var] = node
+        first[node.buffer_var] = last[node.buffer_var] = n
+    order = sorted(
+        (v for v, n in nodes.items() if v in first and n not in fixed), key=lambda v: first[v]
+    )
+    ends = {v: 2 * last[v] + 1 for v in order}
+    starting = {n: [v for v in order if first[v] == n] for n in set(first.values())}
+    for read in order:  # the only one that starts where it ends may take its place
+        new = starting.get(last[read], [])
+        if len(new) == 1 and new[0] is not read and _kind(nodes[new[0]]) == _kind(nodes[read]):
+            written, step = new[0], PrimFunc([read, new[0]], done[last[read]])
+            same = _size(nodes[written]) == _size(nodes[read])
+            if same and not _aliased(done, (read, written)) and can_overwrite(step, read, written):
+                ends[read] -= 2
+    items = [Item(v.name, _size(nodes[v]) or 0, 2 * first[v], ends[v]) for v in order]
     depth = {v: n for n, v in enumerate(nodes)}
     pieces: dict[int, list[Allocate]] = {}
     shared = zip(order, share(items, [_kind(nodes[v]) for v in order]), strict=True)
-    # The outermost one of a piece stays: others' buffers are declared below it.
     for var, piece in sorted(shared, key=lambda pair: depth[pair[0]]):
         pieces.setdefault(piece, []).append(nodes[var])
-    return [*([n] for v, n in nodes.items() if v in pinned), *pieces.values()]
+    return fixed, list(pieces.values())
+
+
+def _aliased(stmts: list[Stmt], pointers: tuple[Var, Var]) -> bool:
+    """Whether a pointer is bound to another name somewhere."""
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, LetStmt) and node.var.dtype.is_handle:
+            found.extend(_uses(node.value, set(pointers)))
+
+    for stmt in stmts:
+        post_order_visit(stmt, visit)
+    return bool(found)
 
 
 def _kind(node: Allocate) -> Any:
@@ -142,7 +259,9 @@ class StorageRewrite(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         if ctx.option("tir.disable_storage_rewrite"):
             return func
-        return func.replace(body=_Share().visit(func.body))
+        worker = _Share()
+        body = worker.whole(func.body)
+        return func.replace(body=substitute(body, worker.same) if worker.same else body)
 
 
 __all__ = ["StorageRewrite"]
