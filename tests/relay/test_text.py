@@ -226,7 +226,7 @@ def test_given_metadata_are_behind_those_of_the_text() -> None:
 
 def test_a_kernel_beside_functions_of_relay() -> None:
     @T.prim_func
-    def kernel(a: T.Buffer((4,), "float32")) -> None:
+    def kernel(a: T.Buffer((4,), "float32")) -> None:  # pyright: ignore[reportInvalidTypeForm]
         for i in range(4):
             a[i] = a[i] * T.float32(2)
 
@@ -288,6 +288,28 @@ def test_every_operator(row: Row) -> None:
 
 
 # ---------------------------------------------------------------------- what is parsed
+
+
+def test_names_of_operators_and_functions_have_texts() -> None:
+    for text in ("@foo", "add", "nn.dense", '@"odd name"'):
+        assert relay.parse_expr(text).astext() == VERSION + text
+
+
+def test_what_is_left_out_says_so() -> None:
+    with pytest.raises(AttributeError, match="algebraic data types are left out.*\n.*TypeData"):
+        _ = relay.op.TypeData
+
+
+def test_long_chains_are_compared_in_linear_work() -> None:
+    """A path is put together only for an error."""
+    x, one = relay.var("x"), relay.const(1.0)
+    value: Any = x
+    for _ in range(20_000):
+        value = relay.nn.dense(value, one, units=1)
+    other = relay.bind(value, {x: relay.var("y")})
+    assert_structural_equal(value, other, map_free_vars=True)
+    with pytest.raises(ValueError, match=r"at <root>(\.args\[0\]){20000}:"):
+        assert_structural_equal(value, relay.bind(value, {x: one}), map_free_vars=True)
 
 
 def test_operators_between_operands() -> None:
@@ -364,6 +386,10 @@ ERRORS = [
     ("let @x = 1; ()", "expected a variable", 5),
     ("if (True) { let %x = (); () } else { %x }", "not defined here", 38),
     ("%1", "not defined above", 1),
+    ("(1,).0f", "expected", 7),
+    ("(1,).inff", "number of a field", 6),
+    (f"(1,).{'9' * 5000}", "number of a field", 6),
+    ("9" * 5000, "limit", 1),
     ("2147483648i32", "does not fit int32", 1),
     ("65505f16", "65505 does not fit float16", 1),
     ("3.40283e+38f32", "does not fit float32", 1),

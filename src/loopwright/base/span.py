@@ -23,6 +23,17 @@ def source_line(name: str, line: int) -> str | None:
     return linecache.getline(name, line).rstrip("\n") or None
 
 
+class SourceName(str):
+    """The name of a source, as TVM spells it."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return str(self)
+
+
 class Span:
     """A place: `source` is a file or source name with a line and columns (1-based), or
     the name of a model's node ("onnx:/fc1/Gemm") with line 0.
@@ -50,6 +61,10 @@ class Span:
     def source_name(self) -> str:
         """TVM's name for `source`."""
         return self.source
+
+    def same_as(self, other: object) -> bool:
+        """Whether `other` is this very object."""
+        return self is other
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}:{self.column}" if self.line else self.source

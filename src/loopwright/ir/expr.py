@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from ..base.late import Slot
 from .dtype import DataType
 from .node import Node, derived, plain_attr
 
 __all__ = ["Attrs", "BaseExpr", "DictAttrs", "GlobalVar", "RelaxExpr"]
 
 
+# What prints the texts of Relay.
+RELAY_TEXT: Slot[Callable[..., str]] = Slot("relay.text")
+
+
 class BaseExpr(Node):
     """Root of primitive (scalar) and Relax (graph) expressions."""
 
     __slots__ = ()
+
+    def astext(
+        self, show_meta_data: bool = True, annotate: Callable[[Any], str] | None = None
+    ) -> str:
+        """The text in Relay. annotate: what stands in a comment beside each expression."""
+        return RELAY_TEXT.get()(self, show_meta_data=show_meta_data, annotate=annotate)
 
 
 class RelaxExpr(BaseExpr):

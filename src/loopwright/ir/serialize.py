@@ -21,7 +21,7 @@ from ..base.errors import explain
 from ..base.registry import Registry
 from ..base.span import SequentialSpan, Span
 from .dtype import DataType
-from .expr import DictAttrs
+from .expr import Attrs, DictAttrs
 from .node import NODE_TYPES, Node, _extra_slots
 from .op import Op
 
@@ -133,6 +133,8 @@ class _Writer:
             return self.value(value.item(), where)
         if isinstance(value, Enum):
             return {"enum": [type(value).__module__, type(value).__qualname__, value.value]}
+        if isinstance(value, Span):
+            return {"span": _span_out(value)}
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": repr(value)}
         if type(value) in ENCODERS:
@@ -226,6 +228,8 @@ class _Reader:
             return {self.value(k): self.value(v) for k, v in inner}
         if tag == "float":
             return float(inner)
+        if tag == "span":
+            return _span_in(inner)
         if tag == "array":
             dtype, shape, data = inner
             flat = np.frombuffer(base64.b64decode(data), dtype=DataType(dtype).numpy())
@@ -271,12 +275,15 @@ def _span_in(data: Any) -> Span | None:
 
 
 def make_node(type_key: str, **kwargs: Any) -> Node:
-    """A node of the class with that key ("ir.Range"), from its fields by name, unconverted."""
+    """A node of the class with that key ("ir.Range"), from its fields by name, unconverted; a key of
+    attributes ("relay.attrs.DenseAttrs", "DictAttrs") says of which operator they are."""
+    if type_key in ("DictAttrs", "ir.DictAttrs"):
+        return DictAttrs(kwargs)
+    if type_key.startswith(("attrs.", "relay.attrs.")):
+        return Attrs(type_key, kwargs)
     cls = NODE_TYPES.get(type_key)
     if cls is None:
         raise ValueError(explain("no node class has this key", got=type_key))
-    if cls is DictAttrs:
-        return cls(kwargs)
     missing = [f.name for f in cls.__fields__ if not f.optional and f.name not in kwargs]
     unknown = set(kwargs) - {f.name for f in cls.__fields__} - {"span"}
     if missing or unknown:

@@ -87,7 +87,7 @@ class _Comparer:
     def fields(self, a: Node, b: Node, path: str, defining: bool) -> None:
         for f in a.__fields__:
             if f.role is not IGNORE:
-                sub = f"{path}.{f.name}"
+                sub = path + f".{f.name}"
                 va, vb = getattr(a, f.name), getattr(b, f.name)
                 self.compare(va, vb, sub, defining or f.role is DEF)
 
@@ -134,24 +134,24 @@ class _Comparer:
     def items(self, a: Any, b: Any, path: str, defining: bool) -> None:
         if len(a) == len(b):
             for i, (x, y) in enumerate(zip(a, b, strict=True)):
-                self.compare(x, y, f"{path}[{i}]", defining)
+                self.compare(x, y, path + f"[{i}]", defining)
             return
         try:  # the first that differs says more than the counts
             for i, (x, y) in enumerate(zip(a, b, strict=False)):
-                self.compare(x, y, f"{path}[{i}]", defining)
+                self.compare(x, y, path + f"[{i}]", defining)
         except _Mismatch as mismatch:
             mismatch.why += f", in {path} of {len(a)} items against {len(b)}"
             raise
         end, missing = min(len(a), len(b)), "left" if len(a) < len(b) else "right"
         more = (None, b[end]) if missing == "left" else (a[end], None)
-        self.fail(f"{path}[{end}]", *more, f"{len(a)} items against {len(b)}", missing)
+        self.fail(path + f"[{end}]", *more, f"{len(a)} items against {len(b)}", missing)
 
     def dicts(self, a: dict[Any, Any], b: dict[Any, Any], path: str, defining: bool) -> None:
         if all(isinstance(k, Node) for k in (*a, *b)):
             self.node_keyed(a, b, path, defining)
             return
         for key in (*a, *(k for k in b if k not in a)):
-            sub = f'{path}["{key}"]' if isinstance(key, str) else f"{path}[{key!r}]"
+            sub = path + (f'["{key}"]' if isinstance(key, str) else f"[{key!r}]")
             if key not in a or key not in b:
                 side = "left" if key not in a else "right"
                 self.fail(sub, a.get(key), b.get(key), f"missing on the {side}", side)
@@ -166,9 +166,9 @@ class _Comparer:
             other = self.forward.get(id(key), key)
             if other not in rest:
                 other = next(iter(rest))
-                self.compare(key, other, f"{path}.key", defining)
+                self.compare(key, other, path + ".key", defining)
             name = getattr(key, "name", key)
-            self.compare(value, rest.pop(other), f"{path}[{name}]", defining)
+            self.compare(value, rest.pop(other), path + f"[{name}]", defining)
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:

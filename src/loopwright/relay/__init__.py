@@ -6,6 +6,7 @@ a module is compiled by its translation to Relax (`translate`).
 
 from __future__ import annotations
 
+from ..base.span import SourceName as SourceName
 from ..base.span import Span as Span
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule

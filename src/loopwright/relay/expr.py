@@ -50,12 +50,6 @@ class Expr(TensorOperators, RelaxExpr):
             raise ValueError(explain(what, instead=hint, span=self.span))
         return self.struct_info
 
-    def astext(
-        self, show_meta_data: bool = True, annotate: Callable[[Any], str] | None = None
-    ) -> str:
-        """The text of this expression. annotate: what stands in a comment beside each one."""
-        return TEXT.get()(self, show_meta_data=show_meta_data, annotate=annotate)
-
     def script(self, **options: Any) -> str:
         """The text, as `astext`."""
         return self.astext(options.get("show_meta", True))
@@ -128,7 +122,7 @@ class Constant(Expr):
     def structural_compare(self, other: Any, comparer: Any, path: str, defining: bool) -> None:
         """By dtype, shape and bytes."""
         if self.data is not other.data:
-            comparer.compare(self.data.numpy(), other.data.numpy(), f"{path}.data", False)
+            comparer.compare(self.data.numpy(), other.data.numpy(), path + ".data", False)
 
     def structural_hash(self, hasher: Any, defining: bool) -> int:
         """By dtype, shape and the first bytes."""

@@ -32,7 +32,7 @@ from .types import IncompleteType
 _MAGIC = 0xDD5E40F096B4A13F
 _CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 1}
 # Scalar expressions by TVM's name of their class.
-_SCALARS: dict[str, type[Node]] = {
+_SCALARS: dict[str, type[Any]] = {
     (name if name in ("IntImm", "FloatImm") else f"tir.{name}"): cls
     for name, cls in vars(prim_expr).items()
     if isinstance(cls, type) and issubclass(cls, PrimExpr) and cls.__name__ == name

@@ -65,7 +65,8 @@ def text(
         parts.append(_module(node, meta, annotate))
     else:
         printer = Printer(node, meta, annotate)
-        parts.append(run(printer.scope(node)) if isinstance(node, Expr) else printer.other(node))
+        is_expr = isinstance(node, (Expr, GlobalVar, Op))
+        parts.append(run(printer.scope(node)) if is_expr else printer.other(node))
     if meta and show_meta_data:
         parts.append(f"\n#[metadata]\n{meta.json()}")
     return "".join(parts)

@@ -8,17 +8,14 @@ from typing import Any as AnyValue
 from typing import ClassVar
 
 from ..base.errors import explain
-from ..base.late import Slot
 from ..base.span import Span
 from ..ir.dtype import DataType
+from ..ir.expr import RELAY_TEXT as TEXT
 from ..ir.node import Node, define, field, ignore
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import convert
 from ..ir.structural import structural_equal
 from ..relax import types as relax_types
-
-# Texts are in a higher file.
-TEXT: Slot[Callable[..., str]] = Slot("relay.text")
 
 
 class TypeKind(IntEnum):

@@ -208,6 +208,9 @@ class _Path:
     def __format__(self, spec: str) -> str:
         return str(self)
 
+    def __add__(self, step: str) -> _Path:
+        return _Path(self, step)
+
 
 def compare(a: Any, b: Any, comparer: Any, path: Any) -> None:
     """Compare two graphs for a comparer of `ir.structural`."""

@@ -126,6 +126,7 @@ def convert(value: Any) -> Any:
         return tuple(convert(v) for v in value)
     if isinstance(value, dict):
         return {k: convert(v) for k, v in value.items()}
-    if callable(value) and not isinstance(value, type):
+    is_node = hasattr(type(value), "node_key")  # an expression that can be called is no function
+    if callable(value) and not isinstance(value, type) and not is_node:
         return convert_func(value)
     return value

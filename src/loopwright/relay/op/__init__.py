@@ -13,6 +13,7 @@ from typing import Any
 from ...base.errors import explain
 from ...ir.op import Op
 from ..expr import Expr
+from ..left_out import LEFT_OUT, refused
 from ..operators import ROWS, VIEWS
 from ..strategy import OpImplementation, OpSpecialization, OpStrategy
 from . import registering as _registering
@@ -23,6 +24,8 @@ _HERE = sys.modules[__name__]
 def _unknown(place: str, name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {place!r} has no attribute {name!r}")
+    if name in LEFT_OUT:
+        raise refused(name)
     same_end = [n for n in VIEWS if n.rpartition(".")[2] == name]
     close = same_end or difflib.get_close_matches(name, VIEWS, 3)
     hint = f"did you mean {', '.join(f'relay.{n}' for n in close)}?" if close else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from ...ir.op import Op
 from ...ir.prim_expr import FloatImm, IntImm, PrimExpr
 from .. import literals, meta
 from ..expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
+from ..left_out import refusal
 from ..operators.core import REQUIRED, Row, row_of
 from ..stackless import Step
 from ..types import Any as AnyDim
@@ -25,10 +27,8 @@ _INFIX = {
     "<": ("less", 8), "<=": ("less_equal", 8), ">": ("greater", 8), ">=": ("greater_equal", 8),
     "==": ("equal", 7), "!=": ("not_equal", 7),
 }  # fmt: skip
-_LEFT_OUT = {
-    "type": "algebraic data types", "extern": "algebraic data types", "match": "algebraic data types",
-    "ref": "references", "ref_read": "references", "ref_write": "references",
-}  # fmt: skip
+_LEFT_OUT = {"type", "extern", "match", "ref", "ref_read", "ref_write"}
+_INDEX = re.compile("[0-9]{1,9}")
 _KINDS = {
     "Type": TypeKind.Type,
     "Shape": TypeKind.ShapeVar,
@@ -37,7 +37,7 @@ _KINDS = {
     "AdtHandle": TypeKind.AdtHandle,
     "TypeData": TypeKind.TypeData,
 }
-_RESERVED = {"let", "fn", "def", "if", "else", "free_var", *_LEFT_OUT}
+_RESERVED = {"let", "fn", "def", "if", "else", "free_var", "True", "False", *_LEFT_OUT}
 
 
 class Parser:
@@ -172,12 +172,9 @@ class Parser:
 
     def refuse(self) -> None:
         """Raise where the next word belongs to what is left out of Relay here."""
-        what = _LEFT_OUT.get(self.next.text)
-        if what is not None and self.next.kind == "name":
-            raise self.error(
-                f"Relay's {what} are left out of Loopwright",
-                instead="tuples and functions of tensors, or a program in Relax",
-            )
+        if self.next.text in _LEFT_OUT and self.next.kind == "name":
+            what, instead = refusal(self.next.text)
+            raise self.error(what, instead=instead)
 
     def global_var(self, word: Token) -> GlobalVar:
         """The variable of a name like @main."""
@@ -264,7 +261,17 @@ class Parser:
     def operators(self) -> Step:
         """Operands with operators between them."""
         first = self.at
-        values: list[tuple[Any, int]] = [((yield self.calls()), first)]
+        value = yield self.calls()
+        word = self.next
+        return (
+            (yield self.infix(value, first))
+            if word.text in _INFIX and word.kind == "sign"
+            else value
+        )
+
+    def infix(self, value: Any, first: int) -> Step:
+        """An operand and the operators behind it, the strongest first."""
+        values: list[tuple[Any, int]] = [(value, first)]
         waiting: list[tuple[str, int]] = []
 
         def apply(least: int) -> None:
@@ -287,12 +294,15 @@ class Parser:
     def calls(self) -> Step:
         """An operand: a value, called and taken apart."""
         first = self.at
-        value = yield self.atom()
+        value = self.leaf()
+        value = (yield self.atom()) if value is None else value
         while True:
             if self.accept("("):
                 value = yield self.call(value, first)
             elif self.accept("."):
                 word = self.word("number", "the number of a field")
+                if not _INDEX.fullmatch(word.text):
+                    raise self.error("expected the number of a field", word)
                 value = TupleGetItem(value, int(word.text), self.span(first))
             else:
                 if not isinstance(value, Expr | Op | GlobalVar):
@@ -313,7 +323,8 @@ class Parser:
                     raise self.error("this attribute was given before", word)
                 given[name], places[name] = (yield self.attr_value()), word
             else:
-                value = yield self.expression()
+                value = self.short()
+                value = (yield self.expression()) if value is None else value
                 if isinstance(value, Attrs):
                     attrs = value
                 else:
@@ -324,18 +335,30 @@ class Parser:
             attrs = self.attrs(callee, given, places, self.words[first])
         return Call(callee, args, attrs, span=self.span(first))
 
+    def short(self) -> Any:
+        """An argument of one word; None if it is more."""
+        after = self.words[self.at + 1 : self.at + 2]
+        return self.leaf() if after and after[0].text in (",", ")") else None
+
+    def leaf(self) -> Any:
+        """A value of one word, or the name of an operator; None for another one."""
+        kind = self.next.kind
+        if kind == "local":
+            return self.local(self.take())
+        if kind == "graph":
+            return self.line(self.take())
+        if kind == "number":
+            return self.number()
+        if kind == "name" and self.next.text not in _RESERVED:
+            return self.operator()
+        return None
+
     def atom(self) -> Step:
-        """A value without operators around it."""
+        """A value of several words, or one that is seldom."""
         first, word = self.at, self.next
         self.refuse()
-        if word.kind == "number":
-            return self.number()
-        if word.kind == "local":
-            return self.local(self.take())
         if word.kind == "global":
             return self.global_var(self.take())
-        if word.kind == "graph":
-            return self.line(self.take())
         if word.kind == "meta":
             return self.meta_value(Node)
         if self.accept("True") or self.accept("False"):
@@ -348,7 +371,7 @@ class Parser:
             return (yield self.block())
         if self.accept("("):
             return (yield self.parentheses(first))
-        if word.kind in ("name", "string") and word.text not in _RESERVED:
+        if word.kind == "string":
             return self.operator()
         raise self.error("expected an expression")
 
@@ -554,7 +577,7 @@ class Parser:
         if values is None:
             hint = suggest(key, self.meta, "there are") if self.meta else "the text has no metadata"
             raise self.error("there are no metadata of this class", word, hint)
-        if not (index.isascii() and index.isdecimal() and int(index) < len(values)):
+        if not (_INDEX.fullmatch(index) and int(index) < len(values)):
             raise self.error(f"there are {len(values)} metadata of the class {key}", word)
         value = values[int(index)]
         if not isinstance(value, kind):

@@ -29,8 +29,8 @@ class Token(NamedTuple):
 _QUOTED = r'"(?:\\.|[^"\\])*"'
 _NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|(?:inf|nan)(?=f\b|f[0-9]))(?:[fi][0-9]*)?"
 _WORDS = re.compile(
-    rf"""
-    (?P<space>[ \t\r\n\f\v]+|//[^\n]*)
+    rf"""[ \t\r\n\f\v]*(?:
+    (?P<space>//[^\n]*|\Z)
   | (?P<comment>/\*)
   | (?P<string>{_QUOTED})
   | (?P<header>\#\[[^\]\n]*\])
@@ -41,11 +41,11 @@ _WORDS = re.compile(
   | (?P<number>{_NUMBER})
   | (?P<name>{NAME})
   | (?P<sign>->|=>|<=|>=|==|!=|[-+*/<>=(){{}}\[\],;:.?!])
-    """,
+    )""",
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT = re.compile(r"/\*|\*/")
-_INDEX = re.compile("[0-9]+")
+_DIGITS = re.compile("[0-9]*")
 _NEGATIVE = re.compile(rf"-+{_NUMBER}")
 # What a minus is an operator behind.
 _OPERANDS = frozenset(("string", "meta", "graph", "local", "global", "number", "name"))
@@ -79,26 +79,26 @@ def tokens(source: Source) -> Iterator[Token]:
     is one word, of the kind "metadata". Raises DiagnosticError."""
     text, at, before = source.text, 0, Token("start", "", 0)
     while at < len(text):
-        match = _INDEX.match(text, at) if before.text == "." else None
-        match = match or (None if _ends(before) else _NEGATIVE.match(text, at))
-        match = match or _WORDS.match(text, at)
+        match = _WORDS.match(text, at)
         if match is None:
+            at += len(text[at:]) - len(text[at:].lstrip())
             what = "this is no word of Relay's text format"
             raise source.error(what, at, at + 1, got=repr(text[at]), instead=_hint(text[at]))
-        kind = match.lastgroup or "number"
+        kind = match.lastgroup or ""
+        start, at = match.span(kind)
+        if kind == "number" and before.text == ".":  # 0 and 1 of %x.0.1
+            at = max(start + 1, _DIGITS.match(text, start, at).end())  # type: ignore[union-attr]
+        elif kind == "sign" and text[start] == "-" and not _ends(before):
+            negative = _NEGATIVE.match(text, start)
+            kind, at = (kind, at) if negative is None else ("number", negative.end())
         if kind == "comment":
-            at = _comment_end(source, at)
-            continue
-        if kind == "space":
-            at = match.end()
-            continue
-        if kind == "header" and match[0][2:-1].strip() == "metadata":
-            yield Token("metadata", text[match.end() :], match.end())
+            at = _comment_end(source, start)
+        elif kind == "header" and match[kind][2:-1].strip() == "metadata":
+            yield Token("metadata", text[at:], at)
             at = len(text)
-            break
-        before = Token(kind, match[0], at)
-        yield before
-        at = match.end()
+        elif kind != "space":
+            before = Token(kind, text[start:at], start)
+            yield before
     yield Token("end", "", at)
 
 
