@@ -9,6 +9,7 @@ import pytest
 from loopwright import te, tir
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.runtime.packed_func import register_func, remove_global_func
+from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.tir.interpreter import run
 
@@ -288,6 +289,44 @@ def test_extern_of_a_prim_func():
     out = np.zeros((5, 4), "float32")
     run(te.create_prim_func([x, z]), [np.ones((5, 4), "float32"), out])
     np.testing.assert_array_equal(out, 4)
+
+
+def test_results_of_a_prim_func_are_what_it_writes():
+    func = from_source("""
+@T.prim_func
+def step(C: T.Buffer((1,), "float32"), A: T.Buffer((4,), "float32"), D: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.block():
+            C[0] = C[0] + A[i] + D[i]
+            A[i] = C[0]
+""")
+    by_name = {b.name: b for b in func.buffer_map.values()}
+    ins = [te.placeholder(by_name[n].shape, name=n) for n in ("C", "D")]
+    result = te.extern_primfunc(ins, func)
+    (result,) = result if isinstance(result, list) else [result]
+    assert result.op.output_placeholders[0] is by_name["A"]
+    assert list(result.op.input_placeholders) == [by_name["C"], by_name["D"]]
+    args = [np.array(v, "float32") for v in ([1], [1, 2, 3, 4], [0, 1, 0, 1])]
+    run(te.create_prim_func([ins[0], result, ins[1]]), args)
+    assert args[0].tolist() == [13.0] and args[1].tolist() == [2.0, 5.0, 8.0, 13.0]
+
+
+def test_a_prim_func_may_be_used_twice():
+    func = from_source("""
+@T.prim_func
+def twice(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.block("B"):
+            v = T.axis.spatial(4, i)
+            B[v] = A[v] * T.float32(2)
+""")
+    x = te.placeholder((4,), name="x")
+    y = te.extern_primfunc([te.extern_primfunc([x], func)], func)
+    made = te.create_prim_func([x, y])
+    tir.analysis.verify_well_formed(made)
+    out = np.zeros(4, "float32")
+    run(made, [np.arange(4, dtype="float32"), out])
+    np.testing.assert_array_equal(out, np.arange(4) * 4)
 
 
 def test_variables_as_parameters():

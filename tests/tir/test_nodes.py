@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loopwright import tir
+from loopwright.base.errors import LoopwrightError
 from loopwright.ir.structural import assert_structural_equal, structural_equal
 from loopwright.script import from_source
 from loopwright.script import tir as T
@@ -325,3 +326,26 @@ def test_axis_separators_are_within_the_shape():
     for wrong in ([3], [1, 0], [-1]):
         with pytest.raises(ValueError, match="axis separators of buffer b"):
             tir.decl_buffer((4, 4), name="b", axis_separators=wrong)
+
+
+def test_what_a_node_cannot_hold_is_a_type_error_of_the_library():
+    x, y = tir.Var("x", "float32"), tir.Var("y", "int32")
+    refused = [
+        lambda: tir.Let(x, y, x),
+        lambda: tir.FloatImm("int32", 1.0),
+        lambda: x << 1.0,
+        lambda: ~x,
+        lambda: tir.Var("z", "float8"),
+        lambda: y << 32,
+    ]
+    for build in refused:
+        with pytest.raises(LoopwrightError) as caught:
+            build()
+        assert isinstance(caught.value, (TypeError, ValueError))
+    assert tir.Let(x, 1, x).value.dtype == "float32"
+
+
+def test_a_condition_of_nothing_is_refused():
+    for build in (tir.any, tir.all):
+        with pytest.raises(ValueError, match="a condition of nothing"):
+            build()

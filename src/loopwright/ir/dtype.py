@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import explain
+from ..base.errors import CallValueError, explain
 from ..base.registry import Registry
 
 _CODES = {
@@ -158,7 +158,8 @@ def _make(text: Any) -> DataType:
     if (base not in _BASIC and own is None) or lanes < 1 + scalable:
         what = "unknown data type"
         hint = "int8..int64, uint8..uint64, float16/32/64, bfloat16, float8_*, bool, handle"
-        raise ValueError(explain(what, got=repr(text), instead=f"use one of {hint}, with xN lanes"))
+        hint = f"use one of {hint}, with xN lanes"
+        raise CallValueError(explain(what, got=repr(text), instead=hint))
     full = base if lanes == 1 else f"{base}x{'vscalex' * scalable}{lanes}"
     dtype = _CACHE.get(full)
     if dtype is None:

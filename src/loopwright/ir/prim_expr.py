@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from ..base.errors import explain
+from ..base.errors import CallTypeError, explain
 from ..base.span import Span
 from .dtype import DataType
 from .expr import BaseExpr
@@ -284,7 +284,10 @@ class FloatImm(ConstExpr):
     value: float
 
     def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
-        self._set(DataType(dtype), float(value), span)
+        kind = DataType(dtype)
+        if kind.is_integer or kind.is_bool:
+            raise CallTypeError(explain("FloatImm is for floats", got=kind, instead="IntImm"))
+        self._set(kind, float(value), span)
 
     @property
     def attr_literal(self) -> float:
@@ -558,7 +561,10 @@ class Let(PrimExpr):
 
     def __init__(self, var: Var, value: Any, body: Any, span: Span | None = None) -> None:
         convert = PrimExpr._build.convert
-        self._set(var, convert(value), convert(body), span)
+        value = PrimExpr._build.const(value, var.dtype) if type(value) is int else convert(value)
+        if value.dtype != var.dtype:
+            raise CallTypeError(explain(f"{var.name} holds {var.dtype}", got=value.dtype))
+        self._set(var, value, convert(body), span)
 
     def _derive(self) -> None:
         self.dtype = self.body.dtype

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import CallValueError, DivisionByZero, LoopwrightError, explain
+from ..base.errors import CallTypeError, CallValueError, DivisionByZero, LoopwrightError, explain
 from . import prim_expr as pe
 from .datatype import least
 from .dtype import DataType, numpy_dtype
@@ -368,7 +368,7 @@ def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     a, b = match_types(a, b)
     if not a.dtype.is_integer:
         what, hint = f"{name} is for integers", "use div, or floor the quotient"
-        raise TypeError(explain(what, got=str(a.dtype), instead=hint))
+        raise CallTypeError(explain(what, got=str(a.dtype), instead=hint))
     _check_divisor(b)
     return a, b
 
@@ -499,7 +499,7 @@ def logical_not(a: Any, span: Any = None) -> PrimExpr:
 def _bitwise(name: str, fold: Callable[[int, int], int], a: Any, b: Any, span: Any) -> PrimExpr:
     a, b = match_types(a, b)
     if not a.dtype.is_integer:
-        raise TypeError(explain(f"{name} is for integers", got=str(a.dtype)))
+        raise CallTypeError(explain(f"{name} is for integers", got=str(a.dtype)))
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return const(fold(a.value, b.value), a.dtype)
     return pe.Call(a.dtype, f"tir.{name}", [a, b], span)
@@ -509,7 +509,7 @@ def _check_shift(a: Any, b: Any) -> None:
     a, b = match_types(a, b)
     if isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
         what = f"a shift of {a.dtype} goes from 0 to {a.dtype.bits - 1}"
-        raise ValueError(explain(what, got=b.value, instead="mask the count"))
+        raise CallValueError(explain(what, got=b.value, instead="mask the count"))
 
 
 def shift_left(a: Any, b: Any, span: Any = None) -> PrimExpr:
@@ -542,6 +542,8 @@ def bitwise_xor(a: Any, b: Any, span: Any = None) -> PrimExpr:
 def bitwise_not(a: Any, span: Any = None) -> PrimExpr:
     """~a"""
     a = convert(a)
+    if a.dtype.is_float:
+        raise CallTypeError(explain("bitwise_not is for integers", got=str(a.dtype)))
     if isinstance(a, IntImm) and not a.dtype.is_bool:
         return const(~a.value, a.dtype)
     return pe.Call(a.dtype, "tir.bitwise_not", [a], span)

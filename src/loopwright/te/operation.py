@@ -8,13 +8,15 @@ from typing import Any
 
 from ..base.errors import explain
 from ..ir.dtype import DataType
+from ..ir.functor import post_order_visit
 from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, SizeVar, Var
 from ..ir.prim_op import const as _const
 from ..ir.prim_op import convert
 from ..ir.variables import substitute
 from ..tir.buffer import Buffer, decl_buffer
+from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
-from ..tir.stmt import Block, BlockRealize, Evaluate, Stmt
+from ..tir.stmt import Block, BlockRealize, BufferStore, Evaluate, Stmt
 from ..tir.stmt_functor import substitute_buffers
 from .tag import current_tag
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor, TensorSlice
@@ -223,13 +225,14 @@ def _as_stmt(value: Any, buffers: tuple[Buffer, ...]) -> Stmt:
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
-    """Tensors computed by a PrimFunc, whose last buffers are the results.
+    """Tensors computed by a PrimFunc. Results are the buffers that it writes and does not read; the
+    last that it does both to where there is none; its last ones where that does not fit the inputs.
 
     Its symbolic shapes are bound by the input tensors. The body, including blocks, is used
-    unchanged.
+    unchanged, on the function's own buffers where these have no symbolic shapes.
     """
     buffers = primfunc.buffers
-    ins, outs = buffers[: len(input_tensors)], buffers[len(input_tensors) :]
+    ins, outs = _roles(primfunc, buffers, len(input_tensors))
     dims: dict[Var, PrimExpr] = {}
     for tensor, view in zip(input_tensors, ins, strict=True):
         for given, declared in zip(tensor.shape, view.shape, strict=True):
@@ -239,19 +242,44 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
 
     def place(in_bufs: list[Buffer], out_bufs: list[Buffer]) -> Stmt:
         body = substitute_buffers(
-            primfunc.body, dict(zip(buffers, in_bufs + out_bufs, strict=True))
+            primfunc.body, dict(zip([*ins, *outs], in_bufs + out_bufs, strict=True))
         )
         return substitute(body, dims)
 
     kwargs.setdefault("name", str(primfunc.attrs.get("global_symbol", "extern_primfunc")))
     kwargs.setdefault("dtype", [str(b.dtype) for b in outs])
     kinds = kwargs["dtype"]
+    if not dims:
+        body = primfunc.body
+        kwargs.setdefault("in_buffers", ins)
+        kwargs.setdefault("out_buffers", outs)
+        return extern(shapes, input_tensors, lambda *_: body, **kwargs)
     in_bufs = [decl_buffer(t.shape, t.dtype, t.op.name) for t in input_tensors]
     out_bufs = [
         decl_buffer(s, k, kwargs["name"] if len(outs) == 1 else b.name)
         for s, k, b in zip(shapes, kinds, outs, strict=True)
     ]
     return extern(shapes, input_tensors, place, in_buffers=in_bufs, out_buffers=out_bufs, **kwargs)
+
+
+def _roles(
+    primfunc: PrimFunc, buffers: list[Buffer], count: int
+) -> tuple[list[Buffer], list[Buffer]]:
+    """(inputs, results) of a function of `count` inputs, by what it does with its buffers."""
+    read: set[Any] = set()
+    written: set[Any] = set()
+
+    def look(node: Any) -> None:
+        if isinstance(node, (BufferLoad, BufferStore)):
+            (read if isinstance(node, BufferLoad) else written).add(node.buffer)
+
+    post_order_visit(primfunc.body, look)
+    outs = [b for b in buffers if b in written and b not in read]
+    outs = outs or [b for b in buffers if b in written][-1:]
+    ins = [b for b in buffers if b in read and b not in outs]
+    if len(ins) == count and len(ins) + len(outs) == len(buffers):
+        return ins, outs
+    return buffers[:count], buffers[count:]
 
 
 def var(name: str = "tindex", dtype: Any = "int32", span: Any = None) -> Var:

@@ -113,16 +113,24 @@ class Builder:
         return st.BlockRealize((), const(True), block)
 
     def bind_buffers(self) -> None:
-        """The buffer of each tensor: an extern's own view if it is a parameter, else a new one."""
+        """The buffer of each tensor: an extern's own view if it is a parameter, else a new one; a
+        view that several externs share is that of one tensor."""
+        taken: set[Buffer] = set()
+
+        def take(tensor: Tensor, view: Buffer) -> None:
+            if tensor not in self.buffers and view not in taken:
+                self.buffers[tensor] = view
+                taken.add(view)
+
         for op in self.ops:
             if isinstance(op, ExternOp):
                 for tensor, view in zip(op.inputs, op.input_placeholders, strict=True):
-                    if tensor in self.given and tensor not in self.buffers:
-                        self.buffers[tensor] = view
+                    if tensor in self.given:
+                        take(tensor, view)
                 for n, view in enumerate(op.output_placeholders):
                     tensor = op.output(n)
                     if tensor in self.given or view.elem_offset is None:
-                        self.buffers.setdefault(tensor, view)
+                        take(tensor, view)
         for op in self.ops:
             for n in range(op.num_outputs):
                 tensor = op.output(n)

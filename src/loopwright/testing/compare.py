@@ -71,7 +71,7 @@ class CompareBeforeAfter:
             with pytest.raises(expected):
                 apply(transform, before)
         else:
-            assert_structural_equal(apply(transform, before), named(expected))
+            assert_structural_equal(named(apply(transform, before)), named(expected))
 
 
 def named(program: Any) -> Any:

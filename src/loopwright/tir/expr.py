@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import explain
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Var, vector_type
-from ..ir.prim_op import convert, lanes_of
+from ..ir.prim_op import const, convert, lanes_of
 from .buffer import Buffer, DataProducer
 
 
@@ -98,6 +99,21 @@ class Reduce(PrimExpr):
     condition: PrimExpr
     value_index: int = field(default=0)
     init: tuple[PrimExpr, ...] = field(default=())
+
+    def __init__(
+        self,
+        combiner: CommReducer,
+        source: Sequence[Any],
+        axis: Sequence[IterVar],
+        condition: Any,
+        value_index: int = 0,
+        init: Sequence[PrimExpr] = (),
+        span: Any = None,
+    ) -> None:
+        test = const(True, "bool") if condition is None else convert(condition)
+        if not (isinstance(source, tuple) and all(isinstance(s, PrimExpr) for s in source)):
+            source = tuple(map(convert, source))
+        self._set(combiner, source, tuple(axis), test, value_index, tuple(init or ()), span)
 
     def _derive(self) -> None:
         self.dtype = self.source[self.value_index].dtype

@@ -456,17 +456,23 @@ def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:
     return call_intrin(t.dtype, "tir.if_then_else", cond, t, f, span=span)
 
 
+def _first(args: tuple[Any, ...]) -> PrimExpr:
+    if not args:
+        raise ValueError(explain("a condition of nothing", instead="give at least one part"))
+    return convert(args[0])
+
+
 def any(*args: Any, span: Any = None) -> PrimExpr:
-    """Or of all arguments."""
-    result = convert(args[0])
+    """Or of all arguments, at least one."""
+    result = _first(args)
     for arg in args[1:]:
         result = logical_or(result, arg, span)
     return result
 
 
 def all(*args: Any, span: Any = None) -> PrimExpr:
-    """And of all arguments."""
-    result = convert(args[0])
+    """And of all arguments, at least one."""
+    result = _first(args)
     for arg in args[1:]:
         result = logical_and(result, arg, span)
     return result

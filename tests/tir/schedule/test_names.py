@@ -194,3 +194,12 @@ def test_name(module: str, line: str) -> None:
     # What has to be given there may have a default here.
     for mine, theirs in zip(split(ours), split(given), strict=True):
         assert theirs == (mine if "=" in theirs else mine.split("=")[0])
+
+
+def test_an_instruction_is_a_line_of_python() -> None:
+    block, loop = tir.schedule.BlockRV(), tir.schedule.LoopRV()
+    kind = tir.schedule.InstructionKind.get("GetLoops")
+    step = tir.schedule.Instruction(kind, [block], [], [loop, tir.schedule.LoopRV()])
+    assert str(step) == "_, _ = sch.get_loops(block=_)"
+    assert block.same_as(block) and not loop.same_as(step.outputs[1])
+    assert step.kind.same_as(kind)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ....base.registry import Registry
 from .errors import ScheduleError
+from .instruction_text import Names, python_line
 
 
 class InstructionKind:
@@ -26,6 +27,10 @@ class InstructionKind:
         self.params = [p.name for p in params]
         self.varargs = next((p.name for p in params if p.kind is p.VAR_POSITIONAL), None)
         self.defaults = {p.name: p.default for p in params if p.default is not p.empty}
+
+    def same_as(self, other: object) -> bool:
+        """Whether `other` is this very kind."""
+        return self is other
 
     is_pure = property(lambda self: self.name in PURE)
 
@@ -67,4 +72,4 @@ class Instruction:
         return self is other
 
     def __repr__(self) -> str:
-        return f"Instruction({self.kind.name})"
+        return python_line(self, Names(matter=False))

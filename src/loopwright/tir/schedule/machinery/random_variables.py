@@ -6,13 +6,21 @@ from __future__ import annotations
 from ....ir.prim_expr import Var
 
 
-class LoopRV:
+class _Reference:
+    __slots__ = ()
+
+    def same_as(self, other: object) -> bool:
+        """Whether `other` is this very random variable."""
+        return self is other
+
+
+class LoopRV(_Reference):
     """Refers to a loop."""
 
     __slots__ = ()
 
 
-class BlockRV:
+class BlockRV(_Reference):
     """Refers to a block."""
 
     __slots__ = ()

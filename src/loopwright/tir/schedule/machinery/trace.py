@@ -12,12 +12,9 @@ from ....ir.prim_expr import FloatImm, IntImm, PrimExpr, StringImm, Var
 from ....ir.serialize import load_json, save_json
 from ....ir.variables import vars_in
 from .instruction import Instruction, InstructionKind
+from .instruction_text import Names, is_rv, python_line
 from .random_variables import BlockRV, LoopRV
 from .rewriting import substitute
-
-
-def _is_rv(value: Any) -> bool:
-    return isinstance(value, (BlockRV, LoopRV, Var))
 
 
 class Replays(Protocol):
@@ -85,7 +82,7 @@ class Trace:
         for inst in reversed(self._kept(remove_postproc)):
             if inst.kind.is_pure and not any(id(o) in used for o in inst.outputs):
                 continue
-            used.update(id(i) for i in inst.inputs if _is_rv(i))
+            used.update(id(i) for i in inst.inputs if is_rv(i))
             for value in inst.inputs:
                 if isinstance(value, PrimExpr):
                     used.update(id(v) for v in vars_in(value))
@@ -117,17 +114,18 @@ class Trace:
 
     def as_python(self, remove_postproc: bool = False) -> list[str]:
         """One line of Python for each instruction."""
-        names = _Names()
+        names = Names()
         return [
-            _python(inst, names, self.decisions.get(inst)) for inst in self._kept(remove_postproc)
+            python_line(inst, names, self.decisions.get(inst))
+            for inst in self._kept(remove_postproc)
         ]
 
     def as_json(self, remove_postproc: bool = False) -> Any:
         """[instructions, decisions] as JSON values."""
-        names = _Names()
+        names = Names()
         insts, decisions = [], []
         for i, inst in enumerate(self._kept(remove_postproc)):
-            inputs = [names.json(v) for v in inst.inputs]
+            inputs = [_json(names, v) for v in inst.inputs]
             outputs = [names.new(v) for v in inst.outputs]
             insts.append([inst.kind.name, inputs, [_to_json(a) for a in inst.attrs], outputs])
             if self.decisions.get(inst) is not None:
@@ -167,7 +165,7 @@ def outputs_of(result: Any) -> list[Any]:
     if result is None:
         return []
     values = result if isinstance(result, (list, tuple)) else [result]
-    return [v for v in values if _is_rv(v)]
+    return [v for v in values if is_rv(v)]
 
 
 def _mapped(value: Any, table: dict[Any, Any]) -> Any:
@@ -179,69 +177,12 @@ def _mapped(value: Any, table: dict[Any, Any]) -> Any:
     return value
 
 
-class _Names:
-    """b0, l1, v2: names of random variables in order of their appearance."""
-
-    def __init__(self) -> None:
-        self.known: dict[int, str] = {}
-
-    def new(self, rv: Any) -> str:
-        letter = "b" if isinstance(rv, BlockRV) else "l" if isinstance(rv, LoopRV) else "v"
-        name = f"{letter}{len(self.known)}"
-        self.known[id(rv)] = name
-        return name
-
-    def text(self, value: Any) -> str:
-        if _is_rv(value):
-            return self.known.get(id(value), "_")
-        if isinstance(value, (list, tuple)):
-            return "[" + ", ".join(self.text(v) for v in value) + "]"
-        return _literal(value)
-
-    def json(self, value: Any) -> Any:
-        if _is_rv(value):
-            return self.known[id(value)]
-        if isinstance(value, (str, StringImm)):  # in quotes: not the name of a random variable
-            return json.dumps(value if isinstance(value, str) else value.value)
-        return "None" if value is None else _to_json(value)
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, (IntImm, FloatImm)):
-        return str(value.value)
-    if isinstance(value, (str, StringImm)):
+def _json(names: Names, value: Any) -> Any:
+    if is_rv(value):
+        return names.known[id(value)]
+    if isinstance(value, (str, StringImm)):  # in quotes: not the name of a random variable
         return json.dumps(value if isinstance(value, str) else value.value)
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_literal, value)) + "]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_literal(k)}: {_literal(v)}" for k, v in value.items()) + "}"
-    if getattr(value, "as_lambda", None) is not None:
-        return value.as_lambda()
-    return str(value)
-
-
-def _python(inst: Instruction, names: _Names, decision: Any) -> str:
-    kind = inst.kind
-    args: list[str] = []
-    rest = list(inst.inputs)
-    keyword = kind.varargs is None
-    for name in kind.inputs:
-        if name.startswith("*"):
-            if not keyword:
-                args += [names.text(v) for v in rest]
-            elif rest:
-                args.append(f"{name[1:]}={names.text(rest)}")
-            rest = []
-        else:
-            args.append(f"{name}={names.text(rest.pop(0))}")
-    args += [f"{name}={_literal(a)}" for name, a in zip(kind.attrs, inst.attrs, strict=True)]
-    if decision is not None:
-        args.append(f"decision={_literal(decision)}")
-    outputs = [names.new(v) for v in inst.outputs]
-    left = f"{', '.join(outputs)} = " if outputs else ""
-    if len(outputs) == 1 and kind.gives_list:
-        left = f"{outputs[0]}, = "
-    return f"{left}sch.{kind.fn.__name__}({', '.join(args)})"
+    return "None" if value is None else _to_json(value)
 
 
 def _to_json(value: Any) -> Any:
