@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from loopwright import tir
 from loopwright.script import from_source
 
@@ -194,8 +197,53 @@ def test_constants_around_the_whole_scope() -> None:
             C[v] = B[v] + T.float32(1)
 """,
     )
-    for step in ("compute_at", "reverse_compute_at"):
+    steps: list[Callable[[tir.Schedule], Any]] = [
+        lambda s: s.compute_at("B", s.get_loops("C")[0]),
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),
+        lambda s: s.cache_read("C", 0, "local"),
+        lambda s: s.cache_write("B", 0, "local"),
+    ]
+    for step in steps:
         sch = tir.Schedule(before)
-        mine, other = ("B", "C") if step == "compute_at" else ("C", "B")
-        getattr(sch, step)(mine, sch.get_loops(other)[0])
+        step(sch)
         check(sch, before)
+
+
+def test_what_a_predicate_says_already_is_not_said_again() -> None:
+    before = program(
+        'A: T.Buffer((16,), "float32"), C: T.Buffer((12,), "float32")',
+        """
+    B = T.alloc_buffer((12,), "float32")
+    for i in range(16):
+        with T.block("B"):
+            v = T.axis.spatial(12, i)
+            T.where(i < 12)
+            B[v] = A[v] * T.float32(2)
+    for i in range(12):
+        with T.block("C"):
+            v = T.axis.spatial(12, i)
+            C[v] = B[v] + T.float32(1)
+""",
+    )
+    sch = tir.Schedule(before)
+    sch.reverse_compute_inline("C")
+    check(sch, before)
+    assert "T.where(i < 12)" in text(sch, "B")
+
+
+def test_declared_regions_are_noted_one_by_one() -> None:
+    before = program(
+        'A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")',
+        """
+    for i in range(4):
+        with T.block("C"):
+            v = T.axis.spatial(4, i)
+            C[v] = A[v] + B[v]
+""",
+    )
+    sch = tir.Schedule(before)
+    for n in (0, 1, 0):
+        sch.annotate_buffer_access("C", n, "read", lambda v: [(0, 4)])
+    block = sch.get(sch.get_block("C"))
+    assert [int(n) for n in block.annotations["explicit_read_region"]] == [1, 0]
+    check(sch, before)

@@ -14,7 +14,17 @@ from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ....ir.prim_op import add, const, logical_and, subtract
 from ....ir.variables import vars_in
 from ...expr import BufferLoad
-from ...stmt import AllocateConst, BlockRealize, DeclBuffer, For, ForKind, SeqStmt, Stmt, seq
+from ...stmt import (
+    AllocateConst,
+    Block,
+    BlockRealize,
+    DeclBuffer,
+    For,
+    ForKind,
+    SeqStmt,
+    Stmt,
+    seq,
+)  # fmt: skip
 from .axis_bindings import linear_terms
 from .axis_domains import AxisLoop, Span, axis_loop
 from .errors import ScheduleError
@@ -37,11 +47,7 @@ def check_movable(ref: Ref, at: Ref) -> None:
         raise ScheduleError(what, instead="a loop of the same scope", at=[ref.node, at.stmt])
     inner: Any = ref.node
     for above in ref.ancestors():
-        body = above.stmt.body
-        while above.is_block and isinstance(body, (AllocateConst, DeclBuffer)):
-            body = body.body  # around the whole scope
-        items = body.seq if isinstance(body, SeqStmt) else (body,)
-        if not any(item is inner for item in items):
+        if not any(item is inner for item in body_items(above)):
             what = f"block {ref.stmt.name_hint!r} is under a condition or another statement"
             raise ScheduleError(what, instead="loops and blocks only", at=ref.node)
         if above.is_block:
@@ -59,9 +65,27 @@ def users_of(ref: Ref) -> list[Ref]:
 
 
 def body_items(at: Ref) -> tuple[Stmt, ...]:
-    """The statements of a loop's body."""
+    """The statements of a loop's body, or a block's, inside constants declared around all of it."""
     body = at.stmt.body
+    while at.is_block and isinstance(body, _AROUND):
+        body = body.body
     return body.seq if isinstance(body, SeqStmt) else (body,)
+
+
+_AROUND = (AllocateConst, DeclBuffer)
+
+
+def with_items(node: Any, change: Callable[[list[Stmt]], None]) -> Any:
+    """A loop or a block whose `body_items` were changed."""
+
+    def rebuilt(body: Stmt) -> Stmt:
+        if isinstance(node, Block) and isinstance(body, _AROUND):
+            return body.replace(body=rebuilt(body.body))
+        items = list(body.seq) if isinstance(body, SeqStmt) else [body]
+        change(items)
+        return seq(*items)
+
+    return node.replace(body=rebuilt(node.body))
 
 
 def item_of(at: Ref, block: Ref) -> int:

@@ -16,10 +16,10 @@ from ....ir.prim_op import cast, const, logical_and
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad
-from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt
 from .axis_bindings import injective, linear_terms
 from .axis_domains import Span, axis_loop
-from .block_moves import body_items, holds
+from .block_moves import body_items, holds, with_items
 from .errors import ScheduleError
 from .parallel_checks import check_parallel_around, updates_in_place
 from .predicates import own_tests
@@ -287,11 +287,12 @@ def insert(
     if state.enable_check:
         check_kinds(at)
 
-    def grow(node: Any) -> Any:
-        items = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]
+    def put(items: list[Stmt]) -> None:
         for position, nest, _ in sorted(nests, key=lambda n: -n[0]):
             items.insert(position, nest)
-        return node.replace(body=seq(*items))
+
+    def grow(node: Any) -> Any:
+        return with_items(node, put)
 
     def allocate(block: Block) -> Block:
         grown = grow(block) if at is scope else block

@@ -79,7 +79,8 @@ def annotate_buffer_access(
 ) -> None:
     """Declare which region of a buffer a block reads or writes.
 
-    `gen_new_ranges(*axes)` gives for each dimension an index, or a pair (begin, end).
+    `gen_new_ranges(*axes)` gives for each dimension an index, or a pair (begin, end). The block
+    notes which of its regions are declared.
 
     Before (-) and after (+) ``sch.annotate_buffer_access("B", 0, "read", lambda v: [(v, v + 3)])``,
     with ``A: T.Buffer(10), B: T.Buffer(8)``::
@@ -89,7 +90,7 @@ def annotate_buffer_access(
                   v = T.axis.spatial(8, i)
         +         T.reads(A[v:v + 3])
         +         T.writes(B[v])
-        +         T.block_attr({"explicit_read_region": 0})
+        +         T.block_attr({"explicit_read_region": [0]})
                   B[v] = A[v + 1] * 2.0
     """
     ref = sch.block(block)
@@ -122,5 +123,6 @@ def annotate_buffer_access(
     regions = tuple(region if r.buffer is buffer else r for r in getattr(ref.stmt, side))
     at = next(n for n, r in enumerate(getattr(ref.stmt, side)) if r.buffer is buffer)
     key = f"explicit_{buf_type}_region"
-    notes = {**ref.stmt.annotations, key: at}
+    before = [int(n) for n in ref.stmt.annotations.get(key, ()) if int(n) != at]
+    notes = {**ref.stmt.annotations, key: [*before, at]}
     sch.state.replace(ref, ref.stmt.replace(**{side: regions}, annotations=notes))

@@ -76,8 +76,12 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     fused: Block = with_detected_regions(producer.stmt.replace(body=body))
     predicate = producer.realize.predicate
     bound = axis_values(producer)
+    ana = sch.state.analyzer(producer)
     for test in (*tests, *(substitute(limit, values) for limit in limits)):
-        predicate = logical_and(predicate, substitute(test, bound))
+        needed = substitute(test, bound)
+        with ana.constraint_scope(predicate):
+            known = ana.can_prove(needed)
+        predicate = predicate if known else logical_and(predicate, needed)
     realize = producer.realize.replace(block=fused, predicate=predicate)
     before = sch.state.func(ref.func)
     renamed = sch.state.update(
