@@ -8,6 +8,7 @@ import pytest
 import loopwright as lw
 from loopwright import tir
 from loopwright.script import from_source
+from loopwright.script import tir as T
 from loopwright.tir.interpreter import run
 
 from .util import check
@@ -224,3 +225,15 @@ def test_a_declared_update_stays_declared_after_reindex():
     sch = tir.Schedule(before)
     sch.reindex("B", ("write", 0))
     assert [r.buffer.name for r in sch.get(sch.get_block("B")).reads] == ["B_reindex", "A"]
+
+
+@pytest.mark.parametrize("value", [7, lambda i, j: 7, tir.IntImm("int32", 7)])
+def test_the_text_of_a_trace_keeps_the_type_of_the_padding(value):
+    before = from_source(COPY.replace("14", "T.int64(14)"))
+    sch = tir.Schedule(before)
+    sch.transform_layout("B", "B", SPLIT, pad_value=value)
+    check(sch, before)
+    assert "pad_value=7" in str(sch.trace)
+    again = tir.Schedule(before)
+    exec(f"{sch.trace}\napply_trace(again)", {"tir": tir, "again": again, "T": T})
+    assert again.mod["main"].script() == sch.mod["main"].script()

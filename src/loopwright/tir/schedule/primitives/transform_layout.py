@@ -10,7 +10,7 @@ from typing import Any
 from ....arith import Analyzer
 from ....ir.functor import any_node
 from ....ir.literals import is_one, is_zero
-from ....ir.prim_expr import PrimExpr, Var
+from ....ir.prim_expr import ConstExpr, IntImm, PrimExpr, Var
 from ....ir.prim_op import const
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
@@ -88,7 +88,9 @@ def transform_layout(
         hint = "a map that keeps every element, such as lambda i, j: (j // 4, i, j % 4)"
         raise ScheduleError(what, got=error, instead=hint, at=ref.node) from None
     value = pad_map(pad_value, old, shape, ref)
-    sch.record_as(index_map=index_map, buffer=name, pad_value=value)
+    plain = value.final_indices[0] if value is not None else None
+    literal = plain if isinstance(plain, ConstExpr) else value  # its text has no type
+    sch.record_as(index_map=index_map, buffer=name, pad_value=literal)
     has_padding = not is_zero(padded)
     if has_padding and pad_value is None:
         what = f"the new layout of {old.name} has elements that hold nothing"
@@ -132,6 +134,11 @@ def pad_map(pad_value: Any, old: Buffer, shape: Sequence[PrimExpr], ref: Ref) ->
     dtype = str(shape[0].dtype) if shape else "int32"
     if callable(pad_value) and not isinstance(pad_value, (PrimExpr, IndexMap)):
         pad_value = IndexMap.from_func(pad_value, ndim=len(shape), index_dtype=dtype)
+        values = [
+            const(e.value, old.dtype) if kind is int and isinstance(e, IntImm) else e
+            for e in pad_value.final_indices
+        ]  # what the function gave as a plain number
+        pad_value = IndexMap(pad_value.initial_indices, values)
     elif not isinstance(pad_value, IndexMap):
         pad_value = const(pad_value, old.dtype) if isinstance(pad_value, kind) else pad_value
         points = [Var(f"i{n}", dtype) for n in range(len(shape))]
