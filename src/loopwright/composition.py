@@ -57,7 +57,8 @@ MARKS = """
     requires_metal requires_mrvl requires_multi_gpu requires_nccl requires_nnapi
     requires_nvcc_version requires_nvptx requires_opencl requires_openclml requires_package
     requires_rocm requires_rpc requires_tensorcore requires_vulkan requires_x86_amx
-    requires_x86_avx512 requires_x86_vnni skip_if_32bit slow uses_gpu
+    requires_x86_avx512 requires_x86_vnni skip_if_32bit skip_if_wheel_test slow
+    uses_gpu
 """.split()  # noqa: SIM905
 CASES = """
     fixture parameter parameters skip_parameterizations xfail_parameterizations

@@ -91,6 +91,7 @@ PATHS: dict[str, str] = {
     "target.tag": "ir.target",
     "testing.utils": "testing",
     "tir.block_dependence_info": "tir.schedule",
+    "te.hybrid.runtime": "te.hybrid_runtime",
     "tir.block_scope": "tir.schedule",
     "tir.generic": "tir.op",
     "tir.pipeline": "tir.transform.pipeline",

@@ -1,8 +1,9 @@
 """Nodes as JSON, from the field table.
 
 What one variable was stays one variable: the JSON is a table of nodes that refer to each other by
-number. Arrays are stored as bytes in base64. A type that is not a node (a tensor) gets a codec from
-the layer it belongs to: `register_codec(Tensor, "tensor", to_array, from_array)`.
+number. Arrays are stored as bytes in base64. A type that is not a node (a tensor), or one whose slots
+are not fields, gets a codec from the layer it belongs to: `register_codec(Tensor, "tensor", to_array,
+from_array)`.
 """
 
 from __future__ import annotations
@@ -75,6 +76,9 @@ class _Writer:
     def below(self, node: Node) -> Iterator[Node]:
         if isinstance(node, Op):
             return
+        if type(node) in ENCODERS:
+            yield from self.nodes_in(self.plain(node))
+            return
         for value in (*node.field_values(), *node.extras().values()):
             yield from self.nodes_in(value)
 
@@ -100,6 +104,11 @@ class _Writer:
     def entry(self, node: Node) -> dict[str, Any]:
         if isinstance(node, Op):
             return {"op": node.name}
+        if type(node) in ENCODERS:
+            return {
+                "coded": self.value(self.plain(node), type(node).__name__),
+                "by": ENCODERS[type(node)][0],
+            }
         where = f"{type(node).__name__}"
         entry: dict[str, Any] = {"type": type(node).node_key}
         fields = zip(node.__fields__, node.field_values())
@@ -189,7 +198,10 @@ class _Reader:
     def add(self, entry: dict[str, Any]) -> None:
         """Read a node; those below it were read before."""
         self.size = 1
-        self.nodes.append(Op.get(entry["op"]) if "op" in entry else self.node(entry))
+        if "by" in entry:
+            self.nodes.append(DECODERS[entry["by"]](self.value(entry["coded"])))
+        else:
+            self.nodes.append(Op.get(entry["op"]) if "op" in entry else self.node(entry))
         self.sizes.append(self.size)
 
     def node(self, entry: dict[str, Any]) -> Node:

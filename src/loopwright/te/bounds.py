@@ -167,8 +167,8 @@ class BoundInference:
         if isinstance(op, ScanOp):
             self.gather_scan(op, read)
             return
-        dims = read[op.output(0)]
-        for n in range(1, op.num_outputs):
+        dims = read[op.output(0)] if op.axis else []
+        for n in range(1, op.num_outputs if op.axis else 0):
             dims = [[*a, *b] for a, b in zip(dims, read[op.output(n)], strict=True)]
         for v, sets in zip(op.axis, dims, strict=False):
             self.ranges[v] = _cover(sets, v.dom)

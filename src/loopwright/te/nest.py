@@ -18,6 +18,7 @@ from ..tir.expr import ProducerLoad, Reduce
 from ..tir.op import likely
 from ..tir.stmt_functor import substitute
 from .bounds import scope_rank, thread_rank
+from .hybrid_op import HybridOp
 from .producer import BindBuffer, ProducerRealize, ProducerStore
 from .relations import Values, bound_checks, is_const, or_down, pass_up_values
 from .scan import ScanOp
@@ -99,6 +100,7 @@ class Emitter:
             ComputeOp: self.compute,
             TensorComputeOp: self.tensor_compute,
             ExternOp: self.extern,
+            HybridOp: self.hybrid,
             ScanOp: self.scan,
         }
         self.firsts = self.first_rows()
@@ -419,6 +421,10 @@ class Emitter:
             region = tuple(Range.upto(e) for e in tensor.shape)
             body = BindBuffer(view, tensor, region, body)
         return body
+
+    def hybrid(self, stage: Stage) -> st.Stmt:
+        op: Any = stage.op
+        return op.on_results()
 
     def scan(self, stage: Stage) -> st.Stmt:
         """The first rows; then the steps of the chain, row by row."""

@@ -8,6 +8,7 @@ from typing import Any
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import subtract
+from ..ir.serialize import register_codec
 from .tag import current_tag
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 
@@ -169,6 +170,22 @@ def scan(
     op = ScanOp(name, current_tag(tag), attrs, *lists)
     outputs = [op.output(n) for n in range(op.num_outputs)]
     return outputs[0] if single else outputs
+
+
+def _loaded(parts: list[Any]) -> ScanOp:
+    *rest, axis, spatial = parts
+    op = ScanOp(*rest)
+    op.scan_axis, op.spatial_axis_ = axis, tuple(spatial)
+    return op
+
+
+register_codec(
+    ScanOp,
+    "te.scan",
+    lambda op: [op.name, op.tag, op.attrs, op.init, op.update, op.state_placeholder, op.inputs,
+                op.scan_axis, op.spatial_axis_],
+    _loaded,
+)  # fmt: skip
 
 
 __all__ = ["ScanOp", "scan"]

@@ -264,12 +264,12 @@ def lower(
 
 
 def _arguments(s: Schedule, args: Any) -> list[Any]:
-    """The arguments as a list. Raises ValueError where a result is missing, or one is not of the
-    schedule; inputs that nothing reads may be."""
+    """The arguments as a list. Raises ValueError where a result that no other stage reads is missing,
+    or one is not of the schedule; inputs that nothing reads may be."""
     given = [args] if isinstance(args, (Tensor, Var)) else list(args)
-    missing = [
-        op.name for op in s.outputs if not any(isinstance(a, Tensor) and a.op is op for a in given)
-    ]
+    there = {a.op for a in given if isinstance(a, Tensor)}
+    there |= {t.op for stage in s.stages for t in stage.op.input_tensors}
+    missing = [op.name for op in s.outputs if not {op, s.stage_map[op].op} & there]
     if missing:
         what = "the results of a schedule are among its arguments"
         raise CallValueError(explain(what, got=f"{', '.join(missing)} missing"))

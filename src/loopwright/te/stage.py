@@ -346,9 +346,8 @@ class Stage:
             raise CallValueError(explain(what, instead="a stage that reads it"))
         parent.position(scope)
         group = self.group
-        rows = group is not None and group.attach_type == SCAN_UPDATE
-        inside = group is None or group in parent.groups_around()
-        if not inside and not (rows and group.attach_stage is parent):
+        of = group.attach_stage if group and group.attach_type == SCAN_UPDATE else None
+        if group not in (None, *parent.groups_around()) and of is not parent:
             what = f"compute_at: {self.origin_op.name} is in a group that is computed as a whole"
             hint = "a stage of the same group, or compute_at of the group"
             raise CallValueError(explain(what, got=str(parent), instead=hint))

@@ -18,6 +18,7 @@ from ..ir.op import Builders
 from ..ir.operators import TensorOperators
 from ..ir.prim_expr import IterVar, PrimExpr
 from ..ir.prim_op import convert
+from ..ir.serialize import register_codec
 from ..tir.buffer import Buffer, DataProducer
 from ..tir.expr import ProducerLoad, Reduce
 from ..tir.stmt import Stmt
@@ -377,6 +378,35 @@ class ExternOp(Operation):
         inputs = [table.get(t, t) for t in self.inputs]
         views = (self.input_placeholders, self.output_placeholders)
         return ExternOp(self.name, self.tag, self.attrs, inputs, *views, self.body)
+
+
+def _reduced(op: ComputeOp) -> list[Any]:
+    body = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
+    return [op.name, op.tag, op.attrs, op.axis, body, len(op.body)]
+
+
+def _compute(parts: list[Any]) -> ComputeOp:
+    *rest, body, count = parts
+    if len(body) < count:  # all results share one reduction
+        body = [body[0].replace(value_index=n) for n in range(count)]
+    return ComputeOp(*rest, body)
+
+
+register_codec(Tensor, "te.tensor", lambda t: [t.op, t.value_index], lambda p: p[0].output(p[1]))
+register_codec(
+    PlaceholderOp,
+    "te.placeholder",
+    lambda op: [op.name, op.shape, op.dtype],
+    lambda parts: PlaceholderOp(*parts),
+)
+register_codec(ComputeOp, "te.compute", _reduced, _compute)
+register_codec(
+    ExternOp,
+    "te.extern",
+    lambda op: [op.name, op.tag, op.attrs, op.inputs, op.input_placeholders,
+                op.output_placeholders, op.body],
+    lambda parts: ExternOp(*parts),
+)  # fmt: skip
 
 
 __all__ = [

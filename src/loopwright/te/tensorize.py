@@ -9,10 +9,10 @@ from ..arith import Analyzer
 from ..arith.int_set import union_interval
 from ..base.errors import CallValueError, explain
 from ..ir.functor import post_order_visit, rewrite
-from ..ir.prim_expr import IterVar, PrimExpr, Range, Var
-from ..ir.prim_op import add, subtract
+from ..ir.prim_expr import Cast, IntImm, IterVar, PrimExpr, Range, Var
+from ..ir.prim_op import add, const, subtract
 from ..ir.structural import structural_equal
-from ..ir.variables import substitute
+from ..ir.variables import substitute, vars_in
 from ..tir.buffer import Buffer
 from ..tir.expr import ProducerLoad, Reduce
 from .relations import Sets, Values, is_const, pass_up_sets, point, whole
@@ -107,7 +107,7 @@ class Tensorized:
         else:
             same, pairs = True, [(body, wanted)]
         for a, b in pairs:
-            left, right = ana.simplify(a), ana.simplify(b)
+            left, right = (ana.simplify(_narrow(e)) for e in (a, b))
             if not same or not structural_equal(left, right):
                 self.refuse(intrin, str(left), str(right))
 
@@ -166,6 +166,28 @@ class Tensorized:
         """Raise the error of an intrinsic that does not fit."""
         what = f"tensorize of {self.stage.origin_op.name}: {intrin.name} computes something else"
         raise CallValueError(explain(what, got=got, instead=wanted))
+
+
+def _narrow(expr: PrimExpr) -> PrimExpr:
+    """An element whose indices are int32 where their variables are: how wide an index is computed
+    does not change which element it is."""
+
+    def short(node: Any) -> Any:
+        if isinstance(node, IntImm):
+            return const(node.value, "int32")
+        whole = isinstance(node, Cast) and node.dtype.is_int and node.value.dtype.is_int
+        return node.value if whole else None
+
+    def post(node: Any) -> Any:
+        if not isinstance(node, ProducerLoad):
+            return None
+        indices = [
+            rewrite(i, short) if all(v.dtype == "int32" for v in vars_in(i)) else i
+            for i in node.indices
+        ]
+        return ProducerLoad._make(node.producer, tuple(indices))
+
+    return rewrite(expr, post)
 
 
 __all__ = ["Tensorized"]

@@ -27,6 +27,7 @@ from loopwright.testing.marks import (
     main as main, parametrize_targets as parametrize_targets,
     requires_llvm_minimum_version as requires_llvm_minimum_version,
     requires_package as requires_package, skip_if_32bit as skip_if_32bit,
+    skip_if_wheel_test as skip_if_wheel_test,
 )
 from typing import Any as _Any
 

@@ -106,6 +106,11 @@ def skip_if_32bit(reason: str) -> Any:
     return pytest.mark.skipif(struct.calcsize("P") == 4, reason=reason)
 
 
+def skip_if_wheel_test(func: Any) -> Any:
+    """TVM's mark of tests that need the sources of the package; they are always here."""
+    return func
+
+
 def enabled_targets() -> list[tuple[str, Device]]:
     """The targets of $TVM_TEST_TARGETS (separated by ";", "llvm" unless set) that run here, each
     with its device."""

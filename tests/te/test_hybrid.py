@@ -1,0 +1,152 @@
+"""Hybrid scripts: run by Python, as operations, and written as source; tensors as JSON."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import te
+from loopwright.te.hybrid import HybridModule, script
+
+RNG = np.random.default_rng(9)
+WEIGHTS = (2, [3, 4])
+
+# The names of scripts are known where they run.
+
+
+@script
+def blur(a, n):
+    """A sum of windows, of a part in a condition."""
+    width = 3
+    b = output_tensor((n,), a.dtype)
+    for i in range(n):
+        total = 0.0
+        for j in range(width):
+            total += a[i + j] * WEIGHTS[1][0]
+        if 1 <= i < n - 1:
+            b[i] = total
+        else:
+            b[i] = -total
+    return b
+
+
+@script
+def both(a):
+    low = output_tensor((4, 2), "float32")
+    high = output_tensor((8,), "float32")
+    part = allocate((8,), "float32", "local")
+    for i in parallel(2, 10):
+        part[i - 2] = max(a[i - 2], 0.5)
+        high[i - 2] = sqrt(part[i - 2]) if i % 2 == 0 else float32(i)
+    for k in const_range(2):
+        for i in range(4):
+            low[i, k] = part[i * 2 + k]
+    return low, high
+
+
+@script
+def chained(a):
+    c = blur(a, 6)
+    d = output_tensor((6,), "float32")
+    for i in vectorize(6):
+        d[i] = c[i] + 1.0
+    return d
+
+
+def test_a_script_is_an_operation():
+    n = 6
+    a = te.placeholder((n + 2,), name="a")
+    twice = te.compute(a.shape, lambda i: a[i] * 2.0, name="twice")
+    b = blur(twice, n)
+    c = te.compute((n,), lambda i: b[i] - 1.0, name="c")
+    s = te.create_schedule(c.op)
+    s[twice].compute_inline()
+    x, out = RNG.random(n + 2).astype("float32"), np.zeros(n, "float32")
+    te.build(s, [a, c], "llvm")["main"](x, out)
+    np.testing.assert_allclose(out, blur(x * 2, n) - 1, rtol=1e-5)
+    assert "twice" not in str(te.lower(s, [a, c], simple_mode=True))
+    windows = np.convolve(x * 2, np.ones(3), "valid") * 3
+    np.testing.assert_allclose(out[1:-1] + 1, windows[1:-1], rtol=1e-5)
+
+
+def test_several_results_and_scripts_in_scripts():
+    a = te.placeholder((8,), name="a")
+    x = RNG.random(8).astype("float32")
+    low, high = both(a)
+    s = te.create_schedule(low.op)
+    got = [np.zeros((4, 2), "float32"), np.zeros(8, "float32")]
+    te.build(s, [a, low, high], "llvm")["main"](x, *got)
+    for ours, python in zip(got, both(x), strict=True):
+        np.testing.assert_allclose(ours, python, rtol=1e-6)
+    d = chained(a)
+    out = np.zeros(6, "float32")
+    te.build(te.create_schedule(d.op), [a, d], "llvm")["main"](x, out)
+    np.testing.assert_allclose(out, blur(x, 6) + 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("func", [both, chained])
+def test_source(func, tmp_path):
+    a = te.placeholder((8,), name="a")
+    outs = func(a)
+    outs = outs if isinstance(outs, list) else [outs]
+    module = te.hybrid.build(te.create_schedule(outs[0].op), [a], outs)
+    module.save(str(tmp_path / "script"))
+    again = HybridModule()
+    again.load(str(tmp_path / "script.py"))
+    assert again.name == "hybrid_func" and again.get_source() == module.get_source()
+    x = RNG.random(8).astype("float32")
+    results, wanted = again(x), func(x)
+    for ours, python in zip(
+        results if isinstance(results, tuple) else [results],
+        wanted if isinstance(wanted, tuple) else [wanted],
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, python, rtol=1e-5)
+    assert again(a) is not None  # and an operation again
+
+
+def test_what_scripts_have_not():
+    @script
+    def loops(a):
+        b = output_tensor((2,), "float32")
+        while True:
+            b[0] = a[0]
+        return b
+
+    a = te.placeholder((2,), name="a")
+    with pytest.raises(lw.LoopwrightError, match="While is no statement") as caught:
+        loops(a)
+    assert "got: while True:" in str(caught.value)
+    with pytest.raises(lw.LoopwrightError, match="takes 1 arguments, not 2"):
+        loops(a, a)
+    assert "output_tensor" not in globals()
+
+
+def test_tensors_as_json():
+    m, n = te.var("m"), te.var("n")
+    a, state = te.placeholder((m, n), name="A"), te.placeholder((m, n), name="S")
+    k = te.reduce_axis((0, n), "k")
+    total = te.compute((m,), lambda i: te.sum(a[i, k], axis=k), name="total", attrs={"x": [1, 2]})
+    again = lw.ir.load_json(lw.ir.save_json(total))
+    assert str(again) == str(total) and again.op.attrs == {"x": [1, 2]}
+    lw.ir.assert_structural_equal(
+        te.create_prim_func([*again.op.input_tensors, again]), te.create_prim_func([a, total])
+    )
+    first = te.compute((1, n), lambda t, i: a[t, i])
+    step = te.compute((m, n), lambda t, i: state[t - 1, i] + a[t, i])
+    scan = te.scan(first, step, state)
+    again = lw.ir.load_json(lw.ir.save_json(scan.op))
+    assert isinstance(again, te.ScanOp) and [t.op.name for t in again.init] == ["compute"]
+
+
+def test_an_intrinsic_fits_whatever_the_type_of_indices():
+    k = te.reduce_axis((0, 3), "k")
+    wide = te.reduce_axis((0, lw.tir.const(3, "int64")), "k")
+    a, b = te.placeholder((10,), name="A"), te.placeholder((10,), name="B")
+    own = te.compute((8,), lambda i: te.max(a[i + k], axis=k), name="own")
+    other = te.compute((8,), lambda i: te.max(b[i + wide], axis=wide), name="other")
+    intrin = te.decl_tensor_intrin(own.op, lambda ins, outs: lw.tir.call_packed("op", *ins, *outs))
+    s = te.create_schedule(other.op)
+    s[other].tensorize(other.op.axis[0], intrin)
+    assert "call_packed" in str(te.lower(s, [b, other]))
