@@ -214,7 +214,7 @@ def _typed(known: knobs.Knob, value: Any) -> Any:
         what = f"config option {known.name!r} needs a value of type {kind.__name__}"
         got = f"{value!r} of type {type(value).__name__}"
         raise WrongOption(explain(what, got=got, instead=known.doc))
-    return Entries(plain, known.fields) if kind is dict else plain
+    return Entries(plain, known.fields) if isinstance(plain, dict) else plain
 
 
 _DEFAULT_CONTEXT = PassContext()

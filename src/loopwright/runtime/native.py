@@ -85,8 +85,10 @@ class NativeFunction:
         given = [from_dlpack(a) if _is_packed(a) else a for a in given]
         copies = [k for k, a in enumerate(args) if given[k] is not a]
         if not copies and not isinstance(error, BufferError):
-            own = type(error) in (ValueError, TypeError) and str(error).startswith(f"{self.name}: ")
-            raise call_error(error).with_traceback(None) if own else error
+            own = str(error).startswith(f"{self.name}: ")
+            if own and isinstance(error, (ValueError, TypeError)):
+                raise call_error(error).with_traceback(None)
+            raise error
         # A function with results does not write its inputs.
         inputs = len(known.params) if known is not None and known.results else 0
         before = {k: _bytes(given[k]) for k in copies if k >= inputs}
