@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright import relax, tir
 from loopwright.ir.module import IRModule
 from loopwright.ir.structural import assert_structural_equal
@@ -672,3 +673,20 @@ def test_changes_of_layout_that_do_not_undo_each_other_stay():
     names = ["layout_transform", "layout_transform", "add"]
     assert [v.op.name for v in values] == [f"relax.{n}" for n in names]
     assert values[-1].args[1] is after["main"].params[0]
+
+
+def test_a_callback_that_returns_nothing_is_called():
+    @R.function
+    def main(
+        x: R.Tensor((4,), "float32"),
+        callback: R.Callable((R.Tensor((4,), "float32"),), R.Tuple([])),
+    ):
+        y = R.add(x, x)
+        _ = callback(y)
+        return R.tuple()
+
+    seen = []
+    mod = lw.IRModule({"main": main})
+    exe = relax.build(mod, "llvm")
+    relax.VirtualMachine(exe, lw.cpu())["main"](lw.nd.array(np.ones(4, "float32")), seen.append)
+    np.testing.assert_array_equal(seen[0].numpy(), 2)

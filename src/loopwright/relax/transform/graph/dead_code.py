@@ -34,7 +34,8 @@ from ....base.errors import explain
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule, called_global_vars
 from ....ir.transform import ModulePass, PassContext
-from ...expr import Function, If, MatchCast, SeqExpr, Var
+from ...expr import Call, Function, If, MatchCast, SeqExpr, Var
+from ...struct_info import TupleStructInfo
 from .._graph import called_functions, is_pure, shape_vars, used_vars
 
 
@@ -112,6 +113,15 @@ def _with_body(func: Function, body: SeqExpr) -> Function:
     return func.replace(body=body)
 
 
+def _for_effect(value: Any) -> bool:
+    """Whether this calls a function of the caller's that returns nothing, which has no use but its
+    effects, though it is not said to have any."""
+    if not isinstance(value, Call) or not isinstance(value.op, Var):
+        return False
+    info = value.struct_info
+    return isinstance(info, TupleStructInfo) and not info.fields
+
+
 class _Cleaner:
     def seq(self, seq: SeqExpr, live: set[Var]) -> SeqExpr:
         """Walk backwards; `live` holds the variables used later, and collects those used here."""
@@ -141,7 +151,7 @@ class _Cleaner:
     def binding(self, binding: Any, live: set[Var]) -> Any:
         value = binding.value
         cast = isinstance(binding, MatchCast)
-        if binding.var not in live and not cast and is_pure(value):
+        if binding.var not in live and not cast and is_pure(value) and not _for_effect(value):
             return None
         if cast:  # it is a run-time check and may define symbolic variables
             live.update(shape_vars(binding.struct_info))
