@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
+from ...base.registry import Registry
 from ...ir.expr import GlobalVar
 from ...ir.functor import rewrite
 from ...ir.module import IRModule
@@ -122,15 +123,14 @@ def _definition(name: str) -> Any:
 
 # ---------------------------------------------------------------------- those that are not
 
-CONVERTERS: dict[str, Callable[[_Call], Any]] = {}
+CONVERTERS: Registry[str, Callable[[_Call], Any]] = Registry("converter of Relax to Relay")
 
 
 def converter(name: str) -> Callable[[Callable[[_Call], Any]], Callable[[_Call], Any]]:
     """Add what makes Relay of a call of an operator of Relax; it may give None."""
 
     def register(fn: Callable[[_Call], Any]) -> Callable[[_Call], Any]:
-        CONVERTERS[f"relax.{name}"] = fn
-        return fn
+        return CONVERTERS.register(f"relax.{name}", fn)
 
     return register
 
