@@ -164,8 +164,8 @@ class GraphRuntime(Module):
 
 def _initial(arg: Argument) -> Tensor | None:
     """Zeros of an input's shape; None where it is not known."""
-    shape = arg.shape()
-    return None if any(isinstance(d, str) for d in shape) else empty(shape, arg.dtype)
+    shape = [d for d in arg.shape() if isinstance(d, int)]
+    return empty(shape, arg.dtype) if len(shape) == len(arg.dims or ()) else None
 
 
 def _converted(arg: Argument, value: Any) -> Any:
