@@ -404,7 +404,7 @@ class _Reverser:
         if None in known:
             return True
         try:
-            found = call_type(row, known, row.values_of(made))
+            found = call_type(row, known, row.values_of(made), made.args)
         except (LoopwrightError, ValueError, TypeError, IndexError, KeyError):
             return False
         return same_type(found, relay_type(call.struct_info))
