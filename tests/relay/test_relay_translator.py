@@ -55,7 +55,9 @@ def test_a_kernel_for_an_operator() -> None:
     )
     want = np.maximum(x @ params["w"].T + params["b"], 0) + 1
     np.testing.assert_allclose(run(mod, x), want, rtol=1e-5)
-    with pytest.raises(ValueError, match="the kernel for nn.bias_add takes 2 tensors"):
+    with pytest.raises(ValueError, match="the kernel for nn.dense takes 2 tensors"):
+        from_relay(func, "llvm", translate_op_with_tir={"nn.dense": softplus_like})
+    with pytest.raises(ValueError, match="the passes replaced all calls of nn.bias_add"):
         from_relay(func, "llvm", translate_op_with_tir={"nn.bias_add": softplus_like})
 
 

@@ -9,6 +9,7 @@ from ..base.errors import explain
 from ..base.names import free_name
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
+from ..ir.op import Op
 from ..ir.target import Target
 from ..ir.transform import PassContext
 from ..relax import expr as rx
@@ -17,9 +18,10 @@ from ..relax.struct_info import TupleStructInfo
 from ..relax.transform import LegalizeOps
 from ..relay.backend.compiling import as_relay_module, optimized
 from ..relay.backend.kernels import kernel_origins, renamed
-from ..relay.expr import Call
+from ..relay.expr import Call, Function
 from ..relay.operators.core import row_of
 from ..relay.translate import to_relax
+from ..relay.walk import post_order
 from ..tir.function import PrimFunc
 
 
@@ -51,8 +53,10 @@ def from_relay(
     known = {"config": pass_config, "instruments": instruments, "disabled_pass": disabled_pass}
     given = {name: value for name, value in known.items() if value is not None}
     choice = _Given(dict(translate_op_with_tir or {}))
+    relay_mod = as_relay_module(func)
     with chosen, PassContext(opt_level=opt_level, **given):
-        mod = to_relax(optimized(as_relay_module(func), chosen, relay_params), choice.choose)
+        mod = to_relax(optimized(relay_mod, chosen, relay_params), choice.choose)
+        choice.check(relay_mod)
         return with_op_attrs(LegalizeOps()(mod)) if append_op_attrs else mod
 
 
@@ -61,6 +65,18 @@ class _Given:
 
     def __init__(self, kernels: dict[str, PrimFunc]) -> None:
         self.kernels = kernels
+        self.used: set[str] = set()
+
+    def check(self, before: IRModule) -> None:
+        """Raise ValueError where the passes left no call of an operator that has a kernel."""
+        funcs = [f for f in before.functions.values() if isinstance(f, Function)]
+        called = {n.op.name for f in funcs for n in post_order(f)
+                  if isinstance(n, Call) and isinstance(n.op, Op)}  # fmt: skip
+        gone = sorted(called & set(self.kernels) - self.used)
+        if gone:
+            what = f"the passes replaced all calls of {', '.join(gone)}"
+            hint = 'leave a pass out, as by disabled_pass=["CanonicalizeOps"]'
+            raise ValueError(explain(what, got="a kernel for it", instead=hint))
 
     def choose(self, call: Call, args: list[Any], bb: Any) -> Any:
         """The call of the operator's kernel; None where there is none."""
@@ -68,6 +84,7 @@ class _Given:
         kernel = self.kernels.get(name)
         if kernel is None or row is None:
             return None
+        self.used.add(name)
         info = bb.normalize(row.apply(args, row.values_of(call), bb)).struct_info
         tensors = [tensor for arg in args for tensor in _tensors(arg)]
         results = len(info.fields) if isinstance(info, TupleStructInfo) else 1
