@@ -12,6 +12,8 @@ import loopwright as lw
 from loopwright import relay, tir
 from loopwright.base.errors import TVMError
 from loopwright.relay.backend import Executor, Runtime
+from loopwright.relay.backend.graph_executor_codegen import GraphExecutorCodegen
+from loopwright.relay.backend.te_compiler import lower_to_primfunc
 from loopwright.runtime.graph_executor import GraphModule, create
 
 RNG = np.random.default_rng(7)
@@ -198,3 +200,42 @@ def test_an_added_pass_changes_the_result() -> None:
     with lw.transform.PassContext(config={"tir.add_lower_pass": [(1, doubled)]}):
         run = relay.create_executor("graph").evaluate(relay.Function([x], relay.negative(x)))
     np.testing.assert_array_equal(run(np.ones(4)).numpy(), -2 * np.ones(4, "float32"))
+
+
+def test_lower() -> None:
+    x, w = relay.var("x", shape=(1, 10)), relay.var("w", shape=(20, 10))
+    func = relay.Function([x, w], relay.nn.relu(relay.nn.dense(x, w)))
+    kernels = relay.lower(lw.IRModule({"main": func}), "llvm", mod_name="net")
+    names = ["tvmgen_net_fused_nn_dense_nn_relu", "tvmgen_net_fused_transpose"]
+    assert sorted(g.name_hint for g in kernels.functions) == names
+    (built,) = relay.build(func, "llvm", mod_name="net").lowered_ir_mods.values()
+    assert lw.ir.structural_equal(kernels[names[0]], built[names[0]])
+    with pytest.raises(ValueError, match="Target is not set"):
+        relay.lower(func)
+
+
+def test_one_kernel_of_a_function() -> None:
+    x = relay.var("x", shape=(4,))
+    kernel = lower_to_primfunc(relay.Function([x], relay.tanh(relay.negative(x))), "llvm")
+    out = np.zeros(4, "float32")
+    lw.compile(kernel, "llvm")(np.ones(4, "float32"), out)
+    np.testing.assert_allclose(out, np.tanh(-np.ones(4)), rtol=1e-5)
+
+
+def test_the_graph_step_by_step() -> None:
+    x = relay.var("x", shape=(4,))
+    func = relay.Function([x], relay.tanh(x + relay.const(np.ones(4, "float32"))))
+    target = lw.Target("llvm")
+    text, kernels, params = GraphExecutorCodegen(None, target).codegen(lw.IRModule(), func)
+    names = [node["name"] for node in json.loads(text)["nodes"]]
+    assert names == ["x", "p0", "tvmgen_default_fused_add_tanh"]
+    assert [g.name_hint for g in kernels[target].functions] == names[2:]
+    np.testing.assert_array_equal(params["p0"].numpy(), np.ones(4))
+
+
+def test_virtual_machine() -> None:
+    func, x, w = dense_relu()
+    vm = lw.runtime.VirtualMachine(relay.vm.compile(func, "llvm", params={"w": w}), lw.cpu())
+    want = np.maximum(x @ w.T, 0)
+    np.testing.assert_allclose(vm.run(x).numpy(), want, rtol=1e-5)
+    np.testing.assert_allclose(vm.invoke("main", x=x).numpy(), want, rtol=1e-5)

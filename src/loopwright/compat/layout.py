@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..ir.expr import GlobalVar
@@ -46,6 +47,13 @@ class IntImmEnum(_NoInstance):
     """An IntImm that is not made yet; here the values of enums are plain integers."""
 
 
+@contextmanager
+def spans_as_they_are() -> Iterator[None]:
+    """TVM's `testing.enable_span_filling` and `disable_span_filling`: importers always say where
+    nodes come from, and no comparison looks at it."""
+    yield
+
+
 def update_struct_info(expr: Any, info: Any) -> None:
     """Set the struct info of an expression."""
     if isinstance(expr, GlobalVar):
@@ -62,5 +70,6 @@ __all__ = [
     "NotEqualOp",
     "String",
     "VirtualDevice",
+    "spans_as_they_are",
     "update_struct_info",
 ]

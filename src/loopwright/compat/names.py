@@ -73,6 +73,8 @@ NAMES: dict[str, str] = {
     "target._ffi_api.target_has_feature": "codegen.llvm.target_info:target_has_features",
     "tir.Any": "relay.types:Any",
     "tir.expr.Any": "relay.types:Any",
+    "testing.disable_span_filling": "compat.layout:spans_as_they_are",
+    "testing.enable_span_filling": "compat.layout:spans_as_they_are",
     "tir.expr.EqualOp": "compat.layout:EqualOp",
     "tir.expr.IntImmEnum": "compat.layout:IntImmEnum",
     "tir.expr.NotEqualOp": "compat.layout:NotEqualOp",

@@ -14,6 +14,7 @@ from .backend.compiling import (
     as_relay_module,
     bind_params_by_name,
     compiled,
+    lowered,
     one_target,
     optimized,
 )
@@ -52,6 +53,18 @@ def build(
     kept = {} if params is None else dict(params)
     made = {"graph": GraphExecutorFactoryModule, "aot": AOTExecutorFactoryModule}[executor.name]
     return made(mod, chosen, executor, lib, mod_name, kept, graph)
+
+
+def lower(
+    mod: Any,
+    target: Any = None,
+    params: Mapping[str, Any] | None = None,
+    mod_name: str = "default",
+) -> IRModule:
+    """The kernels that a module of Relay becomes for a target, each once, as they are scheduled; no
+    code is generated. Arguments as of `build`."""
+    chosen = one_target(target)
+    return lowered(optimized(as_relay_module(mod), chosen, params), chosen, mod_name)[0]
 
 
 def optimize(

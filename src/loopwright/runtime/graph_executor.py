@@ -169,12 +169,10 @@ def _initial(arg: Argument) -> Tensor | None:
 
 
 def _converted(arg: Argument, value: Any) -> Any:
-    """An array, a number or a list as an input takes it. Raises ValueError for another shape."""
-    if not isinstance(value, Tensor):
-        value = np.asarray(value, dtype=numpy_dtype(arg.dtype))
-    elif value.dtype != arg.dtype:
-        what = f"input {arg.name} has dtype {arg.dtype}"
-        raise ValueError(explain(what, got=value.dtype))
+    """An array, a number or a list as an input takes it, in its dtype. Raises ValueError for another
+    shape."""
+    if not isinstance(value, Tensor) or value.dtype != arg.dtype:
+        value = np.asarray(value).astype(numpy_dtype(arg.dtype), copy=False)
     wanted = arg.shape()
     same = len(wanted) == len(value.shape)
     if not same or any(isinstance(w, int) and w != h for w, h in zip(wanted, value.shape)):

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from . import executor_factory, interpreter, name_transforms, utils, vm
+from . import (
+    executor_factory,
+    graph_executor_codegen,
+    interpreter,
+    name_transforms,
+    te_compiler,
+    utils,
+    vm,
+)
 from .config import Executor, Runtime
 
 __all__ = [
     "Executor",
     "Runtime",
     "executor_factory",
+    "graph_executor_codegen",
     "interpreter",
     "name_transforms",
+    "te_compiler",
     "utils",
     "vm",
 ]

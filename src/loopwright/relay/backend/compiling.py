@@ -12,6 +12,7 @@ from ...ir.module import IRModule
 from ...ir.target import Target
 from ...ir.transform import Sequential
 from .. import transform as steps
+from ...tir.function import PrimFunc
 from ..expr import Expr, Function, bind, const
 from ..infer import infer_function
 from ..strategy import StrategyChoice
@@ -120,4 +121,22 @@ def compiled(mod: IRModule | None, target: Any, mod_name: str = "default") -> tu
     return model, naming.graph.get("json", "{}")
 
 
-__all__ = ["as_relay_module", "bind_params_by_name", "compiled", "one_target", "optimized"]
+def lowered(mod: IRModule, target: Any, mod_name: str = "default") -> tuple[IRModule, str]:
+    """The scheduled kernels of a module, and the graph that calls them as text."""
+    chosen, naming = one_target(target), NameKernels(mod_name)
+    whole: Any = get_default_pipeline(chosen)
+    names = [step.info.name for step in whole.passes]
+    with chosen:
+        made = Sequential([*whole.passes[: names.index(SCHEDULED) + 1], naming])(to_relax(mod))
+    rest = [g for g, f in made.functions.items() if not isinstance(f, PrimFunc)]
+    return made.with_functions(remove=rest), naming.graph.get("json", "{}")
+
+
+__all__ = [
+    "as_relay_module",
+    "bind_params_by_name",
+    "compiled",
+    "lowered",
+    "one_target",
+    "optimized",
+]

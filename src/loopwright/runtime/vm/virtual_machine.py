@@ -75,6 +75,14 @@ class VirtualMachine(Timed):
 
         return call
 
+    def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a function, with arguments in order or by name."""
+        return self._function(func_name)(*self._bound(func_name, args, kwargs))
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call `main`."""
+        return self.invoke("main", *args, **kwargs)
+
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a closure that a function returned."""
         return outward(inward(closure))(*args)
