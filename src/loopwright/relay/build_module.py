@@ -74,13 +74,6 @@ def optimize(
     return optimized(as_relay_module(mod), one_target(target), params), dict(params or {})
 
 
-def lower(mod: Any, target: Any = None, params: Mapping[str, Any] | None = None) -> IRModule:
-    """The kernels that a module becomes for a target, each a scheduled TensorIR function under the
-    name `tvmgen_default_fused_*`; of one expression or function, too."""
-    (kernels,) = build(mod, target, params=params).lowered_ir_mods.values()
-    return kernels
-
-
 class GraphExecutor(interpreter.Executor):
     """The "graph" executor."""
 

@@ -127,7 +127,9 @@ def lowered(mod: IRModule, target: Any, mod_name: str = "default") -> tuple[IRMo
     whole: Any = get_default_pipeline(chosen)
     names = [step.info.name for step in whole.passes]
     with chosen:
-        made = Sequential([*whole.passes[: names.index(SCHEDULED) + 1], naming])(to_relax(mod))
+        made = Sequential([*whole.passes[: names.index(SCHEDULED) + 1], naming])(
+            to_relax(mod, StrategyChoice(chosen))
+        )
     rest = [g for g, f in made.functions.items() if not isinstance(f, PrimFunc)]
     return made.with_functions(remove=rest), naming.graph.get("json", "{}")
 
