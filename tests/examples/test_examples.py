@@ -33,6 +33,11 @@ EXAMPLES = {
         "legalize nn.relu: winner: relu.thrice, reason: plevel 20",
         "(12) equal to numpy, and changed by a lower pass",
     ],
+    "seed1_relay_translator": [
+        "nn.conv2d(",
+        "calls of the kernel by hand: 42",
+        "as ONNX Runtime: True",
+    ],
     "seed1_own_kernel": [
         "legalize relax.nn.hardswish (in LegalizeOps), 18 times",
         "group: conv2d, add, my_hardswish",
