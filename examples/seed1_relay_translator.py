@@ -29,7 +29,7 @@ def main() -> None:
     graph = from_relay(
         mod["main"], "llvm", relay_params=params, translate_op_with_tir={"nn.relu": my_relu}
     )
-    print("calls of the kernel by hand:", graph.script().count("R.call_tir(cls.my_relu"))
+    print("calls of the kernel by hand:", graph.script().count("R.call_tir(cls.nn_relu"))
     machine = lw.relax.VirtualMachine(lw.relax.build(graph, "llvm"), lw.cpu())
     got = machine["main"](
         *[lw.nd.array(feeds[p.name_hint.replace("_", ".")]) for p in graph["main"].params]
