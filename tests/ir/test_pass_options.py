@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relax, tir
+from loopwright import relax, relay, te, tir
 from loopwright.base.config import PASS_OPTIONS
 from loopwright.ir.module import IRModule
 from loopwright.ir.transform import PassContext, module_pass
@@ -47,6 +47,12 @@ def checked(A: T.Buffer((8,), "float32"), k: T.int32):
     for i in range(8):
         if k > 0:
             A[i] = T.float32(k * k + 1) + T.float32(k * k + 1 + i)
+
+
+@T.prim_func
+def equal_terms(A: T.Buffer((8,), "float32"), k: T.int32, m: T.int32):
+    for i in range(8):
+        A[i] = T.float32((k + m) * 3) + T.float32(k * 3 + m * 3)
 
 
 @T.prim_func
@@ -154,6 +160,21 @@ def fused() -> str:
     return graph(relax.transform.LegalizeOps(), *steps)()
 
 
+def relay_text(*passes) -> Callable[[], str]:
+    """Relay's text of two layers after passes."""
+    x, w = relay.var("x", shape=(2, 8)), relay.var("w", shape=(8, 8))
+    mod = IRModule.from_expr(relay.tanh(relay.nn.relu(relay.nn.dense(x, w))))
+    return lambda: lw.transform.Sequential([relay.transform.InferType(), *passes])(mod).astext()
+
+
+def schedule_record() -> str:
+    x = te.placeholder((8,), name="x")
+    y = te.compute((8,), lambda i: x[i] + 1.0, name="y")
+    schedule = te.create_schedule(y.op)
+    schedule[y].split(y.op.axis[0], 4)
+    return str(len(schedule.schedule_record))
+
+
 # What each option that is read changes.
 READ: dict[str, tuple[object, Callable[[], str]]] = {
     "relax.FuseOps.max_depth": (1, fused),
@@ -162,6 +183,12 @@ READ: dict[str, tuple[object, Callable[[], str]]] = {
         lambda: relax.transform.LiftTransformParams()(Weighted).script(),
     ),
     "relax.transform.apply_legalize_ops": (False, graph(relax.transform.LegalizeOps())),
+    "relay.FuseOps.max_depth": (1, relay_text(relay.transform.FuseOps(2))),
+    "relay.ToMixedPrecision.keep_orig_output_dtype": (
+        True,
+        relay_text(relay.transform.ToMixedPrecision()),
+    ),
+    "te.keep_schedule_record": (True, schedule_record),
     "testing.immutable_module": (True, lambda: str(renames(Graph.clone()))),
     "tir.HoistExpression": (
         {"hoisted_conditionals": False},
@@ -186,7 +213,7 @@ READ: dict[str, tuple[object, Callable[[], str]]] = {
     "tir.enable_buffer_level_predication": (False, lowered(tail)),
     "tir.enable_equiv_terms_in_cse_tir": (
         True,
-        after(checked, tt.CommonSubexprElimTIR()),
+        after(equal_terms, tt.CommonSubexprElimTIR()),
     ),
     "tir.instrument_bound_checkers": (True, lowered(vector)),
     "tir.noalias": (False, text(tail)),
