@@ -88,6 +88,7 @@ def test_every_nth_element_is_read_by_dense_loads(stride, lanes, dtype):
     np.testing.assert_array_equal(b, a[1::stride])
 
 
+@lw.testing.requires_x86_avx512
 @pytest.mark.parametrize(
     "wide, dtype", [("int32", "uint8"), ("int32", "int16"), ("int64", "int32")]
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from llvmlite import binding
 
+import loopwright as lw
 from loopwright.codegen.llvm import target_info
 from loopwright.codegen.llvm.compiler import CompileError, known_names
 from loopwright.ir import Target
@@ -77,3 +80,14 @@ def test_intrinsics():
         assert target_info.llvm_lookup_intrinsic_id(unknown) == 0
     with pytest.raises(ValueError, match="no intrinsic has this number\n  got: 1000000"):
         target_info.llvm_get_intrinsic_name(10**6)
+
+
+def test_code_for_a_processor_that_has_more_is_an_error_not_a_crash() -> None:
+    lacks = [n for n, has in sorted(binding.get_host_cpu_features().items()) if not has]
+    if "amx-tile" not in lacks:
+        pytest.skip("this machine has them all")
+    x = lw.te.placeholder((8,), name="x")
+    func = lw.te.create_prim_func([x, lw.te.compute((8,), lambda i: x[i] + 1.0)])
+    exe = lw.compile(func, "llvm -mcpu=sapphirerapids")
+    with pytest.raises(lw.LoopwrightError, match="a processor without .*amx-tile"):
+        exe["main"](np.ones(8, "float32"), np.zeros(8, "float32"))

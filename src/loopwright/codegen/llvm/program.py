@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import llvmlite.binding as llvm_binding
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
@@ -17,6 +18,8 @@ from ...runtime.packed_func import register_func, remove_global_func
 from ...runtime.signature import few
 from . import jit, support
 from .abi import IMPORT_PREFIX
+from .compiler import host_cpu
+from .target_info import llvm_get_cpu_features
 
 if TYPE_CHECKING:
     from ...ir.target import Target
@@ -44,14 +47,16 @@ class NativeProgram:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the code cannot run in this process: it is for another processor or system."""
+        """Whether the code cannot run in this process: it is for another processor or system, or
+        takes instructions that this one lacks."""
         triple = compile_options(self.target)[0]
         if triple is None:
-            return False
+            return bool(missing_features(self.target))
         ours, theirs = jit.host_triple(), triple
         known = ("linux", "darwin", "windows", "macosx", "none")
         systems = any((k in ours) != (k in theirs) for k in known)
-        return systems or ours.split("-")[0] != theirs.split("-")[0]
+        other = systems or ours.split("-")[0] != theirs.split("-")[0]
+        return other or bool(missing_features(self.target))
 
     def text(self, name: str) -> str:
         """The LLVM text of a kernel; of the graph functions and entries for `GRAPH`."""
@@ -74,7 +79,7 @@ class NativeProgram:
         when they are called."""
         if self.is_foreign:
             triple = compile_options(self.target)[0] or ""
-            return {e: _Elsewhere(e, triple) for e in self.entries}  # type: ignore[misc]
+            return {e: _Elsewhere(e, triple, self.target) for e in self.entries}  # type: ignore[misc]
         if self.library is None:
             symbols = dict(support.symbols(self.threads))
             for name, data in self.constants.items():
@@ -97,12 +102,17 @@ class _Elsewhere:
 
     name: str
     triple: str
+    target: Target
     signature: Any = None
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        what = f"{self.name} was compiled for {self.triple}; it cannot run on this machine"
+        made_for, ours = self.triple, jit.host_triple()
+        if not self.triple or self.triple.split("-")[0] == ours.split("-")[0]:
+            missing = ", ".join(sorted(missing_features(self.target)))
+            made_for, ours = str(self.target), f"a processor without {missing}"
+        what = f"{self.name} was compiled for {made_for}; it cannot run on this machine"
         hint = "export_library writes it to a file for that machine"
-        raise LoopwrightError(explain(what, got=jit.host_triple(), instead=hint))
+        raise LoopwrightError(explain(what, got=ours, instead=hint))
 
 
 class _Import:
@@ -117,6 +127,16 @@ class _Import:
 
     def __del__(self) -> None:
         remove_global_func(self.name)
+
+
+def missing_features(target: Target) -> set[str]:
+    """The instruction sets that code for a target takes and this machine lacks. Only a named
+    processor or features are asked about: the default is this machine."""
+    _, cpu, features = compile_options(target)
+    if (cpu is None or cpu == host_cpu()) and not features:
+        return set()
+    here = llvm_binding.get_host_cpu_features()
+    return {name for name in llvm_get_cpu_features(target) if here.get(name) is False}
 
 
 def compile_options(target: Target) -> tuple[str | None, str | None, str | None]:

@@ -11,8 +11,8 @@ from ...base.late import Slot
 from ...ir.module import IRModule
 from ...ir.target import Target
 from ...ir.transform import Sequential
-from .. import transform as steps
 from ...tir.function import PrimFunc
+from .. import transform as steps
 from ..expr import Expr, Function, bind, const
 from ..infer import infer_function
 from ..strategy import StrategyChoice
