@@ -83,13 +83,19 @@ class _Retype(BlockRewriter):
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         load = self.visit_default(node)
         old = self.old.get(load.buffer)
-        return load if old is None else cast(old.dtype, load)
+        return load if old is None else cast(_as_wide(old.dtype, load.dtype), load)
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
         store = self.visit_default(node)
         if store.buffer not in self.old:
             return store
-        return store.replace(value=cast(store.buffer.dtype, store.value))
+        dtype = _as_wide(store.buffer.dtype, store.value.dtype)
+        return store.replace(value=cast(dtype, store.value))
+
+
+def _as_wide(dtype: DataType, of: DataType) -> DataType:
+    """A type of as many lanes as another: a slice of a buffer has several."""
+    return dtype.with_lanes(dtype.lanes * of.lanes) if of.lanes > 1 else dtype
 
 
 @primitive("UnsafeSetDType", inputs="block", attrs="buffer_index dtype")
