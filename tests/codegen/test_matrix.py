@@ -637,6 +637,9 @@ NODES = {
     "BufferRealize": "interpreted only: te's bounds, which lowering makes Allocate of",
     "Reduce": "te's: create_prim_func makes a block of it",
     "ProducerLoad": "te's: create_prim_func makes a load of it",
+    "BindBuffer": "te's: memory of a tensor intrinsic's operand, gone in te.lower",
+    "ProducerRealize": "te's: te.lower makes an allocation of it",
+    "ProducerStore": "te's: te.lower makes a store of it",
     "PrimExprWithOp": "a base class",
     **dict.fromkeys(("IterSplitExpr", "IterSumExpr"), "arith's own, never in a program"),
 }
@@ -650,7 +653,7 @@ def concrete(base):
 
 
 def test_every_node_is_in_the_table():
-    found = {*concrete(pe.PrimExpr), *concrete(st.Stmt)}
+    found = {*concrete(pe.PrimExpr), *concrete(st.Stmt)} - {"Any"}  # which is an extent of Relay
     missing, unknown = found - NODES.keys(), NODES.keys() - found
     assert not missing, f"these nodes are in no program: {sorted(missing)}"
     assert not unknown, f"the table names what there is not: {sorted(unknown)}"
