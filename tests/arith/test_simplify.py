@@ -256,3 +256,16 @@ def test_what_is_absorbed_is_so_beside_a_common_term():
     assert str(made) == "x + T.min(y, 2)"
     made = Analyzer().simplify(po.minimum(po.minimum(y, 6) * 3 + x, x + 6))
     assert str(made) == "x + T.min(y, 2) * 3"
+
+
+def test_a_comparison_that_its_bound_decides_stays_equivalent():
+    """16 <= column is i % 3 == 2: of the columns it leaves, 16 is only the first."""
+    column = VARS["x"] % 3 * 8 + VARS["y"]
+    ana = Analyzer()
+    ana.bind(VARS["x"], Range(0, 6))
+    ana.bind(VARS["y"], Range(0, 8))
+    for cond in (column >= 16, 16 <= column, column > 15):
+        made = ana.simplify(cond)
+        for x, y in itertools.product(range(6), range(8)):
+            env = {"x": x, "y": y}
+            assert evaluate(made, env) == evaluate(cond, env), made

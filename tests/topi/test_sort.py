@@ -61,5 +61,5 @@ def test_in_a_larger_expression(x):
 def test_scratch_is_no_access_of_the_block(x):
     func = te.create_prim_func([x, te.compute((2,), lambda i: topi.sort(x)(i, 0), "least")])
     sort = func.body.block.body[0].block
-    assert [r.buffer.name for r in sort.reads] == ["x"]
+    assert [r.buffer.name for r in sort.reads] == ["data"]
     assert [r.buffer.name for r in sort.writes] == ["sort"]

@@ -32,7 +32,9 @@ def _compare(ctx: Context, expr: Any) -> Any:
         built = kept
     best = built if ctx.costs.of(built) < ctx.costs.of(kept) else kept
     narrow = _narrowed(ctx, best, p)
-    return best if narrow is None else _compare(ctx, narrow)
+    if narrow is None or ctx.costs.of(narrow) > ctx.costs.of(best):
+        return best
+    return _compare(ctx, narrow)
 
 
 def _narrowed(ctx: Context, expr: Any, p: Poly) -> Any:
@@ -41,8 +43,8 @@ def _narrowed(ctx: Context, expr: Any, p: Poly) -> Any:
     kind = type(expr)
     if kind is pe.LE or kind is pe.GE:
         if poly_bound(ctx, p)[1] == 0:
-            a, b = (expr.b, expr.a) if isinstance(expr.a, IntImm) else (expr.a, expr.b)
-            return pe.EQ._make(a, b, span=expr.span)
+            # Of p, not of the operands: p may say less of them than the comparison.
+            return comparison(ctx, pe.EQ, p, expr.a.dtype)
         if ctx.known.nonzero and is_zero(ctx, p) is False:
             return (pe.LT if kind is pe.LE else pe.GT)._make(expr.a, expr.b, span=expr.span)
     if kind is pe.NE:

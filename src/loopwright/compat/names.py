@@ -72,7 +72,6 @@ NAMES: dict[str, str] = {
     "target._ffi_api.llvm_cpu_has_feature": "codegen.llvm.target_info:llvm_cpu_has_features",
     "target._ffi_api.target_has_feature": "codegen.llvm.target_info:target_has_features",
     "tir.Any": "relay.types:Any",
-    "tir.expr.Any": "relay.types:Any",
     "testing.disable_span_filling": "compat.layout:spans_as_they_are",
     "testing.enable_span_filling": "compat.layout:spans_as_they_are",
     "tir.expr.EqualOp": "compat.layout:EqualOp",

@@ -15,7 +15,7 @@ from .. import te, tir
 from ..ir.prim_op import cast, const
 from .common import compute
 from .core import case, op
-from .extents import simplify
+from .extents import extents_of, simplify
 from .overlap import Numbers, fill, greedy, overlap, rows
 from .params import Tensor
 from .sort import argsort
@@ -105,7 +105,9 @@ def multibox_transform_loc(
     """The boxes (class, score, x, y, x, y) of the most probable classes (batch, classes, boxes), moved
     from their anchors by predictions (batch, boxes * 4), and how many there are; class 0, the
     background, or what is below the threshold, is left out unless it is kept. The rest is -1."""
-    batch, classes, count = cls_prob.shape
+    batch, classes, count = extents_of(cls_prob, "cls_prob", None, None, None)
+    extents_of(loc_pred, "loc_pred", batch, simplify(count * 4))
+    extents_of(anchor, "anchor", 1, count, 4)
     kind, first = loc_pred.dtype, 0 if keep_background else 1
     half, none = const(0.5, kind), const(-1, kind)
 
@@ -230,9 +232,11 @@ def proposal(
     """`rpn_post_nms_top_n` boxes (batch, x, y, x, y) of each image: of the `rpn_pre_nms_top_n` best of all
     anchors, moved by predictions, those that do not overlap a better one by more than `threshold`,
     again and again. im_info: rows (height, width, scale)."""
-    batch, _, high, wide = cls_prob.shape
     shapes = [_anchor(r, s, feature_stride) for r in ratios for s in scales]
     number, kind = len(shapes), bbox_pred.dtype
+    batch, _, high, wide = extents_of(cls_prob, "cls_prob", None, 2 * number, None, None)
+    extents_of(bbox_pred, "bbox_pred", batch, 4 * number, high, wide)
+    extents_of(im_info, "im_info", batch, 3)
     count = simplify(high * wide * number)
     best = tir.min(count, long(rpn_pre_nms_top_n)) if rpn_pre_nms_top_n > 0 else count
     zero, one = const(0, kind), const(1, kind)
@@ -281,11 +285,15 @@ def proposal(
                 grown=1.0,
             )
             with rows(ib, long(rpn_post_nms_top_n), "r") as r:
-                source = ib.let("source", by_score[b, kept[r % found[0]]])
                 at = b * rpn_post_nms_top_n + r
                 out[at, 0] = cast(kind, b)
-                for n in range(4):
-                    out[at, n + 1] = of[b, source, n]
+                with ib.if_scope(found[0] > 0):
+                    source = ib.let("source", by_score[b, kept[r % found[0]]])
+                    for n in range(4):
+                        out[at, n + 1] = of[b, source, n]
+                with ib.else_scope():
+                    for n in range(4):
+                        out[at, n + 1] = zero
 
     shape = (simplify(batch * rpn_post_nms_top_n), long(5))
     return written([shape], [boxes, order], choose, [kind], "proposal")

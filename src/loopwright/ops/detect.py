@@ -10,6 +10,7 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.prim_op import cast, const
 from .core import case, op
+from .extents import check_columns, extents_of
 from .manipulate import transpose
 from .overlap import (
     Numbers,
@@ -51,8 +52,8 @@ def all_class_non_max_suppression(
 
     "onnx": rows (batch, class, box), with zeros after the last one, and the number of rows;
     "tensorflow": for each batch rows (class, box), their scores, and the number of rows."""
-    batch, count, _ = boxes.shape
-    classes = scores.shape[1]
+    batch, count, _ = extents_of(boxes, "boxes", None, None, 4)
+    _, classes, _ = extents_of(scores, "scores", batch, None, count)
     order = argsort(scores, axis=2, descending=True, dtype="int32")
     limits = (max_output_boxes_per_class, iou_threshold, score_threshold)
     onnx = output_format == "onnx"
@@ -179,7 +180,9 @@ def regular_non_max_suppression(
     """The `max_detections` best of all classes' boxes (batch, boxes, 4): for each class those with a
     score (batch, boxes, classes, before them the background's) of the threshold or more that do not
     overlap a better one by more than `iou_threshold`. Gives boxes, classes, scores, and how many."""
-    batch, count, with_background = scores.shape
+    batch, count, _ = extents_of(boxes, "boxes", None, None, 4)
+    _, _, with_background = extents_of(scores, "scores", batch, count, None)
+    check_columns(with_background, last_class=num_classes - 1)
     most, kind = long(max_detections), scores.dtype
     by_class = transpose(scores, [0, 2, 1])
     order = argsort(by_class, axis=2, descending=True, dtype="int32")

@@ -15,7 +15,7 @@ from ..arith import Analyzer
 from ..base.errors import explain
 from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm, Or, PrimExpr, Select
-from ..ir.prim_op import equal, match_types, minimum, subtract
+from ..ir.prim_op import const, equal, match_types, minimum, subtract
 
 Shape = Sequence[PrimExpr]
 _NOTES: ContextVar[list[tuple[PrimExpr, PrimExpr]] | None] = ContextVar("open_pairs", default=None)
@@ -97,12 +97,35 @@ def check_within(shape: Shape, other: Shape, axis: int) -> None:
             raise ValueError(explain(what, got=f"{text(d)} and {text(most)}"))
 
 
+def extents_of(tensor: Any, what: str, *wanted: Any) -> list[PrimExpr]:
+    """The extents of a tensor that must be the wanted ones, where None stands for any. Raises
+    ValueError where they are not; what is open is checked at run time."""
+    shape = list(tensor.shape)
+    pairs = [(d, w) for d, w in zip(shape, wanted, strict=False) if w is not None]
+    if len(shape) != len(wanted) or any(differ(d, const(w, "int64")) for d, w in pairs):
+        need = ", ".join("any" if w is None else text(w) for w in wanted)
+        got = ", ".join(map(text, shape))
+        raise ValueError(explain(f"{what} must have the shape ({need})", got=f"({got})"))
+    return shape
+
+
+def check_columns(size: PrimExpr, **columns: int) -> None:
+    """Check that columns are of rows of a size. Raises ValueError where they are not; an open size
+    is checked at run time."""
+    for name, column in columns.items():
+        least = const(column + 1, "int64")
+        if column < 0 or differ(simplify(minimum(least, size)), least):
+            raise ValueError(explain(f"{name} is no column of {text(size)}", got=str(column)))
+
+
 __all__ = [
     "broadcast_differ",
+    "check_columns",
     "check_within",
     "differ",
     "dims_equal",
     "dims_gap",
+    "extents_of",
     "open_pairs",
     "simplify",
     "text",

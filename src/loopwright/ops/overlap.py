@@ -13,12 +13,16 @@ import numpy as np
 from .. import te, tir
 from ..ir.prim_op import const
 from ..tir.ir_builder import IRBuilder
+from .extents import extents_of
 from .statements import long
 
 
 def tensors_of(*values: Any) -> list[te.Tensor]:
-    """Those that are tensors; others are literals."""
-    return [v for v in values if isinstance(v, te.Tensor)]
+    """Those that are tensors, which must be scalars; others are literals."""
+    tensors = [v for v in values if isinstance(v, te.Tensor)]
+    for tensor in tensors:
+        extents_of(tensor, "a limit")
+    return tensors
 
 
 def numbers_of(values: tuple[Any, ...], buffers: list[Any]) -> list[Any]:

@@ -18,11 +18,12 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const
 from .core import case, op
+from .extents import extents_of
 from .overlap import rows
 from .params import Shape, Tensor
 from .statements import long, written
 
-_WORDS, _ROUNDS = 4, 20
+_WORDS, _ROUNDS, _STATE = 4, 20, 10
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
 _PARITY = 0x1BD11BDAA9FC1A22
 _ALL = 2**64 - 1
@@ -93,6 +94,7 @@ def _length(shape: Any) -> int:
 @op("relax.random.threefry_generate", alone=True)
 def threefry_generate(key: Tensor, shape: Shape):
     """The key for the next numbers, and random words (uint64) of a shape."""
+    extents_of(key, "the key", _STATE)
     count = _length(shape)
     groups, left = divmod(count, _WORDS)
 
@@ -179,6 +181,7 @@ def _np_half(place: np.ndarray) -> list[Any]:
 @op("relax.random.threefry_split", alone=True)
 def threefry_split(key: Tensor):
     """Two keys whose numbers have nothing to do with each other."""
+    extents_of(key, "the key", _STATE)
 
     def write(ib, gen, left, right):
         with ib.if_scope(tir.all(gen[8].equal(_word(0)), gen[9].equal(_word(0)))):

@@ -16,6 +16,7 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const
 from .core import case, op
+from .extents import extents_of
 from .overlap import rows
 from .params import Ints, Tensor
 from .statements import long, loops, written
@@ -25,8 +26,14 @@ def _plan(data: Any, layout: str) -> tuple[Any, list[Any]]:
     """How an index in NCHW is one of the layout, and the extents in the order NCHW."""
     if layout not in ("NCHW", "NHWC"):
         raise ValueError(explain("the layout is NCHW or NHWC", got=layout))
+    extents_of(data, "data", None, None, None, None)
     order = ["NCHW".index(n) for n in layout]
     return lambda at: tuple(at[n] for n in order), [data.shape[layout.index(n)] for n in "NCHW"]
+
+
+def _image(number: Any, batch: Any) -> Any:
+    """The number of an image, which must be one of the batch."""
+    return tir.checked_index(cast("int64", number), batch)
 
 
 def _check(given: dict[str, Any]) -> dict[str, Any]:
@@ -49,25 +56,26 @@ def roi_align(
     """The mean ("avg") or greatest ("max") value of sample_ratio x sample_ratio points in each of
     pooled_size cells of the regions, times `spatial_scale`; without a ratio, a point for each pixel
     of the cell. Points lie between pixels. aligned: pixels have their middle at .5."""
-    put, (_, channels, high, wide) = _plan(data, layout)
+    put, (batch, channels, high, wide) = _plan(data, layout)
+    count, _ = extents_of(rois, "rois", None, 5)
     kind, size = rois.dtype, pooled_size
     extents = (high, wide)
     zero, one = const(0, kind), const(1, kind)
 
     def taps(place, extent):
-        """(index, weight) of the pixels beside a place, and whether it lies outside."""
+        """(index, weight) of the pixels beside a place, and whether it lies inside, as NaN does
+        not."""
         last = cast(kind, extent - 1)
-        outside = tir.any(place < -one, place > cast(kind, extent))
+        inside = tir.all(place >= -one, place <= cast(kind, extent))
         held = tir.min(tir.max(place, zero), last)
         low = cast("int64", tir.floor(held))
         part = held - cast(kind, low)
-        return [(low, one - part), (tir.min(low + 1, extent - 1), part)], outside
+        return [(low, one - part), (tir.min(low + 1, extent - 1), part)], inside
 
     def write(ib, x, regions, out):
-        count = rois.shape[0]
         with ExitStack() as stack:
             i, c, *cell = loops(ib, stack, [count, channels, *map(long, size)], parallel=True)
-            image = ib.let("image", cast("int64", regions[i, 0]))
+            image = ib.let("image", _image(regions[i, 0], batch))
             start, bins, grid = [], [], []
             for axis, column in ((0, 2), (1, 1)):
                 shift = const(0.5 if aligned else 0.0, kind)
@@ -81,25 +89,25 @@ def roi_align(
             total = ib.allocate(kind, 1, "total")
             total[0] = zero if mode == "avg" else te.min_value(kind)
             with rows(ib, grid[0], "rh") as rh, rows(ib, grid[1], "rw") as rw:
-                found, outside = [], []
+                found, inside = [], []
                 for axis, r in enumerate((rh, rw)):
                     middle = (
                         (cast(kind, r) + const(0.5, kind)) * bins[axis] / cast(kind, grid[axis])
                     )
-                    near, gone = taps(start[axis] + middle, extents[axis])
+                    near, held = taps(start[axis] + middle, extents[axis])
                     found.append(near)
-                    outside.append(gone)
+                    inside.append(held)
                 value = zero
                 for row, a in found[0]:
                     for column, b in found[1]:
                         value = value + a * b * cast(kind, x[put((image, c, row, column))])
-                value = tir.if_then_else(tir.any(*outside), zero, value)
+                value = tir.if_then_else(tir.all(*inside), value, zero)
                 total[0] = total[0] + value if mode == "avg" else tir.max(total[0], value)
             whole = tir.max(cast(kind, grid[0] * grid[1]), one)
             result = total[0] / whole if mode == "avg" else total[0]
             out[put((i, c, *cell))] = cast(data.dtype, result)
 
-    shape = put((rois.shape[0], channels, *map(long, size)))
+    shape = put((count, channels, *map(long, size)))
     return written([shape], [data, rois], write, [data.dtype], "roi_align")
 
 
@@ -173,14 +181,14 @@ def roi_pool(
 ):
     """The greatest value of the pixels in each of pooled_size cells of the regions, times
     `spatial_scale` and rounded; 0 where there are none."""
-    put, (_, channels, high, wide) = _plan(data, layout)
+    put, (batch, channels, high, wide) = _plan(data, layout)
+    count, _ = extents_of(rois, "rois", None, 5)
     kind, size = rois.dtype, pooled_size
 
     def write(ib, x, regions, out):
         with ExitStack() as stack:
-            extents = [rois.shape[0], channels, *map(long, size)]
-            i, c, *cell = loops(ib, stack, extents, parallel=True)
-            image = ib.let("image", cast("int64", regions[i, 0]))
+            i, c, *cell = loops(ib, stack, [count, channels, *map(long, size)], parallel=True)
+            image = ib.let("image", _image(regions[i, 0], batch))
             spans = []
             for axis, column, extent in ((0, 2, high), (1, 1, wide)):
                 first, last = (
@@ -206,7 +214,7 @@ def roi_pool(
                 best[0] = tir.max(best[0], value)
             out[put((i, c, *cell))] = best[0]
 
-    shape = put((rois.shape[0], channels, *map(long, size)))
+    shape = put((count, channels, *map(long, size)))
     return written([shape], [data, rois], write, [data.dtype], "roi_pool")
 
 

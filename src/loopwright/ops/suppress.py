@@ -10,6 +10,7 @@ import numpy as np
 from .. import te, tir
 from ..ir.prim_op import cast, const
 from .core import Case, case, op
+from .extents import check_columns, extents_of
 from .overlap import (
     Numbers,
     corners,
@@ -34,7 +35,8 @@ def get_valid_counts(
 ):
     """The boxes with a score above the threshold (and a class of 0 or more), first: how many, the
     boxes, and their numbers; the rest is -1."""
-    batch, count, size = data.shape
+    batch, count, size = extents_of(data, "data", None, None, None)
+    check_columns(size, score_index=score_index, id_index=max(id_index, 0))
     none = const(-1, data.dtype)
 
     def write(ib, x, *others):
@@ -116,7 +118,11 @@ def non_max_suppression(
     `max_output_size` of the `top_k` best. Gives the numbers in `indices`, -1 after the last one,
     and how many they are; or else the boxes, -1 those that are suppressed (at the end with
     `invalid_to_bottom`)."""
-    batch, count, size = data.shape
+    batch, count, size = extents_of(data, "data", None, None, None)
+    extents_of(valid_count, "valid_count", batch)
+    extents_of(indices, "indices", batch, count)
+    columns = {"score_index": score_index, "id_index": max(id_index, 0)}
+    check_columns(size, coord_start=coord_start, coord_end=coord_start + 3, **columns)
     none, zero = const(-1, data.dtype), const(0, data.dtype)
     lowest = te.min_value(data.dtype)
     scores = te.compute(
@@ -163,7 +169,8 @@ def non_max_suppression(
         most, least = numbers_of(limits, list(given))
         with ExitStack() as stack:
             (i,) = loops(ib, stack, [batch], parallel=True)
-            valid = ib.let("valid", cast("int64", valid_of[i]))
+            given_count = tir.max(cast("int64", valid_of[i]), long(0))
+            valid = ib.let("valid", tir.min(given_count, count))
             best = valid if top_k <= 0 else tir.min(valid, long(top_k))
             with rows(ib, count, "j") as j:
                 with ib.if_scope(j < valid):
@@ -217,7 +224,7 @@ def _(
     coord_start=2, score_index=1, id_index=0, return_indices=True, invalid_to_bottom=False,
 ):  # fmt: skip
     out, places = np.full_like(data, -1), np.full(data.shape[:2], -1, np.int32)
-    for i, valid in enumerate(valid_count):
+    for i, valid in enumerate(np.clip(valid_count, 0, data.shape[1])):
         order = np.argsort(-data[i, :valid, score_index], kind="stable")
         if iou_threshold <= 0:
             order = np.arange(valid)

@@ -472,7 +472,7 @@ def test_lifted_functions_of_equal_bodies_keep_their_names():
 def test_global_symbols():
     mod = LegalizeOps()(graph(lambda e, x: e(op.exp(x)), (2,)))
     made = AttachGlobalSymbol()(mod.with_attr("system_lib_prefix", "lib_"))
-    assert made["lib_exp"].attrs["global_symbol"] == "lib_exp"
+    assert made["lib_tir_exp"].attrs["global_symbol"] == "lib_tir_exp"
     assert made["main"].attrs["global_symbol"] == "main"
 
 

@@ -37,8 +37,8 @@ def calls(fn: Callable[[], Any]) -> int:
 def test_unrelated_blocks(name: str) -> None:
     step = STEPS[name]
     few, some, many = (calls(step(tir.Schedule(func))) for func in FUNCS.values())
-    assert some < 25_000
-    assert (many - some) / 64 < 400, "calls for each block more"
+    assert some < 20_000
+    assert (many - some) / 64 < 250, "calls for each block more"
     # Twice the blocks, twice the work at most.
     assert many - some <= 2.2 * max(some - few, 0) + 1500
 

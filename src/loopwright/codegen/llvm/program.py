@@ -19,7 +19,6 @@ from ...runtime.signature import few
 from . import jit, support
 from .abi import IMPORT_PREFIX
 from .compiler import host_cpu
-from .target_info import llvm_get_cpu_features
 
 if TYPE_CHECKING:
     from ...ir.target import Target
@@ -135,6 +134,9 @@ def missing_features(target: Target) -> set[str]:
     _, cpu, features = compile_options(target)
     if (cpu is None or cpu == host_cpu()) and not features:
         return set()
+    # Only here: a model that is kept loads no IR.
+    from .target_info import llvm_get_cpu_features
+
     here = llvm_binding.get_host_cpu_features()
     return {name for name in llvm_get_cpu_features(target) if here.get(name) is False}
 

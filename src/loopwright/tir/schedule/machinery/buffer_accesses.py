@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....ir.functor import pre_order_visit
 from ....ir.literals import is_one
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.variables import vars_in
@@ -94,10 +93,7 @@ def single_store(ref: Ref) -> BufferStore:
 
 def check_no_pointer(node: Any, buffer: Buffer, ref: Ref) -> None:
     """Raise ScheduleError where a block reaches a buffer by its pointer or through a match."""
-    blocks = [ref]
-    for block in blocks:  # and those inside
-        blocks += block.blocks() if block.children else []
-    matched = any(m.source.buffer is buffer for b in blocks for m in b.stmt.match_buffers)
+    matched = any(m.source.buffer is buffer for m in _matches(ref))
     if matched or buffer.data in vars_in(node):
         what = f"block {ref.stmt.name_hint!r} reaches {buffer.name} through a pointer or a match"
         raise ScheduleError(what, instead="plain loads and stores", at=ref.node)
@@ -133,17 +129,23 @@ def realize_of(ref: Ref, block: Block, **changes: Any) -> BlockRealize:
     return ref.realize.replace(block=block, **changes)
 
 
+def _matches(ref: Ref) -> list[MatchBufferRegion]:
+    """What a block and those inside it match, the outer ones first."""
+    blocks = [ref]
+    for block in blocks:
+        blocks += block.blocks() if block.children else []
+    return [m for block in blocks for m in block.stmt.match_buffers]
+
+
 def with_matches(
-    body: Any, old: Buffer, new: Buffer, change: Callable[[Buffer, Buffer], Buffer]
+    site: Ref, old: Buffer, new: Buffer, change: Callable[[Buffer, Buffer], Buffer]
 ) -> dict[Buffer, Buffer]:
-    """A buffer and those that match regions of it, which become `change(part, new whole)`."""
+    """A buffer and those that match regions of it inside a block, which become
+    `change(part, new whole)`."""
     table = {old: new}
-
-    def look(node: Any) -> None:
-        if isinstance(node, MatchBufferRegion) and node.source.buffer in table:
-            table[node.buffer] = change(node.buffer, table[node.source.buffer])
-
-    pre_order_visit(body, look)
+    for match in _matches(site):
+        if match.source.buffer in table:
+            table[match.buffer] = change(match.buffer, table[match.source.buffer])
     return table
 
 

@@ -49,7 +49,8 @@ def set_axis_separator(
         return
     renamed: dict[Block, Block] = {}
     func = sch.state.func(ref.func)
-    body = ReplaceBuffer(with_matches(func.body, old, new, separated), renamed).visit(func.body)
+    table = with_matches(sch.state.index(ref.func).root, old, new, separated)
+    body = ReplaceBuffer(table, renamed).visit(func.body)
     params = {p: new if b is old else b for p, b in func.buffer_map.items()}
     sch.state.set_func(ref.func, func.replace(body=body, buffer_map=params), renamed)
 
@@ -126,7 +127,7 @@ def unsafe_set_dtype(
         return of_memory(part, new_dtype, part.scope())
 
     renamed: dict[Block, Block] = {}
-    table = with_matches(site.stmt, buffer, retyped(buffer, buffer), retyped)
+    table = with_matches(site, buffer, retyped(buffer, buffer), retyped)
     realize = _Retype(table, renamed).visit(site.realize)
     sch.state.update(site.func, {site: realize}, renamed)
 

@@ -34,5 +34,5 @@ def set_scope(
     def moved(part: Buffer, _: Buffer) -> Buffer:
         return of_memory(part, part.dtype, storage_scope)
 
-    table = with_matches(site.stmt, buffer, moved(buffer, buffer), moved)
+    table = with_matches(site, buffer, moved(buffer, buffer), moved)
     replace_buffer(sch.state, site, table)
