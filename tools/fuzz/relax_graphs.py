@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from . import relax_more, relax_nn, relax_ops, relax_shapes  # noqa: F401  makers register here
+from . import (  # noqa: F401  makers register here
+    relax_boxes,
+    relax_more,
+    relax_nn,
+    relax_ops,
+    relax_shapes,
+)
 from .build import NotHere, finish
 from .case import Case
 from .relax_build import MAKERS, Refused, RelaxBuilder

@@ -327,7 +327,7 @@ def _(prob, moves, info, scales, ratios, feature_stride, threshold, rpn_pre_nms_
             if all(overlap(other, box, 1.0, Numbers) <= threshold for other in kept):
                 kept.append(box)
         out += [[b, *kept[n % len(kept)]] for n in range(rpn_post_nms_top_n)]
-    return np.array(out, np.float32)
+    return np.array(out, np.float32).reshape(-1, 5)
 
 
 _SCORES = (_RNG.permutation(48).reshape(1, 4, 3, 4) / 48).astype(np.float32)

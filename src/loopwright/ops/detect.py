@@ -91,6 +91,7 @@ def all_class_non_max_suppression(
                     lambda j: corners(lambda n: box_of[b, place(j), n]),
                     lambda shared: shared < cast(kind, least),
                     keep,
+                    good=above,
                 )
                 start[0] = start[0] + found[0]
             if not onnx:
@@ -121,14 +122,12 @@ def _(**given):
 
 
 def _chosen(boxes, scores, most, far, above) -> list[int]:
-    """The numbers of the boxes that are chosen greedily."""
+    """The numbers of the boxes (lower ends, upper ends) that are chosen greedily."""
     kept: list[int] = []
     for j in np.argsort(-scores, kind="stable"):
-        box = corners(lambda n, j=j: boxes[j, n], Numbers)
-        others = (corners(lambda n, k=k: boxes[k, n], Numbers) for k in kept)
-        if len(kept) < most and above(scores[j]):
-            if all(far(overlap(other, box, kit=Numbers)) for other in others):
-                kept.append(int(j))
+        apart = (far(overlap(list(boxes[k]), list(boxes[j]), kit=Numbers)) for k in kept)
+        if len(kept) < most and above(scores[j]) and all(apart):
+            kept.append(int(j))
     return kept
 
 
@@ -136,9 +135,10 @@ def _chosen(boxes, scores, most, far, above) -> list[int]:
 def _(boxes, scores, most, least, worst, output_format="onnx"):
     batch, classes, count = scores.shape
     limit = int(most) if most > 0 else count
+    sides = np.stack(corners(lambda n: boxes[..., n], Numbers), -1)
     found = [
         [(b, c, j) for c in range(classes) for j in _chosen(
-            boxes[b], scores[b, c], limit, lambda s: s < least, lambda s: s > worst)]
+            sides[b], scores[b, c], limit, lambda s: s < least, lambda s: s > worst)]
         for b in range(batch)
     ]  # fmt: skip
     if output_format == "onnx":
@@ -228,6 +228,7 @@ def regular_non_max_suppression(
                     lambda j: [box_of[b, number(j), n] for n in range(4)],
                     lambda shared: shared <= const(iou_threshold, boxes.dtype),
                     insert,
+                    good=above,
                 )
             total[b] = cast("int32", held[0])
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import te, tir
-from ..ir.prim_op import const
+from ..ir.prim_op import cast, const
 from ..tir.ir_builder import IRBuilder
 from .extents import extents_of
 from .statements import long
@@ -91,15 +91,17 @@ def greedy(
     far: Callable[[Any], Any],
     keep: Callable[[Any, Any], None],
     grown: float = 0.0,
+    good: Callable[[Any], Any] = lambda j: tir.const(True, "bool"),
 ) -> Any:
     """Choose of candidates, the best first, at most `most` that do not overlap one chosen before.
-    count: how many there are, and at most can be. box(j) gives the corners, far(shared) whether an overlap is allowed; keep(j, n)
-    writes the chosen one number n. Returns the buffer of how many are chosen."""
+    count: how many there are, and at most can be. box(j) gives the corners, far(shared) whether an
+    overlap is allowed, good(j) whether it may be chosen at all (a score of NaN may not, whatever its
+    place); keep(j, n) writes the chosen one number n. Returns the buffer of how many are chosen."""
     found = ib.allocate("int64", 1, "found")
     alive = ib.allocate("int32", count[1], "alive")
     found[0] = long(0)
     with rows(ib, count[0], "j") as j:
-        alive[j] = const(1, "int32")
+        alive[j] = cast("int32", good(j))
     with rows(ib, count[0], "j") as j, ib.if_scope(tir.all(alive[j] > 0, found[0] < most)):
         keep(j, found[0])
         found[0] = found[0] + 1

@@ -55,7 +55,8 @@ def roi_align(
 ):
     """The mean ("avg") or greatest ("max") value of sample_ratio x sample_ratio points in each of
     pooled_size cells of the regions, times `spatial_scale`; without a ratio, a point for each pixel
-    of the cell. Points lie between pixels. aligned: pixels have their middle at .5."""
+    of the cell; 0 where there are none. Points lie between pixels. aligned: pixels have their
+    middle at .5."""
     put, (batch, channels, high, wide) = _plan(data, layout)
     count, _ = extents_of(rois, "rois", None, 5)
     kind, size = rois.dtype, pooled_size
@@ -104,7 +105,8 @@ def roi_align(
                 value = tir.if_then_else(tir.all(*inside), value, zero)
                 total[0] = total[0] + value if mode == "avg" else tir.max(total[0], value)
             whole = tir.max(cast(kind, grid[0] * grid[1]), one)
-            result = total[0] / whole if mode == "avg" else total[0]
+            some = tir.all(*(n > 0 for n in grid))
+            result = total[0] / whole if mode == "avg" else tir.if_then_else(some, total[0], zero)
             out[put((i, c, *cell))] = cast(data.dtype, result)
 
     shape = put((count, channels, *map(long, size)))
@@ -149,10 +151,10 @@ def _(
         lengths = [bottom - top, right - left]
         lengths = lengths if aligned else [max(v, 1.0) for v in lengths]
         bins = [v / n for v, n in zip(lengths, pooled_size, strict=True)]
-        points = [sample_ratio if sample_ratio > 0 else int(np.ceil(b)) for b in bins]
+        points = [sample_ratio if sample_ratio > 0 else max(int(np.ceil(b)), 0) for b in bins]
         for at in np.ndindex(*pooled_size):
             first = [s + a * b for s, a, b in zip((top, left), at, bins, strict=True)]
-            values = [
+            values = [np.zeros(x.shape[1])] * (0 in points) + [
                 _between(
                     x[int(image)],
                     *(

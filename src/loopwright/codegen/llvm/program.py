@@ -18,7 +18,8 @@ from ...runtime.packed_func import register_func, remove_global_func
 from ...runtime.signature import few
 from . import jit, support
 from .abi import IMPORT_PREFIX
-from .compiler import host_cpu
+from .compiler import host_cpu, resolve
+from .cpu_features import features_of
 
 if TYPE_CHECKING:
     from ...ir.target import Target
@@ -131,14 +132,11 @@ class _Import:
 def missing_features(target: Target) -> set[str]:
     """The instruction sets that code for a target takes and this machine lacks. Only a named
     processor or features are asked about: the default is this machine."""
-    _, cpu, features = compile_options(target)
-    if (cpu is None or cpu == host_cpu()) and not features:
+    options = compile_options(target)
+    if options[1] in (None, host_cpu()) and not options[2]:
         return set()
-    # Only here: a model that is kept loads no IR.
-    from .target_info import llvm_get_cpu_features
-
     here = llvm_binding.get_host_cpu_features()
-    return {name for name in llvm_get_cpu_features(target) if here.get(name) is False}
+    return {name for name in features_of(*resolve(*options)) if here.get(name) is False}
 
 
 def compile_options(target: Target) -> tuple[str | None, str | None, str | None]:

@@ -1,29 +1,25 @@
 """What LLVM knows of targets: architectures, processors and their features, intrinsics.
 
-All functions of one target take the current one where none is given. The features that a target has
-are found out by LLVM's inliner: a function that needs one more feature is inlined only into one whose
-processor has it. Flags that only tune code do not count there, and are all reported for x86.
+All functions of one target take the current one where none is given.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
 
 import llvmlite.binding as llvm
 
 from ...base.errors import explain
 from ...ir.target import Target
 from .compiler import (
-    CompileError,
     check_machine,
     host_cpu,
     host_triple,
     known_names,
     resolve,
-    run_apart,
 )
+from .cpu_features import features_of
 
 # LLVM's names of architectures, as they begin a triple.
 _ARCHITECTURES = """aarch64 aarch64_be amdgcn arm armeb avr bpfeb bpfel hexagon i386 lanai loongarch32
@@ -99,63 +95,16 @@ def llvm_get_cpu_features(target: Target | None = None) -> set[str]:
 
     Raises ValueError without a target, CompileError for a processor that LLVM does not know.
     """
-    return set(_features(*_machine(target)))
+    return set(features_of(*_machine(target)))
 
 
 def llvm_cpu_has_features(features: str | Sequence[str], target: Target | None = None) -> bool:
     """Whether the target's processor has all the features."""
     wanted = [features] if isinstance(features, str) else features
-    return _features(*_machine(target)).issuperset(map(str, wanted))
+    return features_of(*_machine(target)).issuperset(map(str, wanted))
 
 
 target_has_features = llvm_cpu_has_features
-
-
-# LLVM ends the process for features that cannot be together: then the halves are asked apart.
-_ASK = """
-import os, re
-def probe(i, name):
-    return f'''
-define internal i32 @need{{i}}(i32 %x) "target-cpu"="{cpu}" "target-features"="{features}+{{name}}" {{{{
-  %y = add i32 %x, 1
-  ret i32 %y
-}}}}
-define i32 @ask{{i}}(i32 %x) "target-cpu"="{cpu}" "target-features"="{features}" {{{{
-  %y = call i32 @need{{i}}(i32 %x)
-  ret i32 %y
-}}}}'''
-
-def inline(names):
-    module = llvm.parse_assembly("".join(map(probe, range(len(names)), names)))
-    machine = target.create_target_machine(cpu="{cpu}", features="{features}")
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
-    builder.getModulePassManager().run(module, builder)
-    kept = set(map(int, re.findall("call[^@]* @need([0-9]+)", str(module))))
-    print(*(name for i, name in enumerate(names) if i not in kept), flush=True)
-
-def ask(names):
-    child = os.fork()
-    if not child:
-        inline(names)
-        os._exit(0)
-    half = len(names) // 2
-    if os.waitpid(child, 0)[1] and half:
-        ask(names[:half])
-        ask(names[half:])
-
-ask({names!r})
-"""
-
-
-@cache
-def _features(triple: str, cpu: str, features: str) -> frozenset[str]:
-    names = known_names(triple)[1]
-    more = f"{features}," if features else ""
-    done = run_apart(triple, _ASK.format(cpu=cpu, features=more, names=names))
-    if done.returncode:
-        raise CompileError(f"LLVM does not tell the features of {cpu!r}: {done.stderr[-300:]}")
-    return frozenset(done.stdout.split())
 
 
 def llvm_get_vector_width(target: Target | None = None) -> int:
@@ -164,7 +113,7 @@ def llvm_get_vector_width(target: Target | None = None) -> int:
     made = Target.target_or_current(target)
     if "vector-width" in made.attrs:
         return int(made.attrs["vector-width"])
-    has = _features(*_machine(made))
+    has = features_of(*_machine(made))
     if "avx512f" in has:
         return 512
     if "avx" in has:
