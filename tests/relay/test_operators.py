@@ -10,8 +10,6 @@ from loopwright import relay
 from loopwright.relay.translate import to_relax
 from loopwright.relay.walk import free_vars
 
-# The loops of cumsum share a variable in two branches, which a text cannot say.
-pytestmark = pytest.mark.no_roundtrip
 
 var = relay.var
 rng = np.random.default_rng(0)

@@ -102,8 +102,8 @@ def _twin(row: Row) -> tuple[str, dict[str, str]] | None:
     copy = FunctionType(body.__code__, space, body.__name__, body.__defaults__, body.__closure__)
     try:
         result = copy(**marks)
-    except Exception:  # the body looks at its arguments: it is no plain call
-        return None
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return None  # the body looks at its arguments: it is no plain call
     if len(calls) != 1 or calls[0][3] is not result:
         return None
     path, args, kwargs, _ = calls[0]
@@ -377,7 +377,7 @@ class _Reverser:
             raise LoopwrightError(explain(what, got=str(call.op)))
         try:
             made = self._converted(call)
-        except (KeyError, ValueError, TypeError):  # the operator does not fit: it stays Relax's
+        except ValueError:  # the operator does not fit: it stays Relax's
             made = None
         if isinstance(made, TupleWrapper):
             made = made.astuple()
@@ -405,7 +405,7 @@ class _Reverser:
             return True
         try:
             found = call_type(row, known, row.values_of(made), made.args)
-        except (LoopwrightError, ValueError, TypeError, IndexError, KeyError):
+        except (LoopwrightError, ValueError):
             return False
         return same_type(found, relay_type(call.struct_info))
 
@@ -414,6 +414,9 @@ class _Reverser:
         if isinstance(expr, Tuple):
             parts = [self.type_of(f) for f in expr.fields]
             return None if None in parts else TupleType(parts)
+        if isinstance(expr, TupleGetItem):
+            whole = self.type_of(expr.tuple_value)
+            return None if whole is None else whole.fields[expr.index]
         if id(expr) in self.types:
             return self.types[id(expr)][1]
         return expr.type_annotation if isinstance(expr, Var) else expr.checked_type_

@@ -25,6 +25,7 @@ from ....ir.variables import uses_any
 from ...expr import BufferLoad
 from ...op import is_call_to
 from ...stmt import For, IfThenElse, Stmt
+from ...stmt_functor import renew_defs
 from .._base import RewriterPass, StmtRewriter
 
 
@@ -37,7 +38,9 @@ class _Hoist(StmtRewriter):
         if not isinstance(body, IfThenElse) or not _constant(body.condition, node):
             return node.replace(body=body)
         then = node.replace(body=body.then_case)
-        other = None if body.else_case is None else node.replace(body=body.else_case)
+        other = body.else_case
+        if other is not None:
+            other = renew_defs(node.replace(body=other))
         return body.replace(then_case=then, else_case=other)
 
 
