@@ -10,7 +10,6 @@ from loopwright import relay
 from loopwright.relay.translate import to_relax
 from loopwright.relay.walk import free_vars
 
-
 var = relay.var
 rng = np.random.default_rng(0)
 a = rng.normal(size=(2, 3, 4)).astype("float32")

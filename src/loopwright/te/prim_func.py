@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..base.errors import explain
@@ -59,24 +59,10 @@ class _Names:
 
 
 class Builder:
-    """Builds the PrimFunc of arguments; `buffers` maps tensors to buffers.
+    """Builds the PrimFunc of arguments; `buffers` maps tensors to buffers."""
 
-    `parts`: for an operation, what is computed instead, as pairs (part, the operation whose
-    results it writes); `scopes`: memory scopes of tensors that are not arguments; `joint`: whether
-    one block writes all results of a compute.
-    """
-
-    def __init__(
-        self,
-        args: list[Any],
-        parts: Mapping[Operation, Sequence[tuple[Operation, Operation]]] | None = None,
-        scopes: Mapping[Tensor, str] | None = None,
-        joint: Callable[[Operation], bool] = lambda op: False,
-    ) -> None:
+    def __init__(self, args: list[Any]) -> None:
         self.args = args
-        self.parts = parts or {}
-        self.scopes = scopes or {}
-        self.joint = joint
         self.rows: dict[Tensor, Var] = {}
         self.ops = in_order(a for a in args if isinstance(a, Tensor))
         self.given = {a for a in args if isinstance(a, Tensor)}
@@ -147,14 +133,13 @@ class Builder:
     def declare(self, tensor: Tensor) -> Buffer:
         shape = tensor.shape[1:] or (1,) if tensor in self.rows else tensor.shape
         name = tensor.name.replace(".", "_")
-        scope = "global" if tensor in self.given else self.scopes.get(tensor, "global")
-        return decl_buffer(shape, tensor.dtype, name, scope=scope)
+        return decl_buffer(shape, tensor.dtype, name, scope="global")
 
     def stmts(self, op: Operation) -> list[st.Stmt]:
         if isinstance(op, PlaceholderOp):
             return []
         if isinstance(op, ComputeOp):
-            return [self.compute(part) for part in self.parts_of(op, self.allocated)]
+            return [self.compute(op)]
         if isinstance(op, ExternOp):
             return [self.extern(op)]
         if isinstance(op, ScanOp):
@@ -162,25 +147,16 @@ class Builder:
         what = "create_prim_func knows placeholder, compute, scan and extern"
         raise TypeError(explain(what, got=type(op).__name__))
 
-    def parts_of(
-        self, op: ComputeOp, allocated: list[Buffer], row: Var | None = None
-    ) -> list[ComputeOp]:
-        """What is computed in place of an operation; its results get buffers, with one
-        row per step of a scan if `row` is given."""
-        parts: list[Any] = []
-        for part, origin in self.parts.get(op, [(op, op)]):
-            for n in range(part.num_outputs):
-                tensor = origin.output(n)
-                if tensor not in self.buffers:
-                    if row is not None:
-                        self.rows[tensor] = row
-                    self.buffers[tensor] = self.declare(tensor)
-                    allocated.append(self.buffers[tensor])
-                self.buffers[part.output(n)] = self.buffers[tensor]
-                if tensor in self.rows:
-                    self.rows[part.output(n)] = self.rows[tensor]
-            parts.append(part)
-        return parts
+    def allocate(self, op: ComputeOp, allocated: list[Buffer], row: Var | None = None) -> None:
+        """Give the results of an operation of a scan buffers, with one row per step if `row` is
+        given."""
+        for n in range(op.num_outputs):
+            tensor = op.output(n)
+            if tensor not in self.buffers:
+                if row is not None:
+                    self.rows[tensor] = row
+                self.buffers[tensor] = self.declare(tensor)
+                allocated.append(self.buffers[tensor])
 
     def extern(self, op: ExternOp) -> st.Stmt:
         views = zip(op.input_placeholders, op.inputs, strict=True)
@@ -217,7 +193,7 @@ class Builder:
                 windows.append(st.MatchBufferRegion(view, BufferRegion(result, (rng, *inner))))
             self.rows[update] = time.var
         local: list[Buffer] = []
-        body = st.seq(*(s for step in op.chain for s in self.row(op, step, time.var, local)))
+        body = st.seq(*(self.row(op, step, time.var, local) for step in op.chain))
         used = _used_buffers(body)
         block = st.Block(
             (time,), (), (), self.names.fresh(f"{op.name}_step"), body,
@@ -236,17 +212,14 @@ class Builder:
         self.buffers[copy.output(0)] = result
         return self.nest(copy, axes, {}, {}, copy.name)
 
-    def row(self, scan: ScanOp, op: ComputeOp, time: Var, local: list[Buffer]) -> list[st.Stmt]:
+    def row(self, scan: ScanOp, op: ComputeOp, time: Var, local: list[Buffer]) -> st.Stmt:
         """One row of an operation that a scan computes step by step."""
         if _looks_back(scan, op):
-            parts = self.parts_of(op, self.allocated)
+            self.allocate(op, self.allocated)
         else:
-            parts = self.parts_of(op, local, time)
-        nests = []
-        for part in parts:
-            head, *rest = (*part.axis, *part.reduce_axis)
-            nests.append(self.nest(part, rest, {head.var: time}, dict(part.attrs), part.name))
-        return nests
+            self.allocate(op, local, time)
+        head, *rest = (*op.axis, *op.reduce_axis)
+        return self.nest(op, rest, {head.var: time}, dict(op.attrs), op.name)
 
     def elements(self, expr: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
         """Tensor reads as buffer loads, the operation's axes as the block's."""
@@ -358,15 +331,6 @@ class Builder:
         if isinstance(op.body[0], Reduce):
             init, body = self.reduction(op, op.body[0], at, values)
             block = st.Block(axes, (), (), self.names.fresh(name), body, init, annotations=notes)
-            return st.BlockRealize(bindings, const(True), _with_regions(block, {}))
-        if len(op.body) > 1 and self.joint(op):
-            body = st.seq(
-                *(
-                    st.BufferStore(self.buffers[op.output(n)], self.elements(e, values), at)
-                    for n, e in enumerate(op.body)
-                )
-            )
-            block = st.Block(axes, (), (), self.names.fresh(name), body, annotations=notes)
             return st.BlockRealize(bindings, const(True), _with_regions(block, {}))
         blocks = []
         for n, expr in enumerate(op.body):
