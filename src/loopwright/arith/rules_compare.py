@@ -43,8 +43,11 @@ def _narrowed(ctx: Context, expr: Any, p: Poly) -> Any:
     kind = type(expr)
     if kind is pe.LE or kind is pe.GE:
         if poly_bound(ctx, p)[1] == 0:
-            # Of p, not of the operands: p may say less of them than the comparison.
-            return comparison(ctx, pe.EQ, p, expr.a.dtype)
+            low, high = (expr.a, expr.b) if kind is pe.LE else (expr.b, expr.a)
+            if P.add(poly(ctx, high), poly(ctx, low), -1) != p:  # p == 0 leaves them a distance
+                return comparison(ctx, pe.EQ, p, expr.a.dtype)
+            a, b = (expr.b, expr.a) if isinstance(expr.a, IntImm) else (expr.a, expr.b)
+            return pe.EQ._make(a, b, span=expr.span)
         if ctx.known.nonzero and is_zero(ctx, p) is False:
             return (pe.LT if kind is pe.LE else pe.GT)._make(expr.a, expr.b, span=expr.span)
     if kind is pe.NE:
