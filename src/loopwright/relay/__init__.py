@@ -11,7 +11,7 @@ from ..base.span import Span as Span
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..runtime.param_dict import load_param_dict, save_param_dict
-from . import backend, frontend, op, operators, testing, transform
+from . import backend, dataflow_pattern, frontend, op, operators, testing, transform
 from .backend import vm
 from .build_module import bind_params_by_name, build, create_executor, lower, optimize
 from .expr import *

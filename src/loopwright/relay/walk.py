@@ -45,16 +45,20 @@ def _other_children(node: Any) -> tuple[Any, ...]:
 
 
 def post_order(
-    root: Any, enter: Callable[[Any], bool] | None = None, seen: set[int] | None = None
+    root: Any,
+    enter: Callable[[Any], bool] | None = None,
+    seen: set[int] | None = None,
+    parts: Callable[[Any], tuple[Any, ...]] = children,
 ) -> Iterator[Any]:
     """The nodes of a graph, each once, what it uses first. enter: whether what is inside a node
-    counts too (by default all of it). seen: identities of nodes to leave out."""
+    counts too (by default all of it). seen: identities of nodes to leave out. parts: what is
+    directly inside a node, in order."""
     seen = set() if seen is None else seen
     stack: list[tuple[Any, Iterator[Any]]] = []
 
     def push(node: Any) -> None:
         seen.add(id(node))
-        inside = children(node) if enter is None or enter(node) else ()
+        inside = parts(node) if enter is None or enter(node) else ()
         stack.append((node, iter(inside)))
 
     if id(root) not in seen:

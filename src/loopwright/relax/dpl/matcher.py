@@ -416,16 +416,16 @@ def _attrs(m: Matcher, p: nd.AttrPattern, value: Any, rest: Any) -> Any:
         if not present:
             return FAIL
         attribute = known.get_attr(name) if isinstance(known, Op) else known.get(name)
-        if not _same_attr(wanted, attribute):
+        if not same_attr(wanted, attribute):
             return FAIL
     return (match_goal, p.pattern, value, rest)
 
 
-def _same_attr(a: Any, b: Any) -> bool:
+def same_attr(a: Any, b: Any) -> bool:
     a, b = plain_attr(a), plain_attr(b)
     a, b = getattr(a, "value", a), getattr(b, "value", b)  # compare literals by value
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(_same_attr, a, b))
+        return len(a) == len(b) and all(map(same_attr, a, b))
     if isinstance(a, BaseExpr) or isinstance(b, BaseExpr):
         return structural_equal(a, b)
     return bool(a == b)

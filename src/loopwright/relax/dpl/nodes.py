@@ -36,7 +36,7 @@ class DFPattern(TensorOperators, Node):
     _match: ClassVar[Any] = None
 
     def __repr__(self) -> str:
-        return DFPattern._render(self)
+        return type(self)._render(self)
 
     __str__ = __repr__
     __iter__ = None  # iteration by index would not terminate

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...ir.op import Op
 from . import pattern as pt
 
+Writer = Callable[[Any, list[str]], str]
 
-def render(root: pt.DFPattern) -> str:
-    """A pattern as one line, after a line `p0 = ...` for each part that occurs twice."""
+
+def render(root: pt.DFPattern, writers: Mapping[type, Writer] | None = None) -> str:
+    """A pattern as one line, after a line `p0 = ...` for each part that occurs twice. writers: what
+    writes patterns, by class, where `_TEXTS` does not know it."""
+    known = {**_TEXTS, **(writers or {})}
     order = pt.topological([root])
     uses = Counter(part for pattern in order for part in pattern.parts())
     texts: dict[pt.DFPattern, str] = {}
     lines: list[str] = []
     for pattern in reversed(order):
-        text = _TEXTS[type(pattern)](pattern, [texts[part] for part in pattern.parts()])
+        text = _writer(type(pattern), known)(pattern, [texts[part] for part in pattern.parts()])
         if uses[pattern] > 1:
             name = f"p{len(lines)}"
             lines.append(f"{name} = {text}")
             text = name
         texts[pattern] = text
     return "\n".join([*lines, texts[root]])
+
+
+def _writer(kind: type, known: Mapping[type, Writer]) -> Writer:
+    """What writes patterns of a class: its own, or that of the class it is made from."""
+    return next(known[c] for c in kind.__mro__ if c in known)
 
 
 def _named(kind: str, name: str) -> str:
@@ -56,7 +65,7 @@ def _attrs(p: pt.AttrPattern, parts: list[str]) -> str:
     return f"{parts[0]}.has_attr({inner})"
 
 
-_TEXTS: dict[type, Callable[[Any, list[str]], str]] = {
+_TEXTS: dict[type, Writer] = {
     pt.AndPattern: lambda p, t: f"({t[0]} & {t[1]})",
     pt.AttrPattern: _attrs,
     pt.CallPattern: _call,
@@ -82,4 +91,4 @@ _TEXTS: dict[type, Callable[[Any, list[str]], str]] = {
 
 pt.DFPattern._render = render
 
-__all__ = ["render"]
+__all__ = ["Writer", "render"]
