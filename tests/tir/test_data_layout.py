@@ -37,3 +37,14 @@ def test_shapes_and_indices():
 def test_other_axes():
     with pytest.raises(ValueError, match="same axes"):
         tir.bijective_layout("NCHW", "NCDHW")
+
+
+def test_blocks_in_blocks():
+    made = tir.layout("OI4i8o2i")
+    assert made.factor_of("I") == 8 and made.steps() == [8, 8, 2, 1, 1]
+    way = tir.bijective_layout("OI", made)
+    assert [int(s) for s in way.forward_shape([16, 24])] == [2, 3, 4, 8, 2]
+    assert [int(s) for s in way.forward_index([9, 13])] == [1, 1, 2, 1, 1]
+    assert [int(s) for s in way.backward_index([1, 1, 2, 1, 1])] == [9, 13]
+    split = tir.bijective_layout("OI8i", "OI4i2i")
+    assert [int(s) for s in split.forward_index([3, 1, 5])] == [3, 1, 2, 1]

@@ -59,6 +59,7 @@ PATHS: dict[str, str] = {
     "relay.frontend.onnx": "relay.frontend",
     "relay.param_dict": "runtime.param_dict",
     "relay.ty": "relay.types",
+    "relay.transform.infer_layout_utils": "relay.operators.layouts",
     "relay.vm": "relay.backend.vm",
     "relax.ir": "relax",
     "relax.pipeline": "backend.pipeline",

@@ -71,6 +71,15 @@ class Extent(int):
         return (int, (int(self),))
 
 
+class Extents(tuple[Any, ...]):
+    """Numbers of an operator's attribute; their text is that of a list, as in TVM."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
 class Attrs(Node):
     """An operator's compile-time arguments: `call.attrs.axes`, `call.attrs["axes"]`.
 
@@ -89,7 +98,7 @@ class Attrs(Node):
             raise AttributeError(f"{self.key} has no attribute {name!r}; it has: {known}") from None
         kind = type(value)
         if kind in (list, tuple) and type(self) is Attrs and all(type(v) is int for v in value):
-            return kind(map(Extent, value))
+            return Extents(map(Extent, value)) if kind is tuple else kind(map(Extent, value))
         return value
 
     def __getitem__(self, name: str) -> Any:

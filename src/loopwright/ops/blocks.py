@@ -35,16 +35,13 @@ def index_in(layout: Layout, at: dict[str, Any]) -> list[Any]:
     """The index of an element. `at` maps each letter to its index, or to (outer, inner) for a split
     axis."""
     indices = []
-    for letter, factor in layout.parts:
+    for (letter, factor), step in zip(layout.parts, layout.steps(), strict=True):
         place = at[letter.upper()]
         if isinstance(place, tuple):
             indices.append(place[factor > 0])
-        elif factor > 0:
-            indices.append(floormod(place, factor))
-        elif layout.factor_of(letter) > 0:
-            indices.append(floordiv(place, layout.factor_of(letter)))
-        else:
-            indices.append(place)
+            continue
+        place = floordiv(place, step) if step > 1 else place
+        indices.append(floormod(place, factor) if factor > 0 else place)
     return indices
 
 

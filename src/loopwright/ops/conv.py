@@ -286,7 +286,9 @@ def convolve(plan: ConvPlan, data, weight, dtype):
             at[s] = places[s] * stride + r * dil
         at["C"], inner = _input_channel(plan, out, channels, depthwise, channel_block)
         kernel_at: dict[str, Any] = dict(zip(plan.letters, window, strict=True))
-        kernel_at["O"], kernel_at["I"] = out, inner
+        at["C"] = _as_stored(at["C"], plan.data, "C", in_block)
+        kernel_at["O"] = _as_stored(out, plan.kernel, "O", channel_block)
+        kernel_at["I"] = _as_stored(inner, plan.kernel, "I", in_block)
         lhs = cast(wide, source(*index_in(plan.data, at)))
         rhs = cast(wide, weight(*index_in(plan.kernel, kernel_at)))
         return te.sum(multiply(lhs, rhs), axis=[*channels[:1], *window, *channels[1:]])
@@ -296,6 +298,14 @@ def convolve(plan: ConvPlan, data, weight, dtype):
     names = [AXIS_NAMES[letter] for letter in plan.out]
     total = te.compute(plan.out_shape, cell, name=name, tag=name, varargs_names=names)
     return rounded(total, dtype)
+
+
+def _as_stored(place, layout, letter, block):
+    """An index of (block, element) in a tensor that may have other blocks: then the plain one."""
+    stored = [factor for other, factor in layout.parts if other == letter.lower()]
+    if not isinstance(place, tuple) or stored == [block]:
+        return place
+    return place[0] * block + place[1]
 
 
 AXIS_NAMES = {"N": "nn", "C": "ff", "c": "fi", "D": "zz", "H": "yy", "W": "xx"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from math import prod
 from typing import Any
 
 from ..arith import Analyzer
@@ -19,14 +20,16 @@ _PART = re.compile(r"(\d*)([A-Za-z])")
 
 class Layout(Node):
     """The axes of a tensor in order. An upper-case letter is a whole axis, a lower-case one with a
-    factor a block of it: in "NCHW16c" axis C is split into C (outer) and 16c (inner)."""
+    factor a block of it: in "NCHW16c" axis C is split into C (outer) and 16c (inner). Of several
+    blocks of an axis, "OI16i64o2i", the last one is the innermost."""
 
     name: str
 
     def __init__(self, name: str, span: Any = None) -> None:
         parts = _PART.findall(name)
         letters = [letter for _, letter in parts]
-        bad = "".join(f + c for f, c in parts) != name or len(set(letters)) != len(letters)
+        whole = [letter for letter in letters if letter.isupper()]
+        bad = "".join(f + c for f, c in parts) != name or len(set(whole)) != len(whole)
         for factor, letter in parts:
             inner = letter.islower()
             bad = bad or bool(factor) != inner or (inner and letter.upper() not in letters)
@@ -66,8 +69,20 @@ class Layout(Node):
         return next((n for n, letter in enumerate(self) if letter == axis), -1)
 
     def factor_of(self, axis: str) -> int:
-        """The block factor of an axis ("c" or "C" in NCHW16c: 16), or -1."""
-        return next((f for letter, f in self.parts if letter == axis.lower()), -1)
+        """The block factor of an axis ("c" or "C" in NCHW16c: 16), of several blocks their product;
+        or -1."""
+        factors = [f for letter, f in self.parts if letter == axis.lower()]
+        return prod(factors) if factors else -1
+
+    def steps(self) -> list[int]:
+        """How many elements of its axis the next index of each part is away: in "NC4c2c" a step of
+        C is 8, one of 4c is 2."""
+        return [
+            prod(f for other, f in self.parts[n + 1 :] if other == letter)
+            if factor > 0
+            else max(self.factor_of(letter), 1)
+            for n, (letter, factor) in enumerate(self.parts)
+        ]
 
     def renamed(self, old: str, new: str) -> Layout:
         """The layout with the axes `old` renamed to `new`, letter by letter."""
@@ -111,40 +126,35 @@ class BijectiveLayout(Node):
         )
 
 
-def _axes(src: Layout, values: Sequence[Any]) -> dict[str, PrimExpr]:
-    """The value of each whole axis, from those of its parts."""
-    if len(values) != len(src):
-        raise ValueError(explain(f"layout {src} has {len(src)} axes", got=f"{len(values)} values"))
-    parts = {letter: convert(v) for letter, v in zip(src, values, strict=True)}
-    return {
-        letter: add(multiply(value, src.factor_of(letter)), parts[letter.lower()])
-        if src.factor_of(letter) > 0
-        else value
-        for letter, value in parts.items()
-        if letter.isupper()
-    }
-
-
 def _move(src: Layout, dst: Layout, index: Sequence[Any]) -> list[PrimExpr]:
-    whole, parts = _axes(src, index), dict(zip(src, map(convert, index), strict=True))
+    if len(index) != len(src):
+        raise ValueError(explain(f"layout {src} has {len(src)} axes", got=f"{len(index)} values"))
+    whole: dict[str, PrimExpr] = {}
+    parts = list(map(convert, index))
+    for (letter, _), part, step in zip(src.parts, parts, src.steps(), strict=True):
+        value = multiply(part, step) if step > 1 else part
+        at = letter.upper()
+        whole[at] = add(whole[at], value) if at in whole else value
     simplify = Analyzer().simplify
     moved = []
     for letter, factor in dst.parts:
-        if dst.factor_of(letter) == src.factor_of(letter):
-            moved.append(parts[letter])
+        if _blocks(dst, letter) == _blocks(src, letter) and list(dst).count(letter) == 1:
+            moved.append(parts[src.index_of(letter)])
             continue
+        step = dst.steps()[len(moved)]
         value = whole[letter.upper()]
-        if factor > 0:
-            value = floormod(value, factor)
-        elif dst.factor_of(letter) > 0:
-            value = floordiv(value, dst.factor_of(letter))
-        moved.append(simplify(value))
+        value = floordiv(value, step) if step > 1 else value
+        moved.append(simplify(floormod(value, factor) if factor > 0 else value))
     return moved
+
+
+def _blocks(plan: Layout, letter: str) -> list[int]:
+    return [f for other, f in plan.parts if other == letter.lower()]
 
 
 def _reshape(src: Layout, dst: Layout, shape: Sequence[Any]) -> list[PrimExpr]:
     sizes = {letter: convert(v) for letter, v in zip(src, shape, strict=True)}
-    whole = {
+    whole: dict[str, PrimExpr] = {
         letter: multiply(size, max(src.factor_of(letter), 1))
         for letter, size in sizes.items()
         if letter.isupper()

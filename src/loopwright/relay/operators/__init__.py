@@ -9,6 +9,7 @@ from . import (
     image,
     indexing,
     kinds,
+    layouts,
     nn,
     norm,
     pool,
@@ -22,6 +23,7 @@ from . import (
 from .core import ROWS, VIEWS, Row, op, row_of
 
 kinds.set_kinds()
+layouts.set_layouts()
 
 __all__ = [
     "ROWS",
@@ -35,6 +37,7 @@ __all__ = [
     "image",
     "indexing",
     "kinds",
+    "layouts",
     "nn",
     "norm",
     "op",

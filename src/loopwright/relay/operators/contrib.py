@@ -6,11 +6,12 @@ from typing import Any
 
 from ...base.errors import explain
 from ...ir.dtype import DataType
+from ...ir.prim_expr import IntImm
 from ...relax import expr as rx
 from ...topi import bits as topi_bits
 from ...topi import nn as topi_nn
 from ..types import TensorType
-from .common import extents, windows
+from .common import extents, shape_of, windows
 from .conv import as_plain, wide
 from .core import Input, R, builder, kernel, op, view
 
@@ -43,6 +44,9 @@ def _blocked(name: str) -> None:
             fn = topi_nn.depthwise_conv2d_NCHWc
             return kernel(fn, data, kernel_, *options, data_layout, out, dtype)
         data, kernel_ = wide(data, kernel_, dtype)
+        if kernel_layout == "OIHW" and kernel_.struct_info.ndim == 6:
+            blocks = [int(d) for d in shape_of(kernel_)[4:]]
+            kernel_layout = f"OIHW{blocks[0]}i{blocks[1]}o"
         layouts = (groups, data_layout, kernel_layout, out)
         return R.nn.conv2d(data, kernel_, *options, *layouts, dtype)
 
@@ -115,7 +119,25 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     sizes = extents(data, attrs["data_layout"])
     named = dict(zip("HW", window, strict=True), O=attrs["channels"])
     named["I"] = sizes["C"] if attrs["groups"] == 1 else sizes["C"] // attrs["groups"]
-    return None, None, TensorType([named[n] for n in attrs["kernel_layout"]], data.dtype)
+    weight = TensorType([named[n] for n in attrs["kernel_layout"]], data.dtype)
+    return None, _offsets(data, sizes, attrs), weight
+
+
+def _offsets(data: TensorType, sizes: dict[str, Any], attrs: dict[str, Any]) -> Any:
+    """The type of the offsets: two numbers for each tap and place. None of extents not known."""
+    if not all(isinstance(sizes[s], IntImm) for s in "HW"):
+        return None
+    count = 2 * attrs["deformable_groups"]
+    found = {"N": sizes["N"]}
+    for n, letter in enumerate("HW"):
+        window, step, dilation = (
+            int(attrs[name][n]) for name in ("kernel_size", "strides", "dilation")
+        )
+        pads = int(attrs["padding"][n]) + int(attrs["padding"][n + 2])
+        reach = dilation * (window - 1) + 1
+        found[letter] = (int(sizes[letter]) + pads - reach) // step + 1
+        count *= window
+    return TensorType([{**found, "C": count}[n] for n in attrs["data_layout"]], data.dtype)
 
 
 @op("nn.conv2d_backward_weight", attrs="Conv2DAttrs")

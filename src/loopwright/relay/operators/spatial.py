@@ -8,6 +8,7 @@ from ...base.errors import explain
 from ...ir.prim_expr import IntImm
 from ...ir.prim_op import cast
 from ...relax import expr as rx
+from ...tir import layout as layout_of
 from ...topi import image as topi_image
 from ...topi import nn as topi_nn
 from ..expr import Expr, const
@@ -154,7 +155,7 @@ Scales = dict[str, Any]
 
 def _grown(data: Any, scales: Scales, layout: str) -> list[Any]:
     """The spatial extents times the scales of their letters, rounded."""
-    shape = dict(zip(layout, shape_of(data), strict=True))
+    shape = dict(zip(layout_of(layout), shape_of(data), strict=True))
     sizes = []
     for letter, scale in scales.items():
         dim = shape[letter]
@@ -175,7 +176,7 @@ def _enlarged(data: Any, sizes: list[Any], layout: str, method: str, places: str
 def _grown_at_run_time(data: Any, scales: Scales, layout: str) -> list[Any]:
     """`_grown` by scales that are tensors without axes."""
     bb = builder()
-    shape = dict(zip(layout, shape_of(data), strict=True))
+    shape = dict(zip(layout_of(layout), shape_of(data), strict=True))
     have = bb.emit(R.shape_to_tensor(rx.ShapeExpr([shape[letter] for letter in scales])))
     factors = [R.astype(R.reshape(s, [1]), "float64") for s in scales.values()]
     grown = R.multiply(R.astype(have, "float64"), R.concat(factors, 0))

@@ -14,7 +14,7 @@ from ...tir.data_layout import Layout, bijective_layout
 from ..expr import Constant, Expr
 from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
-from .core import Input, Inputs, R, op, view
+from .core import Input, Inputs, R, builder, op, view
 from .tensor import fields, of_rank, shape_of_tensor
 
 
@@ -215,8 +215,19 @@ def layout_transform(data: Input, src_layout: str, dst_layout: str) -> Any:
     source, target = Layout(src_layout), Layout(dst_layout)
     if sorted(src_layout) == sorted(dst_layout) and src_layout.isupper():
         return R.permute_dims(data, [src_layout.index(letter) for letter in dst_layout])
+    apart = [n for n, (_, factor) in enumerate(source.parts) if factor == 1]
+    whole = [n for n, (_, factor) in enumerate(target.parts) if factor == 1]
+    if apart or whole:  # blocks of one element are axes of extent 1
+        plain = builder().emit(R.squeeze(data, apart)) if apart else data
+        moved = layout_transform.body(plain, _without_units(source), _without_units(target))
+        return R.expand_dims(builder().emit(moved), whole) if whole else moved
     mapping = bijective_layout(source, target)
     return R.layout_transform(data, mapping.index_map())
+
+
+def _without_units(plan: Layout) -> str:
+    parts = [(letter, factor) for letter, factor in plan.parts if factor != 1]
+    return "".join(f"{f if f > 0 else ''}{letter}" for letter, f in parts)
 
 
 # ---------------------------------------------------------------------- shapes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ir.transform import ModulePass, Pass, PassContext, PassInfo, Sequential, module_pass
 from . import mixed_precision as mixed_precision
+from .alter_op_layout import AlterOpLayout
 from .annotate_spans import AnnotateSpans
 from .base import RelayPass, function_pass
 from .canonicalize_cast import CanonicalizeCast
@@ -11,6 +12,7 @@ from .canonicalize_ops import CanonicalizeOps
 from .combine_parallel_batch_matmul import CombineParallelBatchMatmul
 from .combine_parallel_conv2d import CombineParallelConv2D
 from .combine_parallel_dense import CombineParallelDense
+from .convert_layout import ConvertLayout, LayoutConfig
 from .dead_code_elimination import DeadCodeElimination
 from .defuse_ops import DefuseOps
 from .div_to_mul import DivToMul
@@ -33,12 +35,14 @@ from .to_mixed_precision import ToMixedPrecision
 FoldConstantExpr = folded
 
 __all__ = [
+    "AlterOpLayout",
     "AnnotateSpans",
     "CanonicalizeCast",
     "CanonicalizeOps",
     "CombineParallelBatchMatmul",
     "CombineParallelConv2D",
     "CombineParallelDense",
+    "ConvertLayout",
     "DeadCodeElimination",
     "DefuseOps",
     "DivToMul",
@@ -53,6 +57,7 @@ __all__ = [
     "InferType",
     "InferTypeLocal",
     "Inline",
+    "LayoutConfig",
     "Legalize",
     "ModulePass",
     "Pass",
