@@ -366,7 +366,7 @@ def slicing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
         found = _leading(found, layout, new[0], types[0].shape)
     order = list(found) if given else sorted(found)
     columns = [tuple(found[n][k] for n in order) for k in range(3)]
-    values = dict(zip(("begin", "end", "strides"), columns, strict=True))
+    values: dict[str, Any] = dict(zip(("begin", "end", "strides"), columns, strict=True))
     if given:
         values["axes"] = tuple(order)
     return Output(new[:1], new[:1], changed(attrs, **values, slice_mode="end"))
