@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import relay_networks
 from loopwright import relay
 from loopwright.relay import testing
 from loopwright.relay.testing.temp_op_attr import TempOpAttr
@@ -87,3 +88,17 @@ def test_layouts_of_networks() -> None:
     results.append(run(np.ascontiguousarray(image.transpose(0, 2, 3, 1)), **turned).numpy())
     np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-6)
     assert results[0].sum() == pytest.approx(1, rel=1e-5)
+
+
+SMALL = {"mlp", "lenet", "lstm"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n in SMALL else pytest.param(n, marks=pytest.mark.slow) for n in relay_networks.NETWORKS],
+)
+def test_networks_equal_the_same_ones_as_onnx(name: str) -> None:
+    (through_relay, through_onnx), theirs, _ = relay_networks.results(name)
+    scale = np.abs(theirs).max()
+    np.testing.assert_allclose(through_relay, theirs, rtol=0, atol=1e-5 * scale)
+    np.testing.assert_allclose(through_onnx, theirs, rtol=0, atol=1e-5 * scale)
