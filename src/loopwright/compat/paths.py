@@ -57,6 +57,7 @@ PATHS: dict[str, str] = {
     "relay.function": "relay.expr",
     "relay.frontend.common": "relay.frontend",
     "relay.frontend.onnx": "relay.frontend",
+    "relay.op.contrib.register": "relay.op.contrib",
     "relay.param_dict": "runtime.param_dict",
     "relay.ty": "relay.types",
     "relay.transform.infer_layout_utils": "relay.operators.layouts",

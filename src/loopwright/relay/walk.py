@@ -249,7 +249,7 @@ _FIELDS: dict[type, tuple[tuple[str, str], ...]] = {
         ("type_params", "def"), ("params", "def"), ("ret_type", "plain"), ("attrs", "plain"),
         ("body", ""),
     ),
-    Let: (("value", ""), ("var", "def"), ("body", "")),
+    Let: (("var", "def"), ("value", ""), ("body", "")),  # a function may call itself
     If: (("cond", ""), ("true_branch", ""), ("false_branch", "")),
 }  # fmt: skip
 

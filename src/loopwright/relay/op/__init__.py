@@ -16,6 +16,7 @@ from ..expr import Expr
 from ..left_out import LEFT_OUT, refused
 from ..operators import ROWS, VIEWS
 from ..strategy import OpImplementation, OpSpecialization, OpStrategy
+from . import contrib as contrib
 from . import registering as _registering
 
 _HERE = sys.modules[__name__]

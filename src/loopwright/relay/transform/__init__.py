@@ -6,6 +6,7 @@ from ...ir.transform import ModulePass, Pass, PassContext, PassInfo, Sequential,
 from . import mixed_precision as mixed_precision
 from .alter_op_layout import AlterOpLayout
 from .annotate_spans import AnnotateSpans
+from .annotate_target import AnnotateTarget
 from .base import RelayPass, function_pass
 from .canonicalize_cast import CanonicalizeCast
 from .canonicalize_ops import CanonicalizeOps
@@ -26,6 +27,9 @@ from .fuse_ops import FuseOps
 from .infer_type import InferType, InferTypeLocal
 from .inline import Inline
 from .legalize import Legalize
+from .merge_compiler_regions import MergeCompilerRegions
+from .merge_composite import MergeComposite
+from .partition_graph import PartitionGraph
 from .remove_unused_functions import RemoveUnusedFunctions
 from .simplify_expr import SimplifyExpr
 from .simplify_inference import SimplifyInference
@@ -37,6 +41,7 @@ FoldConstantExpr = folded
 __all__ = [
     "AlterOpLayout",
     "AnnotateSpans",
+    "AnnotateTarget",
     "CanonicalizeCast",
     "CanonicalizeOps",
     "CombineParallelBatchMatmul",
@@ -59,7 +64,10 @@ __all__ = [
     "Inline",
     "LayoutConfig",
     "Legalize",
+    "MergeCompilerRegions",
+    "MergeComposite",
     "ModulePass",
+    "PartitionGraph",
     "Pass",
     "PassContext",
     "PassInfo",

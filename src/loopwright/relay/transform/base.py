@@ -23,8 +23,8 @@ class RelayPass(ModulePass):
 
     A subclass is named "relay.FoldConstant" in the table of passes, where Relax may have one of the
     same name; contexts and instruments know it as "FoldConstant". It defines
-    `run_function(func, mod) -> func`, or `run`. typed: whether functions come with their types, and
-    whether they are inferred again after it.
+    `run_function(func, mod) -> func`, which is not given functions for other compilers, or `run`.
+    typed: whether functions come with their types, and whether they are inferred again after it.
     """
 
     typed: ClassVar[bool] = True
@@ -47,7 +47,7 @@ class RelayPass(ModulePass):
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         changed: dict[Any, Any] = {}
         for gvar, func in mod.functions.items():
-            if isinstance(func, Function):
+            if isinstance(func, Function) and not func.attrs.get("Compiler"):
                 before = infer_function(func, mod) if self.typed else func
                 after = self.run_function(before, mod)
                 if after is not before:
