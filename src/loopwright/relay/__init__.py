@@ -11,14 +11,27 @@ from ..base.span import Span as Span
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..runtime.param_dict import load_param_dict, save_param_dict
-from . import backend, dataflow_pattern, frontend, op, operators, testing, transform
+from . import (
+    analysis,
+    backend,
+    data_dep_optimization,
+    dataflow_pattern,
+    frontend,
+    op,
+    operators,
+    testing,
+    transform,
+)
 from .backend import vm
 from .build_module import bind_params_by_name, build, create_executor, lower, optimize
 from .expr import *
+from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from .op import annotation, image, nn, random, vision
 from .parser import SpanCheck, fromtext, parse, parse_expr
+from .scope_builder import ScopeBuilder
 from .text import pretty_print
 from .text import text as astext
+from .type_functor import TypeFunctor, TypeMutator, TypeVisitor
 from .types import (
     Any,
     FuncType,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..base.errors import explain
 
 _PARTS: dict[str, str] = {
-    "algebraic data types": """Constructor TypeData Match Clause Pattern PatternConstructor PatternTuple
+    "algebraic data types": """StaticTensorArrayOps TensorArrayOps Constructor TypeData Match Clause Pattern PatternConstructor PatternTuple
         PatternVar PatternWildcard prelude Prelude adt type extern match""",
     "references": "RefCreate RefRead RefWrite ref ref_read ref_write",
     "quantization": "quantize qnn",
@@ -24,6 +24,20 @@ def refusal(name: str) -> tuple[str, str]:
     part = LEFT_OUT[name]
     otherwise = "tuples and functions of tensors, or a program in Relax"
     return f"Relay's {part} are left out of Loopwright", _INSTEAD.get(part, otherwise)
+
+
+def __getattr__(name: str) -> type:
+    """A class of TVM's `relay.prelude` and `relay.adt`: it may be named, and making one is refused."""
+    if not name[:1].isupper() or name not in LEFT_OUT:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def refuse(self: object, *args: object, **options: object) -> None:
+        what, instead = refusal(name)
+        raise NotImplementedError(explain(what, got=f"relay.{name}", instead=instead))
+
+    made = type(name, (), {"__init__": refuse, "__doc__": "Left out."})
+    globals()[name] = made
+    return made
 
 
 def refused(name: str) -> AttributeError:

@@ -129,36 +129,29 @@ def rewrite(
 # ---------------------------------------------------------------------- variables
 
 
-def free_vars(expr: Any) -> list[Var]:
-    """The variables that are used and not bound, in the order of their first use."""
+def all_vars(expr: Any) -> list[Var]:
+    """All variables, in the order in which they are bound or first used."""
+    return [node for node in post_order(expr) if isinstance(node, Var)]
+
+
+def _vars(expr: Any, are_bound: bool) -> list[Var]:
     bound: set[int] = set()
-    free: dict[int, Var] = {}
-    nodes = list(post_order(expr))
-    for node in nodes:
+    for node in post_order(expr):
         if type(node) is Function:
             bound |= {id(p) for p in node.params}
         elif type(node) is Let:
             bound.add(id(node.var))
-    for node in nodes:
-        if isinstance(node, Var) and id(node) not in bound:
-            free[id(node)] = node
-    return list(free.values())
+    return [var for var in all_vars(expr) if (id(var) in bound) is are_bound]
+
+
+def free_vars(expr: Any) -> list[Var]:
+    """The variables that are used and not bound, in the order of their first use."""
+    return _vars(expr, False)
 
 
 def bound_vars(expr: Any) -> list[Var]:
     """The variables that a function or a `let` binds."""
-    found: dict[int, Var] = {}
-    for node in post_order(expr):
-        if type(node) is Function:
-            found.update((id(p), p) for p in node.params)
-        elif type(node) is Let:
-            found[id(node.var)] = node.var
-    return list(found.values())
-
-
-def all_vars(expr: Any) -> list[Var]:
-    """All variables."""
-    return [node for node in post_order(expr) if isinstance(node, Var)]
+    return _vars(expr, True)
 
 
 def bind(expr: Any, binds: dict[Var, Any]) -> Any:

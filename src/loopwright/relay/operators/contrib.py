@@ -12,7 +12,7 @@ from ...topi import bits as topi_bits
 from ...topi import nn as topi_nn
 from ..types import TensorType
 from .common import extents, shape_of, windows
-from .conv import as_plain, wide
+from .conv import as_plain, conv_macs, wide
 from .core import Input, R, builder, kernel, op, view
 
 # ---------------------------------------------------------------------- blocks of channels
@@ -51,6 +51,7 @@ def _blocked(name: str) -> None:
         return R.nn.conv2d(data, kernel_, *options, *layouts, dtype)
 
     conv.build(lambda **given: windows(given, 2, "strides", "dilation", "kernel_size"))
+    conv.macs(conv_macs)
     short = name.lower()
 
     @view(f"nn.{short}_nchwc")

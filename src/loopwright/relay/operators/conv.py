@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from ...base.errors import explain
@@ -86,6 +87,15 @@ def _check_weight(types: list[Any], attrs: dict[str, Any], out: str) -> None:
     extents(types[0], layout)
 
 
+def conv_macs(types: list[Any], attrs: dict[str, Any], result: Any) -> int:
+    """Those of a convolution, and of a transposed one by its results: each element of the result
+    takes a window of the channels of its group."""
+    channels = extents(types[0], attrs["data_layout"])["C"]
+    weight = extents(types[1], attrs["kernel_layout"])
+    window = attrs["kernel_size"] or [weight[letter] for letter in "DHW" if letter in weight]
+    return prod([*result.concrete_shape, *map(int, window)]) * int(channels) // attrs["groups"]
+
+
 def _conv(rank: int) -> Row:
     letters, one = LETTERS[rank], (1,) * rank
     data_plain, kernel_plain = f"NC{letters}", f"OI{letters}"
@@ -117,6 +127,7 @@ def _conv(rank: int) -> Row:
     conv.build(lambda **given: windows(given, rank, "strides", "dilation", "kernel_size"))
     conv.arguments(_window_types(rank, lambda have, out, groups: (out, _share(have, groups))))
     conv.infer(lambda types, attrs: _check_weight(types, attrs, "O"))
+    conv.macs(conv_macs)
     return conv
 
 
@@ -173,6 +184,7 @@ def _conv_transpose(rank: int) -> Row:
     conv.build(lambda **given: windows(given, rank, *names))
     conv.arguments(_window_types(rank, lambda have, out, groups: (_share(out, groups), have)))
     conv.infer(lambda types, attrs: _check_weight(types, attrs, "I"))
+    conv.macs(conv_macs)
     return conv
 
 

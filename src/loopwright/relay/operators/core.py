@@ -15,7 +15,8 @@ meaning: translation to Relax is running it, and the result's type is what Relax
 
 Hooks: `arguments(types, attrs)` gives types of arguments which the others decide (None where it
 cannot); `infer(types, attrs)` the result's type, where Relax's inference says less; `build(**given)`
-checks and completes what the builder was given, as a dict; or gives a call of another operator.
+checks and completes what the builder was given, as a dict; or gives a call of another operator;
+`macs(types, attrs, result)` the multiply-accumulates, from types of known extents.
 """
 
 from __future__ import annotations
@@ -119,6 +120,11 @@ class Row:
         """Set what gives the result's type. With a third parameter, it gets the arguments too."""
         self.hooks["infer"] = fn
         self.reads_values = len(inspect.signature(fn).parameters) > 2
+        return fn
+
+    def macs(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Set what counts the multiply-accumulates."""
+        self.hooks["macs"] = fn
         return fn
 
     def build(self, fn: Callable[..., Any]) -> Callable[..., Any]:

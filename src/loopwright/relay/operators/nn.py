@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ...base.errors import explain
@@ -145,6 +146,15 @@ def batch_matmul(
 ) -> Any:
     """The products of the matrices of two batches, each transposed if asked for."""
     return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
+
+
+@matmul.macs
+@dense.macs
+@batch_matmul.macs
+def _(types: list[Any], attrs: dict[str, Any], result: Any) -> int:
+    """Each element of the result takes a row of the first operand, or a column."""
+    inner = types[0].concrete_shape[-2 if attrs.get("transpose_a") else -1]
+    return prod(result.concrete_shape) * inner
 
 
 @op("nn.contrib_dense_pack", attrs="DensePackAttrs")

@@ -32,6 +32,7 @@ from .merge_composite import MergeComposite
 from .partition_graph import PartitionGraph
 from .remove_unused_functions import RemoveUnusedFunctions
 from .simplify_expr import SimplifyExpr
+from .simplify_fc_transpose import SimplifyFCTranspose
 from .simplify_inference import SimplifyInference
 from .split_args import SplitArgs
 from .to_mixed_precision import ToMixedPrecision
@@ -75,6 +76,7 @@ __all__ = [
     "RemoveUnusedFunctions",
     "Sequential",
     "SimplifyExpr",
+    "SimplifyFCTranspose",
     "SimplifyInference",
     "SplitArgs",
     "ToMixedPrecision",

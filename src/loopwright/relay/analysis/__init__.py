@@ -1,0 +1,58 @@
+"""Questions about programs of Relay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..walk import post_order
+from .call_graph import CallGraph
+from .counts import count_layers, get_total_mac_number, list_op_freqs
+from .extract import (
+    extract_fused_functions,
+    extract_intermdeiate_expr,
+    get_calibration_data,
+    search_fc_transpose,
+)
+from .kinds import Feature, check_constant, check_kind, detect_feature
+from .variables import (
+    all_dtypes,
+    all_type_vars,
+    all_vars,
+    bound_type_vars,
+    bound_vars,
+    free_type_vars,
+    free_vars,
+    well_formed,
+)
+
+
+def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
+    """Call a function on every node of a graph, once, what it uses first."""
+    for node in post_order(expr):
+        fvisit(node)
+
+
+__all__ = [
+    "CallGraph",
+    "Feature",
+    "all_dtypes",
+    "all_type_vars",
+    "all_vars",
+    "bound_type_vars",
+    "bound_vars",
+    "check_constant",
+    "check_kind",
+    "count_layers",
+    "detect_feature",
+    "extract_fused_functions",
+    "extract_intermdeiate_expr",
+    "free_type_vars",
+    "free_vars",
+    "get_calibration_data",
+    "get_total_mac_number",
+    "list_op_freqs",
+    "post_order_visit",
+    "search_fc_transpose",
+    "well_formed",
+]
