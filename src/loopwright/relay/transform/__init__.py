@@ -7,6 +7,7 @@ from . import mixed_precision as mixed_precision
 from .alter_op_layout import AlterOpLayout
 from .annotate_spans import AnnotateSpans
 from .annotate_target import AnnotateTarget
+from .backward_fold_scale_axis import BackwardFoldScaleAxis
 from .base import RelayPass, function_pass
 from .canonicalize_cast import CanonicalizeCast
 from .canonicalize_ops import CanonicalizeOps
@@ -23,6 +24,8 @@ from .fast_math import FastMath
 from .flatten_atrous_conv import FlattenAtrousConv
 from .fold_constant import FoldConstant, folded
 from .fold_explicit_padding import FoldExplicitPadding
+from .fold_scale_axis import FoldScaleAxis
+from .forward_fold_scale_axis import ForwardFoldScaleAxis
 from .fuse_ops import FuseOps
 from .infer_type import InferType, InferTypeLocal
 from .inline import Inline
@@ -43,6 +46,7 @@ __all__ = [
     "AlterOpLayout",
     "AnnotateSpans",
     "AnnotateTarget",
+    "BackwardFoldScaleAxis",
     "CanonicalizeCast",
     "CanonicalizeOps",
     "CombineParallelBatchMatmul",
@@ -59,6 +63,8 @@ __all__ = [
     "FoldConstant",
     "FoldConstantExpr",
     "FoldExplicitPadding",
+    "FoldScaleAxis",
+    "ForwardFoldScaleAxis",
     "FuseOps",
     "InferType",
     "InferTypeLocal",
