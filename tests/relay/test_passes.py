@@ -8,6 +8,7 @@ import pytest
 import loopwright as lw
 from loopwright import relay
 from loopwright.relay import transform as passes
+from loopwright.relay.testing.temp_op_attr import TempOpAttr
 from loopwright.relay.translate import to_relax
 from loopwright.relay.walk import free_vars, post_order
 
@@ -198,3 +199,57 @@ def test_a_build_prefix_by_level() -> None:
     assert counts == [["add", "multiply"], ["multiply"]]
     kernels = relay.lower(mod, "llvm")
     assert [g.name_hint for g in kernels.functions] == ["tvmgen_default_fused_multiply"]
+
+
+def test_a_build_moves_factors_and_asks_for_layouts() -> None:
+    weight = relay.const(rng.uniform(size=(8, 4, 3, 3)).astype("float32"))
+    expr = relay.multiply(
+        relay.nn.conv2d(image, weight), relay.const(np.ones((8, 1, 1), "float32"))
+    )
+    mod = lw.IRModule.from_expr(expr)
+    with passes.PassContext(opt_level=3):
+        assert names(relay.optimize(mod, "llvm")[0]["main"]) == ["nn.conv2d"]
+
+        def rule(attrs: Any, inputs: Any, infos: Any, out_type: Any) -> Any:
+            return relay.nn.conv2d(*inputs, **{**dict(attrs), "data_layout": "NCHW2c"})
+
+        with TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", rule):
+            calls = names(relay.optimize(mod, "llvm")[0]["main"])
+        assert calls == ["layout_transform", "nn.conv2d", "layout_transform"]
+
+
+a, b = relay.var("a", shape=(5,)), relay.var("b", shape=(5,))
+two, six = relay.const(2.0), relay.const(6.0)
+SUMS = {
+    "a square": (a * a + two * a * b + b * b, ["add", "multiply"]),
+    "in any order": (b * a * two + b * b + a * a, ["add", "multiply"]),
+    "two factors": (
+        six * a * a + a * relay.const(5.0) * b + b * b,
+        ["multiply", "add", "multiply", "add", "multiply"],
+    ),
+    "no factors": (a * a + a * b + b * b, ["multiply"] * 2 + ["add", "multiply", "add"]),
+    "other terms": (a * a + a * b + two * b, ["multiply"] * 2 + ["add", "multiply", "add"]),
+}
+
+
+@pytest.mark.parametrize("case", SUMS)
+def test_sums_that_are_products(case: str) -> None:
+    expr, calls = SUMS[case]
+    assert names(after(expr, passes.SimplifyExpr())) == calls
+    agree(expr, passes.SimplifyExpr())
+
+
+def test_roots_that_are_no_integers_stay() -> None:
+    i, j = (relay.var(n, shape=(5,), dtype="int32") for n in "ij")
+    expr = i * i + relay.const(3) * i * j + j * j
+    assert names(after(expr, passes.SimplifyExpr())) == names(after(expr))
+
+
+def test_integers_within_bounds_are_cast_once() -> None:
+    whole = relay.var("whole", shape=(4, 8), dtype="int32")
+    clipped = relay.clip(whole, 0.0, 255.0)
+    back = relay.cast(relay.cast(clipped, "uint8"), "int32")
+    assert names(after(back, passes.SimplifyExpr())) == ["clip"]
+    all_of_them = relay.clip(relay.cast(whole, "uint8"), 0.0, 255.0)
+    assert names(after(all_of_them, passes.SimplifyExpr())) == ["cast"]
+    agree(back, passes.SimplifyExpr())

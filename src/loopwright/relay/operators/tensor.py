@@ -9,6 +9,7 @@ import numpy as np
 from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import IntImm
+from ...ir.prim_op import max_value, min_value
 from ...relax import expr as rx
 from ..expr import Constant, Expr
 from ..types import Any as AnyDim
@@ -142,7 +143,7 @@ def clip(a: Input, a_min: float, a_max: float) -> Any:
     """Each element, but no less than a_min and no more than a_max."""
     dtype = DataType(a.struct_info.dtype)
     if dtype.is_integer:
-        low, high = dtype.min_value, dtype.max_value
+        low, high = min_value(dtype).value, max_value(dtype).value
         a_min = min(max(int(np.ceil(max(a_min, float(low)))), int(low)), int(high))
         a_max = min(max(int(np.floor(min(a_max, float(high)))), int(low)), int(high))
     return R.clip(a, a_min, a_max)

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
+from ...ir.op import Op
 from ..expr import Call, Function
 from ..strategy import placeholders
+from ..walk import post_order
 from .base import RelayPass
 from .layout_rewrite import LayoutRewriter, as_call
 
@@ -31,7 +33,14 @@ class AlterOpLayout(RelayPass):
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        return LayoutRewriter(_altered, lambda op: op.get_attr(RULE) is not None).run(func)
+        calls = (n.op for n in post_order(func) if isinstance(n, Call) and isinstance(n.op, Op))
+        if not any(map(_has_rule, calls)):
+            return func
+        return LayoutRewriter(_altered, _has_rule).run(func)
+
+
+def _has_rule(op: Op) -> bool:
+    return op.get_attr(RULE) is not None
 
 
 def _altered(call: Call, attrs: Any, args: list[Any]) -> Any:

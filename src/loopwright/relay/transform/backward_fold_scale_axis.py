@@ -85,8 +85,10 @@ def _edits(order: list[Any], known: dict[int, Any]) -> dict[int, Edit]:
         elif name_of(node) == "multiply":
             for place, (large, small) in enumerate((node.args, node.args[::-1])):
                 demand = known[id(large)][0] if id(large) in known else None
-                scale = None if demand is None else factor_along(large, small, demand.axes)
-                if scale is not None and shape_of(large) == shape_of(node) and demand.allows(scale):
+                if demand is None or shape_of(large) != shape_of(node):
+                    continue
+                scale = factor_along(large, small, demand.axes)
+                if scale is not None and demand.allows(scale):
                     edits[id(node)] = Edit(stands=place)
                     scales[id(large)] = scale
                     break

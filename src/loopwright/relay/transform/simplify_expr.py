@@ -6,6 +6,7 @@ after:  reshape(%x, newshape=[24])
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from ...ir.dtype import DataType
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim_expr import IntImm
+from ...ir.prim_op import max_value, min_value
 from ...ir.structural import structural_equal
 from ..expr import Call, Constant, Expr, Function, TupleWrapper, const
 from ..infer import with_types
@@ -182,7 +184,7 @@ def _in_range(source: Any, dtype: DataType) -> bool:
     """Whether a value is clipped to the range of an integer dtype."""
     if name_of(source) != "clip" or not dtype.is_integer:
         return False
-    low, high = float(dtype.min_value), float(dtype.max_value)
+    low, high = float(min_value(dtype).value), float(max_value(dtype).value)
     integral = _type(source).dtype.is_integer or _type(source).dtype.is_float
     return (
         integral
@@ -197,7 +199,7 @@ def _clips(call: Call) -> Any:
     dtype = _type(call.args[0]).dtype
     if not dtype.is_integer or dtype.is_bool:
         return None
-    low, high = float(dtype.min_value), float(dtype.max_value)
+    low, high = float(min_value(dtype).value), float(max_value(dtype).value)
     return call.args[0] if call.attrs.a_min <= low and call.attrs.a_max >= high else None
 
 
@@ -287,6 +289,54 @@ def _twice(call: Call) -> Any:
     if a is not b and not (isinstance(a, Call) and structural_equal(a, b)):
         return None
     return VIEWS["multiply"](a, const(2.0 if _type(a).dtype.is_float else 2, str(_type(a).dtype)))
+
+
+@rule("add")
+def _binomial(call: Call) -> Any:
+    """a x x + b x y + c y y with a = 1 or c = 1 as a product of two sums, where it has factors."""
+    dtype = _type(call).dtype
+    terms = _operands(call, "add", 3)
+    parts = [_product(term) for term in terms]
+    squares = [p for p in parts if p is not None and p[1] is p[2]]
+    mixed = [p for p in parts if p is not None and p[1] is not p[2]]
+    if len(terms) != 3 or len(squares) != 2 or len(mixed) != 1:
+        return None
+    (c, y, _), (a, x, _) = sorted(squares, key=lambda p: p[0] == 1)
+    b, *both = mixed[0]
+    if a != 1 or {id(x), id(y)} != {id(f) for f in both} or b * b < 4 * c:
+        return None
+    root = math.sqrt(b * b - 4 * c)
+    factors = ((b + root) / 2, (b - root) / 2)
+    if not dtype.is_float and any(not f.is_integer() for f in factors):
+        return None
+    if len({str(_type(f)) for f in (x, y, call)}) != 1:
+        return None
+    scaled = [y if f == 1 else VIEWS["multiply"](y, const(f, str(dtype))) for f in factors]
+    first = VIEWS["add"](x, scaled[0])
+    second = first if factors[0] == factors[1] else VIEWS["add"](x, scaled[1])
+    return VIEWS["multiply"](first, second)
+
+
+def _operands(node: Any, name: str, most: int) -> list[Any]:
+    """The operands of a tree of calls of one operator; no more than `most` and one."""
+    found, rest = [], [node]
+    while rest and len(found) + len(rest) <= most + 1:
+        one = rest.pop()
+        if name_of(one) == name and len(found) + len(rest) < most:
+            rest += reversed(one.args)
+        else:
+            found.append(one)
+    return found + rest
+
+
+def _product(node: Any) -> tuple[float, Any, Any] | None:
+    """(k, x, y) of k * x * y in any order, with a scalar k or none."""
+    factors = _operands(node, "multiply", 3)
+    scalars = [f for f in factors if isinstance(f, Constant) and not f.data.shape]
+    values = [f for f in factors if not isinstance(f, Constant) or f.data.shape]
+    if len(scalars) > 1 or len(values) != 2:
+        return None
+    return (float(_fill(scalars[0])) if scalars else 1.0, values[0], values[1])
 
 
 @rule("divide")
