@@ -5,7 +5,8 @@ import pytest
 
 import loopwright as lw
 from loopwright import relay
-from loopwright.base.errors import DiagnosticError
+from loopwright.base.errors import DiagnosticError, LoopwrightError
+from loopwright.ir.structural import structural_hash
 from loopwright.relay.translate import to_relax
 
 
@@ -86,3 +87,47 @@ def test_a_module_runs_as_relax() -> None:
     for flag, want in ((True, np.maximum(a @ b.T, 0)), (False, -(a @ b.T))):
         got = run(a.astype("float32"), b.astype("float32"), np.array(flag))
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-5)
+
+
+def test_a_users_operator():
+    own = relay.op.register("user.swap", "axes swapped")
+    own.set_num_inputs(1)
+    own.add_argument("data", "Tensor", "a matrix")
+    own.set_support_level(3)
+    own.add_type_rel("swap", lambda types, attrs: relay.TensorType(types[0].shape[::-1]))
+    assert (own.num_inputs, own.support_level, len(own.arguments)) == (1, 3, 1)
+    assert relay.op.get("add").num_inputs == 2
+    with pytest.raises(LoopwrightError, match="registered before"):
+        relay.op.register("user.swap")
+    x = relay.var("x", shape=(2, 3))
+    y = relay.var("y")  # known once the rest is
+    call = relay.Call(own, [y])
+    assert str(relay.transform.InferTypeLocal(relay.Let(y, x, call))) == "Tensor[(3, 2), float32]"
+    assert str(call.checked_type) == "Tensor[(3, 2), float32]"
+    named = relay.op.register("user.plus")
+    named.add_type_rel("Broadcast")
+    found = relay.transform.InferTypeLocal(relay.Call(named, [x, relay.const([1.0, 2.0, 3.0])]))
+    assert str(found) == "Tensor[(2, 3), float32]"
+    named.add_type_rel("Nonsense")
+    with pytest.raises(DiagnosticError, match="one of: Identity, Broadcast"):
+        relay.transform.InferTypeLocal(relay.Call(named, [x, x]))
+
+
+def test_hashes_tell_programs_apart():
+    x, y, z = (relay.var(n, shape=s) for n, s in (("x", (2,)), ("y", (2,)), ("z", (3,))))
+    once = relay.exp(x)
+    programs = [
+        relay.Function([x], relay.exp(x)),
+        relay.Function([z], relay.exp(z)),
+        relay.Function([x], once + once),
+        relay.Function([x], relay.exp(x) + relay.exp(x)),
+        relay.Function([x], relay.Let(y, x, y)),
+        relay.Function([x], relay.Let(relay.Var("y"), x, x)),
+    ]
+    assert len({structural_hash(p) for p in programs}) == len(programs)
+    assert structural_hash(programs[0]) == structural_hash(relay.Function([y], relay.exp(y)))
+
+
+def test_split_into_one_part_is_a_tuple():
+    (part,) = relay.split(relay.var("x", shape=(2,)), 1)
+    assert str(relay.transform.InferTypeLocal(part)) == "Tensor[(2), float32]"

@@ -89,6 +89,43 @@ class Op(BaseExpr):
         """Forget a fact."""
         FACTS.remove((self.name, key))
 
+    def set_num_inputs(self, n: int) -> None:
+        """Say how many arguments a call has; -1: any number."""
+        self.set_attr("num_inputs", int(n))
+
+    @property
+    def num_inputs(self) -> int:
+        """How many arguments a call has, -1 where that is not known."""
+        return self.get_attr("num_inputs", -1)
+
+    def set_support_level(self, level: int) -> None:
+        """Say how common the operator is: 1 is the most common. Nothing here depends on it."""
+        self.set_attr("support_level", int(level))
+
+    @property
+    def support_level(self) -> int:
+        """What `set_support_level` said, else 10."""
+        return self.get_attr("support_level", 10)
+
+    def set_attrs_type_key(self, key: str) -> None:
+        """Say of which class the attributes of a call are, by the name of the class."""
+        self.set_attr("attrs_type_key", str(key))
+
+    def add_argument(self, name: str, type: str, description: str) -> None:
+        """Document an argument."""
+        known = self.get_attr("arguments", ())
+        self.set_attr("arguments", (*known, (str(name), str(type), str(description))))
+
+    @property
+    def arguments(self) -> tuple[tuple[str, str, str], ...]:
+        """(name, type, description) of each argument that is documented."""
+        return self.get_attr("arguments", ())
+
+    def add_type_rel(self, rel_name: str, type_rel_func: Callable[..., Any] | None = None) -> None:
+        """Say what the type of a call in Relay is: by `f(types of arguments, attributes)`, or by
+        the name of a known rule ("Identity", "Broadcast", "BroadcastComp")."""
+        self.set_attr("relay.type", rel_name if type_rel_func is None else type_rel_func)
+
     def structural_compare(self, other: Op, comparer: Any, path: str, defining: bool) -> None:
         """Operators are equal when they are the same one."""
         if self is not other:

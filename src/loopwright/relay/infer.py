@@ -19,7 +19,7 @@ from ..ir.prim_expr import IntImm
 from ..relax import BlockBuilder
 from ..relax import Var as RelaxVar
 from .expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
-from .operators.core import Row, row_of
+from .operators.core import ROWS, Row, row_of
 from .relax_types import Extents
 from .types import (
     Any,
@@ -169,6 +169,15 @@ def relax_type(row: Row, types: list[Type], attrs: dict[str, AnyValue]) -> Type:
         return extents.type(bb.emit(row.apply(args, attrs, bb)).struct_info)
 
 
+# Rules that users' operators name: the operator whose type they say; "": the first argument's.
+TYPE_RELATIONS = {
+    "Identity": "",
+    "Broadcast": "add",
+    "BroadcastComp": "less",
+    "IdentityCompRel": "isnan",
+}
+
+
 class Typer:
     """Infers the types in a function; `mod` has the functions it calls."""
 
@@ -307,11 +316,8 @@ class Typer:
         """The type of a call of an operator; None if not enough is known yet."""
         row = row_of(call.op)
         if row is None:
-            rule = call.op.get_attr("relay.type")
-            if rule is None:
-                what = f"the operator {call.op.name} has no type rule"
-                raise self._error(what, call, call.op.name)
-            return rule([self.unifier.full(self.types[id(a)]) for a in call.args], call.attrs)
+            types = [self.unifier.full(self.types[id(a)]) for a in call.args]
+            return None if any(map(self.unifier.is_open, types)) else self._own_type(call, types)
         attrs = row.values_of(call)
         types = [self.unifier.full(self.types[id(a)]) for a in call.args]
         hook = row.hooks.get("arguments")
@@ -330,6 +336,22 @@ class Typer:
             if key is not None:
                 self._by_key[key] = found
         return found
+
+    def _own_type(self, call: Call, types: list[Type]) -> Type:
+        """The type of a call of a user's operator."""
+        rule = call.op.get_attr("relay.type")
+        if rule is None:
+            what = f"the operator {call.op.name} has no type rule"
+            hint = "relay.op.get(name).add_type_rel(name, f), f(types, attrs) -> type"
+            raise self._error(explain(what, instead=hint), call, call.op.name)
+        if not isinstance(rule, str):
+            return rule(types, call.attrs)
+        if rule not in TYPE_RELATIONS:
+            what = f"there is no type relation {rule!r}"
+            known = ", ".join(TYPE_RELATIONS)
+            raise self._error(explain(what, instead=f"a function, or one of: {known}"), call, rule)
+        row = ROWS.get(TYPE_RELATIONS[rule])
+        return types[0] if row is None else self._inferred(row, types, {}, call)
 
     def _inferred(
         self, row: Row, types: list[Type], attrs: dict[str, AnyValue], call: Call

@@ -270,23 +270,26 @@ def graph_hash(root: Any, hasher: Any) -> int:
     """The hash that goes with `compare`."""
     stack: list[tuple[str, Any]] = [("", root)]
     seen: set[int] = set()
+    defined: list[int] = []
     while stack:  # bind the variables in the order of `compare`
         role, node = stack.pop()
         if role == "def":
-            hasher.hash(node, True)
+            defined.append(hasher.hash(node, True))
         elif isinstance(node, tuple):
             stack.extend(("", item) for item in reversed(node))
         elif isinstance(node, Var):
-            hasher.hash(node, False)
+            defined.append(hasher.hash(node, False))
         elif type(node) in _FIELDS and id(node) not in seen:
             seen.add(id(node))
             fields = [(r, getattr(node, name)) for name, r in _fields(node) if r != "plain"]
             stack.extend(reversed(fields))
     known: dict[int, int] = {}
+    shared = 0
     for node in post_order(root):
         if type(node) not in _FIELDS:
             known[id(node)] = hasher.hash(node, False)
             continue
+        shared += type(node) in _SHARED
         parts: list[Any] = [type(node).__name__]
         for name, role in _fields(node):
             value = getattr(node, name)
@@ -296,4 +299,4 @@ def graph_hash(root: Any, hasher: Any) -> int:
             else:
                 parts.append(hasher.hash(value, role == "def"))
         known[id(node)] = hash(tuple(parts))
-    return known[id(root)]
+    return hash((tuple(defined), shared, known[id(root)]))

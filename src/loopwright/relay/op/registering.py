@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...base.errors import explain
+from ...base.errors import LoopwrightError, explain
 from ...ir.op import Op, register_op, register_op_attr
 from ..operators.core import ROWS
 from ..strategy import STRATEGY, OpStrategy, row_compute
@@ -35,9 +35,14 @@ register_strategy = _registering("register_strategy", STRATEGY)
 
 
 def register(op_name: str, describe: str = "") -> Op:
-    """Make an operator of a name; its other facts are told by the functions of this file."""
-    del describe
-    return register_op(op_name)
+    """Make an operator of a name; its other facts are told by the functions of this file. Raises
+    LoopwrightError when there is one of this name."""
+    if Op.find(op_name) is not None:
+        what = f"Operator {op_name} is registered before"
+        raise LoopwrightError(explain(what, instead=f"relay.op.get({op_name!r})"))
+    op = register_op(op_name)
+    op.set_attr("description", describe)
+    return op
 
 
 def register_stateful(op_name: str, stateful: bool, level: int = 10) -> None:

@@ -106,6 +106,8 @@ class Row:
         self.hooks: dict[str, Callable[..., Any]] = {}
         self.reads_values = False
         self.op = register_op(name)
+        if not self.optional:
+            self.op.set_num_inputs(len(self.inputs))
         self.builder = self._make_builder()
 
     def __repr__(self) -> str:
@@ -166,7 +168,7 @@ class Row:
         attrs = {name: _plain(given[name]) for name in self.attr_names}
         made = Call(self.op, args, Attrs(self.attrs_key, attrs) if attrs else None)
         count: Any = self.results(attrs, given) if callable(self.results) else self.results
-        return made if count in (None, 1) else TupleWrapper(made, count)
+        return made if count is None else TupleWrapper(made, count)
 
     def values_of(self, call: Call) -> dict[str, Any]:
         """The attributes of a call by name; those it does not have are the defaults."""
@@ -214,12 +216,12 @@ def _plain(value: Any) -> Any:
 
 
 def op(
-    name: str, results: Any = 1, attrs: str = "", view: bool = True
+    name: str, results: Any = None, attrs: str = "", view: bool = True
 ) -> Callable[[Callable[..., Any]], Row]:
     """Define an operator: see the module's docstring.
 
-    results: how many it has, or a function of its attributes and what was given; a builder of
-    several gives a `TupleWrapper`. attrs: the class of its attributes in TVM. view: whether there is
+    results: how many fields its tuple has, or a function of its attributes and what was given (None:
+    it is no tuple); the builder gives a `TupleWrapper`. attrs: the class of its attributes in TVM. view: whether there is
     a builder `relay.<name>`.
     """
 

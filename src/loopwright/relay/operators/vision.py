@@ -61,8 +61,8 @@ def _get_valid_counts(
     return get_valid_counts.builder(data, least, id_index, score_index)
 
 
-def _of_indices(attrs: dict[str, Any], given: Any) -> int:
-    return 2 if attrs["return_indices"] else 1
+def _of_indices(attrs: dict[str, Any], given: Any) -> int | None:
+    return 2 if attrs["return_indices"] else None
 
 
 @op(

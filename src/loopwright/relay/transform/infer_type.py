@@ -12,7 +12,7 @@ from typing import Any
 from ...ir.module import IRModule
 from ...ir.pass_context import PassContext
 from ..expr import Function
-from ..infer import Typer
+from ..infer import Typer, with_types
 from .base import RelayPass
 
 
@@ -33,6 +33,5 @@ class InferType(RelayPass):
 
 
 def InferTypeLocal(expr: Any) -> Any:
-    """The type of an expression."""
-    typer = Typer()
-    return typer.run(expr)
+    """The type of an expression, which knows it from now on, as does what is inside."""
+    return with_types(expr).checked_type
