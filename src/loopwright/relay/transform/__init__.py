@@ -38,6 +38,9 @@ from .simplify_expr import SimplifyExpr
 from .simplify_fc_transpose import SimplifyFCTranspose
 from .simplify_inference import SimplifyInference
 from .split_args import SplitArgs
+from .to_a_normal_form import ToANormalForm, ToANormalFormExpr
+from .to_basic_block_normal_form import ToBasicBlockNormalForm
+from .to_graph_normal_form import ToGraphNormalForm
 from .to_mixed_precision import ToMixedPrecision
 
 FoldConstantExpr = folded
@@ -85,6 +88,10 @@ __all__ = [
     "SimplifyFCTranspose",
     "SimplifyInference",
     "SplitArgs",
+    "ToANormalForm",
+    "ToANormalFormExpr",
+    "ToBasicBlockNormalForm",
+    "ToGraphNormalForm",
     "ToMixedPrecision",
     "function_pass",
     "module_pass",
