@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..regions import AnnotatedRegionSet
+from ..scopes import check_basic_block_normal_form
 from ..walk import post_order
 from .call_graph import CallGraph
 from .counts import count_layers, get_total_mac_number, list_op_freqs
@@ -34,6 +36,7 @@ def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
 
 
 __all__ = [
+    "AnnotatedRegionSet",
     "CallGraph",
     "Feature",
     "all_dtypes",
@@ -41,6 +44,7 @@ __all__ = [
     "all_vars",
     "bound_type_vars",
     "bound_vars",
+    "check_basic_block_normal_form",
     "check_constant",
     "check_kind",
     "count_layers",

@@ -16,6 +16,7 @@ from ..transform import InferType
 from ..types import TensorType
 from ..walk import post_order
 from . import (
+    byoc,
     dcgan,
     densenet,
     dqn,
@@ -68,6 +69,7 @@ def count_ops(expr: Any) -> Counter[str]:
 
 
 __all__ = [
+    "byoc",
     "count_ops",
     "create_workload",
     "dcgan",
