@@ -1,5 +1,8 @@
 """The one way down: a module of Relay as a module of Relax.
 
+A function for another compiler (`Compiler="x"`) becomes a region of the back end x, as `relax.byoc` makes
+them: see `external`.
+
 Each call becomes the body of its operator's row. What stands for a call instead may be chosen: an
 operator strategy's kernel, a function given at the place of the translation. See `Choice`.
 """
@@ -18,6 +21,7 @@ from ..relax import BlockBuilder
 from ..relax import expr as rx
 from ..relax.transform.graph.dead_code import DeadCodeElimination
 from .expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from .external import is_composite, is_external, kept_attrs, lifted
 from .infer import infer_function
 from .operators.core import row_of
 from .relax_types import Extents
@@ -52,10 +56,14 @@ class CallSpan(Span):
 class Translator:
     """Builds the Relax functions of a module."""
 
-    def __init__(self, mod: IRModule, choice: Choice | None = None) -> None:
+    def __init__(
+        self, mod: IRModule, choice: Choice | None = None, bb: BlockBuilder | None = None
+    ) -> None:
         self.mod = mod
         self.choice = choice
-        self.bb = BlockBuilder()
+        self.bb = BlockBuilder() if bb is None else bb
+        self.regions: dict[str, GlobalVar] = {}  # the external functions
+        self.composites: dict[int, rx.Function] = {}  # of an external function, by identity
         self.extents = Extents()
         self.scopes: list[dict[int, Any]] = []
         self.keep: list[Any] = []
@@ -65,6 +73,12 @@ class Translator:
         """All functions of Relay; what else the module has is kept."""
         others = {}
         for gvar, func in self.mod.functions.items():
+            if is_external(func):  # known before they are called: they are pure
+                work = Translator(self.mod, bb=self.bb)
+                self.regions[gvar.name_hint] = work.function(gvar.name_hint, func)
+        for gvar, func in self.mod.functions.items():
+            if gvar.name_hint in self.regions:
+                continue
             if isinstance(func, Function):
                 self.function(gvar.name_hint, func)
             else:
@@ -78,10 +92,12 @@ class Translator:
         nodes = list(post_order(func))
         self.extents = Extents()
         params = [self._param(p) for p in func.params]
-        self.dataflow = not any(isinstance(n, (If, GlobalVar)) for n in nodes)
+        if is_external(func):
+            self.composites = {id(n): self._composite(n) for n in nodes if is_composite(n)}
+        self.dataflow = not (self.composites or any(map(self._has_effects, nodes)))
         self.keep.append(nodes)
         self.scopes = [{id(p): new for p, new in zip(func.params, params, strict=True)}]
-        with self.bb.function(name, params, attrs=_kept_attrs(func)):
+        with self.bb.function(name, params, attrs=kept_attrs(func), private=is_composite(func)):
             if self.dataflow:
                 with self.bb.dataflow():
                     out = self.bb.emit_output(self.value(func.body))
@@ -89,6 +105,18 @@ class Translator:
                 out = self.bb.emit(self.value(func.body))
             self.bb.span = None
             return self.bb.emit_func_output(out)
+
+    def _composite(self, func: Function) -> rx.Function:
+        """A match in a region, as a function of its own."""
+        work = Translator(self.mod)
+        gvar = work.function("composite", func)
+        return work.bb.get()[gvar]
+
+    def _has_effects(self, node: Any) -> bool:
+        """Whether a node may not be part of a dataflow block."""
+        if isinstance(node, GlobalVar):
+            return not (node in self.mod and is_external(self.mod[node]))
+        return isinstance(node, If)
 
     def _param(self, param: Var) -> rx.Var:
         return rx.Var(param.name_hint, self.extents.info(param.checked_type))
@@ -168,6 +196,9 @@ class Translator:
         if isinstance(call.op, Op):
             return self._emit(self._operator(call, args))
         callee = self.known(call.op)
+        if id(callee) in self.composites:
+            local = self.bb.emit(self.composites[id(callee)])
+            return self.bb.emit(rx.Call(local, args))
         if isinstance(callee, Function):
             return self._applied(callee, args)
         what = "a function as a value has no meaning in Relax here"
@@ -175,7 +206,7 @@ class Translator:
         raise LoopwrightError(explain(what, got=str(call.op), instead=hint, span=call.span))
 
     def _global_call(self, call: Call, args: list[Any]) -> Any:
-        made = rx.Call(call.op, args)
+        made = rx.Call(self.regions.get(call.op.name_hint, call.op), args)
         if call.op in self.mod and isinstance(self.mod[call.op], Function):
             type_ = call.checked_type_ or infer_function(call, self.mod).checked_type
             made.struct_info = self.extents.info(type_)
@@ -213,11 +244,6 @@ class Translator:
         return result
 
 
-def _kept_attrs(func: Function) -> dict[str, Any]:
-    """A function's attributes; its name is the builder's."""
-    return {k: v for k, v in func.attrs.items() if k not in ("global_symbol", "Primitive", "hash")}
-
-
 def to_relax(mod: IRModule, choice: Choice | None = None) -> IRModule:
     """A module of Relay as one of Relax; types are inferred where they are not known."""
-    return DeadCodeElimination()(Translator(mod, choice).module())
+    return DeadCodeElimination()(Translator(lifted(mod), choice).module())

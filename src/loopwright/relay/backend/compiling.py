@@ -14,6 +14,7 @@ from ...ir.transform import Sequential
 from ...tir.function import PrimFunc
 from .. import transform as steps
 from ..expr import Expr, Function, bind, const
+from ..external import generated, lifted
 from ..infer import infer_function
 from ..strategy import StrategyChoice
 from ..translate import to_relax
@@ -109,6 +110,12 @@ def build_prefix() -> Sequential:
     )
 
 
+def _in_relax(mod: IRModule, target: Target) -> IRModule:
+    """The module in Relax, with the code of regions whose compilers are given functions of Relay."""
+    mod = lifted(mod)
+    return generated(mod, to_relax(mod, StrategyChoice(target)))
+
+
 def compiled(mod: IRModule | None, target: Any, mod_name: str = "default") -> tuple[Any, str]:
     """The compiled model of a module, and the graph of its kernels as text."""
     if mod is None:
@@ -116,7 +123,7 @@ def compiled(mod: IRModule | None, target: Any, mod_name: str = "default") -> tu
     chosen, naming = one_target(target), NameKernels(mod_name)
     pipeline: Any = get_default_pipeline(chosen)
     model = COMPILE.get()(
-        to_relax(mod, StrategyChoice(chosen)),
+        _in_relax(mod, chosen),
         chosen,
         relax_pipeline=pipeline.insert_after(SCHEDULED, naming),
     )
@@ -129,9 +136,8 @@ def lowered(mod: IRModule, target: Any, mod_name: str = "default") -> tuple[IRMo
     whole: Any = get_default_pipeline(chosen)
     names = [step.info.name for step in whole.passes]
     with chosen:
-        made = Sequential([*whole.passes[: names.index(SCHEDULED) + 1], naming])(
-            to_relax(mod, StrategyChoice(chosen))
-        )
+        steps_there = [*whole.passes[: names.index(SCHEDULED) + 1], naming]
+        made = Sequential(steps_there)(_in_relax(mod, chosen))
     rest = [g for g, f in made.functions.items() if not isinstance(f, PrimFunc)]
     return made.with_functions(remove=rest), naming.graph.get("json", "{}")
 

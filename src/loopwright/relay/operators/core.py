@@ -201,9 +201,10 @@ def _is_input(parameter: inspect.Parameter) -> bool:
 
 
 def _input(op_name: str, name: str, kind: str, value: Any) -> Any:
-    if isinstance(value, TupleWrapper):
+    several = kind.startswith("Inputs")
+    if isinstance(value, TupleWrapper) and not several:
         value = value.tuple_value
-    if kind.startswith("Inputs") and isinstance(value, (list, tuple)):
+    if several and isinstance(value, (list, tuple, TupleWrapper)):
         value = Tuple([_input(op_name, name, "Input", item) for item in value])
     if not isinstance(value, Expr):
         what = f"relay.{op_name}: the argument {name} is an expression"

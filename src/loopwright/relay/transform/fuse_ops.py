@@ -13,7 +13,6 @@ from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.pass_context import PassContext
 from ..expr import Call, Function, Tuple, TupleGetItem, Var
-from ..infer import infer_function
 from ..walk import post_order, rebuilt
 from .base import RelayPass
 from .fusion import Group, Partition
@@ -63,7 +62,7 @@ class _Fuser:
         ]
         for node in inside:
             self.new[id(node)] = self._visit(node)
-        return infer_function(self.new[id(self.func)])
+        return self.new[id(self.func)]
 
     def _visit(self, node: Any) -> Any:
         if (
