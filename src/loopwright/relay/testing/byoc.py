@@ -6,7 +6,7 @@ from typing import Any
 
 from ..expr import Call, Var
 from ..expr_functor import ExprMutator
-from ..op.annotation import compiler_begin, compiler_end
+from ..op import annotation
 
 _COMPILER = "ccompiler"
 
@@ -26,14 +26,14 @@ class CcompilerAnnotator(ExprMutator):
             self._in_product, self._begun = True, False
             product = self._with_args(call, begin_all=False)
             ends, self._in_product = self._begun, False
-            return compiler_end(product, _COMPILER) if ends else product
+            return annotation.compiler_end(product, _COMPILER) if ends else product
         if name == "add" and self._in_product and not self._begun:
             total = self._with_args(call, begin_all=True)
             self._begun = True
             return total
         if name == "subtract" and self._in_product and not self._begun:
             return self._with_args(call, begin_all=False)
-        return super().visit_call(call)
+        return ExprMutator.visit_call(self, call)
 
     def _with_args(self, call: Any, begin_all: bool) -> Call:
         """A call with its arguments visited, and begun where they come from outside."""
@@ -41,7 +41,9 @@ class CcompilerAnnotator(ExprMutator):
         begun = [begin_all or isinstance(arg, Var) for arg in args]
         pairs = zip(args, begun, strict=True)
         return Call(
-            call.op, [compiler_begin(a, _COMPILER) if b else a for a, b in pairs], call.attrs
+            call.op,
+            [annotation.compiler_begin(a, _COMPILER) if b else a for a, b in pairs],
+            call.attrs,
         )
 
 
