@@ -61,6 +61,8 @@ PATHS: dict[str, str] = {
     "relay.op.contrib.register": "relay.op.contrib",
     "relay.param_dict": "runtime.param_dict",
     "relay.prelude": "relay.left_out",
+    "relay.quantize": "relay.left_out",
+    "relay.quantize._annotate": "relay.left_out",
     "relay.ty": "relay.types",
     "relay.transform.infer_layout_utils": "relay.operators.layouts",
     "relay.vm": "relay.backend.vm",

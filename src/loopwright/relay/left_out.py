@@ -8,7 +8,7 @@ _PARTS: dict[str, str] = {
     "algebraic data types": """StaticTensorArrayOps TensorArrayOps Constructor TypeData Match Clause Pattern PatternConstructor PatternTuple
         PatternVar PatternWildcard prelude Prelude adt type extern match""",
     "references": "RefCreate RefRead RefWrite ref ref_read ref_write",
-    "quantization": "quantize qnn",
+    "quantization": "quantize qnn attach_simulated_quantize QAnnotateKind",
     "differentiation": "gradient",
     "loops by recursion": "loops while_loop",
 }
@@ -27,8 +27,9 @@ def refusal(name: str) -> tuple[str, str]:
 
 
 def __getattr__(name: str) -> type:
-    """A class of TVM's `relay.prelude` and `relay.adt`: it may be named, and making one is refused."""
-    if not name[:1].isupper() or name not in LEFT_OUT:
+    """A class or function of TVM's `relay.prelude`, `relay.adt` and `relay.quantize`: it may be
+    named, and a call of it is refused."""
+    if name not in LEFT_OUT:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def refuse(self: object, *args: object, **options: object) -> None:

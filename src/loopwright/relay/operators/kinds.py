@@ -32,6 +32,10 @@ KINDS: dict[int, str] = {
         nn.adaptive_avg_pool1d nn.adaptive_max_pool2d nn.adaptive_avg_pool2d nn.adaptive_max_pool3d
         nn.adaptive_avg_pool3d nn.deformable_conv2d nn.lrn nn.l2_normalize nn.contrib_dense_pack
         nn.contrib_conv2d_NCHWc nn.contrib_depthwise_conv2d_NCHWc nn.softmax nn.log_softmax
+        nn.contrib_conv2d_winograd_weight_transform nn.contrib_conv3d_winograd_weight_transform
+        nn.contrib_conv2d_winograd_without_weight_transform nn.contrib_conv2d_gemm_weight_transform
+        nn.contrib_conv3d_winograd_without_weight_transform
+        nn.contrib_conv2d_gemm_without_weight_transform
         vision.roi_align nn.cross_entropy nn.correlation einsum nn.nll_loss
     """,
 }

@@ -40,7 +40,7 @@ def _batch_norm(call: Call, old: Call) -> Any:
     attrs, type_ = call.attrs, old.args[0].checked_type
     one = const(1.0, type_.dtype)
     scale = B.divide(one, B.sqrt(B.add(var, const(attrs.epsilon, type_.dtype))))
-    scale = B.multiply(gamma, scale) if attrs.scale else scale
+    scale = B.multiply(scale, gamma) if attrs.scale else scale
     shift = B.multiply(B.negative(mean), scale)
     shift = B.add(shift, beta) if attrs.center else shift
     rank, axis = len(type_.shape), int(attrs.axis)
