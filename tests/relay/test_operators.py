@@ -95,6 +95,16 @@ ROWS = [
     ),
     Row("slicesz", relay.strided_slice(x, [0, 1], [1, -1], slice_mode="size"), a[0:1, 1:], a),
     Row(
+        "dynback",  # -5 of 3 is before the first one: it is not counted from the end again
+        relay.strided_slice(
+            x, var("b", shape=(3,), dtype="int64"), var("c", shape=(3,), dtype="int64"), [1, -1, 2]
+        ),
+        a[0:2, 1:-5:-1, 0:4:2],
+        a,
+        np.array([0, 1, 0]),
+        np.array([2, -5, 4]),
+    ),
+    Row(
         "dynslice",
         relay.strided_slice(
             x, var("b", shape=(2,), dtype="int64"), var("c", shape=(2,), dtype="int64")
@@ -311,3 +321,29 @@ def test_what_cannot_be_built(build: Any, error: str) -> None:
 def test_what_has_no_type(body: relay.Expr) -> None:
     with pytest.raises(lw.DiagnosticError, match="unable to type the call"):
         relay.transform.InferType()(lw.IRModule({"main": relay.Function(free_vars(body), body)}))
+
+
+def test_rows_of_sparse_tensors() -> None:
+    indices = np.array([[0, 1], [0, 3], [2, 0], [3, 1]])
+    values, shape = np.array([1, 2, 3, 4]), np.array([5, 6])
+    known = ("indices", indices.shape), ("values", (4,)), ("shape", (2,)), ("fill", (1,))
+    open_ = [(name, (relay.Any(),) * len(dims)) for name, dims in known]
+    for given in (known, open_):
+        args = [var(name, shape=dims, dtype="int64") for name, dims in given]
+        func = relay.Function(args, relay.sparse_fill_empty_rows(*args))
+        for kind in ("debug", "vm"):
+            run = relay.create_executor(kind).evaluate(func)
+            rows, new, empty = (v.numpy() for v in run(indices, values, shape, np.array([10])))
+            assert rows.tolist() == [[0, 1], [0, 3], [1, 0], [2, 0], [3, 1], [4, 0]]
+            assert new.tolist() == [1, 2, 10, 3, 4, 10]
+            assert empty.tolist() == [False, True, False, False, True]
+    args = [var("i", shape=(3, 3), dtype="int64"), var("p", shape=(3,), dtype="int64")]
+    args.append(var("n", shape=(2,), dtype="int64"))
+    run = relay.create_executor("vm").evaluate(
+        relay.Function(args, relay.sparse_reshape(*args).astuple())
+    )
+    at = np.array([[0, 0, 1], [1, 0, 0], [1, 2, 3]])
+    rows, full = run(at, np.array([2, 3, 6]), np.array([9, -1]))
+    flat = np.ravel_multi_index(at.T, (2, 3, 6))
+    assert full.numpy().tolist() == [9, 4]
+    assert rows.numpy().tolist() == np.stack(np.unravel_index(flat, (9, 4)), 1).tolist()

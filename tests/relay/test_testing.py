@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import relay_networks
 from loopwright import relay
+from loopwright.ir.op import Op
 from loopwright.relay import testing
 from loopwright.relay.testing.temp_op_attr import TempOpAttr
 
@@ -102,3 +103,28 @@ def test_networks_equal_the_same_ones_as_onnx(name: str) -> None:
     scale = np.abs(theirs).max()
     np.testing.assert_allclose(through_relay, theirs, rtol=0, atol=1e-5 * scale)
     np.testing.assert_allclose(through_onnx, theirs, rtol=0, atol=1e-5 * scale)
+
+
+def test_gradients_against_differences() -> None:
+    x, y = (relay.var(n, shape=(2, 3), dtype="float64") for n in "xy")
+    func = relay.Function([x, y], relay.Tuple([relay.tanh(x * y), relay.sum(x, 1)]))
+    testing.check_grad(func)
+    rng = np.random.default_rng(0)
+    values = [rng.normal(size=(2, 3)) for _ in "xy"]
+    testing.check_grad(func, values, test_inputs=values[:1])
+    wrong = Op.get("relax.tanh").get_attr("FPrimalGradient")
+    try:
+        Op.get("relax.tanh").set_attr("FPrimalGradient", lambda *a: [a[2]])
+        with pytest.raises(AssertionError, match="Not equal"):
+            testing.check_grad(func, values)
+    finally:
+        Op.get("relax.tanh").set_attr("FPrimalGradient", wrong)
+
+
+def test_executors_give_tuples_as_one_value() -> None:
+    x = relay.var("x", shape=(2,))
+    func = relay.Function([x], relay.Tuple([x, relay.Tuple([x + x])]))
+    for kind in ("debug", "graph", "vm"):
+        made = relay.create_executor(kind).evaluate(func)
+        first, (second,) = made(np.ones(2, "float32"))
+        assert (first.numpy() + second.numpy() == 3).all()

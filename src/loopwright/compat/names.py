@@ -58,6 +58,8 @@ NAMES: dict[str, str] = {
     "relay.frontend.common.infer_type": "relay.testing:run_infer_type",
     "rocm": "runtime:rocm",
     "relay.op.op": "relay.op",
+    "runtime.ADT": "relay.backend.interpreter:ADT",
+    "runtime.container.ADT": "relay.backend.interpreter:ADT",
     "runtime.DataType": "ir.dtype:DataType",
     "runtime.Executable": "compat.executable:Executable",
     "runtime.NDArray": "runtime:Tensor",

@@ -371,6 +371,11 @@ class Target(Node):
         return int(self.attrs.get("max_num_threads", 1))
 
     @property
+    def max_function_args(self) -> int:
+        """The most arguments that a kernel of a GPU may have; 0 where there is no limit."""
+        return int(self.attrs.get("max_function_args", 0))
+
+    @property
     def thread_warp_size(self) -> int:
         """Threads that run in lockstep; 1 on CPUs."""
         return int(self.attrs.get("thread_warp_size", 1))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...backend.pipeline import get_default_pipeline
-from ...base.errors import explain
+from ...base.errors import CallValueError, explain
 from ...base.late import Slot
 from ...ir.module import IRModule
 from ...ir.target import Target
@@ -60,7 +60,7 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
         found = [p for p in func.params if p.name_hint == name]
         if len(found) > 1:
             what = f"Multiple args in the function have name {name}"
-            raise ValueError(explain(what, instead="give them names of their own"))
+            raise CallValueError(explain(what, instead="give them names of their own"))
         if found:
             binds[found[0]] = value if isinstance(value, Expr) else const(value, _dtype(value))
     return bind(func, binds) if binds else func

@@ -19,6 +19,16 @@ from ..translate import to_relax
 from ..types import TensorType, TupleType
 
 
+class ADT(tuple[Any, ...]):
+    """The fields of a tuple that an executor computed."""
+
+    tag = 0  # of algebraic data types, tuples are what is left
+
+
+def _result(value: Any) -> Any:
+    return ADT(map(_result, value)) if isinstance(value, (list, tuple)) else value
+
+
 class Executor:
     """Evaluates expressions in a module. A subclass says how a module's `main` becomes a function."""
 
@@ -56,7 +66,7 @@ class Executor:
         def call(*args: Any, **kwargs: Any) -> Any:
             given = in_order(params, args, kwargs)
             pairs = zip(params, given, strict=True)
-            return run(*[argument(p.name_hint, p.checked_type, v) for p, v in pairs])
+            return _result(run(*[argument(p.name_hint, p.checked_type, v) for p, v in pairs]))
 
         return call
 
@@ -107,4 +117,4 @@ class Interpreter(Executor):
         return RelaxInterpreter(to_relax(mod))["main"]
 
 
-__all__ = ["Executor", "Interpreter"]
+__all__ = ["ADT", "Executor", "Interpreter"]

@@ -13,6 +13,7 @@ from typing import Any
 from ...base.errors import explain
 from ...ir.op import Op
 from ..expr import Expr
+from ..expr import const as const
 from ..left_out import LEFT_OUT, refused
 from ..operators import ROWS, VIEWS
 from ..strategy import OpImplementation, OpSpecialization, OpStrategy

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import explain
 from ...ir.prim_expr import IntImm
 from ...relax import expr as rx
 from ..expr import Constant, Expr, const
@@ -220,15 +219,3 @@ def _stft(
     length = n_fft if win_length is None else win_length
     window = VIEWS["ones"]([length], "int32") if window is None else window
     return stft.builder(data, window, n_fft, hop, length, normalized, onesided)
-
-
-def refused(name: str, instead: str) -> None:
-    """Offer a name whose use is an error that says what to do instead."""
-
-    @view(name)
-    def _(*args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(explain(f"relay.{name} is not supported", instead=instead))
-
-
-for _name in ("sparse_fill_empty_rows", "sparse_reshape"):
-    refused(_name, "use relax.op.scatter_nd, relax.op.unique and arithmetic on the indices")

@@ -128,23 +128,14 @@ def dyn_strided_slice(
     high = _wide(end)
     if slice_mode == "size":
         step = R.ones_like(step)
+        low = R.where(R.less(low, _i64(0)), R.add(low, first[0]), low)
         high = R.where(R.less(high, _i64(0)), first[0], R.add(low, high))
-    low, high = _clipped(low, first[0], step), _clipped(high, first[0], step)
     if count < rank:
         rest = R.strided_slice(shape, [0], [count], [rank])
         low = R.concat([low, R.zeros([rank - count], "int64")], 0)
         high = R.concat([high, rest], 0)
         step = R.concat([step, R.ones([rank - count], "int64")], 0)
     return R.dynamic_strided_slice(data, low, high, step)
-
-
-def _clipped(places: Any, extents: Any, step: Any) -> Any:
-    """Places on an axis: negative ones count from its end; within it."""
-    places = R.where(R.less(places, _i64(0)), R.add(places, extents), places)
-    up = R.greater(step, _i64(0))
-    least = R.where(up, R.zeros_like(step), R.full_like(step, _i64(-1)))
-    most = R.where(up, extents, R.subtract(extents, _i64(1)))
-    return R.minimum(R.maximum(places, least), most)
 
 
 @dyn_strided_slice.infer

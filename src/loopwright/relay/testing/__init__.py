@@ -33,6 +33,7 @@ from . import (
     temp_op_attr,
     vgg,
 )
+from .gradients import check_grad
 from .init import create_workload
 
 
@@ -70,6 +71,7 @@ def count_ops(expr: Any) -> Counter[str]:
 
 __all__ = [
     "byoc",
+    "check_grad",
     "count_ops",
     "create_workload",
     "dcgan",
