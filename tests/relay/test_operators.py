@@ -299,7 +299,6 @@ def test_operator(row: Row) -> None:
         (lambda: x + 1, "convert 1 with `relay.const` first"),
         (lambda: relay.tanh(3), "the argument data is an expression"),
         (lambda: relay.reshape(x, ["a"]), "Unrecognized shape type"),
-        (lambda: relay.op.sparse_reshape(x, x, x), "not supported"),
     ],
 )
 def test_what_cannot_be_built(build: Any, error: str) -> None:
