@@ -248,3 +248,8 @@ def test_left_out_modules_may_be_named():
             getattr(left_out, name)()
     with pytest.raises(NotImplementedError, match="quantization are left out"):
         left_out.attach_simulated_quantize(relay.var("x"), 1)  # type: ignore[attr-defined]
+    for module, place in ((relay.transform, "gradient"), (analysis, "unmatched_cases")):
+        with pytest.raises(NotImplementedError, match=r"left out.*\n.*\n  instead: "):
+            getattr(module, place)(None)
+    with pytest.raises(AttributeError, match="has no attribute 'Nonsense'"):
+        relay.transform.Nonsense  # noqa: B018

@@ -57,6 +57,7 @@ NAMES: dict[str, str] = {
     "relay.build_config": "ir.pass_context:PassContext",
     "relay.frontend.common.infer_type": "relay.testing:run_infer_type",
     "rocm": "runtime:rocm",
+    "relay.op.const": "relay.expr:const",
     "relay.op.op": "relay.op",
     "runtime.ADT": "relay.backend.interpreter:ADT",
     "runtime.container.ADT": "relay.backend.interpreter:ADT",

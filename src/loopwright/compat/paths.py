@@ -59,6 +59,7 @@ PATHS: dict[str, str] = {
     "relay.frontend.common": "relay.frontend",
     "relay.frontend.onnx": "relay.frontend",
     "relay.op.contrib.register": "relay.op.contrib",
+    "relay.loops": "relay.left_out",
     "relay.param_dict": "runtime.param_dict",
     "relay.prelude": "relay.left_out",
     "relay.quantize": "relay.left_out",

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 from ..base.errors import explain
 
 _PARTS: dict[str, str] = {
-    "algebraic data types": """StaticTensorArrayOps TensorArrayOps Constructor TypeData Match Clause Pattern PatternConstructor PatternTuple
-        PatternVar PatternWildcard prelude Prelude adt type extern match""",
+    "algebraic data types": """Constructor TypeData Match Clause Pattern PatternConstructor
+        PatternTuple PatternVar PatternWildcard prelude Prelude adt type extern match
+        StaticTensorArrayOps TensorArrayOps unmatched_cases""",
     "references": "RefCreate RefRead RefWrite ref ref_read ref_write",
-    "quantization": "quantize qnn attach_simulated_quantize QAnnotateKind",
-    "differentiation": "gradient",
+    "quantization": """quantize qnn attach_simulated_quantize QAnnotateKind
+        FakeQuantizationToInteger list_fake_quantized_op_freqs""",
+    "functions as values": """Defunctionalization EtaExpand LambdaLift PartialEvaluate ToCPS to_cps
+        un_cps""",
+    "own passes for memory and devices": "ManifestLifetimes PlanDevices MemoryPlan LiftConstants",
+    "searches for partitions": "CollagePartition",
+    "differentiation": "gradient FirstOrderGradient LazyGradientInit check_grad",
     "loops by recursion": "loops while_loop",
 }
 _INSTEAD: dict[str, str] = {
+    "own passes for memory and devices": "relay.build, which plans memory; one device runs a program",
+    "searches for partitions": "AnnotateTarget, MergeCompilerRegions and PartitionGraph",
     "quantization": "quantize the model before it is imported",
     "differentiation": "relax.transform.Gradient, on a program in Relax",
 }
@@ -26,19 +37,30 @@ def refusal(name: str) -> tuple[str, str]:
     return f"Relay's {part} are left out of Loopwright", _INSTEAD.get(part, otherwise)
 
 
-def __getattr__(name: str) -> type:
-    """A class or function of TVM's `relay.prelude`, `relay.adt` and `relay.quantize`: it may be
-    named, and a call of it is refused."""
-    if name not in LEFT_OUT:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+@cache
+def refusing(name: str) -> type:
+    """What stands for a name that is left out where it may be imported: calling it is refused."""
 
     def refuse(self: object, *args: object, **options: object) -> None:
         what, instead = refusal(name)
-        raise NotImplementedError(explain(what, got=f"relay.{name}", instead=instead))
+        raise NotImplementedError(explain(what, got=f"relay: {name}", instead=instead))
 
-    made = type(name, (), {"__init__": refuse, "__doc__": "Left out."})
-    globals()[name] = made
-    return made
+    return type(name, (), {"__init__": refuse, "__doc__": "Left out."})
+
+
+def served(place: str) -> Callable[[str], type]:
+    """The `__getattr__` of a module in which TVM has names that are left out."""
+
+    def get(name: str) -> type:
+        if name not in LEFT_OUT:
+            raise AttributeError(f"module {place!r} has no attribute {name!r}")
+        return refusing(name)
+
+    return get
+
+
+# What TVM's `relay.prelude`, `relay.adt` and `relay.loops` have.
+__getattr__ = served(__name__)
 
 
 def refused(name: str) -> AttributeError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import os
+import platform
 import struct
 import sys
 from collections.abc import Callable
@@ -48,9 +49,9 @@ def _package(name: str) -> Callable[[], bool]:
 
 # What TVM has a `requires_` for and this compiler makes no code for.
 ABSENT = """
-    adreno_opencl aprofile_aem_fvp cublas cuda cudagraph cudnn cutlass gpu hexagon hipblas
-    libtorch matrixcore metal mrvl multi_gpu nccl nnapi nvptx opencl openclml rocm tensorcore
-    vulkan
+    adreno_opencl aprofile_aem_fvp cmsisnn corstone300 cublas cuda cudagraph cudnn cutlass ethosn
+    ethosu gpu hexagon hipblas libtorch matrixcore metal micro mrvl multi_gpu nccl nnapi nvptx
+    opencl openclml rocm tensorcore vitis_ai vulkan
 """.split()  # noqa: SIM905
 requires_llvm = Requirement("llvmlite", _package("llvmlite"))
 requires_rpc = Requirement("the package websockets", _package("websockets"))
@@ -64,7 +65,13 @@ def _processor(*features: str) -> Requirement:
     )
 
 
-requires_arm_dot = _processor("dotprod")
+def _machine(*names: str) -> Requirement:
+    """What needs a machine of a kind, by one of its names."""
+    return Requirement(f"a machine {names[0]}", lambda: platform.machine().lower() in names)
+
+
+requires_x86, requires_aarch64 = _machine("x86_64", "amd64"), _machine("aarch64", "arm64")
+requires_arm_dot, requires_arm_fp16 = _processor("dotprod"), _processor("fullfp16")
 requires_aarch64_sve, requires_aarch64_sme = _processor("sve"), _processor("sme")
 requires_x86_vnni = _processor("avx512vnni", "avxvnni")
 requires_x86_avx512, requires_x86_amx = _processor("avx512bw"), _processor("amx-int8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..left_out import served
 from ..regions import AnnotatedRegionSet
 from ..scopes import check_basic_block_normal_form
 from ..walk import post_order
@@ -34,6 +35,8 @@ def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
     for node in post_order(expr):
         fvisit(node)
 
+
+__getattr__ = served(__name__)
 
 __all__ = [
     "AnnotatedRegionSet",

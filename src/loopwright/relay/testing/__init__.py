@@ -11,7 +11,9 @@ from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import Pass
 from ...runtime.tensor import Tensor, tensor
+from ...testing import enabled_targets
 from ..expr import Call, Function
+from ..left_out import refusing
 from ..transform import InferType
 from ..types import TensorType
 from ..walk import post_order
@@ -63,6 +65,9 @@ def _np_randn_from_type(type_: TensorType, scale: float = 1, mean: float = 0) ->
     return np.asarray(mean + scale * np.random.standard_normal(shape)).astype(str(type_.dtype))
 
 
+check_grad = refusing("check_grad")
+
+
 def count_ops(expr: Any) -> Counter[str]:
     """How many calls an expression has of each operator."""
     calls = (node for node in post_order(expr) if isinstance(node, Call))
@@ -77,6 +82,7 @@ __all__ = [
     "dcgan",
     "densenet",
     "dqn",
+    "enabled_targets",
     "inception_v3",
     "init",
     "layers",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...ir.transform import ModulePass, Pass, PassContext, PassInfo, Sequential, module_pass
+from ..left_out import served
 from . import mixed_precision as mixed_precision
 from .alter_op_layout import AlterOpLayout
 from .annotate_spans import AnnotateSpans
@@ -44,6 +45,7 @@ from .to_graph_normal_form import ToGraphNormalForm
 from .to_mixed_precision import ToMixedPrecision
 
 FoldConstantExpr = folded
+__getattr__ = served(__name__)
 
 __all__ = [
     "AlterOpLayout",
