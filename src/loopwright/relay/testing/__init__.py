@@ -11,7 +11,6 @@ from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import Pass
 from ...runtime.tensor import Tensor, tensor
-from ...testing import enabled_targets
 from ..expr import Call, Function
 from ..left_out import refusing
 from ..transform import InferType
@@ -82,7 +81,6 @@ __all__ = [
     "dcgan",
     "densenet",
     "dqn",
-    "enabled_targets",
     "inception_v3",
     "init",
     "layers",
