@@ -252,4 +252,4 @@ def test_left_out_modules_may_be_named():
         with pytest.raises(NotImplementedError, match=r"left out.*\n.*\n  instead: "):
             getattr(module, place)(None)
     with pytest.raises(AttributeError, match="has no attribute 'Nonsense'"):
-        relay.transform.Nonsense  # noqa: B018
+        relay.transform.Nonsense
