@@ -18,7 +18,7 @@ _PARTS: dict[str, str] = {
         un_cps""",
     "own passes for memory and devices": "ManifestLifetimes PlanDevices MemoryPlan LiftConstants",
     "searches for partitions": "CollagePartition",
-    "differentiation": "gradient FirstOrderGradient LazyGradientInit check_grad",
+    "differentiation": "gradient FirstOrderGradient LazyGradientInit",
     "loops by recursion": "loops while_loop",
 }
 _INSTEAD: dict[str, str] = {

@@ -12,7 +12,6 @@ from ...ir.op import Op
 from ...ir.transform import Pass
 from ...runtime.tensor import Tensor, tensor
 from ..expr import Call, Function
-from ..left_out import refusing
 from ..transform import InferType
 from ..types import TensorType
 from ..walk import post_order
@@ -62,9 +61,6 @@ def _np_randn_from_type(type_: TensorType, scale: float = 1, mean: float = 0) ->
     """Normally distributed numbers of a tensor type."""
     shape = [int(d) for d in type_.concrete_shape]
     return np.asarray(mean + scale * np.random.standard_normal(shape)).astype(str(type_.dtype))
-
-
-check_grad = refusing("check_grad")
 
 
 def count_ops(expr: Any) -> Counter[str]:
