@@ -10,6 +10,7 @@ from loopwright import relay
 from loopwright.relay import transform as passes
 from loopwright.relay.operators.layouts import InferCorrectLayoutOutput
 from loopwright.relay.testing.temp_op_attr import TempOpAttr
+from loopwright.relay.transform.alter_rules import conv2d_alter_layout, dense_alter_layout
 from loopwright.relay.walk import post_order
 from tests.relay.test_passes import after, agree, names
 
@@ -251,3 +252,45 @@ def test_blocks_of_one_element(source: str, target: str) -> None:
     array = np.random.default_rng(0).random(shape, "float32")
     made = relay.create_executor("graph", lw.IRModule.from_expr(func), target="llvm").evaluate()
     np.testing.assert_array_equal(made(array).numpy(), array)
+
+
+AVX2 = lw.Target("llvm -mcpu=core-avx2")
+
+
+@pytest.mark.parametrize(
+    "shape, weight, groups, want",
+    [
+        ((1, 32, 6, 6), (16, 32, 3, 3), 1, ("NCHW8c", "OIHW8i8o", "NCHW8c")),
+        ((1, 3, 6, 6), (20, 3, 3, 3), 1, ("NCHW3c", "OIHW3i5o", "NCHW5c")),
+        ((1, 12, 6, 6), (12, 1, 3, 3), 12, ("NCHW6c", "OIHW1i6o", "NCHW6c")),
+        ((1, 8, 6, 6), (8, 4, 3, 3), 2, None),
+        ((1, 4, 6, 6), (7, 4, 3, 3), 1, ("NCHW4c", "OIHW4i7o", "NCHW7c")),
+        ((1, 4, 6, 6), (11, 4, 3, 3), 1, None),
+    ],
+)
+def test_blocks_that_fill_vectors(shape: Any, weight: Any, groups: int, want: Any) -> None:
+    data, kernel = relay.var("data", shape=shape), relay.var("kernel", shape=weight)
+    expr = nn.conv2d(data, kernel, groups=groups, kernel_size=weight[2:])
+    with AVX2, TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", conv2d_alter_layout):
+        found = after(expr, passes.AlterOpLayout())
+        last = next(n for n in names(found)[::-1] if n.startswith("nn."))
+        attrs = attrs_of(found, last)
+        assert (attrs.get_int("groups"), attrs.get_int_tuple("kernel_size")) == (groups, weight[2:])
+        layouts = [attrs.get_str(f"{n}_layout") for n in ("data", "kernel", "out")]
+        assert layouts == list(want or ("NCHW", "OIHW", ""))
+        agree(expr, passes.AlterOpLayout())
+
+
+def test_rows_that_fill_vectors() -> None:
+    data, kernel = relay.var("data", shape=(3, 5)), relay.var("kernel", shape=(24, 5))
+    expr = nn.dense(data, kernel)
+    with AVX2, TempOpAttr("nn.dense", "FTVMAlterOpLayout", dense_alter_layout):
+        assert (
+            attrs_of(after(expr, passes.AlterOpLayout()), "nn.contrib_dense_pack").weight_layout
+            == "NC12n"
+        )
+        agree(expr, passes.AlterOpLayout())
+        odd = nn.dense(data, relay.var("k", shape=(17, 5)))
+        assert names(after(odd, passes.AlterOpLayout())) == ["nn.dense"]
+    with TempOpAttr("nn.dense", "FTVMAlterOpLayout", dense_alter_layout):  # no target is known
+        assert names(after(expr, passes.AlterOpLayout())) == ["nn.dense"]

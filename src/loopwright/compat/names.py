@@ -82,6 +82,8 @@ NAMES: dict[str, str] = {
     "tir.expr.EqualOp": "compat.layout:EqualOp",
     "tir.expr.IntImmEnum": "compat.layout:IntImmEnum",
     "tir.expr.NotEqualOp": "compat.layout:NotEqualOp",
+    "topi.nn.conv2d_alter_layout": "relay.transform.alter_rules:conv2d_alter_layout",
+    "topi.nn.dense_alter_layout": "relay.transform.alter_rules:dense_alter_layout",
     "topi.nn._get_workload": "compat.autotvm:untuned",
     "topi.x86._fallback_schedule": "compat.autotvm:untuned",
     "vulkan": "runtime:vulkan",

@@ -125,6 +125,18 @@ class Attrs(Node):
         """The value, or `default`."""
         return self.values.get(name, default)
 
+    def get_int(self, key: str) -> int:
+        """An attribute that is an integer, as a number."""
+        return int(getattr(self, key))
+
+    def get_int_tuple(self, key: str) -> tuple[int, ...]:
+        """An attribute that is several integers, as numbers."""
+        return tuple(map(int, getattr(self, key)))
+
+    def get_str(self, key: str) -> str:
+        """An attribute that is a text."""
+        return str(getattr(self, key))
+
 
 class DictAttrs(Attrs):
     """Attributes of a function or module."""
