@@ -75,6 +75,12 @@ def test_functions_of_compilers_are_left_alone() -> None:
     table = [("c.abs", is_op("abs")(wildcard()))]
     assert_structural_equal(passes.MergeComposite(table)(mod), mod)
 
+    @passes.function_pass(opt_level=0)
+    def refuse(given: Any, mod: Any, ctx: Any) -> Any:
+        raise AssertionError(given)
+
+    assert refuse(mod)["f"].attrs["Compiler"] == "c"
+
 
 def test_annotate_target(takes: None) -> None:
     marked = passes.AnnotateTarget("c")(module(relay.exp(relay.nn.relu(x))))

@@ -131,3 +131,11 @@ def test_hashes_tell_programs_apart():
 def test_split_into_one_part_is_a_tuple():
     (part,) = relay.split(relay.var("x", shape=(2,)), 1)
     assert str(relay.transform.InferTypeLocal(part)) == "Tensor[(2), float32]"
+
+
+def test_a_type_that_is_said_to_be_open_is_filled_in():
+    x, open_ = relay.var("x", shape=(2,)), relay.Var("y", relay.IncompleteType())
+    func = typed(x, body=relay.Let(open_, relay.exp(x), open_))
+    assert func.body.var.type_annotation == relay.TensorType((2,))
+    inner = relay.Function([x], relay.exp(x), relay.IncompleteType())
+    assert typed(x, body=inner(x)).body.op.ret_type == relay.TensorType((2,))

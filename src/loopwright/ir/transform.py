@@ -223,10 +223,14 @@ class FunctionPass(Pass):
         """The new function; the same object when nothing changes."""
         raise NotImplementedError(f"{type(self).__name__} has no method run_function")
 
+    def takes(self, func: Any) -> bool:
+        """Whether it runs on a function of the module."""
+        return isinstance(func, self.function_type)
+
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         changed = {}
         for gvar, func in mod.functions.items():
-            if isinstance(func, self.function_type):
+            if self.takes(func):
                 budget.check(self.info.name)
                 result = self.run_function(func, mod, ctx)
                 if not isinstance(result, self.function_type):

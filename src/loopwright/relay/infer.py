@@ -411,13 +411,14 @@ class Typer:
         if isinstance(node, Var):
             closed = found is not None and not self.unifier.is_open(found)
             said = node.type_annotation
-            if closed and (said is None or self.unifier.is_open(said)):
+            if closed and (said is None or self.unifier.full(said) is not said):
                 node = Var(node.vid, found, node.span)
             return _with_type(node, found)
         copy = rebuilt(node, new)
         if isinstance(copy, Function) and isinstance(found, FuncType):
             ret = found.ret_type
-            if copy.ret_type is None or self.unifier.is_open(copy.ret_type):
+            said = copy.ret_type
+            if said is None or self.unifier.full(said) is not said:
                 copy = copy.replace(ret_type=ret)
         elif isinstance(copy, Call) and id(node) in self.type_args:
             args = tuple(map(self.unifier.full, self.type_args[id(node)]))

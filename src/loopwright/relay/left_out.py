@@ -10,7 +10,7 @@ from ..base.errors import explain
 _PARTS: dict[str, str] = {
     "algebraic data types": """Constructor TypeData Match Clause Pattern PatternConstructor
         PatternTuple PatternVar PatternWildcard prelude Prelude adt type extern match
-        StaticTensorArrayOps TensorArrayOps unmatched_cases""",
+        StaticTensorArrayOps TensorArrayOps unmatched_cases count make_nat_expr make_nat_value""",
     "references": "RefCreate RefRead RefWrite ref ref_read ref_write",
     "quantization": """quantize qnn attach_simulated_quantize QAnnotateKind
         FakeQuantizationToInteger list_fake_quantized_op_freqs""",

@@ -12,6 +12,7 @@ from ...ir.op import Op
 from ...ir.transform import Pass
 from ...runtime.tensor import Tensor, tensor
 from ..expr import Call, Function
+from ..left_out import served
 from ..transform import InferType
 from ..types import TensorType
 from ..walk import post_order
@@ -35,6 +36,8 @@ from . import (
 )
 from .gradients import check_grad
 from .init import create_workload
+
+__getattr__ = served(__name__)
 
 
 def run_opt_pass(expr: Any, opt_pass: Pass, import_prelude: bool = False) -> Any:

@@ -58,9 +58,14 @@ class RelayPass(ModulePass):
 
 
 class UserFunctionPass(FunctionPass):
-    """A user's pass on each function of Relay; the types are inferred again after it."""
+    """A user's pass on each function of Relay that is not for another compiler; the types are inferred
+    again after it."""
 
     function_type = Function
+
+    def takes(self, func: Any) -> bool:
+        """Whether a function is one of Relay, and this compiler's."""
+        return isinstance(func, Function) and not func.attrs.get("Compiler")
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         new = super().run(mod, ctx)
