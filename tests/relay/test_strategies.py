@@ -8,6 +8,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import relay, te
+from loopwright.relay.backend import te_compiler
 from loopwright.relay.strategy import (
     StrategyChoice,
     get_valid_implementations,
@@ -75,7 +76,7 @@ def test_the_highest_level_wins() -> None:
     call = mod["main"].body
     inputs = placeholders(call.args[0].checked_type)
     valid = get_valid_implementations(call.op, call.attrs, inputs, call.checked_type, "llvm")
-    assert [i.name for i in valid] == ["low", "high", "relu.loopwright"]
+    assert [i.name for i in valid] == ["low", "high"]
     best, outs = select_implementation(call.op, call.attrs, inputs, call.checked_type, "llvm")
     assert (best.name, [tuple(o.shape) for o in outs]) == ("high", [(4, 8)])
 
@@ -121,3 +122,58 @@ def test_a_wrong_strategy_is_an_error() -> None:
         to_relax(model(), StrategyChoice("llvm"))
     with pytest.raises(TypeError, match="computes by a function or is a PrimFunc"):
         relay.op.OpStrategy().add_implementation(3, None)
+
+
+def test_wrapped_functions_of_topi() -> None:
+    x, w = relay.var("x", shape=(1, 4, 5, 5)), relay.var("w", shape=(3, 4, 3, 3))
+    conv = relay.nn.conv2d(x, w, padding=(1, 1), channels=3, kernel_size=(3, 3))
+    mod = relay.transform.InferType()(lw.IRModule.from_expr(conv))
+    call = mod["main"].body
+    inputs = [p for a in call.args for p in placeholders(a.checked_type)]
+    taken: list[Any] = []
+
+    def conv2d(data: Any, weight: Any, *options: Any) -> Any:
+        taken.extend(options)
+        return lw.topi.nn.conv2d_nchw(data, weight, *options[:3], options[-1])
+
+    def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> relay.op.OpStrategy:
+        made = relay.op.OpStrategy()
+        wrap = relay.op.strategy.wrap_compute_conv2d(conv2d, has_groups=True, need_data_layout=True)
+        plan = relay.op.strategy.wrap_topi_schedule(lambda outs: te.create_schedule(outs[0].op))
+        made.add_implementation(wrap, plan, "wrapped", 12)
+        return made
+
+    found = te_compiler.lower_call(call, inputs, "llvm")
+    assert found.implement.name == "conv2d.loopwright"
+    relay.op.register_strategy("nn.conv2d", strategy, 15)
+    found = te_compiler.lower_call(call, inputs, "llvm")
+    assert (found.implement.name, tuple(found.outputs[0].shape)) == ("wrapped", (1, 3, 5, 5))
+    assert taken == [(1, 1), (1, 1, 1, 1), (1, 1), 1, "NCHW", "float32"]
+    assert isinstance(found.implement.schedule(call.attrs, found.outputs, "llvm"), te.Schedule)
+    with pytest.raises(TypeError, match="has no option"):
+        relay.op.strategy.wrap_compute_dense(conv2d, has_groups=True)
+    with pytest.raises(NotImplementedError, match="layouts of searches"):
+        relay.op.strategy.wrap_compute_dense(conv2d, need_auto_scheduler_layout=True)
+    with pytest.raises(TypeError, match="only a call of an operator"):
+        te_compiler.lower_call(relay.Call(relay.var("f"), []), [], "llvm")
+
+
+def test_functions_are_lowered_once() -> None:
+    def function(*shape: int) -> Any:
+        x = relay.var("x", shape=shape)
+        return relay.transform.InferType()(lw.IRModule.from_expr(x + x))["main"]
+
+    compiler = te_compiler.TECompiler()
+    first = compiler.lower(function(4), "llvm")
+    assert compiler.lower(function(4), "llvm") is first
+    assert not compiler.lower(function(5), "llvm").same_as(first)
+    assert compiler.lower(function(4), "c") is not first
+    assert next(found.funcs for _, found in compiler.items()) is first.funcs
+    compiler.clear()
+    assert not compiler.items()
+    run = te_compiler.get().jit(function(3), "llvm")
+    into = lw.runtime.tensor(np.zeros(3, "float32"))
+    run(lw.runtime.tensor(np.arange(3, dtype="float32")), into)
+    assert into.numpy().tolist() == [0, 2, 4]
+    with pytest.raises(TypeError, match="takes 1 tensors and fills 1"):
+        run(into)

@@ -7,6 +7,7 @@ of records changes nothing, and what tunes, or reads a template's choices, raise
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import wraps
 from typing import Any
 
 from ..base.errors import explain
@@ -38,6 +39,29 @@ def untuned(*args: Any, **options: Any) -> Any:
     raise NotImplementedError(explain(what, got="a call that reads or tunes one", instead=hint))
 
 
+def _template(name: str, func: Any = None) -> Any:
+    """`autotvm.register_topi_compute` and `register_topi_schedule`: a function without its first
+    parameter, the choices of a template, which there are none of here."""
+
+    def decorate(fn: Any) -> Any:
+        @wraps(fn)
+        def plain(*args: Any, **options: Any) -> Any:
+            return fn(FallbackConfigEntity(), *args, **options)
+
+        return plain
+
+    return decorate if func is None else decorate(func)
+
+
+register_topi_compute = register_topi_schedule = _template
 get_config = task_create = untuned
 
-__all__ = ["FallbackConfigEntity", "FallbackContext", "context", "get_config", "untuned"]
+__all__ = [
+    "FallbackConfigEntity",
+    "FallbackContext",
+    "context",
+    "get_config",
+    "register_topi_compute",
+    "register_topi_schedule",
+    "untuned",
+]

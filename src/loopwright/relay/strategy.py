@@ -191,18 +191,25 @@ def strategy_of(op: Op, attrs: Any, inputs: Any, out_type: Any, target: Any) -> 
     return found
 
 
+def _holding(strategy: OpStrategy | None) -> list[OpImplementation]:
+    """The implementations whose condition holds."""
+    return [
+        implementation
+        for special in (strategy.specializations if strategy is not None else ())
+        if special.condition is None or special.condition.holds()
+        for implementation in special.implementations
+    ]
+
+
 def get_valid_implementations(
     op: Op, attrs: Any, inputs: Any, out_type: Any, target: Any
 ) -> list[OpImplementation]:
-    """The implementations whose condition holds, the default one included. Raises where none does."""
-    found: list[OpImplementation] = []
+    """The implementations of the operator's strategy whose condition holds; the default one where
+    it has none. Raises where there is none."""
     row = row_of(op)
-    strategies = [strategy_of(op, attrs, inputs, out_type, target)]
-    strategies += [default_strategy(row)] if row is not None else []
-    for strategy in strategies:
-        for special in strategy.specializations if strategy is not None else ():
-            if special.condition is None or special.condition.holds():
-                found += special.implementations
+    found = _holding(strategy_of(op, attrs, inputs, out_type, target))
+    if not found and row is not None:
+        found = _holding(default_strategy(row))
     if not found:
         what = f"no implementation of {op.name} fits"
         raise LoopwrightError(explain(what, got=str(out_type), instead="add one to its strategy"))
@@ -234,12 +241,7 @@ class StrategyChoice:
         inputs = [p for t in types for p in placeholders(t)]
         out_type = call.checked_type
         strategy = strategy_of(op, call.attrs, inputs, out_type, self.target)
-        valid = [
-            implementation
-            for special in (strategy.specializations if strategy is not None else ())
-            if special.condition is None or special.condition.holds()
-            for implementation in special.implementations
-        ]
+        valid = _holding(strategy)
         best = max(valid, key=lambda i: i.plevel, default=None)
         losers = [f"{i.name} ({i.plevel})" for i in valid if i is not best]
         taken = best is not None and best.plevel >= DEFAULT_LEVEL

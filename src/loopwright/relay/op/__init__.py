@@ -19,6 +19,7 @@ from ..operators import ROWS, VIEWS
 from ..strategy import OpImplementation, OpSpecialization, OpStrategy
 from . import contrib as contrib
 from . import registering as _registering
+from . import strategy as strategy
 
 _HERE = sys.modules[__name__]
 
