@@ -19,8 +19,6 @@ _CPU_OPTIONS: dict[str, type] = {
     "opt-level": int,
     "fast-math": bool,
     **dict.fromkeys((f"fast-math-{flag}" for flag in _FAST_MATH.split()), bool),
-    "system-lib": bool,
-    "runtime": str,
     "jit": str,
     "cl-opt": list,
     "l2_cache_size_bytes": int,
@@ -34,7 +32,6 @@ _GPU_OPTIONS: dict[str, type] = {
     "registers_per_block": int,
     "max_function_args": int,
     "l2_cache_size_bytes": int,
-    "system-lib": bool,
 }
 _MOST_ARGS = {"opencl": {"max_function_args": 128}, "metal": {"max_function_args": 31}}
 _LLVM_GPU: dict[str, type] = {"mcpu": str, "mattr": list, "mtriple": str}
@@ -52,11 +49,8 @@ _VULKAN: dict[str, type] = {
 }
 _HOST_C = {
     "march": str,
-    "executor": str,
     "workspace-byte-alignment": int,
     "constants-byte-alignment": int,
-    "unpacked-api": bool,
-    "interface-api": str,
 }
 _HEXAGON: dict[str, type] = {"llvm-options": list, "vtcm-capacity": int}
 
@@ -87,7 +81,7 @@ with registering(__name__):
         _limits = {"max_num_threads": 256, **_MOST_ARGS.get(_name, {})}
         register_target_kind(_name, (_name, "gpu"), {**_GPU_OPTIONS, **_own}, _limits, _name)
     register_target_kind("hexagon", ("hexagon", "cpu"), {**_CPU_OPTIONS, **_HEXAGON}, {}, "hexagon")
-    register_target_kind("ext_dev", ("ext_dev",), {"system-lib": bool}, device_type="ext_dev")
+    register_target_kind("ext_dev", ("ext_dev",), {}, device_type="ext_dev")
 
 
 # ---------------------------------------------------------------------- short forms
