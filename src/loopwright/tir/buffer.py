@@ -169,6 +169,11 @@ def _extent(value: Any) -> PrimExpr:
     return extent
 
 
+def pointed(dtype: DataType, scope: str) -> tuple[str, str]:
+    """The annotation of a pointer to elements: a bool is a byte in memory."""
+    return "int8" if dtype.is_bool else str(dtype), scope
+
+
 def decl_buffer(
     shape: Any,
     dtype: Any = None,
@@ -201,8 +206,7 @@ def decl_buffer(
         what = f"axis separators of buffer {name} are increasing numbers of dimensions"
         raise ValueError(explain(what, got=separators, instead=f"from 0 to {len(dims)}"))
     if data is None:
-        storage = "int8" if made_dtype.is_bool else str(made_dtype)
-        data = Var(name, "handle", type_annotation=(storage, scope or "global"))
+        data = Var(name, "handle", type_annotation=pointed(made_dtype, scope or "global"))
     if isinstance(elem_offset, int) and elem_offset == 0:
         elem_offset = None
     elif elem_offset is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright import tir
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.script import from_source
@@ -575,3 +576,96 @@ def test_a_second_alignment_of_an_axis_replaces_the_first() -> None:
         sch.storage_align("B", 0, axis, factor, 1)
     notes = sch.get(sch.get_block("B")).annotations["buffer_dim_align"]
     assert [list(map(int, entry)) for entry in notes] == [[0, 1, 4, 1], [0, 0, 16, 1]]
+
+
+def test_padding_is_not_taken_out_of_a_loop_whose_iterations_run_together() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((6,)), B: T.Buffer((4, 7))):
+        P = T.alloc_buffer((8,))
+        for i in range(8):
+            with T.block("P"):
+                v = T.axis.spatial(8, i)
+                P[v] = T.if_then_else(v >= 1 and v < 7, A[v - 1], T.float32(0))
+        for i, j in T.grid(4, 7):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = P[vj] + P[vj + 1] + T.Cast("float32", vi)
+
+    sch = tir.Schedule(f, debug_mask="all")
+    i = sch.get_loops("B")[0]
+    sch.compute_at("P", i)
+    sch.parallel(i)
+    # Each iteration pads for itself; before the loop, the padding would be that of all.
+    refused(lambda: sch.decompose_padding("P", sch.get_loops("P")[0]), "what other iterations")
+    sch.decompose_padding("P", sch.get_loops("P")[1])
+    check(sch, f)
+
+
+def test_bounds_of_loops_read_memory_only_where_it_is() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((7,)), I: T.Buffer((9,), "int64"), B: T.Buffer((9,))):
+        D = T.alloc_buffer((7,))
+        for i in range(7):
+            with T.block("D"):
+                v = T.axis.spatial(7, i)
+                D[v] = A[v] * T.float32(2)
+        for i in range(9):
+            with T.block("B"):
+                v = T.axis.spatial(9, i)
+                B[v] = D[I[v]]
+
+    sch = tir.Schedule(f, debug_mask="all")
+    sch.compute_at("D", sch.get_loops("B")[0])
+    sch.split(sch.get_loops("B")[0], [None, 4])
+    made = sch.mod["main"]
+    assert not out_of_bounds_errors(made)
+    args = [np.arange(7, dtype="float32"), np.arange(9) % 7, np.zeros(9, "float32")]
+    run(made, args)
+    np.testing.assert_array_equal(args[2], 2.0 * (np.arange(9) % 7))
+
+
+def test_what_an_iteration_without_work_allocates() -> None:
+    """The extent of a moved loop may be negative: nothing runs, and nothing is allocated."""
+
+    @T.prim_func
+    def f(A: T.Buffer((3,), "int32"), B: T.Buffer((2,), "int32")):
+        for i in range(3):
+            with T.block("root2"):
+                v = T.axis.opaque(3, i)
+                T.reads(A[v : v + 1])
+                T.writes(B[(v + 1) // 2 : (v + 1) // 2 + 1])
+                D = T.alloc_buffer((3,), "int32")
+                for j in range(v // 2 * 2 - (v + 1) // 2 * 2 + 1):
+                    with T.block("D"):
+                        w = T.axis.spatial(3, (v + 1) // 2 * 2 + j)
+                        D[w] = A[w]
+                for j in range(v // 2 - (v + 1) // 2 + 1):
+                    with T.block("B"):
+                        w = T.axis.spatial(2, (v + 1) // 2 + j)
+                        B[w] = D[w * 2]
+
+    low = default_tir_pipeline()(lw.IRModule({"main": f}))["main"]
+    args = [np.array([5, 6, 7], "int32"), np.zeros(2, "int32")]
+    run(low, args)
+    assert args[1].tolist() == [5, 7]
+
+
+def test_buffers_of_bool_move_to_another_scope_and_are_padded_by_numbers() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((7,)), B: T.Buffer((7,))):
+        M = T.alloc_buffer((7,), "bool")
+        for i in range(7):
+            with T.block("M"):
+                v = T.axis.spatial(7, i)
+                M[v] = A[v] > T.float32(1)
+        for i in range(7):
+            with T.block("B"):
+                v = T.axis.spatial(7, i)
+                B[v] = T.if_then_else(M[v], A[v], T.float32(0))
+
+    sch = tir.Schedule(f, debug_mask="all")
+    refused(lambda: sch.transform_layout("M", ("write", 0), lambda i: (i // 4, i % 4), 2), "bool")
+    sch.transform_layout("M", ("write", 0), lambda i: (i // 4, i % 4), 0)
+    sch.set_scope("M", 0, "shared")
+    assert_structural_equal(from_source(sch.mod.script()), sch.mod)
+    check(sch, f)

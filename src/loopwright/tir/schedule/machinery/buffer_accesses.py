@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....ir.dtype import DataType
 from ....ir.literals import is_one
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.variables import vars_in
 from ...analysis import get_block_access_region
-from ...buffer import Buffer, BufferRegion
+from ...buffer import Buffer, BufferRegion, pointed
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, BufferStore, MatchBufferRegion
 from .errors import ScheduleError
@@ -151,7 +152,7 @@ def with_matches(
 
 def of_memory(buffer: Buffer, dtype: Any, scope: str) -> Buffer:
     """The buffer with elements of a type, in a scope of memory."""
-    data = Var._make(buffer.data.name, buffer.data.dtype, (str(dtype), scope))
+    data = Var._make(buffer.data.name, buffer.data.dtype, pointed(DataType(dtype), scope))
     return buffer.replace(data=data, dtype=dtype)
 
 

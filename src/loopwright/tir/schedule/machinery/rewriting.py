@@ -7,9 +7,10 @@ from typing import Any
 from ....ir.functor import Rewriter
 from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import IntImm, PrimExpr, Var
-from ....ir.prim_op import logical_and
+from ....ir.prim_op import const, logical_and
 from ...buffer import Buffer, BufferRegion
 from ...expr import reads_memory
+from ...op import if_then_else
 from ...stmt import Block, BlockRealize, For, IfThenElse, SeqStmt, seq
 from ...stmt_functor import LeafKeeper, SubstituteStmt
 
@@ -143,7 +144,14 @@ class Rebind(Substitute):
         loop = self.visit_default(node)
         if loop.min is node.min and loop.extent is node.extent:
             return loop
-        return loop.replace(min=self.simplify(loop.min), extent=self.simplify(loop.extent))
+        return loop.replace(min=self.bound(loop.min), extent=self.bound(loop.extent))
+
+    def bound(self, expr: PrimExpr) -> PrimExpr:
+        """A bound of a loop, which reads memory only where the predicate holds."""
+        expr = self.simplify(expr)
+        if self.predicate is None or self.inside or not reads_memory(expr):
+            return expr
+        return if_then_else(self.predicate, expr, const(0, expr.dtype))
 
     def visit_BlockRealize(self, node: BlockRealize) -> Any:
         if self.inside:

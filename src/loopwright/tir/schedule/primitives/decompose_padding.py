@@ -33,6 +33,7 @@ from ..machinery import (
 from ..machinery.axis_bindings import driven
 from ..machinery.buffer_accesses import single_store, with_detected_regions
 from ..machinery.loop_nests import single_path
+from ..machinery.parallel_checks import check_parallel_around
 from ..machinery.rewriting import substitute
 from ..machinery.scope import check_complete
 from ..machinery.state import replaced
@@ -75,7 +76,11 @@ def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Block
     top = below[0] if below else ref
     second, rest = _trimmed(sch, ref, below, condition, store, inside)
     stmt = rest if top is at else replaced(at.stmt, top, rest)
-    sch.state.update(ref.func, {at: seq(nest, stmt)}, {node: second})
+    before = sch.state.func(ref.func)
+    done = sch.state.update(ref.func, {at: seq(nest, stmt)}, {node: second})
+    if sch.enable_check:  # what each iteration had for itself may be shared by all now
+        with sch.state.undone(ref.func, before, done):
+            check_parallel_around(sch.state, sch.state.index(ref.func).blocks[second])
     return sch.new_block(ref.func, first)
 
 

@@ -129,18 +129,22 @@ def pad_map(pad_value: Any, old: Buffer, shape: Sequence[PrimExpr], ref: Ref) ->
     """What the padding holds, as a map from the new indices to a value."""
     if pad_value is None:
         return None
-    kinds = {"int": int, "uint": int, "float": float, "bool": bool}
+    kinds = {"int": int, "uint": int, "float": float, "bool": int}
     kind = next((k for name, k in kinds.items() if str(old.dtype).startswith(name)), float)
     dtype = str(shape[0].dtype) if shape else "int32"
+
+    def fits(number: Any) -> bool:
+        return isinstance(number, kind) and (not old.dtype.is_bool or number in (0, 1))
+
     if callable(pad_value) and not isinstance(pad_value, (PrimExpr, IndexMap)):
         pad_value = IndexMap.from_func(pad_value, ndim=len(shape), index_dtype=dtype)
         values = [
-            const(e.value, old.dtype) if kind is int and isinstance(e, IntImm) else e
+            const(e.value, old.dtype) if isinstance(e, IntImm) and fits(e.value) else e
             for e in pad_value.final_indices
         ]  # what the function gave as a plain number
         pad_value = IndexMap(pad_value.initial_indices, values)
     elif not isinstance(pad_value, IndexMap):
-        pad_value = const(pad_value, old.dtype) if isinstance(pad_value, kind) else pad_value
+        pad_value = const(pad_value, old.dtype) if fits(pad_value) else pad_value
         points = [Var(f"i{n}", dtype) for n in range(len(shape))]
         pad_value = IndexMap(points, [pad_value])
     values = pad_value.final_indices

@@ -32,7 +32,7 @@ from ....arith.interval import is_infinite
 from ....ir.functor import any_node
 from ....ir.literals import is_zero
 from ....ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Range, Var
-from ....ir.prim_op import add, const, floordiv, multiply, subtract
+from ....ir.prim_op import add, const, floordiv, maximum, multiply, subtract
 from ....ir.structural import structural_equal
 from ....ir.variables import uses_any
 from ...analysis.gpu import sharing_threads
@@ -268,6 +268,8 @@ def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet, strict: bool) -> tu
             return None, extent
     elif not ana.can_prove(size <= extent):
         return None, extent
+    elif not ana.can_prove(size >= 0):
+        size = maximum(size, const(0, size.dtype))  # of an iteration that runs nothing
     if ana.can_prove_equal(size, extent):
         size = extent
     first = ana.simplify(low)
