@@ -299,6 +299,18 @@ def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
     assert moved not in after
 
 
+def test_axes_of_blocks_stay_where_they_are_bound():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("A"):
+            v = T.axis.spatial(8, i)
+            A[v] = T.if_then_else(v < 6, B[v], T.float32(0))
+"""
+    assert "v < 6" in same(text, tt.HoistExpression(), [(8,), (8,)]).script()
+
+
 THREADS = """
 @T.prim_func
 def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):

@@ -46,7 +46,7 @@ from ....ir.variables import uses_any
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import is_call_to
-from ...stmt import Allocate, AttrStmt, For, IfThenElse, LetStmt, SeqStmt, Stmt, While
+from ...stmt import Allocate, AttrStmt, Block, For, IfThenElse, LetStmt, SeqStmt, Stmt, While
 from ...stmt_functor import keep_buffers
 from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute, is_no_op
 from ..optimize.remove_no_op import NoOpRemover, RemoveNoOp
@@ -156,6 +156,10 @@ class _Find(StmtVisitor):
 
     def visit_For(self, node: For) -> None:
         self.inside.add(node.loop_var)
+        self.visit_default(node)
+
+    def visit_Block(self, node: Block) -> None:
+        self.inside.update(axis.var for axis in node.iter_vars)
         self.visit_default(node)
 
     def visit_AttrStmt(self, node: AttrStmt) -> None:
