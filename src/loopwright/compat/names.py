@@ -65,6 +65,7 @@ NAMES: dict[str, str] = {
     "runtime.DataType": "ir.dtype:DataType",
     "runtime.Executable": "compat.executable:Executable",
     "runtime.NDArray": "runtime:Tensor",
+    "runtime.Object": "ir.node:Node",
     "runtime.ObjectPath": "ir.object_path:ObjectPath",
     "runtime.ObjectPathPair": "ir.object_path:ObjectPathPair",
     "runtime.String": "compat.layout:String",
