@@ -250,6 +250,45 @@ ROWS = [
         np.array([2, 3], "int32"),
     ),
     Row(
+        "revseq_long",
+        relay.reverse_sequence(var("a", shape=(2, 3)), var("b", shape=(2,), dtype="int32")),
+        np.array([[0, 1, 2], [5, 4, 3]]),
+        np.arange(6, dtype="float32").reshape(2, 3),
+        np.array([-1, 7], "int32"),
+    ),
+    Row(
+        "segments",
+        relay.segment_sum(var("a", shape=(4, 2)), var("b", shape=(3,), dtype="int64")),
+        np.array([[0, 1], [0, 0], [6, 8]]),
+        np.arange(8, dtype="float32").reshape(4, 2),
+        np.array([0, 2, 2]),
+    ),
+    Row(
+        "segments_open",
+        relay.segment_sum(
+            var("a", shape=(relay.Any(), 2)), var("b", shape=(relay.Any(),), dtype="int32"), 3
+        ),
+        np.array([[0, 1], [2, 3], [0, 0]]),
+        np.arange(8, dtype="float32").reshape(4, 2),
+        np.array([0, 1], "int32"),
+    ),
+    Row(
+        "set",
+        relay.strided_set(
+            x, relay.zeros((2, 2, 4), "float32"), relay.const([0, 1]), relay.const([2, 3])
+        ),
+        np.concatenate([a[:, :1], np.zeros((2, 2, 4))], 1),
+        a,
+    ),
+    Row(
+        "stft_open",
+        relay.stft(var("a", shape=(1, relay.Any())), 4, 2),
+        np.stack([np.fft.rfft(np.arange(8)[i : i + 4]) for i in (0, 2, 4)], 1)[None]
+        .view("float64")
+        .reshape(1, 3, 3, 2),
+        np.arange(8, dtype="float32").reshape(1, 8),
+    ),
+    Row(
         "argwhere",
         relay.argwhere(var("a", shape=(2, 2))),
         np.array([[0, 1], [1, 0]]),

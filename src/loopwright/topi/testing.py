@@ -312,6 +312,7 @@ def poolnd_python(
 def adaptive_pool(np_data: Array, out_size: Any, pool_type: str, layout: str) -> Array:
     """The "max" or "avg" of out_size windows that cover the image."""
     axes = [layout.index(n) for n in "DHW" if n in layout]
+    out_size = (out_size,) * len(axes) if isinstance(out_size, int) else out_size
     out = np.moveaxis(np_data, axes, range(-len(axes), 0))
     whole = np.empty((*out.shape[: -len(axes)], *out_size), np_data.dtype)
     for at in np.ndindex(*out_size):

@@ -192,9 +192,10 @@ def stft(
 ) -> Any:  # fmt: skip
     """The Fourier transforms of windows of a signal: (batch, frequency, frame, real and imaginary)."""
     dims = dims_of(data)
-    frames = (dims[1].value - n_fft) // hop_length + 1
-    index = np.arange(frames)[:, None] * hop_length + np.arange(n_fft)
-    parts = R.take(data, rx.const(index.astype("int64").reshape(-1)), 1)
+    frames = (dims[1] - n_fft) // hop_length + 1
+    starts = R.multiply(R.arange(0, frames, 1, "int64"), rx.const(np.array(hop_length, "int64")))
+    index = R.add(R.reshape(starts, [frames, 1]), rx.const(np.arange(n_fft)))
+    parts = R.take(data, R.reshape(index, [frames * n_fft]), 1)
     dtype = str(data.struct_info.dtype)
     left = (n_fft - win_length) // 2
     window = R.astype(window, dtype)

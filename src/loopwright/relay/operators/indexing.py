@@ -171,7 +171,7 @@ def strided_set(data: Input, v: Input, begin: Input, end: Input, strides: Input)
     """`data` with the part that a slice means replaced by `v`."""
     dims, part = dims_of(data), dims_of(v)
     rank = len(dims)
-    (count,) = dims_of(begin)
+    (count,), (steps,) = dims_of(begin), dims_of(strides)
     low, step = _wide(begin), _wide(strides)
     extents = R.shape_to_tensor(rx.ShapeExpr(dims[: int(getattr(count, "value", count))]))
     low = R.where(R.less(low, _i64(0)), R.add(low, extents), low)
@@ -180,7 +180,9 @@ def strided_set(data: Input, v: Input, begin: Input, end: Input, strides: Input)
         number = R.arange(0, part[axis], 1, "int64")
         if axis < int(getattr(count, "value", count)):
             at = rx.const(np.array(axis, "int64"))
-            number = R.add(R.take(low, at, 0), R.multiply(number, R.take(step, at, 0)))
+            if axis < int(getattr(steps, "value", steps)):  # else 1
+                number = R.multiply(number, R.take(step, at, 0))
+            number = R.add(R.take(low, at, 0), number)
         spread = [1] * rank
         spread[axis] = part[axis]
         places.append(R.broadcast_to(R.reshape(number, spread), part))
@@ -646,10 +648,11 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 def _segment_sum(data: Any, segment_ids: Any, num_segments: Any = None) -> Any:
     """The sums of the parts of a tensor that have the same number; there are num_segments."""
     one_shape_tail = VIEWS["strided_slice"](VIEWS["shape_of"](data, "int64"), [1], [2**31 - 1])
+    data = VIEWS["slice_like"](data, segment_ids, [0])  # rows without a number are left out
     count = num_segments
     if count is None:
-        top = VIEWS["add"](VIEWS["max"](segment_ids), Constant(np.array(1, "int32")))
-        count = VIEWS["cast"](VIEWS["reshape"](top, -1), "int64")
+        last = VIEWS["cast"](VIEWS["max"](segment_ids), "int64")
+        count = VIEWS["reshape"](VIEWS["add"](last, Constant(np.array(1, "int64"))), -1)
     elif isinstance(count, int):
         count = Constant(np.array([count], "int64"))
     elif isinstance(count, (list, tuple)):

@@ -193,7 +193,7 @@ def reverse(data: Input, axis: int) -> Any:
 def reverse_sequence(
     data: Input, seq_lengths: Input, seq_axis: int = 1, batch_axis: int = 0
 ) -> Any:
-    """The first `seq_lengths[i]` elements of each row in reverse order."""
+    """The first `seq_lengths[i]` elements of each row in reverse order, at most all of them."""
     rank, dims = data.struct_info.ndim, dims_of(data)
     seq, batch = seq_axis % rank, batch_axis % rank
     spread = [1] * rank
@@ -201,10 +201,23 @@ def reverse_sequence(
     number = R.reshape(R.arange(0, dims[seq], 1, "int64"), spread)
     spread = [1] * rank
     spread[batch] = dims[batch]
-    length = R.reshape(R.astype(seq_lengths, "int64"), spread)
+    most = R.shape_to_tensor(rx.ShapeExpr([dims[seq]]))
+    length = R.reshape(R.minimum(R.astype(seq_lengths, "int64"), most), spread)
     mirrored = R.subtract(R.subtract(length, number), _i64(1))
     source = R.where(R.less(number, length), mirrored, number)
     return R.gather_elements(data, R.broadcast_to(source, dims), seq)
+
+
+@reverse_sequence.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data, lengths = types
+    want = data.shape[int(attrs["batch_axis"]) % len(data.shape)]
+    have = lengths.shape[0] if len(lengths.shape) == 1 else None
+    numbers = isinstance(want, IntImm) and isinstance(have, IntImm)
+    if have is None or (numbers and have.value != want.value):
+        what = f"reverse_sequence takes a length for each of the {want} rows of the batch"
+        raise ValueError(explain(what, got=str(lengths)))
+    return data
 
 
 @op("layout_transform", attrs="LayoutTransformAttrs")

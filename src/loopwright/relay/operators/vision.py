@@ -240,4 +240,4 @@ def yolo_reorg(data: Input, stride: int) -> Any:
     n, c, h, w = shape_of(data)
     parts = bb.emit(R.reshape(data, [n, c // (s * s), h, s, w, s]))
     turned = bb.emit(R.permute_dims(parts, [0, 3, 5, 1, 2, 4]))
-    return R.reshape(turned, [n, c * (s * s), h // s, w // s])
+    return R.reshape(turned, [n, c * s * s, h // s, w // s])
