@@ -31,6 +31,7 @@ ROWS = [
     Row("sumx", relay.sum(x, axis=1, exclude=True, keepdims=True), a.sum((0, 2), keepdims=True), a),
     Row("all", relay.all(x.astype("bool"), axis=1), np.ones((2, 4), bool), a),
     Row("argmax", relay.argmax(x, axis=[1, 2]), a.reshape(2, -1).argmax(1), a),
+    Row("argmax_sorted", relay.argmax(x, axis=[2, 1]), a.reshape(2, -1).argmax(1), a),
     Row(
         "argmax_last",
         relay.argmax(x, axis=1, select_last_index=True, keepdims=True),

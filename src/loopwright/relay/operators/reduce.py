@@ -12,8 +12,8 @@ from .tensor import extent_value
 
 
 def axes_of(data: Any, axis: Any, exclude: bool = False) -> list[int]:
-    """The axes that are reduced, counted from the front. None or none: all of them; exclude: all
-    but those. Raises ValueError."""
+    """The axes that are reduced, counted from the front and in order. None or none: all of them;
+    exclude: all but those. Raises ValueError."""
     rank = data.struct_info.ndim if hasattr(data, "struct_info") else len(data.shape)
     given = [axis] if isinstance(axis, int) else list(axis or ())
     axes = [int(a) + rank if int(a) < 0 else int(a) for a in given]
@@ -24,7 +24,7 @@ def axes_of(data: Any, axis: Any, exclude: bool = False) -> list[int]:
         if not axes and axis is None:
             raise ValueError(explain("exclude needs axes to leave out", got="none"))
         return [a for a in range(rank) if a not in axes]
-    return axes or list(range(rank))
+    return sorted(axes) or list(range(rank))
 
 
 def reduced(types: list[Any], attrs: dict[str, Any], dtype: Any = None) -> TensorType:

@@ -21,7 +21,7 @@ class FlattenAtrousConv(RelayPass):
     """See the file's docstring."""
 
     name = "relay.FlattenAtrousConv"
-    opt_level = 3
+    opt_level = 0
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         def post(old: Any, new: Any) -> Any:
