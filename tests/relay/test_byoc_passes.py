@@ -196,3 +196,25 @@ def test_pattern_tables_by_compiler() -> None:
 
     assert get_pattern_table("test_pattern_tables") == [row]
     assert get_pattern_table("nobody") is None
+
+
+def test_functions_of_alike_names_have_functions_of_their_own(takes: None) -> None:
+    func = relay.Function([x], relay.abs(x))
+    mod = passes.InferType()(lw.IRModule({"f-a": func, "f_a": func}))
+    steps = [passes.AnnotateTarget(["c"]), passes.PartitionGraph()]
+    made = passes.Sequential(steps)(mod)
+    names = {f.attrs["global_symbol"] for f in made.functions.values() if f.attrs.get("Compiler")}
+    assert names == {"tvmgen_default_c_f_a_0", "tvmgen_default_c_f_a_0_"}
+
+
+def test_labels_say_what_functions_compute() -> None:
+    def labelled(body: Any) -> relay.Function:
+        with passes.PassContext(opt_level=3):
+            return passes.LabelOps()(module(body))["main"]
+
+    image, weight = relay.var("i", shape=(1, 4, 6, 6)), relay.var("w", shape=(4, 4, 3, 3))
+    conv = labelled(relay.nn.conv2d(image, weight, kernel_size=(3, 3)))
+    assert conv.attrs["data_layout"] == "NCHW"
+    hashes = [labelled(body).attrs["hash"] for body in (x + y, y + x, x * y)]
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert len(hashes[0]) == 16

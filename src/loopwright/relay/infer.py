@@ -178,6 +178,18 @@ TYPE_RELATIONS = {
 }
 
 
+class _Seen(set[int]):
+    """The identities of nodes that were met, besides those whose types are known; a copy of these for
+    each function would take the square of their number."""
+
+    def __init__(self, types: dict[int, AnyValue]) -> None:
+        super().__init__()
+        self.types = types
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.types or super().__contains__(key)
+
+
 class Typer:
     """Infers the types in a function; `mod` has the functions it calls."""
 
@@ -197,7 +209,7 @@ class Typer:
     def run(self, expr: AnyValue) -> Type:
         """The type of an expression; those of what is inside are in `types`."""
         self._keep.append(expr)
-        for node in post_order(expr, self._enter, set(self.types) if self.types else None):
+        for node in post_order(expr, self._enter, _Seen(self.types) if self.types else None):
             self.types[id(node)] = self._visit(node)
             for let in self._lets.pop(id(node), ()):
                 self._bind(let)

@@ -30,6 +30,7 @@ from .forward_fold_scale_axis import ForwardFoldScaleAxis
 from .fuse_ops import FuseOps
 from .infer_type import InferType, InferTypeLocal
 from .inline import Inline
+from .label_ops import LabelOps
 from .legalize import Legalize
 from .merge_compiler_regions import MergeCompilerRegions
 from .merge_composite import MergeComposite
@@ -74,6 +75,7 @@ __all__ = [
     "InferType",
     "InferTypeLocal",
     "Inline",
+    "LabelOps",
     "LayoutConfig",
     "Legalize",
     "MergeCompilerRegions",

@@ -44,13 +44,17 @@ class MergeCompilerRegions(RelayPass):
 
 
 class _Merger:
-    """Merges each region with those before it. apart: the regions that a region depends on by way of one
-    of another compiler, by number: it cannot be one with them."""
+    """Merges each region with those before it. Sets of regions are numbers, a bit for each.
+
+    apart: the regions that a region depends on by way of one of another compiler: it cannot be one with
+    them. members: the regions that one is made of.
+    """
 
     def __init__(self, regions: AnnotatedRegionSet) -> None:
         self.regions = regions
         self.done: set[int] = set()
-        self.apart: dict[int, set[int]] = {region.id: set() for region in regions}
+        self.apart: dict[int, int] = {region.id: 0 for region in regions}
+        self.members: dict[int, int] = {region.id: 1 << region.id for region in regions}
 
     def merge(self, end: Any) -> Step:
         """Merge the region that ends here with those before it, which are merged first."""
@@ -69,21 +73,16 @@ class _Merger:
                 before[found.id] = found
             else:
                 related.update((r.id, r) for r in self._behind_branches(begin.args[0]))
-        mine = self.apart[region.id]
+        apart = self.apart[region.id]
         for number in {**before, **related}:
-            mine |= self.apart[number]
+            apart |= self.apart[number]
         for other in before.values():
             if other.target != region.target:
-                mine.add(other.id)
-            elif other.id not in mine:
-                self._join(other, region)
-
-    def _join(self, other: AnnotatedRegion, region: AnnotatedRegion) -> None:
-        self.regions.merge(other, region)
-        for known in self.apart.values():
-            if other.id in known:
-                known.remove(other.id)
-                known.add(region.id)
+                apart |= self.members[other.id]
+            elif not apart & self.members[other.id]:
+                self.regions.merge(other, region)
+                self.members[region.id] |= self.members[other.id]
+        self.apart[region.id] = apart
 
     def _behind_branches(self, expr: Any) -> list[AnnotatedRegion]:
         """The regions that the condition and the branches of an `if` end in."""

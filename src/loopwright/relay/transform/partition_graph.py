@@ -37,10 +37,11 @@ class PartitionGraph(RelayPass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         made: dict[GlobalVar, Function] = {}
+        names = {gvar.name_hint for gvar in mod.functions}
         for gvar, func in mod.functions.items():
             if isinstance(func, Function) and not func.attrs.get("Compiler"):
                 marked = infer_function(_plain_marks(func), mod)
-                work = _Partitioner(self, mod, gvar.name_hint, marked)
+                work = _Partitioner(self, names, gvar.name_hint, marked)
                 made[gvar] = marked.replace(body=work.body())
                 made.update(work.functions)
         return InferType()(mod.with_functions(made))
@@ -65,18 +66,27 @@ def _plain_marks(func: Function) -> Function:
 
 @dataclass(eq=False)
 class _Made:
-    """The function of a region: its parameters with their arguments, by what they stand for; and what
-    stands for each of its results outside."""
+    """The function of a region: the numbers of its marks of begin, and what leaves it, each once, by
+    identity; its parameters with their arguments, by what they stand for; and what stands for each
+    of its results outside."""
 
+    numbers: dict[int, int]
+    leaving: dict[int, Any]
     params: dict[int, tuple[Var, Any]] = field(default_factory=dict)
     results: dict[int, Any] = field(default_factory=dict)
 
 
+def _made(region: AnnotatedRegion) -> _Made:
+    numbers = {id(mark): i for i, mark in enumerate(region.args)}
+    return _Made(numbers, {id(mark.args[0]): mark.args[0] for mark in region.rets})
+
+
 class _Partitioner:
-    def __init__(self, options: PartitionGraph, mod: IRModule, name: str, func: Function) -> None:
-        self.options, self.mod, self.func = options, mod, func
+    def __init__(self, options: PartitionGraph, names: set[str], name: str, func: Function) -> None:
+        self.options, self.func = options, func
         self.regions = AnnotatedRegionSet(func, BEGIN, END, name)
-        self.made: dict[int, _Made] = {region.id: _Made() for region in self.regions}
+        self.made = {region.id: _made(region) for region in self.regions}
+        self.names = names
         self.functions: dict[GlobalVar, Function] = {}
         self.new: dict[int, Any] = {}
 
@@ -96,34 +106,29 @@ class _Partitioner:
         """Where a region ends, all that leaves it belongs to the same call."""
         if not is_end(node):
             return children(node)
-        return (node.args[0], *self._leaving(node).values())
-
-    def _leaving(self, end: Any) -> dict[int, Any]:
-        """What leaves the region of an end, each once."""
-        region: Any = self.regions.get_region(end)
-        return {id(mark.args[0]): mark.args[0] for mark in region.rets}
+        region: Any = self.regions.get_region(node)
+        return (node.args[0], *self.made[region.id].leaving.values())
 
     def _parameter(self, begin: Any) -> Var:
         region: Any = self.regions.get_region(begin)
         source = begin.args[0]
         while is_begin(source) or is_end(source):
             source = source.args[0]
-        params = self.made[region.id].params
-        if id(source) not in params:
-            number = [id(mark) for mark in region.args].index(id(begin))
-            var = Var(f"{region.target}_{region.id}_i{number}", begin.checked_type)
-            params[id(source)] = (var, self.new[id(begin.args[0])])
-        return params[id(source)][0]
+        made = self.made[region.id]
+        if id(source) not in made.params:
+            name = f"{region.target}_{region.id}_i{made.numbers[id(begin)]}"
+            var = Var(name, begin.checked_type)
+            made.params[id(source)] = (var, self.new[id(begin.args[0])])
+        return made.params[id(source)][0]
 
     def _result(self, end: Any) -> Any:
         region: Any = self.regions.get_region(end)
         made = self.made[region.id]
         if not made.results:
-            leaving = self._leaving(end)
-            call = self._call(region, [self.new[key] for key in leaving])
-            single = len(leaving) == 1
+            call = self._call(region, [self.new[key] for key in made.leaving])
+            single = len(made.leaving) == 1
             made.results = {
-                key: call if single else TupleGetItem(call, i) for i, key in enumerate(leaving)
+                key: call if single else TupleGetItem(call, i) for i, key in enumerate(made.leaving)
             }
         return made.results[id(end.args[0])]
 
@@ -141,8 +146,9 @@ class _Partitioner:
             func = optimize(InferType()(IRModule.from_expr(func)))["main"]
         name = f"{region.target}_{region.func_name}_{region.id}"
         name = sanitize_name(["tvmgen", self.options.mod_name, name])
-        while name in self.mod or any(g.name_hint == name for g in self.functions):
+        while name in self.names:
             name += "_"
+        self.names.add(name)
         attrs = {"global_symbol": name, "Primitive": 1, "Compiler": region.target, "Inline": 1}
         gvar = GlobalVar(name)
         self.functions[gvar] = func.with_attrs(attrs)
