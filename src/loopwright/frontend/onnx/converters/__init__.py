@@ -3,4 +3,17 @@
 Importing this package fills the table of `registry`.
 """
 
-from . import control, create, elementwise, linear, nn, order, pool, quantize, reduce, resize, shape
+from . import (
+    control,
+    create,
+    elementwise,
+    linear,
+    nn,
+    order,
+    pool,
+    quantize,
+    reduce,
+    resize,
+    scatter,
+    shape,
+)

@@ -318,6 +318,22 @@ def layer_normalization(
     return [out, mean, factor]
 
 
+@converter("SkipLayerNormalization", 1, "com.microsoft")
+def skip_layer_normalization(
+    cx: Context, node: Node, x: Value, skip: Value, gamma: Value, beta: Value | None = None,
+    bias: Value | None = None,
+) -> Any:  # fmt: skip
+    total = cx.value(op.add(*cx.broadcast(x, skip)))
+    if bias is not None:
+        total = cx.value(op.add(*cx.broadcast(total, bias)))
+    epsilon = node.real("epsilon", 1e-12)
+    mean, factor, normal = _moments(cx, _wide(cx, total), [total.ndim - 1], epsilon)
+    out = cx.value(_as(cx, cx.value(normal), x.dtype))
+    out = cx.value(op.multiply(*cx.broadcast(out, gamma)))
+    out = out if beta is None else cx.value(op.add(*cx.broadcast(out, beta)))
+    return [out, mean, factor, total]
+
+
 @converter("RMSNormalization", 23)
 def rms_normalization(cx: Context, node: Node, x: Value, scale: Value) -> Any:
     node.skip("stash_type")

@@ -1,0 +1,62 @@
+"""Operators that put elements at places, and rows read backwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base.errors import explain
+from ....relax import op
+from ....relax.expr import ShapeExpr
+from ..context import Context
+from ..reader import Node
+from ..registry import converter
+from ..values import Value
+
+# ONNX's names of what an element and its update become: the operators' names of it.
+_REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+
+
+def _reduction(node: Node) -> str:
+    name = node.text("reduction", "none")
+    if name not in _REDUCTIONS:
+        what = "attribute reduction is none of ONNX's"
+        raise ValueError(explain(what, got=name, instead=", ".join(_REDUCTIONS)))
+    return _REDUCTIONS[name]
+
+
+@converter("Scatter", 9)
+@converter("ScatterElements", 11)
+@converter("ScatterElements", 16)
+@converter("ScatterElements", 18)
+def scatter_elements(cx: Context, node: Node, data: Value, indices: Value, updates: Value) -> Any:
+    axis = node.integer("axis", 0)
+    if not -data.ndim <= axis < data.ndim:
+        what = "attribute axis is out of range"
+        raise ValueError(explain(what, got=f"{axis} for rank {data.ndim}"))
+    given = (data.expr, indices.expr, updates.expr)
+    return op.scatter_elements(*given, axis, _reduction(node))
+
+
+@converter("ScatterND", 11)
+@converter("ScatterND", 16)
+@converter("ScatterND", 18)
+def scatter_nd(cx: Context, node: Node, data: Value, indices: Value, updates: Value) -> Any:
+    return op.scatter_nd(data.expr, indices.expr, updates.expr, _reduction(node))
+
+
+@converter("ReverseSequence", 10)
+def reverse_sequence(cx: Context, node: Node, data: Value, lengths: Value) -> Any:
+    batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
+    if {batch, time} != {0, 1} or data.ndim < 2:
+        what = "batch_axis and time_axis are 0 and 1, in either order"
+        raise ValueError(explain(what, got=f"{batch} and {time} for rank {data.ndim}"))
+
+    def spread(values: Any, axis: int) -> Any:
+        dims = [data.shape[axis] if i == axis else 1 for i in range(data.ndim)]
+        return cx.emit(op.reshape(values, ShapeExpr(dims)))
+
+    number = spread(op.arange(0, data.shape[time], 1, "int64"), time)
+    length = spread(op.astype(lengths.expr, "int64"), batch)
+    mirrored = op.subtract(op.subtract(length, number), cx.scalar(1, "int64"))
+    source = cx.emit(op.where(op.less(number, length), mirrored, number))
+    return op.gather_elements(data.expr, op.broadcast_to(source, ShapeExpr(data.shape)), time)
