@@ -712,3 +712,14 @@ def test_a_size_of_variables() -> None:
     func = relay.Function([x], relay.image.resize2d(x, size))
     typed = relay.transform.InferType()(lw.IRModule({"main": func}))["main"]
     assert typed.ret_type == relay.TensorType((n, 3, *size))
+
+
+@pytest.mark.parametrize("layout, shape", [("NCHW", (1, 1, 3, 3)), ("NHWC", (1, 3, 3, 1))])
+def test_windows_of_padding_alone(layout: str, shape: tuple[int, ...]) -> None:
+    x = relay.var("x", shape=shape)
+    body = relay.nn.max_pool2d(x, (2, 1), padding=(2, 0, 0, 1), layout=layout)
+    mod = lw.IRModule({"main": relay.Function([x], body)})
+    made = relay.create_executor("graph", mod, target="llvm").evaluate()(np.ones(shape, "float32"))
+    least = np.finfo("float32").min
+    want = np.array([[least] * 4, [1, 1, 1, least], [1, 1, 1, least], [1, 1, 1, least]], "float32")
+    np.testing.assert_array_equal(made.numpy().reshape(4, 4), want)

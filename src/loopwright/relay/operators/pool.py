@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir.dtype import DataType
+from ...ir.prim_op import min_value
 from ...ops.blocks import extent
 from ...tir import layout as layout_of
 from ...topi import nn as topi_nn
 from .common import LETTERS, per_axis, shape_of, windows
-from .core import Input, R, Row, kernel, op, view
+from .core import Input, R, Row, builder, kernel, op, view
 
 _ATTRS = ("pool_size", "strides", "dilation")
 
@@ -28,6 +30,7 @@ def _pool(kind: str, rank: int) -> Row:
         ceil_mode: bool = False,
     ) -> Any:
         """The greatest value of each window."""
+        data, padding = _least_around(data, pool_size, dilation, padding, layout)
         options = map(list, (pool_size, strides, padding, dilation))
         return pool(data, *options, bool(ceil_mode), False, layout, out_layout or layout)
 
@@ -51,6 +54,21 @@ def _pool(kind: str, rank: int) -> Row:
     )
     row.build(lambda **given: windows(given, rank, *_ATTRS))
     return row
+
+
+def _least_around(data: Any, size: Any, dilation: Any, padding: Any, layout: str) -> Any:
+    """Data and padding where a window may have padding alone, whose greatest value is the least finite
+    number: that padding becomes a part of the data."""
+    dtype = DataType(data.struct_info.dtype)
+    reach = [int(d) * (int(k) - 1) + 1 for k, d in zip(size, dilation, strict=True)]
+    if not dtype.is_float or all(int(p) < r for p, r in zip(padding, reach * 2, strict=True)):
+        return data, padding
+    plan = layout_of(layout)
+    letters = [c for c in plan if c in "DHW"]
+    sides = dict(zip(letters, zip(padding, padding[len(letters) :], strict=False), strict=True))
+    widths = [int(v) for c in plan for v in sides.get(c, (0, 0))]
+    least = float(min_value(dtype).value)
+    return builder().emit(R.nn.pad(data, widths, "constant", least)), [0] * len(padding)
 
 
 def _gradient(kind: str) -> None:
