@@ -55,8 +55,8 @@ def page(failures: list[tuple[str, str]], passed: str) -> str:
     lines = [
         "# Where Loopwright differs from TVM",
         "",
-        "TVM's own tests of v0.21.0, run with Loopwright as `tvm`, are the measure:",
-        'make conformance TVM=CLONE ARGS="--list core" (and wide). This page is made by',
+        "TVM's own tests of v0.21.0 (of v0.18.0 for Relay and topi), run with Loopwright as `tvm`, are",
+        'the measure: make conformance TVM=CLONE ARGS="--list core" (wide, relay, topi). This page is made by',
         "`--differences docs/tvm-differences.md` from the tests that fail, and from",
         "tools/conformance/differences.txt, which gives the reasons and sorts by patterns: a test that",
         "fails for two reasons stands under the first.",
