@@ -67,6 +67,7 @@ from ..tir.reduction import min as min
 from ..tir.reduction import prod as prod
 from ..tir.reduction import sum as sum
 from . import hybrid as hybrid
+from .autodiff import gradient as gradient
 from .operation import compute as compute
 from .operation import const as const
 from .operation import extern as extern

@@ -23,7 +23,8 @@ def check_numerical_grads(
     ones of steps `delta` and `delta / 2`, extrapolated (Richardson).
 
     input_values: arrays by keyword (a mapping) or by position. The distance of a gradient of n
-    elements may be atol * sqrt(n) + rtol * its norm; ValueError where it is not finite.
+    elements may be atol * sqrt(n) + rtol * its norm; ValueError where it is not finite. There may
+    be fewer gradients than inputs: those are of the first inputs.
     function_value is not needed and kept for programs that give it.
     """
     inputs: Any = input_values
@@ -41,7 +42,7 @@ def check_numerical_grads(
     def slope(key: Any, place: int, step: float) -> float:
         return (at(key, place, step) - at(key, place, -step)) / (2 * step)
 
-    for key in keys:
+    for key in list(grads) if isinstance(grads, Mapping) else range(len(grads)):
         grad = np.asarray(grads[key])
         if grad.shape != values[key].shape:
             raise AssertionError(
