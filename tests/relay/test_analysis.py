@@ -1,5 +1,6 @@
 """Questions about programs of Relay, and the visitors of expressions and types."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ def typed(expr: Any) -> Any:
     return transform.InferType()(IRModule.from_expr(expr))["main"]
 
 
-def named(variables: list[Any]) -> list[str]:
+def named(variables: Sequence[Any]) -> list[str]:
     return [v.name_hint for v in variables]
 
 

@@ -139,3 +139,8 @@ def test_a_type_that_is_said_to_be_open_is_filled_in():
     assert func.body.var.type_annotation == relay.TensorType((2,))
     inner = relay.Function([x], relay.exp(x), relay.IncompleteType())
     assert typed(x, body=inner(x)).body.op.ret_type == relay.TensorType((2,))
+
+
+def test_a_constant_of_a_types_dtype():
+    kind = relay.scalar_type("int8")
+    assert relay.const(3, kind).checked_type == kind

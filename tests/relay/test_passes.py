@@ -253,3 +253,36 @@ def test_integers_within_bounds_are_cast_once() -> None:
     all_of_them = relay.clip(relay.cast(whole, "uint8"), 0.0, 255.0)
     assert names(after(all_of_them, passes.SimplifyExpr())) == ["cast"]
     agree(back, passes.SimplifyExpr())
+
+
+def test_recast() -> None:
+    x, w, v = (relay.var(n, shape=(1, 1, 3, 3)) for n in "xwv")
+    first = relay.nn.conv2d(x, w, padding=1, out_dtype="float32")
+    both = relay.Function([x, w, v], relay.nn.conv2d(relay.nn.relu(first), v, padding=1))
+
+    def narrow(data: Any, weight: Any, **options: Any) -> Any:
+        args = [relay.cast(a, "int8") for a in (data, weight)]
+        made = relay.nn.conv2d(*args, padding=1, out_dtype="int32", **options)
+        return relay.cast(made, "float32")
+
+    want = relay.Function([x, w, v], relay.nn.conv2d(relay.nn.relu(narrow(x, w)), v, padding=1))
+    found = relay.transform.recast(both, "int8", "int32", skip_layers=[-1])
+    lw.ir.assert_structural_equal(found, want)
+    mod = relay.transform.recast(lw.IRModule({"main": both}), "int8", "int32", skip_layers=[0])
+    want = relay.Function([x, w, v], narrow(relay.nn.relu(first), v))
+    lw.ir.assert_structural_equal(mod["main"], want)
+    pair = relay.concatenate([x, w], 1)
+    found = relay.transform.recast(pair, "float16", "", ops=["concatenate"])
+    parts = [relay.cast(p, "float16") for p in (x, w)]
+    lw.ir.assert_structural_equal(found, relay.cast(relay.concatenate(parts, 1), "float32"))
+
+
+def test_another_batch_size() -> None:
+    x, w = relay.var("x", shape=(1, 4)), relay.var("w", shape=(3, 4))
+    mod = lw.IRModule({"main": relay.Function([x, w], relay.nn.relu(relay.nn.dense(x, w)))})
+    mod = relay.transform.InferType()(mod)
+    found = relay.transform.ChangeBatch({mod["main"].params[0]: 0}, batch_size=7)(mod)["main"]
+    assert str(found.checked_type.ret_type) == "Tensor[(7, 3), float32]"
+    assert str(found.params[1].checked_type) == "Tensor[(3, 4), float32]"
+    with pytest.raises(ValueError, match="x has no axis 2"):
+        relay.transform.ChangeBatch({mod["main"].params[0]: 2})(mod)

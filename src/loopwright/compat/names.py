@@ -54,6 +54,7 @@ NAMES: dict[str, str] = {
     "relax.backend.DispatchSortScan": "compat.dispatch:DispatchSortScan",
     "relax.expr._update_struct_info": "compat.layout:update_struct_info",
     "relax.utils.args_converter": "compat.args_converter",
+    "relay.transform.build_config": "ir.pass_context:PassContext",
     "relay.build_config": "ir.pass_context:PassContext",
     "relay.frontend.common.infer_type": "relay.testing:run_infer_type",
     "relay.testing.enabled_targets": "testing:enabled_targets",

@@ -348,10 +348,12 @@ def var(
 
 
 def const(value: Any, dtype: Any = None, span: Span | None = None) -> Constant:
-    """A constant of a number, a list, or an array. Without a dtype, Python's numbers and numpy's
+    """A constant of a number, a list, or an array, of a dtype or a type's. Without a dtype, Python's numbers and numpy's
     default types are 32 bits wide."""
     if isinstance(value, Tensor):
         return Constant(value, span)
+    if isinstance(dtype, TensorType):
+        dtype = dtype.dtype
     if not isinstance(value, (bool, int, float, list, tuple, np.ndarray, np.generic)):
         raise ValueError(explain("value has to be scalar or NDArray", got=repr(value)))
     array = np.array(value, dtype=None if dtype is None else numpy_dtype(dtype))

@@ -9,9 +9,10 @@ from .alter_op_layout import AlterOpLayout
 from .annotate_spans import AnnotateSpans
 from .annotate_target import AnnotateTarget
 from .backward_fold_scale_axis import BackwardFoldScaleAxis
-from .base import RelayPass, function_pass
+from .base import RelayPass, UserFunctionPass, function_pass
 from .canonicalize_cast import CanonicalizeCast
 from .canonicalize_ops import CanonicalizeOps
+from .change_batch import ChangeBatch
 from .combine_parallel_batch_matmul import CombineParallelBatchMatmul
 from .combine_parallel_conv2d import CombineParallelConv2D
 from .combine_parallel_dense import CombineParallelDense
@@ -35,6 +36,7 @@ from .legalize import Legalize
 from .merge_compiler_regions import MergeCompilerRegions
 from .merge_composite import MergeComposite
 from .partition_graph import PartitionGraph
+from .recast import recast
 from .remove_unused_functions import RemoveUnusedFunctions
 from .simplify_expr import SimplifyExpr
 from .simplify_fc_transpose import SimplifyFCTranspose
@@ -46,6 +48,15 @@ from .to_graph_normal_form import ToGraphNormalForm
 from .to_mixed_precision import ToMixedPrecision
 
 FoldConstantExpr = folded
+FunctionPass = UserFunctionPass
+
+
+def BatchingOps() -> Sequential:
+    """What computes branches of one input together: the three passes CombineParallel*."""
+    parts = [CombineParallelConv2D(), CombineParallelDense(), CombineParallelBatchMatmul()]
+    return Sequential(parts, name="BatchingOps")
+
+
 __getattr__ = served(__name__)
 
 __all__ = [
@@ -53,8 +64,10 @@ __all__ = [
     "AnnotateSpans",
     "AnnotateTarget",
     "BackwardFoldScaleAxis",
+    "BatchingOps",
     "CanonicalizeCast",
     "CanonicalizeOps",
+    "ChangeBatch",
     "CombineParallelBatchMatmul",
     "CombineParallelConv2D",
     "CombineParallelDense",
@@ -71,6 +84,7 @@ __all__ = [
     "FoldExplicitPadding",
     "FoldScaleAxis",
     "ForwardFoldScaleAxis",
+    "FunctionPass",
     "FuseOps",
     "InferType",
     "InferTypeLocal",
@@ -99,4 +113,5 @@ __all__ = [
     "ToMixedPrecision",
     "function_pass",
     "module_pass",
+    "recast",
 ]
