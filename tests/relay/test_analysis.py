@@ -248,7 +248,7 @@ def test_left_out_modules_may_be_named():
         with pytest.raises(NotImplementedError, match="algebraic data types are left out"):
             getattr(left_out, name)()
     with pytest.raises(NotImplementedError, match="quantization are left out"):
-        left_out.attach_simulated_quantize(relay.var("x"), 1)  # type: ignore[attr-defined]
+        left_out.attach_simulated_quantize(relay.var("x"), 1)
     for module, place in ((relay.transform, "gradient"), (analysis, "unmatched_cases")):
         with pytest.raises(NotImplementedError, match=r"left out.*\n.*\n  instead: "):
             getattr(module, place)(None)

@@ -45,7 +45,7 @@ class ChangeBatch(RelayPass):
         if not isinstance(kind, TensorType) or not -len(kind.shape) <= axis < len(kind.shape):
             what = f"the parameter {param.name_hint} has no axis {axis}"
             raise ValueError(explain(what, got=str(kind)))
-        shape = list(kind.shape)
+        shape: list[Any] = list(kind.shape)
         shape[axis] = self.batch_size
         return Var(param.name_hint, TensorType(shape, kind.dtype), param.span)
 
