@@ -145,7 +145,7 @@ class _Partitioner:
         if optimize is not None:
             func = optimize(InferType()(IRModule.from_expr(func)))["main"]
         name = f"{region.target}_{region.func_name}_{region.id}"
-        name = sanitize_name(["tvmgen", self.options.mod_name, name])
+        name = sanitize_name(f"tvmgen_{self.options.mod_name}_{name}")
         while name in self.names:
             name += "_"
         self.names.add(name)
