@@ -669,3 +669,36 @@ def test_buffers_of_bool_move_to_another_scope_and_are_padded_by_numbers() -> No
     sch.set_scope("M", 0, "shared")
     assert_structural_equal(from_source(sch.mod.script()), sch.mod)
     check(sch, f)
+
+
+def test_iterations_in_which_a_value_is_not_written_stay_before_those_that_write_it() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((4,)), B: T.Buffer((4,))):
+        C = T.alloc_buffer((4,))
+        for i, j in T.grid(5, 4):
+            with T.block("C"):
+                v = T.axis.spatial(4, i + j)
+                T.where(i + j < 4 and j < 1)
+                C[v] = A[v] * T.float32(2)
+            with T.block("B"):
+                v = T.axis.spatial(4, i + j)
+                T.where(i + j < 4)
+                B[v] = C[v]
+
+    sch = tir.Schedule(f)
+    refused(lambda: sch.reorder(*sch.get_loops("C")[::-1]), "what other iterations")
+
+
+def test_padding_in_a_virtual_thread_keeps_its_block() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((1,)), B: T.Buffer((4,))):
+        for i in range(4):
+            with T.block("B"):
+                v = T.axis.spatial(4, i)
+                B[v] = T.if_then_else(v < 1, A[v], T.float32(0))
+
+    sch = tir.Schedule(f)
+    block = sch.get_block("B")
+    sch.bind(sch.get_loops(block)[0], "vthread.x")
+    sch.decompose_padding(block, sch.get_loops(block)[0])
+    assert sch.get(block).name_hint == "B"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.literals import is_one
+from ....ir.literals import conjuncts, is_one
 from ....ir.prim_expr import IterVar, Var
-from ....ir.variables import uses_any
+from ....ir.variables import uses_any, vars_in
 from ...analysis import race_errors
 from ...analysis.parallel import together
 from ...buffer import BufferRegion
@@ -163,6 +163,7 @@ def check_independent_iterations(state: ScheduleState, loop: Ref, blocks: list[R
             needed = relaxed_region(state, reader, loop, buffer, write=False)
             if any(
                 w in blocks[:n]
+                and _runs_with(state, w, reader)
                 and region_covers(
                     ana, relaxed_region(state, w, loop, buffer, write=True), needed, buffer.shape
                 )
@@ -175,3 +176,12 @@ def check_independent_iterations(state: ScheduleState, loop: Ref, blocks: list[R
             )
             hint = "a loop in which each iteration writes what it reads"
             raise ScheduleError(what, instead=hint, at=[reader.node, writers[0].node])
+
+
+def _runs_with(state: ScheduleState, writer: Ref, reader: Ref) -> bool:
+    """Whether a block runs in each iteration of the loops around both in which the other one does."""
+    around = {r.stmt.loop_var for r in writer.loops() if reader.is_under(r)}
+    tests = [t for t in conjuncts(writer.realize.predicate) if vars_in(t) <= around]
+    ana = state.analyzer(reader)
+    with ana.constraint_scope(reader.realize.predicate):
+        return all(map(ana.can_prove, tests))

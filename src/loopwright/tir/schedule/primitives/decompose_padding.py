@@ -152,7 +152,11 @@ def _constant(ref: Ref, below: list[Ref], store: BufferStore, fill: PrimExpr) ->
     for r in reversed(below):
         if r.stmt.loop_var in loops:
             kind = r.stmt.kind if r.stmt.kind != ForKind.PARALLEL else ForKind.SERIAL
-            nest = r.stmt.replace(loop_var=loops[r.stmt.loop_var], body=nest, kind=kind)
+            thread = r.stmt.thread_binding
+            if thread is not None:
+                thread = thread.replace(var=thread.var.copy_with_suffix(""))
+            own = {"loop_var": loops[r.stmt.loop_var], "thread_binding": thread}
+            nest = r.stmt.replace(**own, body=nest, kind=kind)
     return block, nest
 
 
