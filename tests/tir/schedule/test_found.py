@@ -702,3 +702,18 @@ def test_padding_in_a_virtual_thread_keeps_its_block() -> None:
     sch.bind(sch.get_loops(block)[0], "vthread.x")
     sch.decompose_padding(block, sch.get_loops(block)[0])
     assert sch.get(block).name_hint == "B"
+
+
+def test_an_alignment_of_what_is_not_written() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((4,))):
+        for i in range(4):
+            with T.block("B"):
+                v = T.axis.spatial(4, i)
+                T.reads()
+                T.writes()
+                T.block_attr({"buffer_dim_align": [[0, 0, 8, 3]]})
+                T.evaluate(v)
+
+    low = tt.CompactBufferAllocation()(lw.IRModule({"main": f}))
+    tt.LowerOpaqueBlock()(tt.ConvertBlocksToOpaque()(low))

@@ -104,8 +104,9 @@ class _Regions(StmtVisitor):
             self.opaque.add(match.source.buffer)
         for entry in node.annotations.get("buffer_dim_align", ()):
             index, dim, factor, offset = map(int, entry)
-            buffer = node.writes[index].buffer
-            self.aligns.setdefault(buffer, []).append((dim, factor, offset))
+            if index < len(node.writes):  # what nobody reads is not written any more
+                buffer = node.writes[index].buffer
+                self.aligns.setdefault(buffer, []).append((dim, factor, offset))
         for part in (node.init, node.body):
             if part is not None:
                 self.visit(part)

@@ -46,7 +46,8 @@ class _Lower(Substitute):
                 body = _pragma(key, value, body)
         for entry in block.annotations.get("buffer_dim_align", ()):
             index, *align = entry
-            self.aligns.setdefault(block.writes[int(index)].buffer, []).append([0, *align])
+            if index < len(block.writes):  # what nobody reads is not written any more
+                self.aligns.setdefault(block.writes[int(index)].buffer, []).append([0, *align])
         for buffer in reversed(block.alloc_buffers):
             aligns = self.aligns.get(buffer)
             notes = {"buffer_dim_align": aligns} if aligns else {}
