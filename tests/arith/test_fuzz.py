@@ -160,3 +160,17 @@ def test_what_a_negation_becomes_is_simplified():
     five = IntImm("int32", 5)
     made = simple(pe.Not(pe.Or(pe.LE(x, five), pe.Not(pe.GT(x, five)))))
     assert structural_equal(made, pe.GT(x, five))
+
+
+def test_a_select_that_is_known_not_to_be_one_of_its_own_values():
+    """Its bounds are asked for while its sides are simplified."""
+    a, b, one = pe.SizeVar("a", "int64"), pe.SizeVar("b", "int64"), IntImm("int64", 1)
+
+    def broadcast(m, n):
+        return pe.Select(pe.EQ(m, one), n, m)
+
+    joined = broadcast(broadcast(a, b), broadcast(a, b))
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(pe.NE(joined, one)):
+        assert analyzer.can_prove(joined >= 0)
+        assert structural_equal(analyzer.simplify(joined), broadcast(a, b))

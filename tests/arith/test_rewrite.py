@@ -104,3 +104,13 @@ def test_division_by_zero_stays():
     for kind in (tir.FloorDiv, tir.FloorMod, tir.Div, tir.Mod):
         division = kind(x * 4 + y, 0)  # in code that is never reached
         assert arith.Analyzer().rewrite_simplify(division).b.value == 0
+
+
+def test_a_literal_that_leaves_its_type_is_not_moved():
+    """x < INT_MIN - 1 would be x < INT_MAX."""
+    least = tir.IntImm("int32", -(2**31))
+    assert arith.Analyzer().rewrite_simplify(least < x + 1).value == 1
+    most, z = tir.IntImm("int64", 2**63 - 1), tir.Var("z", "int64")
+    assert_structural_equal(arith.Analyzer().rewrite_simplify(most <= z - 13), most <= z + -13)
+    kept = arith.Analyzer().rewrite_simplify(tir.shift_left(x, 2) >= y + least)
+    assert_structural_equal(kept, y + least <= tir.shift_left(x, 2))

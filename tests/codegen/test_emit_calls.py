@@ -89,6 +89,13 @@ def test_llvm_intrinsics():
     np.testing.assert_array_equal(got, x * x + 1 + abs(x))
 
 
+@pytest.mark.parametrize("value", [0, 5])
+def test_a_returned_literal(value):
+    body = tir.Evaluate(tir.ret(tir.const(value)))
+    made = compiled({"f": tir.PrimFunc([], body).with_attr("global_symbol", "f")})
+    assert made["f"]() == value
+
+
 def test_functions_call_each_other_and_hand_values_and_errors_back():
     @I.ir_module
     class Module:

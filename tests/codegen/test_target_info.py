@@ -7,7 +7,7 @@ import pytest
 from llvmlite import binding
 
 import loopwright as lw
-from loopwright.codegen.llvm import target_info
+from loopwright.codegen.llvm import program, target_info
 from loopwright.codegen.llvm.compiler import CompileError, known_names
 from loopwright.ir import Target
 
@@ -91,3 +91,12 @@ def test_code_for_a_processor_that_has_more_is_an_error_not_a_crash() -> None:
     exe = lw.compile(func, "llvm -mcpu=sapphirerapids")
     with pytest.raises(lw.LoopwrightError, match="a processor without .*amx-tile"):
         exe["main"](np.ones(8, "float32"), np.zeros(8, "float32"))
+
+
+def test_instructions_of_operating_systems_are_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Virtual machines hide them, and no loop needs them."""
+    nothing = dict.fromkeys(known_names("x86_64-unknown-linux-gnu")[1], False)
+    monkeypatch.setattr(program.llvm_binding, "get_host_cpu_features", lambda: nothing)
+    target = Target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512")
+    missing = program.missing_features(target)
+    assert "pku" in nothing and "pku" not in missing and "avx512f" in missing

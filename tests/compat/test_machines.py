@@ -63,6 +63,8 @@ def test_paths():
 
     assert schedule_injective is topi_cpu.schedule_reduce
     assert _fallback_schedule is autotvm.untuned
+    rule = topi_cpu.dense_alter_op._alter_dense_layout
+    assert rule is lw.relay.transform.alter_rules.dense_alter_layout
 
 
 def test_results_are_kept():

@@ -71,6 +71,7 @@ PATTERNS = {
     "backend/byoc/tensorrt_json.py": "what TensorRT's JSON format names",
     "relax/dpl/attention.py": "the shapes that attention has in models, as patterns",
     "relax/dpl/well_known.py": "TVM's ready-made patterns",
+    "relax/transform/graph/byte_products.py": "how a quantized product is written, as a pattern",
 }
 
 

@@ -92,6 +92,14 @@ def test_update_in_place():
         mod.remove("g")
 
 
+def test_a_function_is_added_once():
+    mod = IRModule({"f": Func(body=1)})
+    with pytest.raises(ValueError, match="the module has a function f already"):
+        mod._add("f", Func(body=2))
+    mod._add("f", Func(body=2), update=True)
+    assert mod["f"].body == 2
+
+
 def test_clone_shares_functions_but_not_the_table():
     mod = IRModule({"f": Func()}, global_infos={"a": [DummyGlobalInfo()]})
     copy = mod.clone()

@@ -151,7 +151,7 @@ def test_shifts():
         ("int32", "int64", "int64"),
         ("int32", "float16", "float16"),
         ("float16", "float64", "float64"),
-        ("uint8", "int8", "int8"),
+        ("uint8", "int8", "uint8"),
         ("uint32", "int16", "uint32"),
         ("bool", "int8", "int8"),
         ("int32x4", "int32", "int32x4"),
@@ -332,3 +332,15 @@ def test_iter_vars_stand_for_their_variable():
 def test_variables_with_pointer_types():
     made = Var("p", "handle").copy_with_suffix("_1")
     assert (made.name, made.dtype, made.name_hint) == ("p_1", DataType("handle"), "p_1")
+
+
+def test_pointers_have_no_operators_with_numbers():
+    pointer = Var("p", "handle")
+    for operate in (
+        lambda: pointer + 2,
+        lambda: 2 * pointer,
+        lambda: pointer < 1,
+    ):
+        with pytest.raises(TypeError, match="a pointer has no operators with numbers"):
+            operate()
+    assert (pointer == pointer).dtype == "bool"

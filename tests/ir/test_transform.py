@@ -434,9 +434,9 @@ def test_inserted_pass_runs(mod):
 
 def test_print_ir(mod, capsys):
     assert PrintIR("after fusion")(mod) is mod
-    assert capsys.readouterr().out == f"# after fusion\n{mod.script()}\n"
+    assert capsys.readouterr().err == f"# PrintIR(after fusion):\n{mod.script()}\n"
     assert Sequential([print_ir])(mod) is mod
-    assert capsys.readouterr().out == f"{mod.script()}\n"
+    assert capsys.readouterr().err == f"# PrintIR():\n{mod.script()}\n"
 
 
 def test_apply_pass_to_function(mod):

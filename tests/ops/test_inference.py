@@ -40,6 +40,10 @@ PLACED = relax.Var("x", TensorStructInfo(SIZE, "float32"))
         (op.broadcast_to(var(1), SIZE), TensorStructInfo(SIZE, "float32")),
         (op.nn.leakyrelu(PLACED), TensorStructInfo(SIZE, "float32")),
         (op.strided_slice(PLACED, [], [], []), TensorStructInfo(SIZE, "float32")),
+        (
+            op.strided_slice(var(8), [0], [0], [8], [w], True),
+            tensor(tir.const(7, "int64") // w + 1),
+        ),
         (op.nn.max_pool1d(var()), tensor(ndim=3)),
         (op.nn.max_pool1d(var(2, 3, 8), out_layout="NWC"), tensor(2, 8, 3)),
         (op.nn.max_pool1d(var(n, c, w), 3, 3, 2, 2), tensor(n, c, (w - 1) // 3 + 1)),
@@ -71,6 +75,7 @@ VECTOR = var(3)
         (lambda: op.take(var(2, 3), var(2, dtype="int64")), "without an axis"),
         (lambda: op.take(VECTOR, var(2), 0), "indices must be integers"),
         (lambda: op.strided_slice(VECTOR, [0], [], [1]), "must have one length"),
+        (lambda: op.strided_slice(var(8), [0], [0], [8], [w]), "the stride of a slice is a number"),
         (lambda: op.where(VECTOR, VECTOR, VECTOR), "tensor of bool"),
         (lambda: op.nn.max_pool2d(var(2, 3, 4)), "has 4 axes"),
         (lambda: op.nn.max_pool2d(var(2, 3, 4, 4), layout="OIHW"), "layout of other axes"),

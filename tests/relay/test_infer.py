@@ -6,8 +6,9 @@ import pytest
 import loopwright as lw
 from loopwright import relay
 from loopwright.base.errors import DiagnosticError, LoopwrightError
-from loopwright.ir.structural import structural_hash
+from loopwright.ir.structural import structural_equal, structural_hash
 from loopwright.relay.translate import to_relax
+from loopwright.tir.env_func import EnvFunc
 
 
 def typed(*params: relay.Var, body: relay.Expr) -> relay.Function:
@@ -144,3 +145,35 @@ def test_a_type_that_is_said_to_be_open_is_filled_in():
 def test_a_constant_of_a_types_dtype():
     kind = relay.scalar_type("int8")
     assert relay.const(3, kind).checked_type == kind
+
+
+def test_extents_that_are_always_the_same_number():
+    n, m = lw.te.var("n"), lw.te.size_var("m")
+    x = relay.var("x", shape=(n, m))
+    twice = typed(x, body=relay.concatenate((x, x), axis=1)).ret_type
+    assert twice == relay.TensorType((n, m + m)) == relay.TensorType((n, m * 2))
+    assert len({twice, relay.TensorType((n, m + m)), relay.TensorType((n, m * 2))}) == 1
+    assert relay.TensorType((n, m - m + 3)) == relay.TensorType((n, 3))
+    assert twice != relay.TensorType((n, m * 3)) and twice != relay.TensorType((m, m * 2))
+    assert relay.TensorType((relay.Any() * 2,)) == relay.TensorType((relay.Any() * 2,))
+    a, b = relay.TensorType((n, n + m)), relay.TensorType((m, n + m))
+    assert not structural_equal(a, b, map_free_vars=True)
+
+
+def test_a_known_axis_of_a_concatenation_stays_known():
+    parts = [relay.var("x", shape=(n, relay.Any())) for n in (1, 2)]
+    func = typed(*parts, body=relay.concatenate(parts, axis=0))
+    assert func.ret_type == relay.TensorType((3, relay.Any()))
+    func = typed(*parts, body=relay.concatenate([parts[0], parts[0]], axis=1))
+    assert func.ret_type == relay.TensorType((1, relay.Any()))
+
+
+def test_relations_are_functions_of_the_registry():
+    broadcast = EnvFunc.get("tvm.relay.type_relation.Broadcast")
+    types = [relay.TensorType((2, 1)), relay.TensorType((3,))]
+    assert broadcast(types) == relay.TensorType((2, 3))
+    assert EnvFunc.get("tvm.relay.type_relation.Identity")(types) == types[0]
+    relation = relay.TypeRelation(broadcast, types, 2, None)
+    assert lw.ir.load_json(lw.ir.save_json(relation)).func.func is broadcast.func
+    with pytest.raises(ValueError, match="cannot find global function"):
+        EnvFunc.get("tvm.relay.type_relation.NoSuch")

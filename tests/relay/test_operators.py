@@ -51,6 +51,32 @@ ROWS = [
         a,
         np.array([0, -1]),
     ),
+    Row(  # what -3 merges shifts what 0 stands for
+        "dynmerge",
+        relay.reshape(x, var("b", shape=(2,), dtype="int64")),
+        a.reshape(6, 4),
+        a,
+        np.array([-3, 0]),
+    ),
+    Row(
+        "dyndense",
+        relay.sparse_to_dense(
+            var("a", shape=(2, 2), dtype="int64"),
+            var("c", shape=(2,), dtype="int64"),
+            var("b", shape=(2,)),
+            -1.0,
+        ),
+        np.array([[7, -1, -1], [-1, -1, 8]], "float32"),
+        np.array([[0, 0], [1, 2]]),
+        np.array([7, 8], "float32"),
+        np.array([2, 3]),
+    ),
+    Row(  # axes whose extents only the run knows, with blocks
+        "dynblocks",
+        relay.layout_transform(var("a", shape=(relay.Any(),) * 3), "CH6c", "CH2c"),
+        np.arange(24).reshape(2, 2, 6).transpose(0, 2, 1).reshape(6, 2, 2).transpose(0, 2, 1),
+        np.arange(24, dtype="float32").reshape(2, 2, 6),
+    ),
     Row(
         "dynexp",
         relay.expand_dims(x, var("b", shape=(), dtype="int64"), 2),
@@ -362,6 +388,29 @@ def test_what_has_no_type(body: relay.Expr) -> None:
         relay.transform.InferType()(lw.IRModule({"main": relay.Function(free_vars(body), body)}))
 
 
+def test_steps_of_all_axes() -> None:
+    image, filter_ = var("i", shape=(1, 8, 8, 2)), var("f", shape=(3, 3, 2))
+    for steps in ([1, 2, 3, 1], [2, 3]):
+        call = relay.image.dilation2d(image, filter_, steps, 0, 1, "NHWC", "HWI")
+        assert call.attrs.strides == (2, 3)
+    with pytest.raises(ValueError, match="strides of N and C are 1"):
+        relay.image.dilation2d(image, filter_, [1, 2, 2, 2], 0, 1, "NHWC", "HWI")
+
+
+def test_copies_name_devices() -> None:
+    for devices in (("cuda", "cpu"), (lw.device("cuda"), lw.device("cpu"))):
+        call = relay.device_copy(x, *devices)
+        assert call.attrs.src_virtual_device.device_type_int == 2
+        assert call.attrs.dst_virtual_device.device_type_int == 1
+
+
+def test_a_slice_at_values_keeps_the_other_axes() -> None:
+    begin, end = var("b", shape=(1,), dtype="int64"), var("e", shape=(1,), dtype="int64")
+    func = relay.Function([x, begin, end], relay.strided_slice(x, begin, end))
+    type_ = relay.transform.InferType()(lw.IRModule({"main": func}))["main"].ret_type
+    assert type_ == relay.TensorType((relay.Any(), 3, 4))
+
+
 def test_rows_of_sparse_tensors() -> None:
     indices = np.array([[0, 1], [0, 3], [2, 0], [3, 1]])
     values, shape = np.array([1, 2, 3, 4]), np.array([5, 6])
@@ -376,13 +425,31 @@ def test_rows_of_sparse_tensors() -> None:
             assert rows.tolist() == [[0, 1], [0, 3], [1, 0], [2, 0], [3, 1], [4, 0]]
             assert new.tolist() == [1, 2, 10, 3, 4, 10]
             assert empty.tolist() == [False, True, False, False, True]
-    args = [var("i", shape=(3, 3), dtype="int64"), var("p", shape=(3,), dtype="int64")]
-    args.append(var("n", shape=(2,), dtype="int64"))
-    run = relay.create_executor("vm").evaluate(
-        relay.Function(args, relay.sparse_reshape(*args).astuple())
-    )
-    at = np.array([[0, 0, 1], [1, 0, 0], [1, 2, 3]])
-    rows, full = run(at, np.array([2, 3, 6]), np.array([9, -1]))
-    flat = np.ravel_multi_index(at.T, (2, 3, 6))
-    assert full.numpy().tolist() == [9, 4]
-    assert rows.numpy().tolist() == np.stack(np.unravel_index(flat, (9, 4)), 1).tolist()
+
+
+AT = [[0, 0, 1], [1, 0, 0], [1, 2, 3]]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("indices", "old", "new", "wanted", "full"),
+    [
+        (AT, [2, 3, 6], [9, -1], [[0, 1], [4, 2], [8, 1]], [9, 4]),
+        # Outside of the old shape: kept by its own, else counted along the first axis.
+        ([[0, 0], [0, 100]], [500, 20], [500, -1], [[0, 0], [0, 100]], [500, 20]),
+        ([[0, 0], [9, 3]], [4, 5], [2, 10], [[0, 0], [4, 8]], [2, 10]),
+        (np.zeros((0, 1), "int64"), [4], [2, -1], np.zeros((0, 2), "int64"), [2, 2]),
+    ],
+)
+def test_sparse_tensors_reshaped(
+    indices: Any, old: Any, new: Any, wanted: Any, full: Any, known: bool
+) -> None:
+    given = [np.array(v, "int64") for v in (indices, old, new)]
+    args = [
+        var(name, shape=v.shape if known else (relay.Any(),) * v.ndim, dtype="int64")
+        for name, v in zip("ion", given, strict=True)
+    ]
+    func = relay.Function(args, relay.sparse_reshape(*args).astuple())
+    rows, shape = relay.create_executor("vm").evaluate(func)(*given)
+    np.testing.assert_array_equal(rows.numpy(), wanted)
+    np.testing.assert_array_equal(shape.numpy(), full)

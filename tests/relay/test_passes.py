@@ -158,6 +158,33 @@ def test_shapes_that_become_known() -> None:
     assert names(func) == ["reshape"] and func.ret_type == relay.TensorType((4, 4))
 
 
+def test_what_fails_is_not_folded() -> None:
+    zeros, ones = relay.const(np.zeros((1, 2), "float32")), relay.const(np.ones((1, 1), "int64"))
+    call = relay.scatter_nd(zeros, ones, relay.const(np.ones((1, 2), "float32")))
+    assert names(after(relay.Function([], call), passes.FoldConstant())) == ["scatter_nd"]
+
+
+def test_a_rank_that_becomes_known() -> None:
+    value, y = relay.var("v", shape=()), relay.var("y", shape=(4, 5))
+    shape = relay.shape_of(y)
+    shape = relay.strided_slice(shape, [0], relay.shape_of(shape))
+    func = passes.DynamicToStatic()(
+        lw.IRModule.from_expr(relay.Function([value, y], relay.full(value, shape, "float32")))
+    )["main"]
+    assert names(func) == ["full"] and func.ret_type == relay.TensorType((4, 5))
+    flat = relay.var("f", shape=(relay.Any(),), dtype="int64")
+    with pytest.raises(lw.base.errors.DiagnosticError, match="the rank of the result is not known"):
+        body = relay.full(value, flat, "float32")
+        passes.DynamicToStatic()(lw.IRModule.from_expr(relay.Function([value, flat], body)))
+
+
+def test_a_branch_that_becomes_known() -> None:
+    branches = [relay.reshape(x, shape) for shape in ((4, 4), (16, 1))]
+    mod = lw.IRModule.from_expr(relay.Function([x], relay.If(relay.const(1), *branches)))
+    func = passes.DynamicToStatic()(mod)["main"]
+    assert names(func) == ["reshape"] and func.ret_type == relay.TensorType((4, 4))
+
+
 def test_rules_of_users(forgotten: None) -> None:
     relay.op.register_legalize("exp", lambda attrs, inputs, types: relay.tanh(inputs[0]), 11)
     assert names(after(relay.exp(x), passes.Legalize())) == ["tanh"]
@@ -188,6 +215,22 @@ def test_short_types() -> None:
     with passes.PassContext(opt_level=4, config=kept):
         mod = passes.InferType()(lw.IRModule.from_expr(relay.nn.dense(x, w)))
         assert passes.ToMixedPrecision("bfloat16")(mod)["main"].ret_type.dtype == "float32"
+
+
+def test_short_types_of_variables() -> None:
+    w, v, f = relay.var("w", shape=(8, 8)), relay.var("v", shape=(2, 8)), relay.Var("f")
+    func = after(relay.Let(v, relay.nn.dense(x, w), v + v), passes.ToMixedPrecision())
+    assert func.body.var.type_annotation.dtype == func.ret_type.dtype == "float16"
+    p = relay.var("p", shape=(2, 8))
+    step = relay.Function([p], relay.nn.dense(p, w), relay.TensorType((2, 8)))
+    func = after(relay.Let(f, step, f(f(x))), passes.ToMixedPrecision())
+    assert func.ret_type.dtype == "float16" and names(func).count("cast") == 3
+
+
+def test_a_clip_is_short_where_its_bounds_are() -> None:
+    for bound, dtype in ((60000, "float16"), (70000, "float32")):
+        func = after(relay.clip(x, -1, bound), passes.ToMixedPrecision())
+        assert func.ret_type.dtype == dtype
 
 
 def test_a_build_prefix_by_level() -> None:

@@ -26,6 +26,13 @@ def dense_relu() -> tuple[relay.Function, np.ndarray, np.ndarray]:
     return func, *(RNG.normal(size=s).astype("float32") for s in ((2, 8), (5, 8)))
 
 
+def test_parameters_of_one_name_are_given_by_number():
+    params = [relay.var("in.x", shape=()) for _ in range(3)]
+    func = relay.Function(params, params[0] - params[1] * params[2])
+    run = relay.create_executor("debug", lw.IRModule({"main": func})).evaluate()
+    assert run(**{"in.x2": 3.0, "in.x": 1.0, "in.x1": 2.0}).numpy() == -5
+
+
 @pytest.mark.parametrize("kind", ["debug", "graph", "vm", "aot"])
 def test_executors(kind: str) -> None:
     func, x, w = dense_relu()

@@ -253,6 +253,13 @@ def test_values_of_attributes() -> None:
     assert read["odd name"] == {"k": (1, 2.5)} and read["wide"].dtype == "int64"
 
 
+def test_attributes_that_are_left_out() -> None:
+    func = relay.fromtext(
+        '#[version = "0.0.5"]\ndef @main(%x: Tensor[(2), int32]) { concatenate((%x, %x)) }'
+    )
+    assert func["main"].body.attrs.axis == 0
+
+
 def test_attributes_of_a_call_of_a_function() -> None:
     x, y = relay.var("x"), relay.var("y")
     call = relay.Call(relay.Function([x], x), [y], Attrs("attrs.Mine", {"name": "n"}))

@@ -354,6 +354,37 @@ def test_match_buffer_of_a_region():
     assert [r.extent.value for r in match.source.region] == [4, 16]
 
 
+def test_match_buffer_of_another_shape_is_refused_at_its_line():
+    for shape in ("(5,)", "(2, 4)", "(1, 1, 4)"):
+        text = f"""
+@T.prim_func
+def f(A: T.Buffer((8, 8), "float32")):
+    with T.block("b"):
+        S = T.match_buffer(A[2, 0:4], {shape})
+        S[0] = 1.0
+"""
+        with pytest.raises(DiagnosticError, match="not that of the region") as error:
+            from_source(text)
+        assert error.value.span.line == 5
+
+
+def test_a_root_block_has_no_regions_but_written_ones():
+    body = """
+@T.prim_func
+def f(A: T.Buffer((8,), "float32")):
+    with T.block("b"):
+        {}
+        for i in range(8):
+            with T.block("c"):
+                vi = T.axis.spatial(8, i)
+                A[vi] = 1.0
+"""
+    plain, written = (from_source(body.format(t)) for t in ("pass", "T.writes(A[0:8])"))
+    assert not plain.body.block.reads and not plain.body.block.writes
+    assert [str(r) for r in written.body.block.writes] == ["A[0:8]"]
+    assert len(blocks(plain)[1].block.writes) == 1
+
+
 def test_comm_reducer_and_iter_var():
     reducer = T.comm_reducer(lambda x, y: x + y, [T.float32(0)])
     assert len(reducer.lhs) == 1 and isinstance(reducer.result[0], Add)

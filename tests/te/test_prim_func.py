@@ -340,6 +340,18 @@ def test_variables_as_parameters():
     np.testing.assert_array_equal(out, 5)
 
 
+def test_layouts_that_are_free():
+    a, b = (te.placeholder((4,), name=name) for name in "ab")
+    c = te.compute((4,), lambda i: a[i] * b[i], "c", attrs={"layout_free_placeholders": [b]})
+    d = te.compute((4,), lambda i: c[i] + 1, "d", attrs={"layout_free_placeholders": [c]})
+    func = te.create_prim_func([a, b, d])
+    assert list(func.attrs["layout_free_buffers"]) == [1]
+    first, second = (loop.body.block for loop in func.body.block.body.seq)
+    assert "layout_free_placeholders" not in first.annotations
+    (buffer,) = second.annotations["layout_free_placeholders"]
+    assert buffer is first.writes[0].buffer
+
+
 def test_errors():
     a = te.placeholder((4,), name="A")
     b = te.compute((4,), lambda i: a[i])

@@ -39,6 +39,13 @@ def test_axes_are_named_after_the_function():
     assert names(te.compute((), lambda: tir.const(1.0))) == []
 
 
+def test_an_expression_beside_a_tensor():
+    n, a = te.var("n"), te.placeholder((2, 3), name="a")
+    for made in (n + a, a[0, 0] * a, a - n):
+        assert isinstance(made, te.Tensor) and structural_equal(list(made.shape), list(a.shape))
+    assert isinstance(n + te.placeholder((), name="b"), tir.PrimExpr)  # an element
+
+
 def test_wrong_number_of_indices():
     with pytest.raises(ValueError, match="fcompute do not match dimension, ndim=2"):
         te.compute((2, 3), lambda i: i)

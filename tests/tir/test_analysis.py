@@ -142,7 +142,7 @@ def test_undefined_variable():
     store = tir.BufferStore(a, 1.0, [i])
     refuse(tir.PrimFunc([a], store), "undefined-variable", "got: i")
     after = tir.SeqStmt([tir.For(i, 0, 4, 0, store), store])
-    refuse(tir.PrimFunc([a], after), "undefined-variable", "got: i")
+    refuse(tir.PrimFunc([a], after), "undefined-variable", "no longer in-scope")
 
 
 def test_undefined_buffer():

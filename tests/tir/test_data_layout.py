@@ -15,6 +15,13 @@ def test_parts():
     assert made == "NCHW16c" and made[1] == "C" and str(made) == "NCHW16c"
 
 
+@pytest.mark.parametrize("other", ["ABCD", "", "NCDHW"])
+def test_no_bijection_between_different_axes(other):
+    assert tir.bijective_layout("NCHW", other) is None
+    with pytest.raises(ValueError, match="two layouts of the same axes"):
+        tir.BijectiveLayout(other, "NCHW")
+
+
 @pytest.mark.parametrize("name", ["NCHWc", "N16C", "NN", "NC16h", "N-C"])
 def test_what_is_no_layout(name):
     with pytest.raises(ValueError, match="not a layout"):
@@ -32,11 +39,6 @@ def test_shapes_and_indices():
     assert way.index_map().map_ndarray([[[[7]]]]).shape == (1, 1, 1, 1, 16)
     same = tir.bijective_layout("NCHW4c", "NHWC4c").index_map()  # blocks stay as they are
     assert str(same) == "T.index_map(lambda i_0, i_1, i_2, i_3, i_4: (i_0, i_2, i_3, i_1, i_4))"
-
-
-def test_other_axes():
-    with pytest.raises(ValueError, match="same axes"):
-        tir.bijective_layout("NCHW", "NCDHW")
 
 
 def test_blocks_in_blocks():

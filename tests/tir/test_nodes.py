@@ -349,3 +349,31 @@ def test_a_condition_of_nothing_is_refused():
     for build in (tir.any, tir.all):
         with pytest.raises(ValueError, match="a condition of nothing"):
             build()
+
+
+def test_masks_have_a_truth_value_for_each_lane():
+    a = tir.decl_buffer((24,), "int32")
+    for lanes in (4, 4 * tir.vscale()):
+        at = tir.Ramp(0, 1, lanes)
+        assert tir.BufferLoad(a, [at], tir.Broadcast(tir.const(True), lanes)).predicate is not None
+        with pytest.raises(ValueError, match="must be boolean values, but got int32"):
+            tir.BufferStore(a, tir.Broadcast(1, lanes), [at], tir.Broadcast(1, lanes))
+    with pytest.raises(ValueError, match="must both be scalable"):
+        tir.BufferLoad(a, [at], tir.Broadcast(tir.const(True), 4))
+    with pytest.raises(ValueError, match="mask with 8 lanes, but trying to load a vector with 4"):
+        tir.BufferLoad(a, [tir.Ramp(0, 1, 4)], tir.Broadcast(tir.const(True), 8))
+
+
+def test_what_has_no_number():
+    with pytest.raises(LoopwrightError, match="Can't cast a handle"):
+        tir.StringImm("s").astype("int32")
+    with pytest.raises(TypeError, match="the name of a variable"):
+        tir.Var(1, "int32")
+    with pytest.raises(LoopwrightError, match="needs boolean operands"):
+        tir.all(tir.const(True), tir.Var("x", "int32"))
+
+
+def test_signed_and_unsigned_are_unsigned():
+    a, b = tir.Var("a", "int32"), tir.Var("b", "uint32")
+    assert (a + b).dtype == (b * a).dtype == "uint32"
+    assert (a + tir.Var("c", "uint8")).dtype == "int32"

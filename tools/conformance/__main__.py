@@ -84,7 +84,8 @@ def run_file(result: Result, folders: dict[str, Path], seconds: int) -> Result:
                 **os.environ,
                 "CONFORMANCE_LOG": log.name,
                 "CONFORMANCE_DONE": json.dumps(list(result.outcomes)),
-                "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+                # a test may import from the folders of others: relay.utils.tag_span
+                "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT), str(tests)]),
             }
             command = [
                 sys.executable, "-m", "pytest", "-p", "tools.conformance.plugin", "--noconftest", "-q",

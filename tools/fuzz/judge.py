@@ -34,9 +34,18 @@ OF_ONE = {
     "QuickGelu",
     "BiasGelu",
 }
-OF_ONE |= {"Mish", *tolerance.OF_ONE}
+OF_ONE |= {"Mish", "DFT", "STFT", *tolerance.OF_ONE}
 # What the virtual machine runs: sizes from data, branches.
-NOT_IN_C = {"Unique", "NonZero", "Compress", "If", "Loop", "relax.unique", "relax.nonzero"}
+NOT_IN_C = {
+    "NonMaxSuppression",
+    "Unique",
+    "NonZero",
+    "Compress",
+    "If",
+    "Loop",
+    "relax.unique",
+    "relax.nonzero",
+}
 NOT_IN_C |= {"relax.dynamic_strided_slice"}
 ULPS_OF_OTHERS = 512
 LOOPS_ELEMENTS = 600  # of inputs; that interpreter takes microseconds for each step

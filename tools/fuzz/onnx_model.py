@@ -38,7 +38,8 @@ def to_onnx(case: Case) -> onnx.ModelProto:
 def _node(
     number: int, op: str, inputs: list[str], outputs: list[str], attrs: dict[str, Any]
 ) -> Any:
-    domain = "com.microsoft" if op in ("FastGelu", "QuickGelu", "BiasGelu") else ""
+    contrib = ("FastGelu", "QuickGelu", "BiasGelu", "SkipLayerNormalization")
+    domain = "com.microsoft" if op in contrib else ""
     made = {k: _attribute(v) for k, v in attrs.items()}
     return helper.make_node(op, inputs, outputs, f"{op}{number}", domain=domain, **made)
 

@@ -17,6 +17,9 @@ MAKERS: dict[str, Callable[[RelaxBuilder], object]] = {}
 # Not drawn: an index map is a Python function; an own layout is tested with convolutions.
 LEFT_OUT = {
     "relax.image.resize_taps",  # the importers' own: models with Resize and SAME windows make them
+    "relax.image.resize_matrix",
+    "relax.ml.couple_pairs",  # of trees and vector machines: tests/frontend/onnx/test_ml.py
+    "relax.ml.tree_ensemble",
     "relax.nn.pad_by",
     "relax.layout_transform",
     "relax.nn.pack_channels",

@@ -8,6 +8,7 @@ from . import (  # noqa: F401  makers register here
     relax_nn,
     relax_ops,
     relax_shapes,
+    relax_tensor,
 )
 from .build import NotHere, finish
 from .case import Case

@@ -226,7 +226,14 @@ def natural_bound(ctx: Context, atom: Atom) -> Bound:
         (a0, a1), (b0, b1) = (poly_bound(ctx, side) for side in atom.data)
         pick = min if atom.kind == MIN else max
         return (pick(a0, b0), pick(a1, b1))
-    return expr_bound(ctx, atom.expr)
+    busy = ctx.atoms.being_bounded
+    if atom.number in busy:  # simplifying its own parts compares them with what is known of it
+        return dtype_bounds(atom.dtype)
+    busy.add(atom.number)
+    try:
+        return expr_bound(ctx, atom.expr)
+    finally:
+        busy.discard(atom.number)
 
 
 def any_bound(ctx: Context, e: Any) -> Bound:

@@ -42,9 +42,10 @@ class Keys:
             return (kind, expr.dtype, expr.value, str(expr.value))
         if kind is pe.Call and not _repeatable(expr):
             return ("id", expr)
-        if kind is pe.Let or not isinstance(expr, (PrimExpr, pe.Range)):
+        if not isinstance(expr, (PrimExpr, pe.Range)):
             return ("id", expr)
-        if isinstance(expr, PrimExpr) and any(f.role == "def" for f in expr.__fields__):
+        # A Let of the same variable, value and body is the same; other binders stand for themselves.
+        if kind is not pe.Let and any(f.role == "def" for f in expr.__fields__):
             return ("id", expr)
         return (kind, *(self.of(getattr(expr, f.name)) for f in expr.__fields__))
 

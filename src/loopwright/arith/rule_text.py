@@ -8,6 +8,7 @@ is an addition whose sides may be exchanged, `@` such a product. `tdiv` and `tmo
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -43,6 +44,7 @@ _FUNCTIONS = {
     "min": pe.Min,
     "max": pe.Max,
 }
+_EXACT = {pe.Add: operator.add, pe.Sub: operator.sub, pe.Mul: operator.mul}
 Env = dict[str, Any]
 
 
@@ -100,13 +102,14 @@ class Rule:
         return False
 
     def apply(self, ctx: Context, node: PrimExpr) -> PrimExpr | None:
-        """What the rule makes of an expression; None where it does not fit."""
+        """What the rule makes of an expression; None where it does not fit, or needs a literal that
+        does not fit its type."""
         for env in _matches(self.left, node, {}, ctx):
             if self._holds(ctx, env):
                 found = [v.dtype for v in env.values() if isinstance(v, PrimExpr)]
-                return _build(
-                    self.right, env, next((d for d in found if not d.is_bool), node.dtype)
-                )
+                dtype = next((d for d in found if not d.is_bool), node.dtype)
+                with suppress(OverflowError):
+                    return _build(self.right, env, dtype)
         return None
 
 
@@ -180,14 +183,15 @@ def _over_literals(tree: ast.expr) -> bool:
 
 
 def _build(tree: ast.expr, env: Env, dtype: Any) -> Any:
-    """The expression of a right side; what has only literals is computed."""
+    """The expression of a right side; what has only literals is computed. Raises OverflowError for
+    one that does not fit its type."""
     if isinstance(tree, ast.Name) and not _is_literal(tree.id):
         return env[tree.id]
     if isinstance(tree, ast.Constant) and isinstance(tree.value, bool):
         return TRUE if tree.value else FALSE
     if _over_literals(tree):
         value = eval(compile(ast.Expression(tree), "rule", "eval"), {"abs": abs}, env)
-        return po.const(int(value), dtype)
+        return po.const(_fitting(int(value), dtype), dtype)
     parts = _parts(tree)
     assert parts is not None
     kind, _, operands = parts
@@ -198,8 +202,17 @@ def _build(tree: ast.expr, env: Env, dtype: Any) -> Any:
         return Call._make(values[1].dtype, Op.get("tir.if_then_else"), tuple(values))
     if issubclass(kind, pe.LogicalExpr):
         return kind._make(*values)
+    if kind in _EXACT and all(isinstance(value, IntImm) for value in values):
+        _fitting(_EXACT[kind](*(value.value for value in values)), values[0].dtype)
     result = po.fold_binary(kind, *values)
     return kind._make(*values) if result is None else result
+
+
+def _fitting(value: int, dtype: Any) -> int:
+    """The value; raises OverflowError where it is none of the type."""
+    if not pe.int_min(dtype) <= value <= pe.int_max(dtype):
+        raise OverflowError(f"{value} is no {dtype}")
+    return value
 
 
 def table(text: str) -> dict[Any, list[Rule]]:

@@ -139,7 +139,7 @@ def _select(ctx: Context, expr: Any) -> Any:
     if type(c) is pe.Broadcast and isinstance(c.value, IntImm):
         return ctx.simplified(expr.true_value if c.value.value else expr.false_value)
     t, f = _side(ctx, c, True, expr.true_value), _side(ctx, c, False, expr.false_value)
-    if t is f or (type(t) is IntImm and ctx.keys.of(t) == ctx.keys.of(f)):
+    if t is f or ctx.keys.of(t) == ctx.keys.of(f):
         return t
     if c is expr.condition and t is expr.true_value and f is expr.false_value:
         return expr

@@ -53,6 +53,7 @@ def library_dispatch_passes(
     """Clean up the graph and offload to external back ends what they support."""
     return [
         rt.CanonicalizeBindings(),
+        *(() if backends else (rt.ByteProducts(target),)),
         rt.FoldConstant(),
         rt.FoldBatchnormToConv2D(keep_training=True),
         # Dead code is not offloaded, and folded constants are visible where they are used.

@@ -46,6 +46,7 @@ NAMES: dict[str, str] = {
     "ir.Map": "compat.layout:Map",
     "ir.container.Array": "compat.layout:Array",
     "ir.container.Map": "compat.layout:Map",
+    "ir.EnvFunc": "tir.env_func:EnvFunc",
     "ir.FuncType": "relax.types:FuncType",
     "ir.TupleType": "relax.types:TupleType",
     "ir.Type": "relax.types:Type",
@@ -88,6 +89,8 @@ NAMES: dict[str, str] = {
     "topi.nn.dense_alter_layout": "relay.transform.alter_rules:dense_alter_layout",
     "topi.nn._get_workload": "compat.autotvm:untuned",
     "topi.x86._fallback_schedule": "compat.autotvm:untuned",
+    "topi.x86.dense_alter_op": "relay.transform.alter_rules",
+    "relay.transform.alter_rules._alter_dense_layout": "relay.transform.alter_rules:dense_alter_layout",
     "vulkan": "runtime:vulkan",
     # newer spellings, of 0.22 and later
     "tir.SBlock": "tir:Block",

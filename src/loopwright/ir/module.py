@@ -137,6 +137,14 @@ class IRModule(Node):
         """Set the function of `var`, which is added when it is new."""
         self.functions[var] = _checked(var, func)
 
+    def _add(self, var: str | GlobalVar, val: Any, update: bool = False) -> None:
+        """Add a function; one of that name may be there only with `update`."""
+        if not update and var in self:
+            name = var if isinstance(var, str) else var.name_hint
+            what = f"the module has a function {name} already"
+            raise ValueError(explain(what, instead="update=True"))
+        self[var] = val
+
     def update(self, other: IRModule | Mapping[Any, Any]) -> None:
         """Take over all functions of another module or mapping."""
         source = other.functions if isinstance(other, IRModule) else other

@@ -18,6 +18,7 @@ from ..base.span import Span
 from .dtype import DataType
 from .expr import BaseExpr
 from .node import Node, define, derived, field, ignore
+from .operators import TensorOperators
 
 if TYPE_CHECKING:
     from .op import Op
@@ -27,9 +28,12 @@ Lanes: TypeAlias = "int | PrimExpr"
 
 
 def _infix(builder: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
-    """The methods of an operator, that of its left operand and that of its right one."""
+    """The methods of an operator, that of its left operand and that of its right one. Beside a tensor
+    with axes the tensor decides."""
 
     def of_left(self: Any, other: Any) -> Any:
+        if isinstance(other, TensorOperators) and getattr(other, "ndim", None) != 0:
+            return NotImplemented
         return getattr(self._build, builder)(self, other)
 
     def of_right(self: Any, other: Any) -> Any:
@@ -123,6 +127,8 @@ class Var(PrimExpr):
         span: Span | None = None,
         type_annotation: tuple[str, str] | None = None,
     ) -> None:
+        if not isinstance(name, str):
+            raise CallTypeError(explain("the name of a variable is text", got=repr(name)))
         if isinstance(dtype, PointerType):
             type_annotation = (dtype.element_type, dtype.storage_scope)
             dtype = "handle"
@@ -244,7 +250,7 @@ class IntImm(ConstExpr):
             raise ValueError(explain(what, got=f"dtype {dtype}", instead="use FloatImm or const"))
         if dtype.is_bool:
             value = int(bool(value))
-        elif not int_min(dtype) <= value <= int_max(dtype):
+        elif not int_min(dtype) <= value <= int_max(dtype) and (dtype.bits, value) != (1, 1):
             what = f"literal does not fit {dtype}"
             raise ValueError(explain(what, got=value, instead="use a wider type"))
         self._set(dtype, value, span)

@@ -191,10 +191,16 @@ def _literal_like(value: Any, other: PrimExpr) -> PrimExpr:
 
 def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     """Both as expressions of one type: vectors win over scalars, floats over integers, the
-    wider over the narrower, signed over unsigned of the same width."""
+    wider over the narrower, unsigned over signed of the same width, as in C."""
     a, b = convert_pair(a, b)
     if a.dtype == b.dtype:
         return a, b
+    if a.dtype.is_handle or b.dtype.is_handle:
+        what, hint = (
+            "a pointer has no operators with numbers",
+            "T.handle_add_byte_offset, T.isnullptr",
+        )
+        raise TypeError(explain(what, got=f"{a.dtype} and {b.dtype}", instead=hint))
     la, lb = lanes_of(a.dtype), lanes_of(b.dtype)
     if la != lb:
         if la == 1:
@@ -218,7 +224,7 @@ def _wider(a: DataType, b: DataType) -> DataType:
         if b.is_bool:
             return a.element
         return a.element if a.bits > b.bits else b.element
-    return a.element if a.is_int or a.is_float else b.element
+    return b.element if b.is_uint else a.element
 
 
 def cast(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
@@ -230,6 +236,9 @@ def cast(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
         if value.dtype.lanes == 1:
             return pe.Broadcast(cast(dtype.element, value), lanes_of(dtype))
         raise TypeError(explain("cannot cast between lengths", got=f"{value.dtype} to {dtype}"))
+    if value.dtype.is_handle != dtype.is_handle and isinstance(value, pe.StringImm):
+        what = "Can't cast a handle to other types"
+        raise CallTypeError(explain(what, got=f"{value} to {dtype}", instead="cast a number"))
     if isinstance(value, pe.Broadcast):
         return pe.Broadcast(cast(dtype.element, value.value), value.lanes)
     if dtype.code == "custom" or value.dtype.code == "custom":
@@ -466,7 +475,7 @@ def _boolean(name: str, *values: Any) -> list[PrimExpr]:
     for value in operands:
         if not value.dtype.is_bool:
             what = f"{name} needs boolean operands"
-            raise TypeError(explain(what, got=str(value.dtype), instead="compare with 0 first"))
+            raise CallTypeError(explain(what, got=str(value.dtype), instead="compare with 0 first"))
     return operands
 
 

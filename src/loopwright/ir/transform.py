@@ -19,6 +19,7 @@ A `FunctionPass` has `run_function(func, mod, ctx)`, called for each function of
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
@@ -452,7 +453,8 @@ module_pass = make_pass_decorator(ModulePass, "transform_module", "run")
 
 
 class PrintIR(ModulePass):
-    """Prints the module, below `header` when it is given, and leaves it as it is."""
+    """Prints the module on the standard error, below `header` when it is given, and leaves it as it
+    is."""
 
     name = "PrintIR"
 
@@ -461,9 +463,8 @@ class PrintIR(ModulePass):
         self.show_meta_data = show_meta_data
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        if self.header:
-            print(f"# {self.header}")
-        print(mod.script(show_meta=True) if self.show_meta_data else mod.script())
+        text = mod.script(show_meta=True) if self.show_meta_data else mod.script()
+        print(f"# PrintIR({self.header}):\n{text}", file=sys.stderr)
         return mod
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
-from ..ir.prim_op import cast, const, multiply
+from ..ir.dtype import numpy_dtype
+from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
-from .common import broadcast_index, compute, rounded
+from .common import accumulator, aligned_index, broadcast_index, compute, rounded
 from .core import OPAQUE, case, op
-from .extents import differ
-from .params import Tensor
+from .extents import broadcast_differ, differ, extents_of
+from .overlap import rows
+from .params import Tensor, Tensors
 from .reduce import softmax
+from .statements import loops, written
 
 MASKS = ("TopLeft", "BottomRight")
 
@@ -127,4 +132,130 @@ attention.samples(
     case((1, "n", 2, 4), (1, "n", 2, 4), (1, "n", 2, 4), causal_mask="TopLeft"),
     case((1, 3, 2, 4), (1, 5, 2, 4), (1, 5, 2, 4), (1, 1, 3, 5), scale=0.25),
     case((1, 4, 1, 4), (1, 6, 1, 4), (1, 6, 1, 4), causal_mask="BottomRight", window_size=2),
+)
+
+
+_GATES = {"linear": 0, "gated": 1, "delta": 1, "gated_delta": 2}  # tensors of an update rule
+
+
+@op("relax.nn.linear_attention", alone=True)
+def linear_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    state: Tensor,
+    gates: Tensors,
+    update_rule: str = "gated_delta",
+    scale: float | None = None,
+):
+    """Attention by a state that each element of a sequence updates: (results, the last state).
+
+    query [batch, length, heads, size], key [batch, length, groups, size], value [batch, length, groups,
+    width], state [batch, groups, size, width]; a group is shared by heads // groups heads. For each
+    element, in float32 (scale: default 1 / sqrt(size)): state = exp(decay) * state + key (outer product) change; the result is
+    scale * query @ state. The change is the value, or with "delta" beta * (value - key @ (exp(decay) *
+    state)). gates: the decay [batch, length, groups, size or 1] of the rules "gated" and "gated_delta",
+    then beta [batch, length, groups or 1] of "delta" and "gated_delta". References: Katharopoulos et al.,
+    "Transformers are RNNs", 2020; Yang et al., "Gated Delta Networks", 2024.
+    """
+    if len(gates) != _GATES[update_rule]:
+        what = f'update rule "{update_rule}" has {_GATES[update_rule]} gates'
+        raise ValueError(explain(what, got=len(gates)))
+    batch, length, heads, size = extents_of(query, "query", None, None, None, None)
+    _, _, groups, width = extents_of(value, "value", batch, length, None, None)
+    extents_of(key, "key", batch, length, groups, size)
+    extents_of(state, "state", batch, groups, size, width)
+    for gate in gates:
+        dims = [batch, length, groups, size][: len(gate.shape)]
+        if len(gate.shape) not in (3, 4) or broadcast_differ(gate.shape, dims, both=False):
+            raise ValueError(explain("a gate does not fit", got=str(tuple(gate.shape))))
+    wide = accumulator(query.dtype)
+    decay = gates[0] if "gated" in update_rule else None
+    beta = gates[-1] if "delta" in update_rule else None
+    share = floordiv(heads, groups)
+    factor = const(scale, wide) if scale is not None else tir.rsqrt(cast(wide, size))
+
+    def write(ib, q, k, v, start, *others):
+        given, (out, last) = list(others[:-2]), others[-2:]
+        rate = given.pop() if beta is not None else None
+        gate = given.pop() if decay is not None else None
+        with ExitStack() as stack:
+            b, g = loops(ib, stack, [batch, groups], parallel=True)
+            memory = ib.allocate(wide, [size, width], "memory")
+            change, total = (
+                ib.allocate(wide, [width], "change"),
+                ib.allocate(wide, [width], "total"),
+            )
+            with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
+                memory[i, j] = cast(wide, start[b, g, i, j])
+            with rows(ib, length, "t") as t:
+                with rows(ib, width, "j") as j:
+                    change[j] = cast(wide, v[b, t, g, j])
+                    total[j] = const(0, wide)
+                if gate is not None:
+                    with rows(ib, size, "i") as i:
+                        at = aligned_index(decay.shape, (b, t, g, i), key.shape)
+                        kept = ib.let("kept", tir.exp(cast(wide, gate[tuple(at)])))
+                        with rows(ib, width, "j") as j:
+                            memory[i, j] = memory[i, j] * kept
+                if rate is not None:
+                    with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
+                        total[j] = total[j] + memory[i, j] * cast(wide, k[b, t, g, i])
+                    at = aligned_index(beta.shape, (b, t, g), key.shape[:3])
+                    with rows(ib, width, "j") as j:
+                        change[j] = (change[j] - total[j]) * cast(wide, rate[tuple(at)])
+                with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
+                    memory[i, j] = memory[i, j] + cast(wide, k[b, t, g, i]) * change[j]
+                with rows(ib, share, "h") as h:
+                    head = g * share + h
+                    with rows(ib, width, "j") as j:
+                        total[j] = const(0, wide)
+                    with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
+                        total[j] = total[j] + memory[i, j] * cast(wide, q[b, t, head, i])
+                    with rows(ib, width, "j") as j:
+                        result = total[j] * factor
+                        out[b, t, head, j] = cast(query.dtype, result)
+            with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
+                last[b, g, i, j] = cast(state.dtype, memory[i, j])
+
+    shapes = [(batch, length, heads, width), tuple(state.shape)]
+    inputs = [query, key, value, state, *gates]
+    kinds = [query.dtype, state.dtype]
+    return list(written(shapes, inputs, write, kinds, "linear_attention"))
+
+
+@linear_attention.build
+def _(**given):
+    if given["update_rule"] not in _GATES:
+        hint = ", ".join(_GATES)
+        raise ValueError(explain("unknown update rule", got=given["update_rule"], instead=hint))
+    return given
+
+
+@linear_attention.numpy
+def _(query, key, value, state, gates, update_rule="gated_delta", scale=None):
+    scale = query.shape[3] ** -0.5 if scale is None else scale
+    wide = numpy_dtype(accumulator(str(query.dtype)))
+    q, k, v = (x.astype(wide) for x in (query, key, value))
+    memory, out = state.astype(wide), np.zeros((*query.shape[:3], value.shape[3]), wide)
+    share = query.shape[2] // key.shape[2]
+    for t in range(query.shape[1]):
+        change = v[:, t]
+        if "gated" in update_rule:
+            memory = memory * np.exp(gates[0][:, t].astype(wide))[..., None]
+        if "delta" in update_rule:
+            seen = np.einsum("bgij,bgi->bgj", memory, k[:, t])
+            change = gates[-1][:, t].astype(wide)[..., None] * (change - seen)
+        memory = memory + k[:, t, :, :, None] * change[:, :, None, :]
+        every = np.repeat(memory, share, axis=1)
+        out[:, t] = scale * np.einsum("bhi,bhij->bhj", q[:, t], every)
+    return out.astype(query.dtype), memory.astype(state.dtype)
+
+
+_SEQUENCE = [(2, 5, 4, 3), (2, 5, 2, 3), (2, 5, 2, 6), (2, 2, 3, 6)]
+linear_attention.samples(
+    case(*_SEQUENCE, [(2, 5, 2, 3), (2, 5, 2)], update_rule="gated_delta", scale=0.5),
+    case(*_SEQUENCE, [(2, 5, 2, 1)], update_rule="gated"),
+    case(*_SEQUENCE, [(2, 5, 1)], update_rule="delta"),
+    case((1, "n", 2, 4), (1, "n", 2, 4), (1, "n", 2, 4), (1, 2, 4, 4), [], update_rule="linear"),
 )

@@ -51,12 +51,14 @@ def all_class_non_max_suppression(
     `max_output_boxes_per_class` unless that is not positive.
 
     "onnx": rows (batch, class, box), with zeros after the last one, and the number of rows;
+    "onnx_exact" the same, but as ONNX says: an overlap equal to the threshold is allowed, and a limit that
+    is not positive leaves nothing;
     "tensorflow": for each batch rows (class, box), their scores, and the number of rows."""
     batch, count, _ = extents_of(boxes, "boxes", None, None, 4)
     _, classes, _ = extents_of(scores, "scores", batch, None, count)
     order = argsort(scores, axis=2, descending=True, dtype="int32")
     limits = (max_output_boxes_per_class, iou_threshold, score_threshold)
-    onnx = output_format == "onnx"
+    onnx, exact = output_format != "tensorflow", output_format == "onnx_exact"
     kind = boxes.dtype
 
     def write(ib, box_of, score_of, by_score, *others):
@@ -87,9 +89,13 @@ def all_class_non_max_suppression(
                 found = greedy(
                     ib,
                     (candidates, count),
-                    tir.if_then_else(most > 0, cast("int64", most), candidates),
+                    tir.if_then_else(
+                        most > 0, cast("int64", most), long(0) if exact else candidates
+                    ),
                     lambda j: corners(lambda n: box_of[b, place(j), n]),
-                    lambda shared: shared < cast(kind, least),
+                    lambda shared: (
+                        shared <= cast(kind, least) if exact else shared < cast(kind, least)
+                    ),
                     keep,
                     good=above,
                 )
@@ -115,8 +121,8 @@ def all_class_non_max_suppression(
 
 @all_class_non_max_suppression.build
 def _(**given):
-    if given["output_format"] not in ("onnx", "tensorflow"):
-        what = 'output_format is "onnx" or "tensorflow"'
+    if given["output_format"] not in ("onnx", "onnx_exact", "tensorflow"):
+        what = 'output_format is "onnx", "onnx_exact" or "tensorflow"'
         raise ValueError(explain(what, got=repr(given["output_format"])))
     return given
 
@@ -134,14 +140,16 @@ def _chosen(boxes, scores, most, far, above) -> list[int]:
 @all_class_non_max_suppression.numpy
 def _(boxes, scores, most, least, worst, output_format="onnx"):
     batch, classes, count = scores.shape
-    limit = int(most) if most > 0 else count
+    exact = output_format == "onnx_exact"
+    limit = int(most) if most > 0 else 0 if exact else count
+    far = lambda s: s <= least if exact else s < least  # noqa: E731
     sides = np.stack(corners(lambda n: boxes[..., n], Numbers), -1)
     found = [
         [(b, c, j) for c in range(classes) for j in _chosen(
-            sides[b], scores[b, c], limit, lambda s: s < least, lambda s: s > worst)]
+            sides[b], scores[b, c], limit, far, lambda s: s > worst)]
         for b in range(batch)
     ]  # fmt: skip
-    if output_format == "onnx":
+    if output_format != "tensorflow":
         flat = [row for rows_ in found for row in rows_]
         out = np.zeros((batch * classes * count, 3), np.int64)
         out[: len(flat)] = np.reshape(flat, (-1, 3))
@@ -164,6 +172,8 @@ all_class_non_max_suppression.samples(
     case(_BOXES, _SCORES, *_LIMITS),
     case(_BOXES, _SCORES, *_LIMITS, output_format="tensorflow"),
     case(_BOXES, _SCORES, np.array(-1, np.int32), *_LIMITS[1:]),
+    case(_BOXES, _SCORES, *_LIMITS, output_format="onnx_exact"),
+    case(_BOXES, _SCORES, np.array(0, np.int64), *_LIMITS[1:], output_format="onnx_exact"),
 )
 
 

@@ -7,21 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from .. import tir
+from .. import relax, te, tir
 from ..base.errors import explain, suggest
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, floormod, multiply
-from ..relax.expr import Call
+from ..ir.serialize import save_json
+from ..relax.expr import Call, StringImm
 from ..relax.layout import LayoutPlan, LayoutQuery
-from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
+from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, to_plain
-from .common import compute, void_or
+from .common import compute, product, void_or
 from .core import case, op
-from .extents import simplify
+from .extents import extents_of, simplify
 from .flow import image
-from .params import DType, Prim, Shape, Tensor
+from .params import DType, Ints, Prim, Shape, Tensor
 from .resizing import ARRAYS, EXPRESSIONS, METHODS, PLACES, ROUNDING, Span, Style
 
 
@@ -188,6 +189,7 @@ resize2d.samples(
 def resize_taps(
     have: Prim,
     want: Prim,
+    placed: Tensor | None = None,
     scale: float | None = None,
     method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel",
@@ -200,12 +202,21 @@ def resize_taps(
     resized as ONNX's Resize does it: the indices of the elements picked, then their weights of type
     `dtype`, a vector of each for every tap; the indices only of nearest ones. `scale`, the factor
     that places are computed with, is by default the ratio of the extents; the other attributes are
-    those of `resize2d`."""
+    those of `resize2d`. placed: the factor, then the part of the axis that is read (first, last),
+    which only the run tells; "tf_crop_and_resize" gives also which elements lie outside the axis."""
     places = coordinate_transformation_mode
     style = _style(method, places, rounding_method, cubic_alpha, cubic_exclude)
     f = lambda v: cast(style.dtype, v)  # noqa: E731
-    factor = f(want) / f(have) if scale is None else const(scale, style.dtype)
-    span = Span(EXPRESSIONS, f(have), f(want), factor)
+    if placed is not None:
+        factor, *roi = (f(placed(const(k, "int64"))) for k in range(3))
+    else:
+        roi = [const(v, style.dtype) for v in (0.0, 1.0)]
+        factor = f(want) / f(have) if scale is None else const(scale, style.dtype)
+    span = Span(EXPRESSIONS, f(have), f(want), factor, roi)
+
+    def beside(i):
+        place = PLACES[places](f(i), span)
+        return tir.any(place < const(0, place.dtype), place > span.have - const(1, place.dtype))
 
     def vector(tap, part, kind):
         def cell(i):
@@ -214,10 +225,12 @@ def resize_taps(
 
         return compute([want], cell, "taps", tag="injective")
 
-    if method == "nearest_neighbor":
-        return vector(0, 0, "int64")
-    indices = [vector(t, 0, "int64") for t in range(style.count)]
-    return indices + [vector(t, 1, dtype) for t in range(style.count)]
+    parts = [vector(t, 0, "int64") for t in range(style.count)]
+    if method != "nearest_neighbor":
+        parts += [vector(t, 1, dtype) for t in range(style.count)]
+    if places == "tf_crop_and_resize":
+        parts.append(compute([want], beside, "outside", tag="injective"))
+    return parts if len(parts) > 1 else parts[0]
 
 
 @resize_taps.build
@@ -226,17 +239,63 @@ def _(**values):
 
 
 @resize_taps.numpy
-def _(have, want, scale=None, dtype="float32", **attrs):
-    taps = _style(**attrs).array_taps(int(have), int(want), scale)
-    if len(taps) == 1:
-        return taps[0][0]
-    return (*(at for at, _ in taps), *(w.astype(numpy_dtype(dtype)) for _, w in taps))
+def _(have, want, placed=None, scale=None, dtype="float32", **attrs):
+    style = _style(**attrs)
+    factor, *roi = (scale, 0.0, 1.0) if placed is None else map(float, placed)
+    places = style.array_places(int(have), int(want), factor, tuple(roi))
+    taps = style.taps(places, int(have), ARRAYS)
+    parts = [at for at, _ in taps]
+    if len(taps) > 1:
+        parts += [w.astype(numpy_dtype(dtype)) for _, w in taps]
+    if style.places == "tf_crop_and_resize":
+        parts.append((places < 0) | (places > int(have) - 1))
+    return tuple(parts) if len(parts) > 1 else parts[0]
 
 
 resize_taps.samples(
     case(5, 7, method="nearest_neighbor"),
     case(5, 4, dtype="float64"),
     case(8, 10, scale=1.3, method="cubic", cubic_exclude=1),
+    case(8, 10, np.array([1.3, 0, 1])),
+    case(8, 5, np.array([1, 0.1, 1.2]), coordinate_transformation_mode="tf_crop_and_resize"),
+)
+
+
+@op("relax.image.resize_matrix")
+def resize_matrix(
+    placed: Tensor,
+    have: Prim,
+    want: Prim,
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_alpha: float = -0.75,
+    cubic_exclude: int = 0,
+):
+    """[want, have], float32: the weights of an axis resized with antialiasing by a factor that only
+    the run tells, the first element of `placed`; attributes as in `resize_taps`."""
+
+
+@resize_matrix.infer
+def _(placed: TensorStructInfo, have: PrimStructInfo, want: PrimStructInfo, **_):
+    return TensorStructInfo([want.value, have.value], "float32")
+
+
+@resize_matrix.numpy
+def _(placed, have, want, **attrs):
+    style = _style(rounding_method="", **attrs)
+    return style.matrix(int(have), int(want), float(placed[0])).astype(np.float32)
+
+
+@resize_matrix.legalize
+def _(bb, call):
+    given = [StringImm(call.op.name), StringImm(save_json(dict(call.attrs.items())))]
+    info = call.struct_info
+    return relax.op.call_pure_packed("relax.run.operator", *given, *call.args, sinfo_args=info)
+
+
+resize_matrix.samples(
+    case(np.array([0.5]), 8, 4),
+    case(np.array([0.6]), 8, 5, method="cubic", cubic_exclude=1),
 )
 
 
@@ -285,3 +344,67 @@ def _(data, upscale_factor):
 
 
 pixel_shuffle.samples(case((2, 8, 3, 2), upscale_factor=2), case(("n", 9, 1, 2), upscale_factor=3))
+
+
+@op("relax.image.col2im")
+def col2im(data: Tensor, size: Shape, window: Shape, strides: Ints, padding: Ints, dilation: Ints):
+    """The image (batch, channels, *size) of which data (batch, channels * product of `window`, places)
+    are the windows: each pixel is the sum of what the windows over it have there. padding: what is cut
+    off, all before and then all after."""
+    rank, taps = len(window), simplify(product(window))
+    counts = _places(size, window, strides, padding, dilation)
+    extents_of(data, "data", None, None, simplify(product(counts)))
+    channels = simplify(floordiv(data.shape[1], taps))
+    spans = [te.reduce_axis((const(0, "int64"), k), name=f"k{n}") for n, k in enumerate(window)]
+
+    def cell(*i):
+        n, c, *at = i
+        place, tap, covered = const(0, "int64"), const(0, "int64"), []
+        for k in range(rank):
+            start = at[k] + padding[k] - spans[k] * dilation[k]
+            index = floordiv(start, strides[k])
+            covered += [floormod(start, strides[k]).equal(0), index >= 0, index < counts[k]]
+            place, tap = place * counts[k] + index, tap * window[k] + spans[k]
+        value = data(n, c * taps + tap, place)
+        return te.sum(tir.if_then_else(tir.all(*covered), value, const(0, data.dtype)), axis=spans)
+
+    return compute((data.shape[0], channels, *size), cell, "col2im")
+
+
+def _places(size, window, strides, padding, dilation):
+    """The number of places of the window along each axis."""
+    rank = len(window)
+    return [
+        simplify(
+            (e + (padding[k] + padding[rank + k] - dilation[k] * (window[k] - 1) - 1)) // strides[k]
+            + 1
+        )
+        for k, e in enumerate(size)
+    ]
+
+
+@col2im.numpy
+def _(data, size, window, strides, padding, dilation):
+    rank, counts = len(window), _places(size, window, strides, padding, dilation)
+    batch, channels = len(data), data.shape[1] // int(np.prod(window))
+    x = data.reshape(batch, channels, *window, *(int(n) for n in counts))
+    out = np.zeros((batch, channels, *size), data.dtype)
+    for at in np.ndindex(*window, *x.shape[2 + rank :]):
+        tap, place = at[:rank], at[rank:]
+        here = [
+            p * s + t * d - b
+            for p, s, t, d, b in zip(place, strides, tap, dilation, padding, strict=False)
+        ]
+        if all(0 <= h < e for h, e in zip(here, size, strict=True)):
+            out[(slice(None), slice(None), *here)] += x[(slice(None), slice(None), *at)]
+    return out
+
+
+_ONES: dict[str, Any] = {"strides": [1, 1], "dilation": [1, 1]}
+_WIDE: dict[str, Any] = {"strides": [2, 2], "padding": [1, 0, 0, 1], "dilation": [1, 2]}
+_LINE: dict[str, Any] = {"strides": [1], "padding": [1, 0], "dilation": [1]}
+col2im.samples(
+    case((1, 6, 9), [4, 5], [2, 3], padding=[0, 0, 0, 0], **_ONES),
+    case((2, 4, 9), [5, 6], [2, 2], **_WIDE),
+    case((2, 4, "n"), ["n"], [2], **_LINE),
+)

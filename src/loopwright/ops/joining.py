@@ -12,7 +12,7 @@ import numpy as np
 from .. import tir
 from ..base.errors import explain
 from ..ir.literals import int_value
-from ..ir.prim_expr import IntImm, Var
+from ..ir.prim_expr import IntImm, PrimExpr, Var
 from ..ir.prim_op import add, cast, ceildiv, const, floordiv, multiply, subtract
 from ..relax import op as R
 from ..relax.expr import Call, PrimValue, Tuple, TupleGetItem
@@ -391,15 +391,22 @@ def _slice_ranges(shape, axes, begin, end, steps, inbound):
     ranges = {}
     for axis, first, last, step in zip(axes, begin, end, steps, strict=True):
         which = normalize_axis(int(axis), len(shape))
-        ranges[which] = slice_range(shape[which], first, last, int(step), inbound)
+        step = step if isinstance(step, PrimExpr) and not isinstance(step, IntImm) else int(step)
+        ranges[which] = slice_range(shape[which], first, last, step, inbound)
     return ranges
 
 
 def slice_range(extent, first, last, step, inbound):
-    """(first, step, count) of a slice of an axis."""
+    """(first, step, count) of a slice of an axis. A step that is not a number is positive."""
+    first, last = cast("int64", first), cast("int64", last)
+    if not isinstance(step, int):
+        if not inbound:
+            what, hint = "the stride of a slice is a number", "or assume_inbound=True"
+            raise ValueError(explain(what, got=step, instead=hint))
+        step = cast("int64", step)
+        return first, step, simplify(floordiv(subtract(add(subtract(last, first), step), 1), step))
     if step == 0:
         raise ValueError("the stride of a slice may not be 0")
-    first, last = cast("int64", first), cast("int64", last)
     if not inbound:
         low, high = (0, extent) if step > 0 else (-1, subtract(extent, 1))
         first, last = _bound(first, extent, low, high), _bound(last, extent, low, high)

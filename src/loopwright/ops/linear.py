@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
-from .. import te
+from .. import te, tir
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.literals import is_one
@@ -22,12 +23,14 @@ from .common import (
     broadcast_shape,
     common_dtype,
     rounded,
+    shape_text,
     void_or,
     widened,
 )
 from .core import case, op
 from .extents import broadcast_differ, differ, dims_equal, text
 from .params import DType, Tensor, Tensors
+from .statements import long, loops, written
 
 
 @op("relax.matmul", mixed="always")
@@ -266,6 +269,58 @@ def _(cx, x1, x2):
 
 
 outer.samples(case((3,), (4,)), case(("n",), (2,)))
+
+
+@op("relax.linalg.det", alone=True)
+def det(x: Tensor):
+    """The determinants of square matrices (..., n, n), by elimination with the greatest pivot."""
+    *lead, n, other = x.shape
+    if differ(other, n):
+        raise ValueError(explain("det is of square matrices", got=shape_text(x.shape)))
+    wide = accumulator(x.dtype)
+
+    def write(ib, given, out):
+        with ExitStack() as stack:
+            at = loops(ib, stack, lead, parallel=True)
+            rows = ib.allocate(wide, [n, n], "rows")
+            best, total = ib.allocate("int64", 1, "best"), ib.allocate(wide, 1, "total")
+            loop = lambda extent, name: ib.for_range(long(0), extent, name, dtype="int64")  # noqa: E731
+            with loop(n, "i") as i, loop(n, "j") as j:
+                rows[i, j] = cast(wide, given[(*at, i, j)])
+            total[0] = const(1, wide)
+            with loop(n, "step") as step:
+                best[0] = step
+                with loop(n - step - 1, "i") as i:
+                    row = step + 1 + i
+                    with ib.if_scope(tir.abs(rows[row, step]) > tir.abs(rows[best[0], step])):
+                        best[0] = row
+                pivot = ib.let("pivot", rows[best[0], step])
+                total[0] = total[0] * tir.Select(best[0].equal(step), pivot, -pivot)
+                with loop(n, "j") as j:
+                    held = ib.let("held", rows[best[0], j])
+                    rows[best[0], j] = rows[step, j]
+                    rows[step, j] = held
+                with ib.if_scope(pivot.equal(const(0, wide))):
+                    total[0] = const(0, wide)
+                with ib.else_scope(), loop(n - step - 1, "i") as i:
+                    row = step + 1 + i
+                    factor = ib.let("factor", rows[row, step] / pivot)
+                    with loop(n - step - 1, "j") as j:
+                        column = step + 1 + j
+                        rows[row, column] = rows[row, column] - factor * rows[step, column]
+            out[tuple(at)] = cast(x.dtype, total[0])
+
+    return written([tuple(lead)], [x], write, [x.dtype], "det")
+
+
+@det.numpy
+def _(x):
+    return np.asarray(np.linalg.det(x.astype(np.float64)).astype(x.dtype))
+
+
+det.samples(
+    case((3, 3)), case((2, 1, 4, 4)), case(("n", "m", "m")), case(np.ones((2, 2), np.float32))
+)
 
 
 def linear(data: Any, weight: Any, bias: Any = None, out_dtype: Any = None) -> Any:

@@ -6,7 +6,9 @@ R-CNN", 2017.
 
 from __future__ import annotations
 
+import functools
 from contextlib import ExitStack
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -53,7 +55,7 @@ def roi_align(
     mode: str = "avg",
     aligned: bool = False,
 ):
-    """The mean ("avg") or greatest ("max") value of sample_ratio x sample_ratio points in each of
+    """The mean ("avg") or greatest ("max"; "max_taps": of the pixels' shares in them) value of sample_ratio x sample_ratio points in each of
     pooled_size cells of the regions, times `spatial_scale`; without a ratio, a point for each pixel
     of the cell; 0 where there are none. Points lie between pixels. aligned: pixels have their
     middle at .5."""
@@ -98,10 +100,14 @@ def roi_align(
                     near, held = taps(start[axis] + middle, extents[axis])
                     found.append(near)
                     inside.append(held)
-                value = zero
-                for row, a in found[0]:
-                    for column, b in found[1]:
-                        value = value + a * b * cast(kind, x[put((image, c, row, column))])
+                shares = [
+                    a * b * cast(kind, x[put((image, c, row, column))])
+                    for row, a in found[0]
+                    for column, b in found[1]
+                ]
+                value = functools.reduce(
+                    tir.max if mode == "max_taps" else lambda a, b: a + b, shares
+                )
                 value = tir.if_then_else(tir.all(*inside), value, zero)
                 total[0] = total[0] + value if mode == "avg" else tir.max(total[0], value)
             whole = tir.max(cast(kind, grid[0] * grid[1]), one)
@@ -115,13 +121,14 @@ def roi_align(
 
 @roi_align.build
 def _(**given):
-    if given["mode"] not in ("avg", "max"):
-        raise ValueError(explain('mode is "avg" or "max"', got=repr(given["mode"])))
+    if given["mode"] not in ("avg", "max", "max_taps"):
+        raise ValueError(explain('mode is "avg", "max" or "max_taps"', got=repr(given["mode"])))
     return _check(given)
 
 
-def _between(image, y, x):
-    """An image (channels, rows, columns) between its pixels; 0 more than 1 outside."""
+def _between(image, y, x, mode):
+    """An image (channels, rows, columns) between its pixels, or the greatest of the pixels' shares; 0
+    more than 1 outside."""
     _, high, wide = image.shape
     if y < -1 or y > high or x < -1 or x > wide:
         return np.zeros(len(image))
@@ -129,8 +136,12 @@ def _between(image, y, x):
     top, left = int(y), int(x)
     down, right = min(top + 1, high - 1), min(left + 1, wide - 1)
     a, b = y - top, x - left
-    upper = image[:, top, left] * (1 - b) + image[:, top, right] * b
-    return upper * (1 - a) + (image[:, down, left] * (1 - b) + image[:, down, right] * b) * a
+    shares = [
+        image[:, row, column] * p * q
+        for row, p in ((top, 1 - a), (down, a))
+        for column, q in ((left, 1 - b), (right, b))
+    ]
+    return np.max(shares, 0) if mode == "max_taps" else np.sum(shares, 0)
 
 
 @roi_align.numpy
@@ -161,6 +172,7 @@ def _(
                         f + (r + 0.5) * b / p
                         for f, r, b, p in zip(first, spot, bins, points, strict=True)
                     ),
+                    mode,
                 )
                 for spot in np.ndindex(*points)
             ]
@@ -174,6 +186,7 @@ roi_align.samples(
     case((2, 3, 6, 8), _ROIS, **_SIZES),
     case((2, 6, 8, 3), _ROIS, sample_ratio=2, layout="NHWC", **_SIZES),
     case((2, 3, 6, 8), _ROIS, sample_ratio=2, mode="max", aligned=True, **_SIZES),
+    case((2, 3, 6, 8), _ROIS, mode="max_taps", **_SIZES),
 )
 
 
@@ -208,7 +221,8 @@ def roi_pool(
                 spans.append([ib.let("end", v) for v in ends])
             some = tir.all(*(low < end for low, end in spans))
             best = ib.allocate(data.dtype, 1, "best")
-            lowest = te.min_value(data.dtype)
+            floats = data.dtype.is_float
+            lowest = const(-inf, data.dtype) if floats else te.min_value(data.dtype)
             best[0] = tir.if_then_else(some, lowest, const(0, data.dtype))
             counts = [tir.max(end - low, long(0)) for low, end in spans]
             with rows(ib, counts[0], "rh") as rh, rows(ib, counts[1], "rw") as rw:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
 
 from .. import tir
+from ..base import budget
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const
 
@@ -75,8 +77,10 @@ class Span:
 
     def between(self, x: Any) -> Any:
         """The same where the last elements lie on each other, as the first do."""
-        m, n = self.have - 1, self.want - 1
-        return x * (m / n) if self.scale is None else x * m / n
+        if self.scale is None:
+            return x * ((self.have - 1) / (self.want - 1))
+        # An extent that is rounded down is meant in full, as in ONNX's reference.
+        return x * (self.have - 1) / (self.have * self.scale - 1)
 
     def symmetric(self, x: Any) -> Any:
         """`back` of a result whose middle lies on the input's."""
@@ -170,18 +174,48 @@ class Style:
             (low + 2.0, -a * (t * t * t - t * t)),
         ]
 
-    def array_places(self, have: int, want: int, scale: float | None) -> Any:
+    def array_places(
+        self, have: int, want: int, scale: float | None, roi: tuple[float, float] = (0.0, 1.0)
+    ) -> Any:
         """Where all elements of an axis lie, as an array."""
         kind = np.dtype(self.dtype).type
         with np.errstate(all="ignore"):
             factor = kind(np.float64(want) / have if scale is None else scale)
-            span = Span(ARRAYS, kind(have), kind(want), factor)
+            span = Span(ARRAYS, kind(have), kind(want), factor, roi)
             return PLACES[self.places](np.arange(want, dtype=kind), span)
 
     def array_taps(self, have: int, want: int, scale: float | None) -> list[tuple[Any, Any]]:
         """The indices and weights of all elements of an axis, as arrays."""
         with np.errstate(all="ignore"):
             return self.taps(self.array_places(have, want, scale), have, ARRAYS)
+
+    def matrix(self, have: int, want: int, scale: float) -> np.ndarray:
+        """[want, have]: what the elements of an axis are made of where it becomes smaller and each
+        is made of all that it covers: the kernel widened by 1 / scale; edge pixels stand for those
+        outside."""
+        places, narrow = self.array_places(have, want, scale), min(scale, 1.0)
+        reach = ceil((1 if self.method == "linear" else 2) / narrow)
+        rows, taps = len(places), 2 * reach + 2
+        budget.spend(size=8 * rows * (6 * taps + have))  # taps: a few arrays on the way
+        pixels = np.floor(places)[:, None] + np.arange(-reach, reach + 2)
+        weights = self._kernel((pixels - places[:, None]) * narrow)
+        if self.exclude:
+            weights = weights * ((pixels >= 0) & (pixels < have))
+        weights = weights / weights.sum(axis=1, keepdims=True)
+        matrix = np.zeros((rows, have))
+        at = np.clip(pixels, 0, have - 1).astype(np.int64)
+        np.add.at(matrix, (np.arange(rows)[:, None], at), weights)
+        return matrix
+
+    def _kernel(self, distance: Any) -> Any:
+        """The weight of a pixel at a distance."""
+        d = np.abs(distance)
+        if self.method == "linear":
+            return np.clip(1 - d, 0, None)
+        a = self.cubic_alpha  # Keys, 1981
+        near = ((a + 2) * d - (a + 3)) * d * d + 1
+        far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+        return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
 
 __all__ = ["ARRAYS", "EXPRESSIONS", "METHODS", "PLACES", "ROUNDING", "Kit", "Span", "Style"]

@@ -15,7 +15,7 @@ import numpy as np
 from .. import te, tir
 from ..base.errors import explain, suggest
 from ..ir.prim_expr import IntImm
-from ..ir.prim_op import cast, const, maximum, minimum
+from ..ir.prim_op import cast, const, floormod, maximum, minimum
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from .common import (
     aligned_index,
@@ -30,7 +30,7 @@ from .common import (
     shape_text,
 )
 from .core import case, op
-from .extents import broadcast_differ, check_within, differ, simplify
+from .extents import broadcast_differ, check_within, differ, extents_of, simplify
 from .joining import slice_range
 from .params import Axis, Prim, Tensor, Tensors
 from .statements import loops, prim_func
@@ -455,3 +455,46 @@ def _(input_tensor, src, start, end, step, axis=0):
 
 
 slice_scatter.samples(case((6, 3), (3, 3), 1, 6, 2), case(("n", 5), ("n", 2), -3, -1, 1, axis=1))
+
+
+@op("relax.tensor_scatter")
+def tensor_scatter(
+    data: Tensor, updates: Tensor, start: Tensor, axis: Axis = -2, circular: bool = False
+):
+    """The data with updates written along `axis` from start[b] on, for each index b of axis 0; after the
+    end at the beginning again if `circular`. Otherwise what lies outside is not written."""
+    which = normalize_axis(axis, data.ndim)
+    if which == 0:
+        raise ValueError(explain("the updates are not along axis 0", got=axis))
+    dims = list(data.shape)
+    dims[which] = None
+    extent, count = data.shape[which], extents_of(updates, "updates", *dims)[which]
+    extents_of(start, "start", data.shape[0])
+
+    def cell(*i):
+        place = i[which] - cast("int64", start(i[0]))
+        place = floormod(place, extent) if circular else place
+        source = updates(*i[:which], place, *i[which + 1 :])
+        return tir.if_then_else(tir.all(place >= 0, place < count), source, data(*i))
+
+    return compute(data.shape, cell, "tensor_scatter", tag="injective")
+
+
+@tensor_scatter.numpy
+def _(data, updates, start, axis=-2, circular=False):
+    which, out = normalize_axis(axis, data.ndim), data.copy()
+    extent = data.shape[which]
+    for b, first in enumerate(start):
+        for n in range(updates.shape[which]):
+            place = (int(first) + n) % extent if circular else int(first) + n
+            if 0 <= place < extent:
+                rest = (slice(None),) * (which - 1)
+                out[(b, *rest, place)] = updates[(b, *rest, n)]
+    return out
+
+
+tensor_scatter.samples(
+    case((2, 3, 5, 2), (2, 3, 2, 2), np.array([1, 3])),
+    case((2, 5, 2), (2, 3, 2), np.array([4, 0]), circular=True),
+    case(("n", 4, "m"), ("n", 2, "m"), np.array([3, 1, 0])),
+)

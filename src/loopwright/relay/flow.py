@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .expr import Call, Function, If, Let, Tuple, TupleGetItem
-from .walk import children, post_order
+from .walk import children, post_order, values_first
 
 
 @dataclass(eq=False)
@@ -26,11 +26,6 @@ class Place:
     depth: int = 1
 
 
-def _in_order(node: Any) -> tuple[Any, ...]:
-    """As `children`, but a variable that is bound comes after its value."""
-    return (node.value, node.var, node.body) if type(node) is Let else children(node)
-
-
 def _used(node: Any) -> tuple[Any, ...]:
     """What flows directly into an expression; into a variable that is bound flows its value."""
     kind = type(node)
@@ -43,7 +38,7 @@ class Flow:
     """The places of an expression and of all that is in it, what is used first."""
 
     def __init__(self, root: Any) -> None:
-        order = enumerate(post_order(root, parts=_in_order))
+        order = enumerate(post_order(root, parts=values_first))
         self.places = [Place(expr, i) for i, expr in order]
         self._by_id = {id(place.expr): place for place in self.places}
         for place in self.places:

@@ -18,6 +18,7 @@ from ..ir.op import Op
 from ..ir.prim_expr import IntImm
 from ..relax import BlockBuilder
 from ..relax import Var as RelaxVar
+from ..runtime import register_func
 from .expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from .operators.core import ROWS, Row, row_of
 from .relax_types import Extents
@@ -176,6 +177,20 @@ TYPE_RELATIONS = {
     "BroadcastComp": "less",
     "IdentityCompRel": "isnan",
 }
+
+
+def _relation(name: str) -> Callable[..., Type]:
+    """A relation as a function of the arguments' types."""
+
+    def relation(types: AnyValue, attrs: AnyValue = None) -> Type:
+        row = ROWS.get(TYPE_RELATIONS[name])
+        return types[0] if row is None else call_type(row, list(types), {}, ())
+
+    return relation
+
+
+for _name in TYPE_RELATIONS:
+    register_func(f"tvm.relay.type_relation.{_name}", _relation(_name))
 
 
 class _Seen(set[int]):
@@ -367,7 +382,7 @@ class Typer:
 
     def _inferred(
         self, row: Row, types: list[Type], attrs: dict[str, AnyValue], call: Call
-    ) -> Type:
+    ) -> Type | None:
         try:
             return call_type(row, types, attrs, call.args)
         except DiagnosticError:
@@ -477,9 +492,33 @@ def _type_key(type_: AnyValue) -> AnyValue:
 def infer_function(func: AnyValue, mod: IRModule | None = None) -> AnyValue:
     """An expression with all types that can be inferred. Raises DiagnosticError where types do not
     go together."""
-    typer = Typer(mod)
+    return _typed(Typer(mod), func)
+
+
+def types_so_far(func: AnyValue, mod: IRModule) -> AnyValue:
+    """An expression with the types that it has already: a pass is to make it one that has all."""
+    return _typed(_PatientTyper(mod), func)
+
+
+def _typed(typer: Typer, func: AnyValue) -> AnyValue:
     typer.run(func)
     return typer.typed(func)
+
+
+class _PatientTyper(Typer):
+    """Leaves open what has no type, as long as it may still change."""
+
+    def _inferred(self, *args: AnyValue) -> AnyValue:
+        try:
+            return super()._inferred(*args)
+        except DiagnosticError:
+            return None
+
+    def _same(self, a: AnyValue, b: AnyValue, node: AnyValue, other: AnyValue) -> Type:
+        try:
+            return super()._same(a, b, node, other)
+        except DiagnosticError:
+            return a
 
 
 class _LocalTyper(Typer):

@@ -1,4 +1,4 @@
-"""Numbers in Relay's texts: `1`, `1i64`, `0.5f`, `True`. Each text reads back as the same bits."""
+"""Names and numbers in Relay's texts: `1`, `1i64`, `0.5f`, `True`. Each text reads back as the same bits."""
 
 from __future__ import annotations
 
@@ -14,6 +14,22 @@ _INTS = {"int16": "i16", "int32": "", "int64": "i64"}
 # A name is words with `/` between them; that of an operator or an attribute has `.` between names.
 NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:/[A-Za-z0-9_]+)*"
 _NAME, _DOTTED = re.compile(NAME), re.compile(rf"{NAME}(?:\.{NAME})*")
+
+
+class Names:
+    """Names that are unique: of two that are the same, the second has a number behind."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        """A name that was not given yet: that one, else with a number behind."""
+        found = name
+        while found in self._given:
+            self._given[name] += 1
+            found = f"{name}{self._given[name]}"
+        self._given[found] = 0
+        return found
 
 
 def float_text(value: float, dtype: str = "float32") -> str:

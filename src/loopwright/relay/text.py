@@ -112,7 +112,7 @@ class Printer:
         self.known: dict[int, str] = {}
         self.lines: list[str] = []
         self.count = 0
-        self.names: dict[str, int] = {}
+        self.names = literals.Names()
         self.type_names: dict[int, str] = {}
         self.types: dict[int, str] = {}
 
@@ -243,21 +243,12 @@ class Printer:
 
     # ------------------------------------------------------------------ names
 
-    def unique(self, name: str) -> str:
-        """A name that was not given yet: that one, else with a number behind."""
-        found = name
-        while found in self.names:
-            self.names[name] += 1
-            found = f"{name}{self.names[name]}"
-        self.names[found] = 0
-        return found
-
     def declaration(self, var: Var) -> str:
         """A variable where it is bound, with its type."""
         if id(var) not in self.known:
             hint = var.name_hint
             start = hint if hint[:1].isalpha() or hint[:1] == "_" else f"v{hint}"
-            self.known[id(var)] = f"%{literals.name_text(self.unique(start))}"
+            self.known[id(var)] = f"%{literals.name_text(self.names.unique(start))}"
         kind = var.type_annotation
         annotation = "" if kind is None else f": {self.type(kind)}"
         return f"{self.known[id(var)]}{annotation}{self.note(var)}"
@@ -267,7 +258,7 @@ class Printer:
         texts = []
         for param in params:
             hint = re.sub(r"[^A-Za-z0-9_]", "_", param.name_hint)
-            name = self.unique(hint if hint[:1].isalpha() else f"t{hint}")
+            name = self.names.unique(hint if hint[:1].isalpha() else f"t{hint}")
             self.type_names[id(param)] = name
             kind = "" if param.kind == TypeKind.Type else f": {_KINDS[param.kind]}"
             texts.append(f"{name}{kind}")

@@ -7,12 +7,13 @@ from enum import IntEnum
 from typing import Any as AnyValue
 from typing import ClassVar
 
+from ..arith import Analyzer
 from ..base.errors import explain
 from ..base.span import Span
 from ..ir.dtype import DataType
 from ..ir.expr import RELAY_TEXT as TEXT
 from ..ir.node import Node, define, field, ignore
-from ..ir.prim_expr import IntImm, PrimExpr
+from ..ir.prim_expr import IntImm, PrimExpr, Var
 from ..ir.prim_op import convert
 from ..ir.structural import structural_equal
 from ..relax import types as relax_types
@@ -74,7 +75,8 @@ class BaseTensorType(Type):
 
 
 class TensorType(BaseTensorType):
-    """A tensor of a shape and dtype. An extent is an int, an expression, or `Any()`."""
+    """A tensor of a shape and dtype. An extent is an int, an expression, or `Any()`; two expressions
+    that are always the same number are the same extent."""
 
     shape: tuple[PrimExpr, ...]
     dtype: DataType
@@ -83,6 +85,21 @@ class TensorType(BaseTensorType):
         if isinstance(shape, (PrimExpr, int)):
             shape = (shape,)
         self._set(tuple(_extent(dim) for dim in shape), DataType(dtype), span)
+
+    def structural_compare(
+        self, other: TensorType, comparer: AnyValue, path: str, defining: bool
+    ) -> None:
+        """By the fields; an extent by what it means."""
+        if len(self.shape) == len(other.shape):
+            pairs = zip(self.shape, other.shape, strict=True)
+            other = other.replace(shape=tuple([a if same_extent(a, b) else b for a, b in pairs]))
+        comparer.fields(self, other, path, defining)
+
+    def structural_hash(self, hasher: AnyValue, defining: bool) -> int:
+        """Of extents that are no number and no variable, only that there is one."""
+        dims = [_meaning(d) for d in self.shape]
+        parts = [hasher.hash(d if isinstance(d, _PLAIN) else 0, defining) for d in dims]
+        return hash((*parts, str(self.dtype)))
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:
@@ -101,6 +118,20 @@ def _extent(value: AnyValue) -> PrimExpr:
         what = "an extent is an int, an expression or relay.Any()"
         raise TypeError(explain(what, got=repr(value)))
     return dim
+
+
+_PLAIN = (IntImm, Var, Any)
+
+
+def _meaning(dim: PrimExpr) -> PrimExpr:
+    return dim if isinstance(dim, _PLAIN) else Analyzer().simplify(dim)
+
+
+def same_extent(a: PrimExpr, b: PrimExpr) -> bool:
+    """Whether two extents are always the same number."""
+    if a is b or (isinstance(a, _PLAIN) and isinstance(b, _PLAIN)):
+        return a is b
+    return Analyzer().can_prove_equal(a, b)
 
 
 class TupleType(Type):

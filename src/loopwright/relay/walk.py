@@ -44,6 +44,11 @@ def _other_children(node: Any) -> tuple[Any, ...]:
     return tuple(value for value in found if isinstance(value, Expr))
 
 
+def values_first(node: Any) -> tuple[Any, ...]:
+    """As `children`, but a variable that is bound comes after its value."""
+    return (node.value, node.var, node.body) if type(node) is Let else children(node)
+
+
 def post_order(
     root: Any,
     enter: Callable[[Any], bool] | None = None,

@@ -254,7 +254,11 @@ class Builder:
         free = notes.pop("layout_free_placeholders", None)
         if free:
             positions = [n for n, a in enumerate(self.args) if any(a is t for t in free)]
-            self.attrs["layout_free_buffers"] = positions
+            known = self.attrs.setdefault("layout_free_buffers", [])
+            known += [n for n in positions if n not in known]
+            inner = [self.buffers[t] for t in free if t not in self.given]
+            if inner:
+                notes["layout_free_placeholders"] = inner
         axes = (*op.axis, *op.reduce_axis)
         own = {a.var for a in axes}
         outer = [a for a in axes if not _depends(a, own)]

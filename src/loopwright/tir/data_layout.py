@@ -97,7 +97,7 @@ class BijectiveLayout(Node):
 
     def __init__(self, src_layout: Any, dst_layout: Any, span: Any = None) -> None:
         src, dst = layout(src_layout), layout(dst_layout)
-        if {a.upper() for a in src} != {a.upper() for a in dst}:
+        if not len(src) or {a.upper() for a in src} != {a.upper() for a in dst}:
             what = "two layouts of the same axes are needed"
             raise ValueError(explain(what, got=f"{src} and {dst}"))
         self._set(src, dst, span)
@@ -187,9 +187,12 @@ def layout(layout_str: Any, dtype: str = "int32") -> Layout:
     return layout_str if isinstance(layout_str, Layout) else _layout(str(layout_str))
 
 
-def bijective_layout(src_layout: Any, dst_layout: Any) -> BijectiveLayout:
-    """The bijection from one layout to another."""
-    return BijectiveLayout(src_layout, dst_layout)
+def bijective_layout(src_layout: Any, dst_layout: Any) -> BijectiveLayout | None:
+    """The bijection from one layout to another; None between layouts of different axes."""
+    try:
+        return BijectiveLayout(src_layout, dst_layout)
+    except ValueError:
+        return None
 
 
 __all__ = ["BijectiveLayout", "Layout", "bijective_layout", "layout"]

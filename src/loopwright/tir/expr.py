@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..base.errors import explain
+from ..base.errors import CallValueError, explain
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Var, vector_type
 from ..ir.prim_op import const, convert, lanes_of
@@ -24,6 +24,7 @@ class BufferLoad(PrimExpr):
     ) -> None:
         points = tuple(convert(i) for i in indices)
         check_indices(buffer, points)
+        check_predicate(points, predicate, "load")
         self._set(buffer, points, predicate, span)
 
     def _derive(self) -> None:
@@ -58,6 +59,24 @@ def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
             what = f"only the last index of buffer {buffer.name} may be a vector"
             hint = "a layout whose last axis runs along the vector"
             raise ValueError(explain(what, got=f"index {axis}: {index}", instead=hint))
+
+
+def check_predicate(indices: tuple[PrimExpr, ...], predicate: Any, what: str) -> None:
+    """Raise ValueError unless a mask has one truth value for each lane that is accessed.
+    what: "load" or "store"."""
+    if predicate is None:
+        return
+    mask, index = predicate.dtype, indices[-1].dtype
+    if not (mask.is_bool or (mask.is_integer and mask.bits == 1)):
+        text = f"Predicate mask elements must be boolean values, but got {mask.element}."
+        raise CallValueError(explain(text, instead="compare with 0"))
+    if mask.is_scalable != index.is_scalable:
+        text = "Predicate mask dtype and load indices must both be scalable."
+        raise CallValueError(explain(text.replace("load", what), got=f"{mask} and {index}"))
+    if mask.lanes != index.lanes:
+        text = f"Got a predicate mask with {mask.lanes} lanes, but trying to {what} a vector with"
+        hint = "The number of lanes must match."
+        raise CallValueError(explain(f"{text} {index.lanes} lanes. {hint}"))
 
 
 def access_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..base import registry as _registry
-from ..base.errors import explain
+from ..base.errors import CallTypeError, explain
 from ..ir.dtype import DataType
 from ..ir.expr import GlobalVar
 from ..ir.op import OPS, Op, register_op
@@ -450,7 +450,7 @@ def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:
     cond = convert(cond)
     if not cond.dtype.is_bool:
         what = "the condition of if_then_else is a bool"
-        raise TypeError(explain(what, got=str(cond.dtype), instead="compare it with 0"))
+        raise CallTypeError(explain(what, got=str(cond.dtype), instead="compare it with 0"))
     if isinstance(cond, IntImm):
         return t if cond.value else f
     return call_intrin(t.dtype, "tir.if_then_else", cond, t, f, span=span)

@@ -36,7 +36,7 @@ from ..ir.structural import structural_equal
 from ..runtime.tensor import PackedTensor, Tensor, tensor
 from . import buffer as _buffer
 from .buffer import Buffer, BufferRegion
-from .expr import BufferLoad, check_indices, check_rank
+from .expr import BufferLoad, check_indices, check_predicate, check_rank
 
 
 class Stmt(Node):
@@ -109,6 +109,7 @@ class BufferStore(Stmt):
         points = tuple(convert(i) for i in indices)
         buffer = buffer if isinstance(buffer, Buffer) else convert(buffer)
         check_indices(buffer, points)
+        check_predicate(points, predicate, "store")
         value = convert(value) if isinstance(value, PrimExpr) else const(value, buffer.dtype)
         if value.dtype.element != buffer.dtype.element:
             what = f"buffer {buffer.name} holds {buffer.dtype}"

@@ -355,6 +355,37 @@ def test_effects_of_compiled_modules(capsys):
     assert "] [[3. 3.]]" in capsys.readouterr().out
 
 
+def test_a_debug_function_gets_numbers_as_they_are():
+    seen = []
+
+    class Model(nn.Module):
+        def forward(self, x, n):
+            nn.op.debug_func("tests.nn.seen", x, 1, 2.5, "text", n)
+            return x
+
+    lw.register_func("tests.nn.seen", lambda _line, *args: seen.append(args), override=True)
+    given = {"forward": {"x": spec.Tensor((2,), "float32"), "n": int}}
+    model = Model().jit(given, out_format="tvm", debug=True)
+    model["forward"](np.zeros(2, "float32"), 8)
+    assert seen[0][0].shape == (2,) and seen[0][1:] == (1, 2.5, "text", 8)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_groups_of_arguments(kind):
+    class Model(nn.Module):
+        def forward(self, x):
+            assert isinstance(x, kind)
+            return nn.reshape(nn.subtract(x[0], x[1][0]), (x[1][1], 2))
+
+    tensor = spec.Tensor((2, 3), "float32")
+    model = Model().jit({"forward": {"x": kind([tensor, (tensor, int)])}}, out_format="tvm")
+    a, b = np.arange(12, dtype="float32").reshape(2, 2, 3) ** 2
+    got = model["forward"]((a, [b, 3])).numpy()
+    np.testing.assert_array_equal(got, (a - b).reshape(3, 2))
+    with pytest.raises(ValueError, match="shorter"):
+        model["forward"]((a, [b]))
+
+
 def test_jit_for_torch():
     torch = pytest.importorskip("torch")
 

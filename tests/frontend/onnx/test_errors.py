@@ -130,10 +130,6 @@ def test_matmul_of_other_inner_dims():
             "the new shape may hold one -1, the rest not negative\n  got: [-1, -1]",
         ),
         (
-            one("Tile", [2], [1], dtype=np.int64),
-            "input repeats must hold numbers, not symbolic dimensions\n  got: read",
-        ),
-        (
             one("Expand", [2, 2], weights={"t": ints(3, 2)}),
             "dimension 0 cannot be expanded\n  got: 2 to 3\n  instead: it must be 1",
         ),

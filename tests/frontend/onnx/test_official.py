@@ -27,18 +27,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.no_roundtrip]
 # Patterns of test names, and why they do not pass.
 EXCEPTIONS = {
     r"label_encoder|string|strnorm|regex|optional": "only tensors of numbers",
-    r"batchnorm.*training|training_dropout": "inference only",
-    r"maxpool_with_argmax": "no indices of the greatest elements",
-    r"convtranspose_3d": "one or two spatial axes",
-    r"einsum_batch_diagonal": "no label twice in a term",
-    r"unique_not_sorted": "in sorted order only",
-    r"resize_tf_crop": "no cropping",
-    r"resize_downsample_scales_(linear|cubic)_align_corners$": "sizes rounded down, as onnxruntime",
     r"reduce_.*empty_set": "numpy has no greatest element of none",
-    r"celu_bfloat16": "rounded after each step",
+    r"celu_bfloat16|attention_.*_(bf|fp)16": "rounded after each step",
+    r"dft_inverse": "computed in float32",
     r"[iI][nN][tT][24]": "types below a byte are held one element per byte",
-    r"E8M0|e8m0": "no cast to this type",
-    r"affine_grid|bernoulli|linear_attention|flexattention": "control flow or random numbers inside",
+    r"bernoulli": "random numbers without a seed",
+    r"affine_grid.*_expanded": "axes to squeeze that only the run tells",
 }
 
 

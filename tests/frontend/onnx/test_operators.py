@@ -456,7 +456,7 @@ RESIZE = [
             "Resize",
             PICTURE,
             None,
-            ODD,
+            ODD if place != "align_corners" else DOUBLE,  # onnxruntime rounds extents down there
             fed=1,
             mode=mode,
             coordinate_transformation_mode=place,

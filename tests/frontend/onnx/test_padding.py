@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import loopwright
-from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.onnx import from_onnx
 
 from .support import close, floats, graph, interpreted, ints, node, reference, value
@@ -100,6 +99,12 @@ def test_widths_computed_at_run_time():
     assert [y.shape for y in interpreted(from_onnx(made), cut)] == [(0, 3)]
 
 
-def test_computed_widths_of_another_mode_are_refused():
-    with pytest.raises(LoopwrightError, match="of mode reflect must be numbers(.|\n)*onnx:Pad"):
-        from_onnx(padded("reflect"))
+@pytest.mark.parametrize("mode", ["edge", "reflect"])
+def test_computed_widths_of_another_mode(mode):
+    made = padded(mode)
+    exe = loopwright.compile(made)
+    for n, widths in [(3, (1, 0, 2, 2)), (4, (-1, 1, 2, 0))]:
+        feeds = {"x": floats(n, 3), "p": ints(*widths)}
+        expected = reference(made, feeds)
+        close(interpreted(from_onnx(made), feeds), expected)
+        close([y.numpy() for y in exe.run(feeds).values()], expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import loopwright
 from loopwright.arith import Analyzer
@@ -52,7 +53,11 @@ def test_symbolic_extents(places):
         if min(high, wide) > 2:  # else some results are empty
             for a, b in zip(got, interpreted(from_onnx(static), feeds), strict=True):
                 np.testing.assert_array_equal(a, b)
-        if places != "half_pixel_symmetric":  # onnxruntime rounds its ties otherwise
+        if places == "align_corners":  # onnxruntime rounds the extents down before
+            expected = ReferenceEvaluator(static).run(None, feeds)
+            smooth = [k for k in range(len(got)) if k % len(STYLES) >= len(NEAREST)]
+            close([got[k] for k in smooth], [expected[k] for k in smooth], 1e-4)
+        elif places != "half_pixel_symmetric":  # onnxruntime rounds its ties otherwise
             close(got, reference(static, feeds))
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from loopwright import tir
+from loopwright.script import from_source
 from loopwright.tir.schedule import ScheduleError
 
 from . import programs as p
+from .intrinsics import scaled
 from .util import check
 
 
@@ -42,8 +44,19 @@ def test_two_tiles(turned: bool, unit: bool) -> None:
 def test_whole_blocks() -> None:
     sch = tir.Schedule(p.matmul_bias_relu, debug_mask="all")
     outer = sch.blockize([sch.get_block("C"), sch.get_block("D")], preserve_unit_iters=False)
-    assert not sch.get(outer).iter_vars
+    assert [int(axis.dom.extent) for axis in sch.get(outer).iter_vars] == [1, 1, 1]
     check(sch, p.matmul_bias_relu)
+
+
+def test_unit_axes() -> None:
+    for keep, value in ((True, "i0"), (False, "0")):
+        sch = tir.Schedule(p.matmul_bias_relu, debug_mask="all")
+        sch.split(sch.get_loops("E")[0], [1, None])
+        outer = sch.blockize(sch.get_loops("E")[1], preserve_unit_iters=keep)
+        assert str(sch.get_sref(outer).realize.iter_values[0]).replace("_0", "0") == value
+        assert [int(a.dom.extent) for a in sch.get(outer).iter_vars] == [1, 1]
+        assert "_o" not in str(sch.get(sch.get_block("E")).writes[0])
+        check(sch, p.matmul_bias_relu)
 
 
 def test_init_and_update() -> None:
@@ -76,3 +89,21 @@ def test_refused() -> None:
     sch.reverse_compute_at(e, sch.get_loops(c)[0])
     sch.blockize([d, e])
     check(sch, p.matmul_bias_relu)
+
+
+def test_intrinsics_take_the_index_type_of_the_program() -> None:
+    text = """
+@T.prim_func
+def main(A: T.Buffer((T.int64(32),), "float32"), C: T.Buffer((T.int64(32),), "float32")):
+    for i in range(T.int64(32)):
+        with T.block("C"):
+            v = T.axis.spatial(T.int64(32), i)
+            C[v] = A[v] * T.float32(2)
+"""
+    before = from_source(text)
+    sch = tir.Schedule(before, debug_mask="all")
+    _, inner = sch.split(sch.get_loops("C")[0], [None, 8])
+    sch.tensorize(inner, scaled(2, n=8))
+    windows = [m.buffer for m in sch.get(sch.get_block("C_o")).match_buffers]
+    assert {str(e.dtype) for w in windows for e in (*w.shape, w.elem_offset)} == {"int64"}
+    check(sch, before)

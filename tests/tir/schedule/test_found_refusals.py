@@ -151,10 +151,15 @@ def to(block: str, target: str, loop: int, how: str) -> Step:
     return lambda sch: getattr(sch, how)(block, sch.get_loops(target)[loop])
 
 
-TOGETHER = "conflict with each other|write the same elements|each iteration of the parallel loop|what other iterations"
+TOGETHER = "conflict with each other|write the same elements|each iteration of the parallel loop"
 CASES: dict[str, tuple[str, list[Any], Step, str]] = {
     "inlined into copies": (COPIES, [1, 1, 1], lambda s: s.reverse_compute_inline("C"), TOGETHER),
-    "threads that overlap": (THREADS, [2, 2, 2], to("C", "B", 1, "reverse_compute_at"), TOGETHER),
+    "threads that overlap": (
+        THREADS,
+        [2, 2, 2],
+        to("C", "B", 1, "reverse_compute_at"),
+        "what other iterations",
+    ),
     "out of lanes": (
         LEFT,
         [5, 5, 3],

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.schedule_speed import hundred_steps
 from loopwright import tir
+from loopwright.ir import IRModule
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.script import from_source
 from loopwright.tir import ScheduleError
@@ -164,6 +165,47 @@ def impl(A: T.Buffer((4,), "float32", offset_factor=1), B: T.Buffer((4,), "float
     assert "T.match_buffer(A[vi_o, vk_o * 4:vk_o * 4 + 4]" in sch.mod.script()
 
 
+def test_tensorize_of_what_follows_the_place_in_a_tile() -> None:
+    desc = """
+@T.prim_func
+def desc(X: T.Buffer((1,), "int32", offset_factor=1), Y: T.Buffer((8,), "int32", offset_factor=1)):
+    for i in range(8):
+        with T.block("x"):
+            v = T.axis.spatial(8, i)
+            Y[v] = T.shift_right(X[0], v % 8 * 4) + AT
+"""
+    impl = """
+@T.prim_func
+def impl(X: T.Buffer((1,), "int32", offset_factor=1), Y: T.Buffer((8,), "int32", offset_factor=1)):
+    with T.block("root"):
+        for i in range(8):
+            Y[i] = T.shift_right(X[0], i * 4) + i
+"""
+    before = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((32,), "int32")):
+    for i in range(32):
+        with T.block("B"):
+            v = T.axis.spatial(32, i)
+            B[v] = T.shift_right(A[v // 8], v % 8 * 4) + v % 8
+""")
+    for at in ("v % 8", "v"):
+        tir.TensorIntrin.register(
+            "test.nibbles", from_source(desc.replace("AT", at)), from_source(impl), override=True
+        )
+        sch = tir.Schedule(before)
+        _, inner = sch.split(sch.get_loops("B")[0], [None, 8])
+        sch.tensorize(inner, "test.nibbles")
+        check(sch, before)
+    tir.TensorIntrin.register(
+        "test.nibbles", from_source(desc.replace("AT", "v % 4")), from_source(impl), override=True
+    )
+    sch = tir.Schedule(before)
+    _, inner = sch.split(sch.get_loops("B")[0], [None, 8])
+    with pytest.raises(ScheduleError, match="description differs"):
+        sch.tensorize(inner, "test.nibbles")
+
+
 def test_a_wrong_tensorize_is_refused() -> None:
     sch = tir.Schedule(p.elementwise)
     _, inner = sch.split(sch.get_loops("C")[1], [None, 4])
@@ -317,11 +359,13 @@ def test_the_error_shows_the_place() -> None:
     lines = text.splitlines()
     at = next(n for n, line in enumerate(lines) if "for k in range(12)" in line)
     assert set(lines[at + 1].strip()) == {"^"}
-    assert "for j in range" in lines[at - 1]  # the loop outside is not marked
+    assert lines[at - 1].strip() == "# tir.For#0"
+    assert "for j in range" in lines[at - 2]  # the loop outside is not marked
     quiet = tir.Schedule(p.matmul, error_render_level="none")
     with pytest.raises(ScheduleError) as caught:
         quiet.parallel(quiet.get_loops("C")[2])
     assert "T.prim_func" not in str(caught.value)
+    assert str(caught.value).endswith("(not rendered)")
 
 
 def test_refused_loops() -> None:
@@ -480,3 +524,34 @@ def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
     call = 'T.call_extern("float32", "next_number")'
     sch = tir.Schedule(from_source(text.replace("VALUE", call)))
     refused(lambda: sch.compute_inline("B"), "computing it has an effect")
+
+
+def test_output_blocks_at_any_depth() -> None:
+    sch = tir.Schedule(p.matmul_bias_relu, debug_mask="all")
+    names = [sch.get(b).name_hint for b in sch.get_output_blocks("root")]
+    sch.blockize(sch.get_loops("E")[0])
+    blocks = sch.get_output_blocks("root")
+    assert [sch.get(b).name_hint for b in blocks] == ["E_o", *names]
+    assert [sch.get(b).name_hint for b in sch.get_output_blocks(blocks[0])] == ["E"]
+
+
+def test_random_variables_of_another_schedule() -> None:
+    sch = tir.Schedule(p.matmul_bias_relu, debug_mask="all")
+    other = sch.copy()
+    mine = sch.split(sch.get_loops("C")[0], [None, 4])[0]
+    for get in (other.get, other.get_sref):
+        with pytest.raises(IndexError, match="not a block or loop of this schedule"):
+            get(mine)
+    block = sch.get_block("C")
+    sch.remove_rv(block)
+    with pytest.raises(IndexError):
+        sch.get(block)
+    assert not sch.get_sref(sch.get_block("D")).same_as(other.get_sref(other.get_block("D")))
+
+
+def test_no_current_function() -> None:
+    sch = tir.Schedule(IRModule({"f": p.matmul, "g": p.matmul}))
+    with pytest.raises(ValueError, match="does not know which function to be working on"):
+        sch.get_block("C")
+    sch.work_on("g")
+    assert sch.get(sch.get_block("C")).name_hint == "C"

@@ -428,6 +428,64 @@ def main(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
         assert f"alloc_buffer({shape}" in after.script()
 
 
+UNDER_CONDITIONS = {
+    "a tail": ("i * 8 + j < 20", "i * 8 + j", "(20,)"),
+    "a part": ("2 <= i * 8 + j and i * 8 + j < 10", "i * 8 + j - 2", "(8,)"),
+    "not in a part": ("not (i >= 2 or j > 4)", "j + i * 8", "(13,)"),
+    "a quotient": ("i * 8 + j < 12", "(i * 8 + j) // 4", "(3,)"),
+    "one value": ("i == 1", "i * 8 + j", "(8,)"),
+    "memory": ("A[i * 8 + j] < T.float32(0)", "i * 8 + j", "(24,)"),
+}
+
+
+@pytest.mark.parametrize("case", UNDER_CONDITIONS)
+def test_buffers_are_compacted_to_what_conditions_let_be_accessed(case):
+    condition, index, shape = UNDER_CONDITIONS[case]
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((24,), "float32"), C: T.Buffer((24,), "float32")):
+    with T.block(""):
+        B = T.alloc_buffer((24,))
+        for i, j in T.grid(3, 8):
+            C[i * 8 + j] = T.float32(3)
+            if {condition}:
+                B[{index}] = A[{index}] * T.float32(2)
+        for i, j in T.grid(3, 8):
+            if {condition}:
+                C[i * 8 + j] = B[{index}]
+        for i, j in T.grid(3, 8):
+            C[i * 8 + j] += T.if_then_else({condition}, B[{index}], T.float32(1))
+"""
+    after = same(text, Sequential([tt.CompactBufferAllocation(), tt.Simplify()]), [24, 24])
+    assert f"alloc_buffer({shape}" in after.script()
+
+
+def test_buffers_behind_windows_are_compacted():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+    for i in range(16):
+        with T.block(""):
+            B = T.alloc_buffer((16, 16))
+            with T.block(""):
+                T.reads(A[i, 0:16])
+                T.writes(B[i, 4:12])
+                W = T.match_buffer(B[i, 4:12], (8,)MORE)
+                for j in range(8):
+                    W[j] = A[i, j] + T.float32(1)
+            for j in range(8):
+                C[i, j] = B[i, j + 4]
+"""
+    for more, shape in (
+        ("", "(1, 8)"),
+        (", strides=[1], offset_factor=1", "(16, 16)"),
+        (", offset_factor=4", "(16, 16)"),
+    ):
+        steps = Sequential([tt.CompactBufferAllocation(), tt.LowerMatchBuffer()])
+        after = same(text.replace("MORE", more), steps, [(16, 16), (16, 16)])
+        assert f"alloc_buffer({shape}" in after.script()
+
+
 NO_EFFECT = {
     "a loop that never runs": ("for i in range(n - n): A[0] = T.float32(1)", False, 0),
     "a value that nobody uses": ("x: T.int32 = n * 2\n    A[0] = T.float32(1)", False, 1),
@@ -436,6 +494,18 @@ NO_EFFECT = {
     "two stores": ("A[0] = T.float32(1)\n    A[0] = T.float32(2)", True, 1),
     "two stores, as it is": ("A[0] = T.float32(1)\n    A[0] = T.float32(2)", False, 2),
     "a store that is read": ("A[0] = T.float32(1)\n    A[0] = A[0] + T.float32(2)", True, 2),
+    "what follows under a wider condition": (
+        "for i in range(8):\n        if i < 3: A[i] = T.float32(1)\n"
+        "    for i in range(8):\n        if i // 2 < 2: A[i] = T.float32(2)",
+        True,
+        1,
+    ),
+    "what follows under a narrower condition": (
+        "for i in range(8):\n        if i < 5: A[i] = T.float32(1)\n"
+        "    for i in range(8):\n        if i // 2 < 2: A[i] = T.float32(2)",
+        True,
+        2,
+    ),
     "a part of what follows": (
         "for i in range(2, 5): A[i] = T.float32(1)\n    for i in range(8): A[i] = T.float32(2)",
         True,

@@ -139,3 +139,16 @@ def test_bounds_of_powers():
     assert not ana.can_prove(shift_left(1 << 20, i) >= 1)
     levels = ceil(log2((i + 1025).astype("float64"))).astype("int32")
     assert ana.can_prove(levels == 11) and not ana.can_prove(levels == 10)
+
+
+def test_numbers_as_conditions():
+    text = """
+    if n:
+        if n != 0:
+            A[0] = 1
+    else:
+        if n == 0:
+            A[0] = 2
+"""
+    shown = body('A: T.Buffer((4,), "int32"), n: T.int32', text)
+    assert shown.count("if ") == 1 and "A[0] = 2" in shown

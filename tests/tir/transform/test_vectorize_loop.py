@@ -109,3 +109,16 @@ def main(A: T.Buffer((25,), "{dtype}")):
 """
     with Target(SVE), pytest.raises(InternalError, match=got):
         tt.VectorizeLoop()(IRModule({"main": from_source(text)}))
+
+
+@pytest.mark.parametrize(("name", "vector"), [("llvm.sqrt", True), ("llvm.lround", False)])
+def test_intrinsics_of_llvm_with_overloads_for_vectors(name, vector):
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for j in T.vectorized(8):
+        B[j] = T.call_llvm_pure_intrin("float32", "{name}", T.uint32(1), A[j])
+""")
+    text = tt.VectorizeLoop()(IRModule({"main": func}))["main"].script()
+    call = f'T.call_llvm_pure_intrin("float32x8", "{name}", T.uint32(1), A[0:8])'
+    assert (call in text) == vector and ("for j" in text) != vector

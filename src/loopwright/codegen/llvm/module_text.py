@@ -108,7 +108,8 @@ class ModuleText:
         return name in self.functions and name not in self.externs and name != self.owner
 
     def returned(self, name: str) -> DataType | None:
-        """The type that T.ret returns in a function; None without T.ret or with the literal 0."""
+        """The type that T.ret returns in a function; None without T.ret. The 0 of functions of
+        the packed convention says only that all went well."""
         if name not in self._returned:
             func = self.functions.get(name)
             self._returned[name] = None if func is None else _returned(func)
@@ -153,7 +154,8 @@ def _lanewise(wide: str, name: str, dtype: DataType) -> str:
 
 
 def _returned(func: PrimFunc) -> DataType | None:
-    """The type of the first T.ret that is not the literal 0."""
+    """The type of the first T.ret; of a function of the packed convention, that is not 0."""
+    packed = func.attrs.get("calling_conv")
     todo: list[Any] = [func.body]
     while todo:
         node = todo.pop()
@@ -161,8 +163,8 @@ def _returned(func: PrimFunc) -> DataType | None:
             call = node.value
             if isinstance(call, Call) and getattr(call.op, "name", "") == "tir.ret":
                 value = call.args[0]
-                zero = is_zero(value)
-                if not zero and not value.dtype.is_handle:
+                status = packed and is_zero(value)
+                if not status and not value.dtype.is_handle:
                     return value.dtype
         elif isinstance(node, st.SeqStmt):
             todo += node.seq

@@ -129,6 +129,14 @@ class _Import:
         remove_global_func(self.name)
 
 
+# Instructions of operating systems, which compiled loops never have. Virtual machines hide them.
+FOR_SYSTEMS = frozenset(
+    ["cldemote", "clflushopt", "clwb", "clzero", "enqcmd", "fsgsbase", "hreset", "invpcid"]
+    + ["mwaitx", "pconfig", "pku", "ptwrite", "rdpid", "rdpru", "serialize", "sgx", "shstk"]
+    + ["tsxldtrk", "uintr", "waitpkg", "wbnoinvd", "xsavec", "xsaves"]
+)
+
+
 def missing_features(target: Target) -> set[str]:
     """The instruction sets that code for a target takes and this machine lacks. Only a named
     processor or features are asked about: the default is this machine."""
@@ -136,7 +144,8 @@ def missing_features(target: Target) -> set[str]:
     if options[1] in (None, host_cpu()) and not options[2]:
         return set()
     here = llvm_binding.get_host_cpu_features()
-    return {name for name in features_of(*resolve(*options)) if here.get(name) is False}
+    wanted = features_of(*resolve(*options)) - FOR_SYSTEMS
+    return {name for name in wanted if here.get(name) is False}
 
 
 def compile_options(target: Target) -> tuple[str | None, str | None, str | None]:

@@ -170,7 +170,7 @@ class _Method:
         for i, element in enumerate(arg.elements):
             field = self._field(var, i, f"{var.name_hint}_{i}")
             variables.append(self._argument(element, field))
-        return tuple(variables)
+        return arg.kind(variables)
 
 
 def _joined(states: list[list[relax.Var]]) -> list[relax.Var]:

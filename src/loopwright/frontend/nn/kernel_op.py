@@ -89,7 +89,7 @@ def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
     if exporter.io_effect is None:
         what = f"{name} needs the effect that debugging passes through"
         raise RuntimeError(explain(what, instead="export the module with debug=True"))
-    operands = [a if isinstance(a, str) else as_operand(a) for a in args]
+    operands = [a if isinstance(a, (str, int, float)) else as_operand(a) for a in args]
     line = _caller_line() if _line_info is None else _line_info
     exporter.io_effect.call(exporter.builder, name, line, operands)
 

@@ -42,10 +42,11 @@ class Object:
 
 
 class Tuple:
-    """A tuple of arguments."""
+    """A tuple of arguments; the method gets a list if the elements are given as one."""
 
     def __init__(self, name: str, elements: Iterable[Any]) -> None:
         self.name = name
+        self.kind = list if isinstance(elements, list) else tuple
         self.elements = list(elements)
 
     def __repr__(self) -> str:
@@ -128,7 +129,8 @@ def as_arg_spec(spec: Any, name: str) -> Any:
     if isinstance(spec, type) and issubclass(spec, NNObject):
         return Object(spec)
     if isinstance(spec, (list, tuple)):
-        return Tuple(name, [as_arg_spec(s, f"{name}_{i}") for i, s in enumerate(spec)])
+        elements = (as_arg_spec(s, f"{name}_{i}") for i, s in enumerate(spec))
+        return Tuple(name, type(spec)(elements))
     what = f"no spec for argument {name}"
     hint = "use nn.spec.Tensor(shape, dtype), int, nn.spec.Object(type), or a list of them"
     raise TypeError(explain(what, got=repr(spec), instead=hint))

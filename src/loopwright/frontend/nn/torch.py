@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
 from ...base.errors import UnknownName
 from ...runtime.tensor import Tensor, from_dlpack
-from .spec import Int, ModuleSpec
+from .spec import Int, ModuleSpec, Tuple
 
 
 class TorchModule:
@@ -35,10 +35,7 @@ class TorchModule:
         method = self.spec.method_specs[names.index(method_name)]
 
         def call(*args: Any) -> Any:
-            given = [
-                _as_int(a) if isinstance(s, Int) else _as_argument(a)
-                for s, a in zip(method.arg_specs, args, strict=True)
-            ]
+            given = _as_arguments(method.arg_specs, args)
             result = self.vm[method_name](*given, *self._passed(method))
             if self.effects and method.effect_mode != "none":
                 result, self.effects = result[0], _listed(result[1])
@@ -72,11 +69,14 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _as_argument(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_as_argument(v) for v in value]
+def _as_arguments(specs: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+    return [_as_argument(s, v) for s, v in zip(specs, values, strict=True)]
+
+
+def _as_argument(spec: Any, value: Any) -> Any:
+    """A value as the function takes it where the method has this spec."""
+    if isinstance(spec, Tuple):
+        return _as_arguments(spec.elements, value)
+    if isinstance(spec, Int):
+        return (int(value),)
     return from_dlpack(value.detach() if hasattr(value, "detach") else value)
-
-
-def _as_int(value: Any) -> tuple[int]:
-    return (int(value),)

@@ -24,6 +24,7 @@ from ...relax.expr import Call as RelaxCall
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ...runtime.tensor import empty
+from .standard import Standard
 from .values import Value, literal, object_array, wrapped
 
 _MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
@@ -39,10 +40,14 @@ class Context:
         self.opset = opset
         self.analyzer = Analyzer()
         # Converts a graph that is an attribute; gives its outputs.
-        self.subgraph: Callable[[Any], list[Value]]
+        self.subgraph: Callable[..., list[Value]]
         # Converts two of which a condition chooses one at run time; gives the chosen one's outputs.
         self.choice: Callable[[Value, Any, Any], list[Value]]
+        # Converts a node that is not of the file, with these inputs.
+        self.part: Callable[[Any, list[Value | None]], list[Any]]
+        self.onnx = Standard(self)
         self.loop: Callable[[Any, Value | None, Value | None, list[Value]], list[Value]]
+        self.draws = 0  # calls of random numbers so far
         self._constants: dict[Any, np.ndarray | None] = {}
         self._scalars: dict[tuple[Any, str], rx.Constant] = {}
 
@@ -135,21 +140,32 @@ class Context:
             return a == b
         return a is b or self.analyzer.can_prove_equal(a, b)
 
-    def integers(self, value: Value | None, what: str, dims: bool = False) -> list[Any]:
+    def integers(
+        self, value: Value | None, what: str, dims: bool = False, count: int | None = None
+    ) -> list[Any]:
         """The elements of a 1-d (or 0-d) integer input; what is known only at run time as symbols.
-        dims: they are sizes, which may not be negative."""
+        dims: they are sizes, which may not be negative. count: how many there must be."""
         if value is None:
             raise ValueError(f"input {what} is missing")
         elements = value.elements
         if elements is not None:
             return [literal(e) for e in elements.flat]
-        count = literal(value.shape[0]) if value.ndim == 1 else 1 if value.ndim == 0 else None
-        if not isinstance(count, int):
-            hint = "make it a constant or initializer of the model"
-            got = f"{value.info}, computed at run time"
-            raise ValueError(explain(f"input {what} must be known", got=got, instead=hint))
+        if count is None or value.ndim != 1 or isinstance(value.shape[0], IntImm):
+            given = self.count(value, what)
+            if count not in (None, given):
+                raise ValueError(explain(f"input {what} must hold {count} numbers", got=given))
+            count = given
         name = "relax.run.sizes" if dims else "vm.builtin.tensor_to_shape"
         return self.read(name, count, value.expr, nonnegative=dims)
+
+    def count(self, value: Value, what: str) -> int:
+        """The number of elements of a 1-d (or 0-d) input. Raises ValueError where it is not known."""
+        count = literal(value.shape[0]) if value.ndim == 1 else 1 if value.ndim == 0 else None
+        if not isinstance(count, int):
+            what = f"the length of input {what} must be known"
+            hint = "give the model's input shapes: shape_dict={name: shape}"
+            raise ValueError(explain(what, got=str(value.info), instead=hint))
+        return count
 
     def read(self, name: str, count: int, *args: Any, nonnegative: bool) -> list[Any]:
         """Symbols for the integers that a function gives at run time as a shape."""

@@ -22,6 +22,8 @@ def expanding(node: Node, convert: Convert) -> Entry | None:
     """A converter that runs `convert` on the nodes of an operator's definition, or None for an
     operator that has none."""
     schema = _schema(node)
+    if node.proto is None:
+        node.proto = _proto_of(node)
     if schema is None or any(a.type in _GRAPHS for a in node.proto.attribute):
         return None
     if not (schema.has_function or schema.has_context_dependent_function):
@@ -32,6 +34,13 @@ def expanding(node: Node, convert: Convert) -> Entry | None:
         return _expanded(schema, node, list(inputs), convert)
 
     return Entry(schema.since_version, run, schema.min_input, None, ())
+
+
+def _proto_of(node: Node) -> Any:
+    """The NodeProto of a node that is not of the file."""
+    from onnx import helper
+
+    return helper.make_node(node.op_type, node.inputs, node.outputs, **node.attributes)
 
 
 def _schema(node: Node) -> Any:

@@ -106,6 +106,7 @@ class _Import:
         self.context = Context(self.builder, model.opsets.get("", 1))
         self.context.subgraph = self._subgraph
         self.context.choice = self._choice
+        self.context.part = self._part
         self.context.loop = self._loop
         self.values: dict[str, Value] = {}
         self.dims: dict[str, TirVar] = {}

@@ -117,6 +117,9 @@ class Node:
     def reals(self, name: str, default: Any = _MISSING) -> Any:
         return self._list(name, float, "a list of floats", default)
 
+    def texts(self, name: str, default: Any = _MISSING) -> Any:
+        return self._list(name, str, "a list of strings", default)
+
     def _list(self, name: str, kind: type, word: str, default: Any) -> Any:
         value = self._get(name, list, word, default)
         if value is not default and not all(isinstance(v, kind) for v in value):

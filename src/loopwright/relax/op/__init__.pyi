@@ -14,8 +14,8 @@ from loopwright.relax.expr import (
 )
 from loopwright.relax.op import (
     base as base, builtin as builtin, ccl as ccl, grad as grad, image as image,
-    inspect as inspect, memory as memory, nn as nn, random as random, vision as vision,
-    vm as vm,
+    inspect as inspect, linalg as linalg, memory as memory, ml as ml, nn as nn,
+    random as random, signal as signal, vision as vision, vm as vm,
 )
 from loopwright.relax.op.base import (
     assert_op as assert_op, call_builtin_with_ctx as call_builtin_with_ctx,
@@ -148,6 +148,7 @@ def sum(x: _TensorLike, axis: int | _Sequence[int] | None = None, keepdims: bool
 def take(x: _TensorLike, indices: _Expr, axis: int | None = None, mode: str = 'fast') -> _Call: """x at `indices` along `axis`. `mode` says what an index out of range is: "fast" fails (negative ones count from the end), "wrap" takes it modulo the extent, "clip" clamps it, "nan" gives NaN."""
 def tan(x: _TensorLike) -> _Call: """The tangent of an angle in radians."""
 def tanh(x: _TensorLike) -> _Call: """The hyperbolic tangent."""
+def tensor_scatter(data: _TensorLike, updates: _TensorLike, start: _TensorLike, axis: int | None = -2, circular: bool = False) -> _Call: """The data with updates written along `axis` from start[b] on, for each index b of axis 0; after the end at the beginning again if `circular`. Otherwise what lies outside is not written."""
 def tile(data: _TensorLike, repeats: int | _Sequence[int] | None) -> _Call: """The tensor repeated `repeats` times along each axis."""
 def topk(data: _TensorLike, k: int = 1, axis: int = -1, ret_type: str = 'both', largest: bool = True, dtype: str | _DataType | None = 'int32') -> _Call: """The k greatest (`largest` False: least) values along `axis`, in order, and their indices: `ret_type` "both" a tuple, "values" or "indices" one of them. k below 1 means all."""
 def tril(x: _TensorLike, k: _PrimLike = 0) -> _Call: """The elements of `np.tril(x, k)`; the rest is 0."""

@@ -17,6 +17,7 @@ from .fuse.merge_composite_functions import MergeCompositeFunctions as MergeComp
 from .fuse.run_codegen import RunCodegen as RunCodegen
 from .graph.bind_params import BindParams as BindParams
 from .graph.blocked_layout import BlockedLayout as BlockedLayout
+from .graph.byte_products import ByteProducts as ByteProducts
 from .graph.canonicalize import CanonicalizeBindings as CanonicalizeBindings
 from .graph.convert_to_dataflow import ConvertToDataflow as ConvertToDataflow
 from .graph.dead_code import DeadCodeElimination as DeadCodeElimination

@@ -15,6 +15,7 @@ from ...relax.interpreter import Interpreter as RelaxInterpreter
 from ...runtime.tensor import Tensor, tensor
 from ..expr import Expr, Function, Var, bind, const
 from ..infer import infer_function
+from ..literals import Names
 from ..translate import to_relax
 from ..types import TensorType, TupleType
 
@@ -78,8 +79,10 @@ def _as_expr(value: Any) -> Any:
 def in_order(
     params: tuple[Var, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> list[Any]:
-    """The arguments of a call in the order of the parameters. Raises TypeError."""
-    names = [p.name_hint for p in params]
+    """The arguments of a call in the order of the parameters; of two of one name, the second has a
+    number behind, as in the text. Raises TypeError."""
+    given = Names()
+    names = [given.unique(p.name_hint) for p in params]
     rest = names[len(args) :]
     wrong = [name for name in kwargs if name not in rest]
     missing = [name for name in rest if name not in kwargs]

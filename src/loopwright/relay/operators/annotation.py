@@ -75,3 +75,18 @@ def _function_on_device(function: Any, param_devices: Any, result_device: Any) -
     places = tuple(_place(d) for d in param_devices)
     given = {"param_virtual_devices": places, "result_virtual_device": _place(result_device)}
     return function.with_attrs(given)
+
+
+@op("device_copy", attrs="DeviceCopyAttrs", view=False)
+def device_copy(body: Input, src_virtual_device: Any, dst_virtual_device: Any) -> Any:
+    """The same values on another device; there is one here."""
+    return body
+
+
+device_copy.infer(same_type)
+
+
+@view("device_copy")
+def _device_copy(data: Any, src_device: Any, dst_device: Any) -> Any:
+    """The same values on another device, named by itself, its name or a VirtualDevice."""
+    return device_copy.builder(data, _place(src_device), _place(dst_device))

@@ -208,4 +208,13 @@ def dilation2d(
     )
 
 
-dilation2d.build(lambda **given: windows(given, 2, "strides", "dilations"))
+@dilation2d.build
+def _(data_layout: str, **given: Any) -> dict[str, Any]:
+    for name in ("strides", "dilations"):
+        if isinstance(given[name], (list, tuple)) and len(given[name]) == 4:  # of all axes
+            steps = dict(zip(data_layout, given[name], strict=True))
+            if steps.pop("N") != 1 or steps.pop("C") != 1:
+                what = f"dilation2d: {name} of N and C are 1"
+                raise ValueError(explain(what, got=f"{list(given[name])} of {data_layout}"))
+            given[name] = list(steps.values())
+    return windows({"data_layout": data_layout, **given}, 2, "strides", "dilations")

@@ -13,7 +13,7 @@ from ..expr import Constant, Expr, const
 from ..types import Any as AnyDim
 from ..types import TensorType
 from .core import VIEWS, Input, Inputs, R, op, view
-from .tensor import broadcast, extent_value, fields
+from .tensor import broadcast, extent_value, fields, of_rank, shape_of_tensor
 from .transform import dims_of, known
 
 
@@ -140,7 +140,9 @@ def dyn_strided_slice(
 
 @dyn_strided_slice.infer
 def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType([AnyDim()] * len(types[0].shape), types[0].dtype)
+    (count,), dims = types[1].shape, types[0].shape
+    count = min(getattr(count, "value", len(dims)), len(dims))
+    return TensorType([AnyDim()] * count + list(dims[count:]), types[0].dtype)
 
 
 @view("strided_slice")
@@ -557,10 +559,24 @@ def sparse_to_dense(
 ) -> Any:
     """A tensor of a default value with values at the given places."""
     shape = [int(d) for d in output_shape]
-    return _to_dense(sparse_indices, sparse_values, default_value, shape, len(shape))
+    return _to_dense(sparse_indices, sparse_values, default_value, shape)
 
 
-def _to_dense(indices: Any, values: Any, default: Any, shape: Any, rank: int) -> Any:
+@op("dyn.sparse_to_dense", attrs="SparseToDenseAttrs", view=False)
+def dyn_sparse_to_dense(
+    sparse_indices: Input, output_shape: Input, sparse_values: Input, default_value: Input
+) -> Any:
+    """`sparse_to_dense` whose shape is a value."""
+    shape = shape_of_tensor(output_shape)
+    return _to_dense(sparse_indices, sparse_values, default_value, shape)
+
+
+@dyn_sparse_to_dense.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return of_rank(types[1], types[2].dtype)
+
+
+def _to_dense(indices: Any, values: Any, default: Any, shape: Any) -> Any:
     have = indices.struct_info.ndim
     wide = _wide(indices)
     if have == 0:
@@ -591,8 +607,7 @@ def _sparse_to_dense(
     default = default_value if isinstance(default_value, Expr) else const(default_value)
     shape = known(output_shape)
     if isinstance(shape, Expr):
-        what = "sparse_to_dense of a shape that is a value is not supported"
-        raise ValueError(explain(what, instead="give the shape as numbers"))
+        return dyn_sparse_to_dense.builder(sparse_indices, shape, sparse_values, default)
     return sparse_to_dense.builder(sparse_indices, sparse_values, default, shape)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...relax import expr as rx
 from ..expr import Tuple, TupleGetItem
 from ..types import Any as AnyDim
@@ -64,13 +66,22 @@ def _(sparse_indices: Any, sparse_values: Any, dense_shape: Any, default_value: 
 @op("sparse_reshape", results=2)
 def sparse_reshape(sparse_indices: Input, prev_shape: Input, new_shape: Input) -> Any:
     """The indices of the same elements in a tensor of a new shape, and that shape, whose one extent of
-    -1 is found."""
+    -1 is found. Indices outside of the old shape stay in a tensor of the same shape; in another they
+    are counted along its first axis."""
     flat = R.sum(R.multiply(sparse_indices, R.expand_dims(_steps(prev_shape), 0)), 1, True)
+    one = R.ones_like(new_shape)
     unknown = R.less(new_shape, R.zeros_like(new_shape))
-    known = R.where(unknown, R.ones_like(new_shape), new_shape)
+    known = R.where(unknown, one, new_shape)
     found = R.floor_divide(R.prod(prev_shape, 0), R.prod(known, 0))
     full = R.where(unknown, found, new_shape)
+    number = R.cumsum(one, 0)
+    most = rx.const(np.iinfo(full.struct_info.dtype).max, full.struct_info.dtype)
+    extents = R.where(R.equal(number, one), R.multiply(one, most), full)
     places = R.floor_mod(
-        R.floor_divide(flat, R.expand_dims(_steps(full), 0)), R.expand_dims(full, 0)
+        R.floor_divide(flat, R.expand_dims(_steps(full), 0)), R.expand_dims(extents, 0)
     )
-    return rx.Tuple([places, full])
+    rank = R.sum(R.ones_like(prev_shape), 0)
+    axes = R.subtract(R.minimum(number, R.multiply(one, rank)), one)
+    differ = R.not_equal(R.take(prev_shape, axes, 0), full)
+    other = R.max(R.logical_or(differ, R.not_equal(R.multiply(one, rank), R.sum(one, 0))), 0)
+    return rx.Tuple([R.where(other, places, R.take(sparse_indices, axes, 1)), full])

@@ -160,12 +160,6 @@ def copy(data: Input) -> Any:
     return data
 
 
-@op("device_copy", attrs="DeviceCopyAttrs")
-def device_copy(data: Input, src_device: Any, dst_device: Any) -> Any:
-    """The same values on another device; there is one here."""
-    return data
-
-
 @op("zeros", attrs="InitOpAttrs", view=False)
 def zeros(shape: Any = (), dtype: str = "float32") -> Any:
     """A tensor of zeros."""
@@ -246,7 +240,7 @@ def ones_like(data: Input) -> Any:
     return R.ones_like(data)
 
 
-for _row in (copy, device_copy, zeros_like, ones_like, log2, log10):
+for _row in (copy, zeros_like, ones_like, log2, log10):
 
     @_row.infer
     def _(types: list[Any], attrs: dict[str, Any]) -> Any:
@@ -254,7 +248,7 @@ for _row in (copy, device_copy, zeros_like, ones_like, log2, log10):
 
 
 @op("concatenate", attrs="ConcatenateAttrs")
-def concatenate(data: Inputs, axis: int) -> Any:
+def concatenate(data: Inputs, axis: int = 0) -> Any:
     """The tensors of a tuple, one after another along an axis."""
     return R.concat(fields(data), axis)
 
@@ -269,7 +263,10 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     if not -rank <= axis < rank:
         raise ValueError(explain("concatenate: the axis is out of range", got=f"{axis} of {rank}"))
     if any(isinstance(d, AnyDim) for t in tensors.fields for d in t.shape):
-        dims = [AnyDim() if i == axis % rank else d for i, d in enumerate(first.shape)]
+        parts = [t.shape[axis] for t in tensors.fields]
+        known = all(isinstance(d, IntImm) for d in parts)
+        whole = sum(d.value for d in parts) if known else AnyDim()
+        dims = [whole if i == axis % rank else d for i, d in enumerate(first.shape)]
         for other in tensors.fields[1:]:
             dims = [o if isinstance(d, AnyDim) and i != axis % rank else d
                     for i, (d, o) in enumerate(zip(dims, other.shape, strict=True))]  # fmt: skip
@@ -285,7 +282,7 @@ def fields(data: Any) -> list[Any]:
 
 
 @op("stack", attrs="StackAttrs")
-def stack(data: Inputs, axis: int) -> Any:
+def stack(data: Inputs, axis: int = 0) -> Any:
     """The tensors of a tuple along a new axis."""
     return R.stack(fields(data), axis)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import pairwise
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from ...base.errors import explain
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...relax import expr as rx
-from ...tir.data_layout import Layout, bijective_layout
+from ...tir.data_layout import BijectiveLayout, Layout
 from ..expr import Constant, Expr
 from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
@@ -234,8 +236,22 @@ def layout_transform(data: Input, src_layout: str, dst_layout: str) -> Any:
         plain = builder().emit(R.squeeze(data, apart)) if apart else data
         moved = layout_transform.body(plain, _without_units(source), _without_units(target))
         return R.expand_dims(builder().emit(moved), whole) if whole else moved
-    mapping = bijective_layout(source, target)
+    blocked = any(factor > 0 for _, factor in source.parts)
+    if blocked and not all(isinstance(d, IntImm) for d in dims_of(data)):
+        merged, plain = _merged(data, source)
+        return layout_transform.body(builder().emit(merged), plain, dst_layout)
+    mapping = BijectiveLayout(source, target)
     return R.layout_transform(data, mapping.index_map())
+
+
+def _merged(data: Any, plan: Layout) -> tuple[Any, str]:
+    """A tensor without blocks, and its layout; extents may be symbols."""
+    dims, letters = dims_of(data), [letter for letter, _ in plan.parts]
+    plain = [letter for letter in letters if letter.isupper()]
+    places = [[i for i, other in enumerate(letters) if other.upper() == c] for c in plain]
+    apart = builder().emit(R.permute_dims(data, [i for axis in places for i in axis]))
+    sizes = [reduce(mul, [dims[i] for i in axis]) for axis in places]
+    return R.reshape(apart, sizes), "".join(plain)
 
 
 def _without_units(plan: Layout) -> str:
@@ -333,16 +349,22 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @op("dyn.reshape", attrs="ReshapeAttrs", view=False)
 def dyn_reshape(data: Input, newshape: Input, allowzero: bool = False) -> Any:
-    """The same elements in a shape that is a value; 0 and -1 as for `reshape`."""
+    """The same elements in a shape that is a value; 0, -1 and -3 as for `reshape`."""
     old = R.shape_to_tensor(R.shape_of(data))
     new = R.astype(newshape, "int64")
     (rank,) = dims_of(newshape)
     rank = int(getattr(rank, "value", rank))
     have = data.struct_info.ndim
-    if not allowzero and have:
-        place = [min(i, have - 1) for i in range(rank)]
-        same = R.take(old, rx.const(np.array(place, "int64")), 0)
-        new = R.where(R.equal(new, _i64(0)), same, new)
+    if have and rank:  # an extent may be one of `data`'s, or the product of two
+        merges = R.equal(new, _i64(-3))
+        behind = R.cumsum(R.astype(merges, "int64"), 0)
+        numbers = R.add(behind, rx.const(np.arange(rank, dtype="int64")))
+        last = _i64(have - 1)
+        second = R.take(old, R.minimum(numbers, last), 0)
+        first = R.take(old, R.minimum(R.subtract(numbers, R.astype(merges, "int64")), last), 0)
+        if not allowzero:
+            new = R.where(R.equal(new, _i64(0)), first, new)
+        new = R.where(merges, R.multiply(first, second), new)
     is_open = R.equal(new, _i64(-1))
     fixed = R.prod(R.where(is_open, R.ones_like(new), new))
     left = R.floor_divide(R.prod(old), R.maximum(fixed, _i64(1)))

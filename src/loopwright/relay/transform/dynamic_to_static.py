@@ -11,8 +11,8 @@ from typing import Any
 
 from ...ir.module import IRModule
 from ...ir.op import Op
-from ..expr import Call, Constant, Function, TupleWrapper
-from ..infer import infer_function
+from ..expr import Call, Constant, Function, If, TupleWrapper
+from ..infer import infer_function, types_so_far
 from ..operators.core import ROWS, VIEWS
 from ..walk import post_order, rewrite
 from .base import RelayPass
@@ -75,19 +75,24 @@ class DynamicToStatic(RelayPass):
 
     name = "relay.DynamicToStatic"
     opt_level = 2
+    typed = False  # what has no type yet may have one when a shape is known
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        while any(map(_is_dynamic, post_order(func))):
-            known = infer_function(folded(func), mod)
+        while any(map(_may_change, post_order(func))):
+            known = types_so_far(folded(types_so_far(func, mod)), mod)
             new = rewrite(known, lambda old, call: _replaced(call))
+            func = new.replace(ret_type=None)  # which may say more now
             if new is known:
-                return known if known is not func else func
-            func = infer_function(new.replace(ret_type=None), mod)  # which may say more now
-        return func
+                break
+        return infer_function(func, mod)
 
 
 def _is_dynamic(node: Any) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name.startswith("dyn.")
+
+
+def _may_change(node: Any) -> bool:
+    return _is_dynamic(node) or (isinstance(node, If) and isinstance(node.cond, Constant))
 
 
 def _replaced(call: Any) -> Any:

@@ -97,7 +97,7 @@ def _value(call: Call) -> Any:
         return None
     try:
         result = evaluate(func)
-    except LoopwrightError:
+    except (LoopwrightError, ArithmeticError, LookupError, TypeError, ValueError):
         return None  # it is reported where the program runs
     return _constant(result)
 

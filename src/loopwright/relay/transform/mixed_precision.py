@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...ir.prim_op import max_value
 from ..expr import Call
 from ..operators.core import ROWS
 
@@ -26,7 +27,7 @@ DEFAULT_FOLLOW_LIST = """
     scatter_elements scatter_nd full dyn.full nn.depth_to_space less greater less_equal
     greater_equal copy cast cast_like add subtract multiply divide nn.bias_add nn.batch_norm sqrt
     shape_of max min maximum minimum argmax argmin nn.relu nn.leaky_relu nn.prelu nn.dropout sigmoid tanh
-    fast_tanh fast_exp fast_erf clip nn.max_pool1d nn.max_pool2d nn.max_pool3d nn.avg_pool1d
+    fast_tanh fast_exp fast_erf nn.max_pool1d nn.max_pool2d nn.max_pool3d nn.avg_pool1d
     nn.avg_pool2d nn.avg_pool3d nn.global_max_pool2d nn.adaptive_max_pool1d nn.adaptive_max_pool2d
     nn.adaptive_max_pool3d image.resize2d
 """.split()  # noqa: SIM905
@@ -72,3 +73,12 @@ def register_func_to_op_list(list_ops: Iterable[str]) -> Callable[[ConversionRul
 register_func_to_op_list(DEFAULT_ALWAYS_LIST)(generic_always_op)
 register_func_to_op_list(DEFAULT_FOLLOW_LIST)(generic_follow_op)
 register_func_to_op_list(DEFAULT_NEVER_LIST)(generic_never_op)
+
+
+@register_func_to_op_list(["clip"])
+def clip_op(call_node: Call, mixed_precision_type: str) -> list[Any]:
+    """A clip follows what it takes where the short dtype has its bounds."""
+    limit = max_value(mixed_precision_type).value
+    inside = all(abs(call_node.attrs[bound]) <= limit for bound in ("a_min", "a_max"))
+    rule = generic_follow_op if inside else generic_never_op
+    return rule(call_node, mixed_precision_type)

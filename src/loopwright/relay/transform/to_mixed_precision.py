@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.pass_context import PassContext
 from ..expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
 from ..infer import with_types
 from ..operators.core import VIEWS
-from ..types import TensorType, TupleType
-from ..walk import post_order, rebuilt
+from ..types import TensorType, TupleType, same_type
+from ..walk import post_order, rebuilt, values_first
 from .base import RelayPass
 from .mixed_precision import (
     KEY,
@@ -56,20 +57,28 @@ class _Converter:
         self.func, self.keep_dtypes = func, keep
         self.new: dict[int, Any] = {}
         self.casts: dict[tuple[int, str], Any] = {}  # a value in another dtype, made once
+        self.values: dict[int, Any] = {}  # of the variables of `let`
         self.keep: list[Any] = []
 
     def run(self) -> Function:
-        for node in list(post_order(self.func)):
+        for node in list(post_order(self.func, self._enter, parts=values_first)):
             self.new[id(node)] = self._visit(node)
         func = self.new[id(self.func)]
         if self.keep_dtypes:
             func = func.replace(body=self._like(func.body, self.func.body.checked_type))
         return func.replace(ret_type=None)
 
+    def _enter(self, node: Any) -> bool:
+        if isinstance(node, Let):
+            self.values[id(node.var)] = node.value
+        return True
+
     def _visit(self, node: Any) -> Any:
+        if isinstance(node, Var):
+            return self._var(node)
         if isinstance(node, Call) and isinstance(node.op, Op):
             return self._call(node)
-        if isinstance(node, Call) and isinstance(node.op, Function):
+        if isinstance(node, Call) and not isinstance(node.op, GlobalVar):
             made = rebuilt(node, self.new)  # a function keeps what it takes
             args = [
                 self._like(a, o.checked_type) for a, o in zip(made.args, node.args, strict=True)
@@ -78,19 +87,22 @@ class _Converter:
         if isinstance(node, Function):
             made = rebuilt(node, self.new)
             return made if made is node or node is self.func else made.replace(ret_type=None)
-        if isinstance(node, Let):
-            return self._let(node)
         made = rebuilt(node, self.new)
         if made is not node and isinstance(made, (Tuple, TupleGetItem)):
             return with_types(made)
         return made
 
-    def _let(self, let: Let) -> Any:
-        """A variable keeps the dtype that was said of it, for its uses are made already."""
-        value = self.new[id(let.value)]
-        if isinstance(let.value, Function):
-            return rebuilt(let, self.new)
-        return rebuilt(let, {**self.new, id(let.value): self._like(value, let.value.checked_type)})
+    def _var(self, var: Var) -> Var:
+        """A variable of `let` has its value's type; one in the function it is bound to keeps its own."""
+        value = self.new.get(id(self.values.get(id(var))))
+        if value is None:
+            return var
+        type_ = with_types(value).checked_type
+        if same_type(type_, var.checked_type):
+            return var
+        new = Var(var.vid, None if var.type_annotation is None else type_, var.span)
+        new.struct_info = type_
+        return new
 
     def _call(self, call: Call) -> Any:
         made = rebuilt(call, self.new)

@@ -1,6 +1,8 @@
 """The virtual machine: bytecode, its builder, the machine that runs it."""
 
+from . import numbers as numbers
 from . import sets as sets
+from . import steering as steering
 from .builder import ExecBuilder as ExecBuilder
 from .bytecode import VMExecutable as VMExecutable
 from .bytecode import VMFuncKind as VMFuncKind

@@ -186,7 +186,9 @@ def tensor_to_shape(value: Any) -> ShapeTuple:
 @builtin("relax.run.sizes")
 def sizes(value: Any) -> ShapeTuple:
     """The elements of an integer tensor as sizes. Raises ValueError if one is negative."""
-    found = tensor_to_shape(value)
+    found = ShapeTuple(
+        map(int, view_of(value).reshape(-1).tolist())
+    )  # ONNX has sizes that are floats, too
     if any(d < 0 for d in found):
         raise VMValueError(explain("a size may not be negative", got=f"{tuple(found)}"))
     return found

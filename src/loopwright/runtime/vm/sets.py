@@ -48,6 +48,31 @@ def dynamic_strided_slice(
     return np.ascontiguousarray(x[tuple(at)])
 
 
+def mel_weight_matrix(
+    bins: np.ndarray,
+    length: np.ndarray,
+    rate: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    dtype: str = "float32",
+) -> np.ndarray:
+    """The filters of the operator `relax.signal.mel_weight_matrix`; places of edges are rounded down to
+    frequencies of the transform, as ONNX does."""
+    count, size = int(bins.item()), int(length.item())
+    ends = 2595 * np.log1p(np.array([low.item(), high.item()]) / 700) / np.log(10)
+    step = (ends[1] - ends[0]) / (count + 2)
+    edges = 700 * np.expm1((np.arange(count + 2) * step + ends[0]) / 2595 * np.log(10))
+    places = ((size + 1) * edges // rate.item()).astype(np.int64)
+    row = np.arange(size // 2 + 1)[:, None]
+    first, middle, last = places[:-2], places[1:-1], places[2:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        up = np.where(middle > first, (row - first) / (middle - first), row == middle)
+        down = (last - row) / (last - middle)
+    rising, falling = (first <= row) & (row <= middle), (middle < row) & (row < last)
+    out = np.where(rising, up, np.where(falling, down, 0.0))
+    return out.astype(dtype)
+
+
 def _offer(function: Callable[..., Any], tensors: int) -> None:
     """Register a function of arrays for calls whose first arguments are tensors."""
 
@@ -60,6 +85,7 @@ def _offer(function: Callable[..., Any], tensors: int) -> None:
 _offer(unique, 1)
 _offer(nonzero, 1)
 _offer(dynamic_strided_slice, 4)
+_offer(mel_weight_matrix, 5)
 
 
-__all__ = ["dynamic_strided_slice", "nonzero", "unique"]
+__all__ = ["dynamic_strided_slice", "mel_weight_matrix", "nonzero", "unique"]

@@ -183,6 +183,7 @@ class FuncFrame(Frame):
         self.ret_type: Any = None
         self.root_buffers: list[Buffer] = []
         self.env_threads: dict[Var, IterVar] = {}
+        self.bare: dict[st.Block, st.Block] = {}  # blocks without the regions that nobody wrote
         self.result: PrimFunc | None = None
 
     def close(self) -> None:
@@ -198,7 +199,8 @@ class FuncFrame(Frame):
         """Blocks stand below a root block: make one unless the body is one already."""
         is_root = isinstance(body, st.BlockRealize) and not body.block.iter_vars
         if not self.root_buffers and (is_root or not block_access.has_block(body)):
-            return body
+            bare = self.bare.get(body.block) if is_root else None
+            return body if bare is None else body.replace(block=bare)
         block = st.Block((), (), (), "root", body, None, self.root_buffers, span=self.span)
         return st.BlockRealize((), const(True, "bool"), block, span=self.span)
 
@@ -240,7 +242,10 @@ class BlockFrame(Frame):
         )
         if self.reads is None or self.writes is None:
             visible = [*self.buffers(), *(b for f in _STATE.frames for b in f.buffers())]
+            bare = block
             block = block_access.complete(block, visible, self.reads is None, self.writes is None)
+            if isinstance(frame := innermost(), FuncFrame):
+                frame.bare[block] = bare
         if self.no_realize:
             self.emit(block)
         else:

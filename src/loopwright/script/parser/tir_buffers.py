@@ -9,6 +9,7 @@ import numpy as np
 
 from ...base.errors import explain
 from ...ir.dtype import DataType
+from ...ir.prim_expr import IntImm as _IntImm
 from ...ir.prim_expr import PrimExpr, Ramp, Range, Var
 from ...ir.prim_op import cast as _cast
 from ...ir.prim_op import const as _const
@@ -143,8 +144,27 @@ def match_buffer(
         frame.buffer_map[param] = matched
     else:
         frame = current(BlockFrame, "T.match_buffer of a region")
+        _check_window(matched, region)
         frame.match_buffers.append(MatchBufferRegion(matched, region))
     return matched
+
+
+def _check_window(window: _Buffer, region: BufferRegion) -> None:
+    """Raise ValueError where a shape is not that of the region, apart from leading ones."""
+    extents = [axis.extent for axis in region.region]
+    lead = len(extents) - len(window.shape)
+    numbers = [1] * lead + [_literal(e) for e in window.shape]
+    pairs = zip(numbers, map(_literal, extents), strict=True) if lead >= 0 else ()
+    if lead < 0 or _py.any(a != b for a, b in pairs if a is not None and b is not None):
+        what = "the shape of T.match_buffer is not that of the region"
+        shape, size = (", ".join(map(str, part)) for part in (window.shape, extents))
+        raise ValueError(
+            explain(what, got=f"({shape}) of a region of ({size})", instead="its extents")
+        )
+
+
+def _literal(extent: Any) -> int | None:
+    return extent.value if isinstance(extent, _IntImm) else None
 
 
 def as_region(value: Any) -> BufferRegion:

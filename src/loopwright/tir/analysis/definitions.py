@@ -268,19 +268,26 @@ class _WellFormed(_Scopes):
     def __init__(self) -> None:
         super().__init__()
         self.errors: list[str] = []
-        self.ended: dict[Var, Any] = {}
+        self.ended: set[Var] = set()
         self.loops: dict[Var, int] = {}
         self.walls: list[st.Block] = []
         self.buffers: dict[Buffer, int] = {}
 
-    def report(self, rule: str, node: Any, got: Any, hint: str) -> None:
+    def report(self, rule: str, node: Any, got: Any, hint: str, tvm: str | None = None) -> None:
         span = getattr(node, "span", None)
-        self.errors.append(explain(f"{rule}: {RULES[rule]}", got=got, instead=hint, span=span))
+        what = f"{rule}: {RULES[rule]}"
+        self.errors.append(explain(what, got=got, instead=hint, span=span, tvm=tvm))
+
+    def leave(self, *variables: Var) -> None:
+        super().leave(*variables)
+        self.ended.update(variables)
 
     def used(self, var: Var, node: Any) -> None:
         if var not in self.live:
             hint = "define it before, or use it inside its scope"
-            self.report("undefined-variable", node, var.name, hint)
+            state = "no longer in-scope" if var in self.ended else "never defined"
+            tvm = f"Invalid use of undefined variable {var.name} at a place where it is {state}."
+            self.report("undefined-variable", node, var.name, hint, tvm)
         elif self.walls and self.loops.get(var, NEVER) < len(self.walls):
             block = self.walls[-1].name_hint
             got = f"loop variable {var.name} in block {block}"
@@ -296,7 +303,8 @@ class _WellFormed(_Scopes):
         self.walls = walls
 
     def redefined(self, var: Var, node: Any) -> None:
-        self.report("defined-once", node, var.name, "make a new variable")
+        tvm = f"ill-formed, due to multiple nested definitions of variable {var.name}"
+        self.report("defined-once", node, var.name, "make a new variable", tvm)
 
     def touched(self, buffer: Buffer, node: Any) -> None:
         if buffer.data not in self.live:

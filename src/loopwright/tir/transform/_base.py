@@ -216,6 +216,9 @@ def parts_of(condition: Any, holds: bool) -> list[pe.PrimExpr]:
         return parts_of(condition.a, not holds)
     if isinstance(condition, pe.And if holds else pe.Or):
         return parts_of(condition.a, holds) + parts_of(condition.b, holds)
+    if not condition.dtype.is_bool:  # a number: true unless 0
+        zero = const(0, condition.dtype)
+        return [(pe.NE if holds else pe.EQ)(condition, zero)]
     return [condition if holds else pe.Not(condition)]
 
 

@@ -4,16 +4,26 @@ Importing this package fills the table of `registry`.
 """
 
 from . import (
+    attention,
+    contrib,
+    contrib_attention,
     control,
     create,
     elementwise,
     linear,
+    ml,
     nn,
     order,
     pool,
     quantize,
+    random,
+    recurrent,
     reduce,
     resize,
+    sampling,
     scatter,
     shape,
+    signal,
+    training,
+    trees,
 )

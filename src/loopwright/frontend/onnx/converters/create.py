@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
+from ....ir.prim_op import const, maximum, minimum
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
@@ -49,13 +51,22 @@ def constant_of_shape(cx: Context, node: Node, shape: Value) -> Any:
 
 @converter("Range", 11)
 def arange(cx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Any:
-    bounds = []
-    for v, name in ((start, "start"), (limit, "limit"), (delta, "delta")):
-        known = v.elements is not None or (v.dtype.is_integer and name != "delta")
-        bounds.append(cx.integers(v, name)[0] if known else cx.number(v, name))
-    if isinstance(bounds[2], (int, float)) and bounds[2] == 0:
-        raise ValueError("input delta may not be 0")
-    return op.arange(*bounds, dtype=str(start.dtype))
+    parts = (start, limit, delta)
+    if all(v.elements is not None or v.constant is not None for v in parts):
+        bounds = [
+            cx.integers(v, "bound")[0] if v.elements is not None else cx.number(v, "bound")
+            for v in parts
+        ]
+        if isinstance(bounds[2], (int, float)) and bounds[2] == 0:
+            raise ValueError("input delta may not be 0")
+        return op.arange(*bounds, dtype=str(start.dtype))
+    given = [v.expr for v in parts]
+    (count,) = cx.read("relax.run.range_count", 1, *given, nonnegative=True)
+    kind = str(start.dtype)
+    wide = "float32" if start.dtype.is_float and start.dtype.bits < 32 else kind
+    first, _, step = (op.astype(op.reshape(v, ShapeExpr([])), wide) for v in given)
+    places = op.astype(cx.emit(op.arange(0, PrimValue(count), 1, "int64")), wide)
+    return op.astype(op.add(op.multiply(places, step), first), kind)
 
 
 @converter("EyeLike", 9)
@@ -72,8 +83,10 @@ def eye_like(cx: Context, node: Node, x: Value) -> Any:
 
 @converter("Trilu", 14)
 def trilu(cx: Context, node: Node, x: Value, k: Value | None = None) -> Any:
-    offset = int(cx.number(k, "k", 0))
     build = op.triu if node.integer("upper", 1) else op.tril
+    offset = 0 if k is None else cx.integers(k, "k", count=1)[0]
+    if isinstance(offset, PrimExpr):
+        offset = maximum(minimum(offset, const(_FAR, "int64")), const(-_FAR, "int64"))
     return build(x.expr, offset)
 
 
@@ -124,16 +137,31 @@ def where(cx: Context, node: Node, condition: Value, x: Value, y: Value) -> Any:
 
 @converter("OneHot", 9)
 def one_hot(cx: Context, node: Node, indices: Value, depth: Value, values: Value) -> Any:
-    axis, size = node.integer("axis", -1), int(cx.number(depth, "depth"))
+    axis = node.integer("axis", -1)
+    known = depth.constant
+    size = (
+        cx.integers(depth, "depth", dims=True, count=1)[0] if known is None else int(known.item())
+    )
     if not -indices.ndim - 1 <= axis <= indices.ndim:
         what = "attribute axis is out of range"
         raise ValueError(explain(what, got=f"{axis} for rank {indices.ndim + 1}"))
     if indices.dtype.is_float:
         indices = cx.value(op.astype(indices.expr, "int64"))
-    places = _wrapped(cx, indices, size, checked=False)
-    lit = op.one_hot(places, PrimValue(True), PrimValue(False), size, axis)
+    if isinstance(size, int):
+        places = _wrapped(cx, indices, size, checked=False)
+        lit = op.one_hot(places, PrimValue(True), PrimValue(False), size, axis)
+    else:
+        places = op.expand_dims(op.astype(indices.expr, "int64"), [axis])
+        row = [size if a == axis % (indices.ndim + 1) else 1 for a in range(indices.ndim + 1)]
+        numbers = cx.emit(op.reshape(op.arange(0, PrimValue(size), 1, "int64"), ShapeExpr(row)))
+        back = op.subtract(numbers, _tensor(cx, size))  # negative indices count from the end
+        lit = op.logical_or(op.equal(places, numbers), op.equal(places, back))
     off, on = (op.squeeze(cx.emit(v), [0]) for v in _halves(values))
     return op.where(lit, on, off)
+
+
+def _tensor(cx: Context, size: Any) -> Any:
+    return cx.known([size], "int64").expr
 
 
 def _halves(values: Value) -> list[Any]:

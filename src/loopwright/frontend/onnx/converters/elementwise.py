@@ -16,7 +16,7 @@ from ..context import Context
 from ..reader import Node
 from ..registry import converter, register_converter
 from ..tensors import dtype_of
-from ..values import Value
+from ..values import Value, literal
 
 # ---------------------------------------------------------------- one input
 
@@ -67,14 +67,10 @@ def identity(cx: Context, node: Node, x: Value) -> Any:
 
 
 @converter("Dropout")
-def dropout(
-    cx: Context, node: Node, x: Value, ratio: Value | None = None, training: Value | None = None
-) -> Any:
-    node.skip("ratio", "is_test", "seed", "consumed_inputs")
-    if cx.number(training, "training_mode", False):
-        raise ValueError(explain("Dropout in training form is not supported"))
+def dropout(cx: Context, node: Node, x: Value) -> Any:
+    node.skip("ratio", "is_test", "consumed_inputs")
     mask = op.ones_like(x.expr, "bool") if len([o for o in node.outputs if o]) > 1 else None
-    return [x] if mask is None else [x, mask]
+    return [x, mask]
 
 
 @converter("Reciprocal")
@@ -92,13 +88,41 @@ def cast(cx: Context, node: Node, x: Value) -> Any:
 
 
 def _cast(cx: Context, node: Node, x: Value, dtype: str) -> Any:
-    saturate = node.integer("saturate", 1)
-    node.skip("round_mode")
+    saturate, mode = node.integer("saturate", 1), node.text("round_mode", "up")
+    if dtype == "float8_e8m0fnu" and x.dtype != dtype:
+        return _exponents(cx, x, mode, bool(saturate))
     if not dtype.startswith("float8") or not x.dtype.is_float or x.dtype.bits <= 8:
         return _as_type(cx, x, dtype)
-    if dtype == "float8_e8m0fnu":
-        raise ValueError(explain("casting to this type is not supported", got=dtype))
     return saturated(x.expr, dtype) if saturate else op.astype(x.expr, dtype)
+
+
+def _exponents(cx: Context, x: Value, mode: str, saturate: bool) -> Any:
+    """The powers of two that stand for numbers (float8_e8m0fnu, which has no sign): the exponents of
+    float32, rounded by ONNX's round_mode."""
+    if mode not in ("up", "down", "nearest"):
+        raise ValueError(explain("attribute round_mode is up, down or nearest", got=mode))
+    number = lambda v: cx.scalar(v, "int32")  # noqa: E731
+    wide = cx.emit(op.astype(x.expr, "float32")) if x.dtype != "float32" else x.expr
+    bits = cx.emit(op.reinterpret(wide, "int32"))
+    shifted = cx.emit(op.right_shift(bits, number(23)))
+    exponent = cx.emit(op.bitwise_and(shifted, number(0xFF)))
+    part = cx.emit(op.bitwise_and(bits, number(0x7FFFFF)))
+    edge = op.greater(exponent, number(0))  # a half goes to the even neighbour; 0 has none
+    least = op.where(edge, number(0x3FFFFF), number(0x400000)) if mode == "nearest" else number(0)
+    grows = op.greater(part, cx.emit(least))
+    finite = op.less(exponent, number(0xFE if saturate else 0xFF))
+    more = cx.emit(op.astype(op.logical_and(cx.emit(grows), cx.emit(finite)), "int32"))
+    found = exponent if mode == "down" else cx.emit(op.add(exponent, more))
+    return op.reinterpret(cx.emit(op.astype(found, "uint8")), "float8_e8m0fnu")
+
+
+@converter("BitCast", 26)
+def bit_cast(cx: Context, node: Node, x: Value) -> Any:
+    dtype = dtype_of(node.integer("to"))
+    bits = cx.value(op.astype(x.expr, "uint8")) if x.dtype.is_bool else x
+    if dtype == "bool":
+        return op.astype(op.reinterpret(bits.expr, "uint8"), "bool")
+    return bits if bits.dtype == dtype else op.reinterpret(bits.expr, dtype)
 
 
 def saturated(x: Any, dtype: str) -> Any:
@@ -145,7 +169,8 @@ def leaky_relu(cx: Context, node: Node, x: Value) -> Any:
 @converter("PRelu")
 def prelu(cx: Context, node: Node, x: Value, slope: Value) -> Any:
     node.skip("consumed_inputs")
-    if cx.opset < 7 and slope.ndim == 1 and x.ndim > 2:  # one slope for each channel
+    shared = slope.ndim == 1 and literal(slope.shape[0]) == 1
+    if cx.opset < 7 and slope.ndim == 1 and x.ndim > 2 and not shared:  # one for each channel
         return op.nn.prelu(x.expr, slope.expr, 1)
     a, b = cx.broadcast(x, slope)
     return op.where(op.less(a, cx.scalar(0, x.dtype)), op.multiply(a, b), a)

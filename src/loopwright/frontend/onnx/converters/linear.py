@@ -185,3 +185,8 @@ def _extent(cx: Context, dims: list[Any]) -> Any:
     for d in dims:
         size = size * literal(d)
     return cx.simplify(size)
+
+
+@converter("Det", 11)
+def det(cx: Context, node: Node, x: Value) -> Any:
+    return op.linalg.det(x.expr)

@@ -97,10 +97,10 @@ def conv(cx: Context, node: Node, x: Value, weight: Value, bias: Value | None = 
     x, pads = framed(cx, x, window_padding(node, x, kernel, strides, dilations))
     group = node.integer("group", 1)
     out = _CONV[rank](x.expr, weight.expr, strides, pads, dilations, group)
-    return _with_bias(cx, out, bias, rank)
+    return with_bias(cx, out, bias, rank)
 
 
-def _with_bias(cx: Context, out: Any, bias: Value | None, rank: int) -> Any:
+def with_bias(cx: Context, out: Any, bias: Value | None, rank: int) -> Any:
     if bias is None:
         return out
     out = cx.emit(out)
@@ -128,10 +128,10 @@ def conv_transpose(
     group = node.integer("group", 1)
     if rank == 3:
         out = _transposed_3d(cx, x, weight, strides, pads, extra, dilations, group)
-        return _with_bias(cx, out, bias, rank)
+        return with_bias(cx, out, bias, rank)
     if rank == 2:
         out = op.nn.conv2d_transpose(x.expr, weight.expr, strides, pads, extra, dilations, group)
-        return _with_bias(cx, out, bias, rank)
+        return with_bias(cx, out, bias, rank)
     # One spatial axis is two of which the first has extent 1.
     wide = op.nn.conv2d_transpose(
         op.expand_dims(x.expr, [2]),
@@ -142,7 +142,7 @@ def conv_transpose(
         [1, *dilations],
         group,
     )
-    return _with_bias(cx, op.squeeze(cx.emit(wide), [2]), bias, rank)
+    return with_bias(cx, op.squeeze(cx.emit(wide), [2]), bias, rank)
 
 
 def _transposed_3d(
@@ -245,16 +245,47 @@ def _padding_for(
 def batch_normalization(
     cx: Context, node: Node, x: Value, scale: Value, bias: Value, mean: Value, var: Value
 ) -> Any:
-    node.skip("momentum", "is_test", "consumed_inputs")
-    if node.integer("training_mode", 0):
-        what = "BatchNormalization in training form is not supported"
-        raise ValueError(explain(what, instead="export the model for inference"))
+    node.skip("is_test", "consumed_inputs")
+    momentum, epsilon = node.real("momentum", 0.9), node.real("epsilon", 1e-5)
     if not node.integer("spatial", 1):
         raise ValueError("BatchNormalization with spatial=0 is not supported")
-    epsilon = node.real("epsilon", 1e-5)
+    asked = any(node.outputs[1:])  # before opset 14 what is trained gives statistics
+    if node.integer("training_mode", 0) or (node.opset < 14 and asked):
+        return _trained(cx, x, scale, bias, (mean, var), momentum, epsilon)
     stats = [_as(cx, v, x.dtype) for v in (scale, bias, mean, var)]
     results = cx.emit(op.nn.batch_norm(x.expr, *stats, axis=1, epsilon=epsilon, training=False))
     return [results[0]]
+
+
+def _trained(
+    cx: Context,
+    x: Value,
+    scale: Value,
+    bias: Value,
+    running: tuple[Value, Value],
+    momentum: float,
+    epsilon: float,
+) -> list[Any]:
+    """By the batch's own statistics: the result, the running mean and variance, and before opset 14 the
+    batch's."""
+    axes = [0, *range(2, x.ndim)]
+    wide = _wide(cx, x)
+    mean = cx.emit(op.mean(wide.expr, axes, True))
+    center = cx.emit(op.subtract(wide.expr, mean))
+    spread = cx.emit(op.mean(op.multiply(center, center), axes, True))
+    factor = cx.emit(op.rsqrt(op.add(spread, cx.scalar(epsilon, wide.dtype))))
+    shape = [1, -1, *[1] * (x.ndim - 2)]
+    gain, shift = (cx.emit(_reshaped(cx, v, shape)) for v in (scale, bias))
+    normal = _as(cx, cx.value(op.multiply(center, factor)), x.dtype)
+    gain, shift = (_as(cx, cx.value(v), x.dtype) for v in (gain, shift))
+    outs, own = [op.add(op.multiply(normal, gain), shift)], []
+    for before, found in zip(running, (mean, spread), strict=True):
+        now = cx.emit(op.reshape(found, ShapeExpr([x.shape[1]])))
+        now = _as(cx, cx.value(now), before.dtype)
+        kept = op.multiply(before.expr, cx.scalar(momentum, before.dtype))
+        outs.append(op.add(kept, op.multiply(now, cx.scalar(1 - momentum, before.dtype))))
+        own.append(now)
+    return [*outs, *own]
 
 
 def _as(cx: Context, v: Value, dtype: str) -> Any:

@@ -10,16 +10,23 @@ import numpy as np
 from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter, register_converter
+from ..steered import around, known_numbers
 from ..values import Value, literal
 
 
 def _running(name: str, since: int, build: Callable[..., Any]) -> None:
     def convert(cx: Context, node: Node, x: Value, axis: Value) -> Any:
-        which = int(cx.number(axis, "axis"))
+        which = known_numbers(axis)
+        if which is None:
+            found = cx.value(_run(cx, node, around(cx, x, axis), 1))
+            return op.reshape(found.expr, ShapeExpr(x.shape))
+        return _run(cx, node, x, cx.numbers(axis, "axis")[0])
+
+    def _run(cx: Context, node: Node, x: Value, which: int) -> Any:
         if not -x.ndim <= which < x.ndim:
             what = "input axis is out of range"
             raise ValueError(explain(what, got=f"{which} for rank {x.ndim}"))
@@ -43,16 +50,23 @@ def top_k_attribute(cx: Context, node: Node, x: Value) -> Any:
 
 @converter("TopK", 10)
 def top_k(cx: Context, node: Node, x: Value, k: Value) -> Any:
-    return _top_k(cx, node, x, cx.numbers(k, "k")[0])
+    return _top_k(cx, node, x, k)
 
 
-def _top_k(cx: Context, node: Node, x: Value, k: int) -> Any:
+def _top_k(cx: Context, node: Node, x: Value, given: int | Value) -> Any:
     axis, largest = node.integer("axis", -1), node.flag("largest", True)
     node.skip("sorted")  # sorted is one of the orders that sorted=0 allows
     if not -x.ndim <= axis < x.ndim:
         what = "attribute axis is out of range"
         raise ValueError(explain(what, got=f"{axis} for rank {x.ndim}"))
     extent = literal(x.shape[axis])
+    known = known_numbers(given) if isinstance(given, Value) else [given]
+    if known is None:  # all are sorted, the first k taken
+        dims = cx.read("relax.run.within", 1, given.expr, PrimValue(extent), nonnegative=True)
+        whole = cx.emit(op.topk(x.expr, 0, axis, "both", largest, "int64"))
+        parts = [cx.emit(whole[n]) for n in (0, 1)]
+        return [op.strided_slice(p, [axis % x.ndim], [0], dims, [1], True) for p in parts]
+    (k,) = known
     if k < 0 or (not isinstance(extent, PrimExpr) and k > extent):
         raise ValueError(explain("input k must lie within the axis", got=f"{k} of {extent}"))
     if k == 0:  # to the operator 0 means all

@@ -43,15 +43,12 @@ def max_pool(cx: Context, node: Node, x: Value) -> Any:
     most = _pooled(cx, x, _MAX[x.ndim - 2], window, fill=_least(x))
     if len(node.outputs) < 2 or not node.outputs[1]:
         return [most]
-    if order:
-        what = "attribute storage_order is not supported with indices"
-        raise ValueError(explain(what, got=order, instead="0"))
-    return [most, _places(cx, x, most.shape[2:], window)]
+    return [most, _places(cx, x, most.shape[2:], window, bool(order))]
 
 
-def _places(cx: Context, x: Value, counts: Sequence[Any], window: Window) -> Any:
+def _places(cx: Context, x: Value, counts: Sequence[Any], window: Window, columns: bool) -> Any:
     """The index in all of x of the greatest element of each window, the first of equal ones: which
-    element of the window it is, then where that lies."""
+    element of the window it is, then where that lies. columns: the first spatial axis counts least."""
     kernel, strides, pads, dilations, _ = window
     rank, axes = len(kernel), list(range(2, x.ndim))
     after = [a + stride - 1 for a, stride in zip(pads[rank:], strides, strict=True)]
@@ -66,7 +63,7 @@ def _places(cx: Context, x: Value, counts: Sequence[Any], window: Window) -> Any
     images = op.arange(0, PrimValue(cx.simplify(x.shape[0] * x.shape[1])), 1, "int64")
     place = op.reshape(cx.emit(images), ShapeExpr([*x.shape[:2], *[1] * rank]))
     taps = np.array(list(np.ndindex(*kernel)), np.int64) * dilations
-    for k, count in enumerate(counts):
+    for k, count in sorted(enumerate(counts), reverse=columns):
         ends = [PrimValue(cx.simplify(n * count * strides[k] - pads[k])) for n in (0, 1)]
         first = cx.emit(op.arange(ends[0], ends[1], strides[k]))
         first = op.reshape(first, ShapeExpr([count if a == k else 1 for a in range(rank)]))

@@ -22,8 +22,9 @@ def _along(cx: Context, v: Value | None, x: Value, axis: int, block: int = 0) ->
     for each `block` elements of it."""
     if v is None:
         return None
-    if v.ndim == 0 or (v.ndim == 1 and literal(v.shape[0]) == 1 and x.ndim != 1):
-        return v.expr if v.ndim == 0 else op.reshape(v.expr, ShapeExpr([]))
+    one = v.ndim == 1 and literal(v.shape[0]) == 1
+    if v.ndim == 0 or (one and not (x.ndim == 1 and axis in (0, -1))):
+        return _scalar(cx, v)
     if not -x.ndim <= axis < x.ndim:
         what = "attribute axis is out of range"
         raise ValueError(explain(what, got=f"{axis} for rank {x.ndim}"))
@@ -41,7 +42,16 @@ def _along(cx: Context, v: Value | None, x: Value, axis: int, block: int = 0) ->
     return op.strided_slice(repeated.expr, [which], [0], [x.shape[which]])
 
 
+def _scalar(cx: Context, v: Value) -> Any:
+    """The one element of a scale or zero point."""
+    if v.ndim == 0:
+        return v.expr
+    known = v.constant
+    return op.reshape(v.expr, ShapeExpr([])) if known is None else cx.scalar(known[0], str(v.dtype))
+
+
 @converter("QuantizeLinear", 10)
+@converter("QuantizeLinear", 1, "com.microsoft")
 def quantize_linear(
     cx: Context, node: Node, x: Value, scale: Value, zero: Value | None = None
 ) -> Any:
@@ -70,6 +80,7 @@ def _quantize(
 
 
 @converter("DequantizeLinear", 10)
+@converter("DequantizeLinear", 1, "com.microsoft")
 def dequantize_linear(
     cx: Context, node: Node, x: Value, scale: Value, zero: Value | None = None
 ) -> Any:
@@ -84,8 +95,42 @@ def _dequantize(
     cx: Context, x: Value, scale: Value, zero: Value | None, axis: int, block: int = 0
 ) -> Any:
     kind = str(scale.dtype)
+    one = all(v is None or v.ndim == 0 or literal(v.shape[0]) == 1 for v in (scale, zero))
+    axis = 0 if one else axis
+    if _is_plain(cx, x, scale, zero, axis):
+        none = cx.scalar(0, str(x.dtype))
+        parts = [v.expr if not one else _scalar(cx, v) for v in (scale, zero) if v is not None]
+        return op.dequantize(x.expr, *parts, *[none][len(parts) - 1 :], axis % max(x.ndim, 1), kind)
     out = _centered(cx, x, zero, axis, kind, block)
     return op.multiply(out, _along(cx, scale, x, axis, block))
+
+
+@converter("DynamicQuantizeLinear", 11)
+def dynamic_quantize_linear(cx: Context, node: Node, x: Value) -> Any:
+    o = cx.onnx
+
+    def extreme(reduce: Any) -> Value:
+        """Along the leading axes first: that goes by vectors of the last one."""
+        some = reduce(x, list(range(x.ndim - 1)), keepdims=0) if x.ndim > 1 else x
+        return reduce(some, keepdims=0)
+
+    low, high = o.Min(extreme(o.ReduceMin), 0.0), o.Max(extreme(o.ReduceMax), 0.0)
+    scale = o.Div(o.Sub(high, low), 255.0)
+    zero = o.Cast(o.Round(o.Clip(o.Neg(o.Div(low, scale)), 0.0, 255.0)), to=2)
+    return [o.QuantizeLinear(x, scale, zero), scale, zero]
+
+
+_BYTES = ("int8", "uint8", "int32")
+
+
+def _is_plain(cx: Context, x: Value, scale: Value, zero: Value | None, axis: int) -> bool:
+    """Whether `relax.dequantize` takes it: one scale, or one for each index of an axis."""
+    if str(scale.dtype) != "float32" or str(x.dtype) not in _BYTES or scale.ndim > 1:
+        return False
+    if (zero is not None and zero.ndim != scale.ndim) or not -x.ndim <= axis < max(x.ndim, 1):
+        return False
+    many = scale.ndim == 1 and literal(scale.shape[0]) != 1
+    return not many or cx.equal(scale.shape[0], x.shape[axis])
 
 
 def _centered(

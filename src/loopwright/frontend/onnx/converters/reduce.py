@@ -11,6 +11,7 @@ from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter, register_converter
+from ..steered import closed, known_numbers, length, opened
 from ..values import Value, literal, object_array
 
 Reduce = Callable[[Context, Value, Any, bool], Any]
@@ -79,8 +80,12 @@ def _reduction(name: str, by_input: int, build: Reduce) -> None:
 
     def convert(cx: Context, node: Node, x: Value, axes: Value | None = None) -> Any:
         keep = node.flag("keepdims", True)
-        which = None if axes is None else cx.numbers(axes, "axes")
-        noop = node.integer("noop_with_empty_axes", 0)
+        noop = node.flag("noop_with_empty_axes")
+        which = None if axes is None else known_numbers(axes)
+        if axes is not None and which is None and length(axes) != 0:
+            view, inner = opened(cx, x, axes, noop)
+            found = build(cx, view, inner, False)
+            return found if keep else closed(cx, found, x, axes, noop)
         if not which and noop:
             # Nothing is reduced, but what is done to each element stays.
             return x if name in _IDENTITIES else build(cx, x, [], keep)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,14 +18,14 @@ from ....ir.prim_op import cast, const, floordiv
 from ....ops.common import shape_text
 from ....ops.resizing import PLACES, ROUNDING, Style
 from ....relax import op
-from ....relax.expr import ShapeExpr, TupleGetItem
+from ....relax.expr import PrimValue, ShapeExpr, StringImm, TupleGetItem
+from ....relax.struct_info import TensorStructInfo
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
 from ..values import Value, literal
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
-_PLACES = [name for name in PLACES if name != "tf_crop_and_resize"]
 _ROUND = [name for name in ROUNDING if name != "round"]
 _SMALL = 1 << 12  # float32 holds the products of extents with such a number exactly
 
@@ -37,13 +38,17 @@ def upsample_attribute(cx: Context, node: Node, x: Value) -> Any:
 @converter("Upsample", 9)
 @converter("Resize", 10)
 def upsample(cx: Context, node: Node, x: Value, scales: Value) -> Any:
-    return _upsample(cx, node, x, _numbers(scales, "scales"))
+    known = scales.constant is not None
+    return _upsample(cx, node, x, _numbers(scales) if known else scales)
 
 
-def _upsample(cx: Context, node: Node, x: Value, scales: list[float]) -> Any:
+def _upsample(cx: Context, node: Node, x: Value, scales: list[float] | Value) -> Any:
     mode = _chosen(node.text("mode", "nearest"), ("nearest", "linear", "bilinear"), "mode")
     style = Style("nearest_neighbor" if mode == "nearest" else "linear", "asymmetric", "floor")
-    return _resize(cx, x, list(range(x.ndim)), scales, None, style)
+    axes = list(range(x.ndim))
+    if isinstance(scales, Value):
+        return _Unknown(cx, x, axes, style).resized(scales, True)
+    return _resize(cx, x, axes, scales, None, style)
 
 
 @converter("Resize", 11)
@@ -55,10 +60,10 @@ def resize(
     scales: Value | None = None,
     sizes: Value | None = None,
 ) -> Any:
-    node.skip("extrapolation_value")
+    fill = node.real("extrapolation_value", 0.0)
     mode = _chosen(node.text("mode", "nearest"), _METHODS, "mode")
     transform = "coordinate_transformation_mode"
-    places = _chosen(node.text(transform, "half_pixel"), _PLACES, transform)
+    places = _chosen(node.text(transform, "half_pixel"), PLACES, transform)
     nearest = _chosen(node.text("nearest_mode", "round_prefer_floor"), _ROUND, "nearest_mode")
     style = Style(
         _METHODS[mode],
@@ -78,8 +83,16 @@ def resize(
         scales = None
     if (scales is None) == (sizes is None or _is_empty(sizes)):
         raise ValueError("it takes either scales or sizes")
+    given = scales if scales is not None else sizes
+    assert given is not None
+    cropped = style.places == "tf_crop_and_resize"
+    unknown = given.constant is None if scales is not None else given.elements is None
+    if cropped or unknown:
+        part = roi if cropped else None
+        found = _Unknown(cx, x, axes, style, smooth, policy, part, fill)
+        return found.resized(given, scales is not None)
     if scales is not None:
-        return _resize(cx, x, axes, _numbers(scales, "scales"), None, style, smooth)
+        return _resize(cx, x, axes, _numbers(scales), None, style, smooth)
     wanted = cx.integers(sizes, "sizes", dims=True)
     factors = _by_sizes(cx, x, axes, wanted)
     if policy != "stretch":
@@ -113,12 +126,79 @@ def _is_empty(value: Value) -> bool:
     return value.ndim == 1 and literal(value.shape[0]) == 0
 
 
-def _numbers(value: Value, what: str) -> list[float]:
+def _numbers(value: Value) -> list[float]:
     numbers = value.constant
-    if numbers is None:
-        hint = "make it a constant or initializer of the model"
-        raise ValueError(explain(f"input {what} must be known", instead=hint))
+    assert numbers is not None
     return [float(v) for v in numbers.reshape(-1)]
+
+
+@dataclass
+class _Unknown:
+    """A Resize of which only the run tells the sizes, the scales, or the part that is read."""
+
+    cx: Context
+    x: Value
+    axes: list[int]
+    style: Style
+    smooth: bool = False
+    policy: str = "stretch"
+    roi: Value | None = None
+    fill: float = 0.0
+
+    def resized(self, given: Value, by_scales: bool) -> Any:
+        """given: the scales, or the sizes."""
+        cx, x, count = self.cx, self.x, len(self.axes)
+        if not x.dtype.is_float and self.style.method != "nearest_neighbor":
+            self.x = cx.value(op.astype(x.expr, "float32"))
+            return op.astype(self.resized(given, by_scales).expr, str(x.dtype))
+        dims = ShapeExpr([x.shape[a] for a in self.axes])
+        args = [dims, given.expr, PrimValue(by_scales), StringImm(self.policy)]
+        args += [] if self.roi is None else [self.roi.expr]
+        wanted = cx.read("relax.run.resized_sizes", count, *args, nonnegative=True)
+        info = TensorStructInfo([count, 3], "float64")
+        placed = op.call_pure_packed("relax.run.resize_places", *args, sinfo_args=info)
+        rows = cx.emit(op.split(cx.emit(placed), count, 0)) if count > 1 else None
+        out, outside = x, None
+        for k, (axis, size) in enumerate(zip(self.axes, wanted, strict=True)):
+            row = op.reshape(rows[k] if rows is not None else placed, ShapeExpr([3]))
+            out, beside = self.along(out, axis, size, cx.emit(row))
+            if beside is not None:
+                beside = op.reshape(beside, self.only(size, axis))
+                outside = beside if outside is None else op.logical_or(outside, beside)
+        if outside is None:
+            return out
+        return cx.value(op.where(outside, cx.scalar(self.fill, str(x.dtype)), out.expr))
+
+    def along(self, x: Value, axis: int, size: Any, placed: Any) -> tuple[Value, Any]:
+        """(x with an axis resized, which of its elements lie outside)"""
+        cx, style, have = self.cx, self.style, PrimValue(x.shape[axis])
+        named = {
+            "method": style.method,
+            "coordinate_transformation_mode": style.places,
+            "cubic_alpha": style.cubic_alpha,
+            "cubic_exclude": int(style.exclude),
+        }
+        if self.smooth:
+            matrix = cx.emit(op.image.resize_matrix(placed, have, PrimValue(size), **named))
+            turned = op.astype(op.permute_dims(matrix, [1, 0]), str(x.dtype))
+            return _weighed_all(cx, x, axis, turned), None
+        named |= {"rounding_method": style.rounding, "dtype": str(x.dtype)}
+        found = cx.emit(op.image.resize_taps(have, PrimValue(size), placed, **named))
+        crops, count = style.places == "tf_crop_and_resize", style.count
+        nearest = style.method == "nearest_neighbor"
+        if nearest and not crops:
+            return _take(cx, x, axis, found), None
+        length = (1 if nearest else 2 * count) + crops
+        parts = [cx.emit(TupleGetItem(found, k)) for k in range(length)]
+        beside = parts.pop() if crops else None
+        if nearest:
+            return _take(cx, x, axis, parts[0]), beside
+        weights = [op.reshape(w, self.only(size, axis)) for w in parts[count:]]
+        return _weighed(cx, x, axis, zip(parts[:count], weights, strict=True)), beside
+
+    def only(self, size: Any, axis: int) -> ShapeExpr:
+        """The shape of what varies along an axis only."""
+        return ShapeExpr([size if a == axis else 1 for a in range(self.x.ndim)])
 
 
 def _by_sizes(cx: Context, x: Value, axes: list[int], wanted: list[Any]) -> list[float | None]:
@@ -193,6 +273,7 @@ def _at_run_time(
         op.image.resize_taps(
             x.shape[axis],
             size,
+            None,
             scale,
             style.method,
             style.places,
@@ -235,7 +316,8 @@ def _along(
         raise ValueError(explain(what, got=f"an extent of {have}, a scale of {scale:g}"))
     budget.spend(size=16 * size * style.count)
     if smooth and scale < 1:
-        return _weighed_all(cx, x, axis, _antialiased(have, size, scale, style))
+        matrix = np.ascontiguousarray(style.matrix(have, size, scale).T)
+        return _weighed_all(cx, x, axis, cx.constant(matrix.astype(x.dtype.numpy()), str(x.dtype)))
     taps = style.array_taps(have, size, scale)
     if style.method == "nearest_neighbor":
         return _take(cx, x, axis, taps[0][0])
@@ -254,39 +336,10 @@ def _weighed(cx: Context, x: Value, axis: int, taps: Iterable[tuple[Any, Any]]) 
     return cx.value(out)
 
 
-def _kernel(distance: Any, style: Style) -> Any:
-    """The weight of a pixel at a distance."""
-    d = np.abs(distance)
-    if style.method == "linear":
-        return np.clip(1 - d, 0, None)
-    a = style.cubic_alpha  # Keys, 1981
-    near = ((a + 2) * d - (a + 3)) * d * d + 1
-    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0))
-
-
-def _antialiased(have: int, size: int, scale: float, style: Style) -> np.ndarray:
-    """[size out, size in]: the kernel widened by 1 / scale; edge pixels stand for those outside."""
-    places = style.array_places(have, size, scale)
-    reach = math.ceil((1 if style.method == "linear" else 2) / scale)
-    rows, taps = len(places), 2 * reach + 2
-    budget.spend(size=8 * rows * (6 * taps + have))  # taps: a few arrays on the way
-    pixels = np.floor(places)[:, None] + np.arange(-reach, reach + 2)
-    weights = _kernel((pixels - places[:, None]) * scale, style)
-    if style.exclude:
-        weights = weights * ((pixels >= 0) & (pixels < have))
-    weights = weights / weights.sum(axis=1, keepdims=True)
-    matrix = np.zeros((rows, have))
-    at = np.clip(pixels, 0, have - 1).astype(np.int64)
-    np.add.at(matrix, (np.arange(rows)[:, None], at), weights)
-    return matrix
-
-
-def _weighed_all(cx: Context, x: Value, axis: int, matrix: np.ndarray) -> Value:
-    """x times a matrix along an axis."""
+def _weighed_all(cx: Context, x: Value, axis: int, matrix: Any) -> Value:
+    """x times a matrix along an axis. matrix: its constant or tensor, [size in, size out]."""
     order = [a for a in range(x.ndim) if a != axis] + [axis]
-    moved = op.permute_dims(x.expr, order)
-    right = cx.constant(np.ascontiguousarray(matrix.T).astype(x.dtype.numpy()), str(x.dtype))
+    moved, right = op.permute_dims(x.expr, order), cx.emit(matrix)
     back = [order.index(a) for a in range(x.ndim)]
     return cx.value(op.permute_dims(op.matmul(moved, right), back))
 

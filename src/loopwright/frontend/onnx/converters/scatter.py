@@ -60,3 +60,17 @@ def reverse_sequence(cx: Context, node: Node, data: Value, lengths: Value) -> An
     mirrored = op.subtract(op.subtract(length, number), cx.scalar(1, "int64"))
     source = cx.emit(op.where(op.less(number, length), mirrored, number))
     return op.gather_elements(data.expr, op.broadcast_to(source, ShapeExpr(data.shape)), time)
+
+
+@converter("TensorScatter", 24)
+def tensor_scatter(
+    cx: Context, node: Node, data: Value, updates: Value, start: Value | None = None
+) -> Any:
+    axis, mode = node.integer("axis", -2), node.text("mode", "linear")
+    if mode not in ("linear", "circular"):
+        raise ValueError(explain("attribute mode is linear or circular", got=mode))
+    if start is None:
+        places = cx.emit(op.zeros(ShapeExpr([data.shape[0]]), "int64"))
+    else:
+        places = start.expr
+    return op.tensor_scatter(data.expr, updates.expr, places, axis, mode == "circular")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
+
+import numpy as np
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
-from ....ir.prim_op import maximum
+from ....ir.prim_op import convert, maximum
 from ....relax import op
-from ....relax.expr import PrimValue, ShapeExpr
+from ....relax.expr import PrimValue, ShapeExpr, StringImm
+from ....relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ...common import padded
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
+from ..steered import known_numbers, sizes, view
 from ..values import Value, literal
 
 # Exporters write this, or the greatest int32 or int64, for "to the end".
@@ -72,6 +77,14 @@ def _reshape(cx: Context, data: Value, target: list[Any], allow_zero: bool) -> A
         dims[holes[0]] = _rest(cx, old, [d for k, d in enumerate(dims) if k != holes[0]])
     if len(dims) == len(old) and all(cx.equal(a, b) for a, b in zip(dims, old, strict=True)):
         return data
+    before, after = _product(cx, old), _product(cx, dims)
+    if not (isinstance(before, int) and isinstance(after, int)) and not cx.equal(before, after):
+        cx.builder.match_cast(ShapeExpr([after]), ShapeStructInfo([convert(before)]))
+    if allow_zero and after == 0 and before != 0:  # to the operator a 0 is the input's extent
+        if isinstance(before, int):
+            what = "the number of elements must stay"
+            raise ValueError(explain(what, got=f"{_text(old)} into {_text(dims)}"))
+        return op.zeros(ShapeExpr(dims), str(data.dtype))
     return op.reshape(data.expr, ShapeExpr(dims))
 
 
@@ -125,6 +138,9 @@ def squeeze_attribute(cx: Context, node: Node, data: Value) -> Any:
 
 @converter("Squeeze", 13)
 def squeeze(cx: Context, node: Node, data: Value, axes: Value | None = None) -> Any:
+    if axes is not None and known_numbers(axes) is None:
+        rank = data.ndim - cx.count(axes, "axes")
+        return view(cx, data, sizes(cx, "squeezed_sizes", rank, data, axes))
     return _squeeze(data, None if axes is None else cx.numbers(axes, "axes"))
 
 
@@ -143,6 +159,9 @@ def unsqueeze_attribute(cx: Context, node: Node, data: Value) -> Any:
 
 @converter("Unsqueeze", 13)
 def unsqueeze(cx: Context, node: Node, data: Value, axes: Value) -> Any:
+    if known_numbers(axes) is None:
+        rank = data.ndim + cx.count(axes, "axes")
+        return view(cx, data, sizes(cx, "unsqueezed_sizes", rank, data, axes))
     return op.expand_dims(data.expr, cx.numbers(axes, "axes"))
 
 
@@ -195,20 +214,26 @@ def split_attribute(cx: Context, node: Node, data: Value) -> Any:
 
 
 @converter("Split", 13)
-def split(cx: Context, node: Node, data: Value, sizes: Value | None = None) -> Any:
-    return _split(cx, node, data, None if sizes is None else cx.numbers(sizes, "split"))
+def split(cx: Context, node: Node, data: Value, split: Value | None = None) -> Any:
+    return _split(cx, node, data, _split_sizes(cx, node, split))
 
 
 @converter("Split", 18)
-def split_count(cx: Context, node: Node, data: Value, sizes: Value | None = None) -> Any:
+def split_count(cx: Context, node: Node, data: Value, split: Value | None = None) -> Any:
     count = node.integer("num_outputs", len(node.outputs))
     if count != len(node.outputs):
         what = "num_outputs must be the number of outputs"
         raise ValueError(explain(what, got=f"{count} for {len(node.outputs)} outputs"))
-    return _split(cx, node, data, None if sizes is None else cx.numbers(sizes, "split"))
+    return _split(cx, node, data, _split_sizes(cx, node, split))
 
 
-def _split(cx: Context, node: Node, data: Value, sizes: list[int] | None) -> Any:
+def _split_sizes(cx: Context, node: Node, given: Value | None) -> list[Any] | None:
+    if given is None:
+        return None
+    return cx.integers(given, "split", dims=True, count=len(node.outputs))
+
+
+def _split(cx: Context, node: Node, data: Value, sizes: list[Any] | None) -> Any:
     axis, count = _axis(node.integer("axis", 0), data.ndim), len(node.outputs)
     if count == 1:
         return [data]
@@ -216,6 +241,8 @@ def _split(cx: Context, node: Node, data: Value, sizes: list[int] | None) -> Any
         parts = op.split(data.expr, count, axis)
     else:
         extent = literal(data.shape[axis])
+        if any(isinstance(s, PrimExpr) for s in sizes):
+            return _parts(cx, data, axis, sizes)
         fits = not isinstance(extent, int) or sum(sizes) == extent
         if len(sizes) != count or not fits:
             what = f"the sizes must be {count} and fill the axis"
@@ -224,6 +251,16 @@ def _split(cx: Context, node: Node, data: Value, sizes: list[int] | None) -> Any
         parts = op.split(data.expr, starts, axis)
     pieces = cx.emit(parts)
     return [cx.emit(pieces[k]) for k in range(count)]
+
+
+def _parts(cx: Context, data: Value, axis: int, sizes: list[Any]) -> list[Any]:
+    """Pieces of an axis, of sizes that are symbolic."""
+    ends = list(accumulate(sizes))
+    whole = cx.simplify(ends[-1])
+    data = data if cx.equal(data.shape[axis], whole) else cx.with_dims(data, {axis: whole})
+    starts = [0, *ends[:-1]]
+    pieces = zip(starts, ends, strict=True)
+    return [op.strided_slice(data.expr, [axis], [s], [e], [1], True) for s, e in pieces]
 
 
 # ---------------------------------------------------------------- slices
@@ -246,9 +283,15 @@ def slice_inputs(
     axes: Value | None = None,
     steps: Value | None = None,
 ) -> Any:
+    which = list(range(cx.count(starts, "starts"))) if axes is None else known_numbers(axes)
+    by = [1] * cx.count(starts, "starts") if steps is None else known_numbers(steps)
+    if which is None or by is None:
+        where = axes.expr if axes is not None else cx.constant(np.arange(data.ndim))
+        given = [data.expr, starts.expr, ends.expr, where, *([] if steps is None else [steps.expr])]
+        info = TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
+        called = op.call_pure_packed("relax.run.slice", *given, sinfo_args=info)
+        return cx.found(cx.emit(called), *[None] * data.ndim)
     first, last = cx.integers(starts, "starts"), cx.integers(ends, "ends")
-    which = list(range(len(first))) if axes is None else cx.numbers(axes, "axes")
-    by = [1] * len(first) if steps is None else cx.numbers(steps, "steps")
     return _slice(cx, data, first, last, which, by)
 
 
@@ -308,6 +351,8 @@ def _reaches(cx: Context, last: Any, extent: Any) -> bool:
 
 @converter("Expand", 8)
 def expand(cx: Context, node: Node, data: Value, shape: Value) -> Any:
+    if shape.elements is None:
+        return _expand_at_run_time(cx, data, shape)
     target = [cx.simplify(d) for d in cx.integers(shape, "shape", dims=True)]
     old = list(data.shape)
     rank = max(len(target), len(old))
@@ -333,9 +378,24 @@ def expand(cx: Context, node: Node, data: Value, shape: Value) -> Any:
     return op.broadcast_to(source.expr, ShapeExpr(dims))
 
 
+def _expand_at_run_time(cx: Context, data: Value, shape: Value) -> Any:
+    rank = max(data.ndim, cx.count(shape, "shape"))
+    dims = sizes(cx, "broadcast_sizes", rank, data, shape)
+    for k, have in enumerate(data.shape, rank - data.ndim):
+        if isinstance(have, IntImm) and have.value != 1:
+            dims[k] = have
+    return op.broadcast_to(data.expr, ShapeExpr(dims))
+
+
 @converter("Tile", 6)
 def tile(cx: Context, node: Node, data: Value, repeats: Value) -> Any:
-    counts = cx.numbers(repeats, "repeats")
+    counts = cx.integers(repeats, "repeats", dims=True, count=data.ndim)
+    if any(isinstance(c, PrimExpr) for c in counts):
+        old = [literal(d) for d in data.shape]
+        apart = view(cx, data, [n for d in old for n in (1, d)])
+        wide = [n for c, d in zip(counts, old, strict=True) for n in (c, d)]
+        spread = cx.value(op.broadcast_to(apart.expr, ShapeExpr(wide)))
+        return view(cx, spread, [c * d for c, d in zip(counts, old, strict=True)])
     if len(counts) != data.ndim or any(c < 0 for c in counts):
         what = "repeats must hold a count for each axis"
         raise ValueError(explain(what, got=f"{counts} for rank {data.ndim}"))
@@ -360,9 +420,23 @@ def pad(
     value: Value | None = None,
     axes: Value | None = None,
 ) -> Any:
-    fill = cx.number(value, "constant_value", 0)
-    which = None if axes is None else cx.numbers(axes, "axes")
-    return _pad(cx, data, cx.integers(pads, "pads"), fill, node.text("mode", "constant"), which)
+    mode = node.text("mode", "constant")
+    which = None if axes is None else known_numbers(axes)
+    if axes is not None and which is None:
+        spread = (pads.expr, axes.expr, PrimValue(data.ndim))
+        widths = cx.read("relax.run.pads", 2 * data.ndim, *spread, nonnegative=False)
+    else:
+        count = 2 * (data.ndim if which is None else len(which))
+        widths = cx.integers(pads, "pads", count=count)
+    if value is None or value.constant is not None:
+        fill = cx.number(value, "constant_value", 0)
+        return _pad(cx, data, widths, fill, mode, which)
+    grown = cx.value(_pad(cx, data, widths, 0, mode, which))
+    if mode != "constant":
+        return grown
+    inside = cx.value(op.ones_like(data.expr, "bool"))
+    inside = cx.value(_pad(cx, inside, widths, 0, mode, which))
+    return op.where(inside.expr, grown.expr, op.reshape(value.expr, ShapeExpr([])))
 
 
 _MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "circular"}
@@ -383,6 +457,14 @@ def _pad(
     if any(isinstance(p, PrimExpr) for p in pads):
         first = [before.get(a, 0) for a in range(data.ndim)]
         last = [after.get(a, 0) for a in range(data.ndim)]
+        if mode != "constant":
+            info = TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
+            given = [data.expr, ShapeExpr([*first, *last]), StringImm(mode)]
+            called = op.call_pure_packed("relax.run.pad", *given, sinfo_args=info)
+            grown = [
+                cx.simplify(b + d + a) for b, d, a in zip(first, data.shape, last, strict=True)
+            ]
+            return cx.found(cx.emit(called), *grown)
         for a in which:  # no more can be cut than there is
             last[a] = cx.simplify(
                 maximum(last[a] + data.shape[a] + first[a], 0) - data.shape[a] - first[a]

@@ -47,7 +47,7 @@ from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.transform import ModulePass, PassContext
-from ....tir import Layout, bijective_layout
+from ....tir import BijectiveLayout, Layout
 from ... import op as relax_op
 from ...expr import Call, DataflowVar, Expr, Tuple, TupleGetItem, Var, VarBinding
 from ...layout import (
@@ -194,7 +194,7 @@ def _moved(value: Any, old: Layout | None, new: Layout | None) -> Any:
     if old == new:
         return value
     if not (str(old) + str(new)).isupper():
-        index_map = bijective_layout(old, new).index_map()
+        index_map = BijectiveLayout(old, new).index_map()
         return relax_op.layout_transform(value, index_map.with_dtype("int32"))
     return relax_op.permute_dims(value, [old.index_of(letter) for letter in new])
 

@@ -33,7 +33,7 @@ from .predicates import own_tests, runs_over
 from .refs import Ref
 from .regions import Box, axis_values, region_covers, relaxed_region
 from .rewriting import substitute
-from .scope import producers, read_buffers, siblings, write_buffers
+from .scope import producers, read_buffers, siblings, write_apart, write_buffers
 from .state import ScheduleState, bind_range
 
 
@@ -331,8 +331,9 @@ def check_reduced(source: Ref, shared: Ref, ref: Ref) -> None:
         if above.is_block:
             break
         loops.add(above.stmt.loop_var)
+    own = (IterVar.DataPar, IterVar.DimInfo) if write_apart(source.stmt) else (IterVar.DataPar,)
     for axis, value in zip(source.stmt.iter_vars, source.realize.iter_values, strict=True):
-        if axis.iter_type != IterVar.DataPar and vars_in(value) & loops:
+        if axis.iter_type not in own and vars_in(value) & loops:
             what = (
                 f"the reduction of block {source.stmt.name_hint!r} is not finished where "
                 f"{ref.stmt.name_hint!r} would run"

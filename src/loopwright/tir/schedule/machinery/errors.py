@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
+from ....ir.module import IRModule
 
 
 class ScheduleError(LoopwrightError):
@@ -15,10 +16,16 @@ class ScheduleError(LoopwrightError):
     """
 
     def __init__(
-        self, what: str, *, got: object = None, instead: str | None = None, at: Any = ()
+        self,
+        what: str,
+        *,
+        got: object = None,
+        instead: str | None = None,
+        at: Any = (),
+        tvm: str | None = None,
     ) -> None:
         super().__init__(what)
-        self.what, self.got, self.instead = what, got, instead
+        self.what, self.got, self.instead, self.tvm = what, got, instead, tvm
         self.at = [at] if not isinstance(at, (list, tuple)) else list(at)
         self.primitive = ""
         self.level = "fast"
@@ -37,28 +44,43 @@ class ScheduleError(LoopwrightError):
 
     def message(self) -> str:
         """What, got, and what to do instead, without the program."""
-        return explain(self.what, got=self.got, instead=self.instead)
+        return explain(self.what, got=self.got, instead=self.instead, tvm=self.tvm)
 
     def __str__(self) -> str:
-        if self.level == "none" or not self.primitive:
+        if not self.primitive:
             return self.message()
+        if self.level == "none":
+            return f"{self.message()}\n(not rendered)"
         head = f"An error occurred in the schedule primitive '{self.primitive}'."
         if self.level == "fast" or self.func is None:
             return f"{head}\n{self.message()}"
-        text = _underlined(self.func, self.at)
+        name = self.func.attrs.get("global_symbol", "main")
+        text = _underlined(IRModule({name: self.func}), self.at)
         return f"{head}\n\nThe IR with diagnostic is:\n{text}\nError message: {self.message()}"
 
 
-def _underlined(func: Any, at: list[Any]) -> str:
-    """The function's text with carets below the first line of each statement of `at`."""
+class NoSuchVariable(ScheduleError, IndexError):
+    """A random variable that the schedule does not have, or has forgotten."""
+
+
+class NoWorkingFunction(ScheduleError, ValueError):
+    """A step that needs a current function where several could be meant."""
+
+
+def _underlined(mod: IRModule, at: list[Any]) -> str:
+    """The module's text with carets below the first line of each statement of `at`, and above it
+    the statement's name: its kind, and its number among those of `at`."""
     nodes = [node for node in at if node is not None]
     if not nodes:
-        return func.script()
-    places: set[int] = set()
+        return mod.script()
+    names: dict[int, str] = {}  # of the marked lines
+    counts: dict[str, int] = {}
     code: list[str] = []
     for node in nodes:
-        marked = [node, node.block] if hasattr(node, "block") else [node]
-        lines = func.script(obj_to_underline=marked, syntax_sugar=False).splitlines()
+        block = getattr(node, "block", None)
+        marked = [node] if block is None else [node, block]
+        kind = f"tir.{type(marked[-1]).__name__}"
+        lines = mod.script(obj_to_underline=marked, syntax_sugar=False).splitlines()
         code = []
         first = None
         for line in lines:
@@ -66,12 +88,15 @@ def _underlined(func: Any, at: list[Any]) -> str:
                 first = len(code) - 1 if first is None else first
             else:
                 code.append(line)
-        if first is not None:
-            places.add(first)
+        if first is not None and first not in names:
+            names[first] = f"# {kind}#{counts.setdefault(kind, 0)}"
+            counts[kind] += 1
     out: list[str] = []
     for n, line in enumerate(code):
-        out.append(line)
-        if n in places:
-            body = line.lstrip()
-            out.append(" " * (len(line) - len(body)) + "^" * len(body))
+        if n not in names:
+            out.append(line)
+            continue
+        body = line.lstrip()
+        indent = " " * (len(line) - len(body))
+        out += [indent + names[n], line, indent + "^" * len(body)]
     return "\n".join(out)

@@ -10,7 +10,7 @@ from ...analysis.parallel import together
 from .axis_bindings import linear_terms
 from .errors import ScheduleError
 from .refs import Ref
-from .scope import AXES, axes_of_kinds, producers, siblings
+from .scope import AXES, producers, siblings, write_apart
 
 
 def check_may_leave(ref: Ref, at: Ref | None) -> None:
@@ -21,7 +21,7 @@ def check_may_leave(ref: Ref, at: Ref | None) -> None:
         if shared is not None:
             _check_not_parallel(ref, other, shared, at)
     for other in takewhile(lambda b: b is not ref, siblings(ref)):
-        if axes_of_kinds(other.stmt):
+        if write_apart(other.stmt):
             continue
         shared = _loop_left(ref, other, at)
         if shared is not None and _sees(ref, other, shared):
@@ -59,7 +59,8 @@ def _sees(ref: Ref, source: Ref, loop: Ref) -> bool:
 def _has_own_elements(block: Ref, loops: set[Var]) -> bool:
     """Whether the elements that a block writes go with the loops."""
     axes = zip(block.stmt.iter_vars, block.realize.iter_values, strict=True)
-    spatial = [value for axis, value in axes if axis.iter_type == IterVar.DataPar]
+    kinds = (IterVar.DataPar, IterVar.DimInfo) if write_apart(block.stmt) else (IterVar.DataPar,)
+    spatial = [value for axis, value in axes if axis.iter_type in kinds]
     atoms = {atom for value in spatial for atom, _ in linear_terms(value) or ()}
     return bool(loops) and loops <= atoms
 

@@ -13,7 +13,7 @@ from ....ir.prim_op import const
 from ....ir.variables import vars_in
 from ...function import PrimFunc
 from ...stmt import Block, For
-from .errors import ScheduleError
+from .errors import NoSuchVariable, NoWorkingFunction, ScheduleError
 from .instruction import Instruction, InstructionKind
 from .random_variables import BlockRV, ExprRV, LoopRV
 from .refs import Ref
@@ -74,8 +74,8 @@ class ScheduleBase:
     def working_function(self) -> GlobalVar:
         if self.func_working_on is None:
             names = ", ".join(g.name_hint for g in self.state._mod.functions)
-            what = "the module has several functions: say which one is worked on"
-            raise ScheduleError(what, got=names, instead="sch.work_on(name), or func_name=")
+            what = "the schedule does not know which function to be working on"
+            raise NoWorkingFunction(what, got=names, instead="sch.work_on(name), or func_name=")
         return self.func_working_on
 
     def work_on(self, func_name: str) -> None:
@@ -154,7 +154,7 @@ class ScheduleBase:
             return ref
         what = "not a block or loop of this schedule"
         got = f"{rand_var_or_stmt!r} of type {type(rand_var_or_stmt).__name__}"
-        raise ScheduleError(what, got=got, instead="what sch.get_block or sch.get_loops gave")
+        raise NoSuchVariable(what, got=got, instead="what sch.get_block or sch.get_loops gave")
 
     def loop(self, rv: Any) -> Ref:
         """The ref of a loop. Raises ScheduleError for a block."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from ....ir.literals import is_one
 from ....ir.prim_expr import IterVar
 from ....ir.variables import vars_in
+from ...analysis.effects import has_effect
 from ...buffer import Buffer
 from ...stmt import Block
 from .errors import ScheduleError
@@ -108,6 +110,17 @@ def axes_of_kinds(block: Block, kinds: tuple[int, ...] = AXES) -> bool:
     return all(a.iter_type in kinds for a in block.iter_vars)
 
 
+def write_apart(block: Block, kinds: tuple[int, ...] = AXES) -> bool:
+    """Whether all axes of a block are of the given kinds. One whose iterations run in order counts as
+    spatial where each iteration has its own elements, and nothing but these is changed."""
+    ordered = {a.var for a in block.iter_vars if a.iter_type == IterVar.DimInfo}
+    if not ordered:
+        return axes_of_kinds(block, kinds)
+    points = [{r.min for r in w.region if is_one(r.extent)} for w in block.writes]
+    apart = axes_of_kinds(block, (*kinds, IterVar.DimInfo)) and all(ordered <= p for p in points)
+    return apart and not has_effect(block)
+
+
 def is_dominant(ref: Ref) -> bool:
     """Whether the block is the only one of its scope that writes its outputs."""
     mine = write_buffers(ref.stmt)
@@ -116,24 +129,24 @@ def is_dominant(ref: Ref) -> bool:
     )
 
 
-def why_not_complete(ref: Ref) -> str | None:
+def why_not_complete(ref: Ref, axes: Any = axes_of_kinds) -> str | None:
     """Why a block is not complete (None: it is): spatial axes only, the only writer of its
     outputs, and not reading them."""
     block = ref.stmt
-    if block.init is not None or not axes_of_kinds(block, (IterVar.DataPar,)):
+    if block.init is not None or not axes(block, (IterVar.DataPar,)):
         return "it has axes that are not spatial" if block.init is None else "it is a reduction"
     if not write_buffers(block).isdisjoint(read_buffers(block)):
         return "it reads what it writes"
     return None if is_dominant(ref) else "another block writes the same buffer"
 
 
-def why_not_reduction(ref: Ref) -> str | None:
+def why_not_reduction(ref: Ref, axes: Any = axes_of_kinds) -> str | None:
     """Why a block is not a reduction (None: it is): an init, spatial and reduction axes, the only
     writer of its outputs, which are indexed by spatial axes."""
     block = ref.stmt
     if block.init is None:
         return "it has no init"
-    if not axes_of_kinds(block):
+    if not axes(block):
         return "it has axes that are neither spatial nor reduction"
     if not is_dominant(ref):
         return "another block writes the same buffer"
@@ -156,10 +169,10 @@ def check_complete(ref: Ref) -> None:
 
 def check_complete_or_reduction(ref: Ref) -> None:
     """Raise ScheduleError unless the block is complete or a reduction."""
-    why = why_not_complete(ref)
+    why = why_not_complete(ref, write_apart)
     if why is None:
         return
-    other = why_not_reduction(ref)
+    other = why_not_reduction(ref, write_apart)
     if other is not None:
         what = (
             f"block {ref.stmt.name_hint!r} is neither a complete block ({why}) nor a reduction "

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....arith import Analyzer, eval_ranges
 from ....arith.interval import is_infinite
-from ....ir.literals import conjunction, conjuncts, is_one, is_zero
+from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import LT, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, multiply, subtract
 from ....ir.variables import vars_in
@@ -343,9 +343,9 @@ def _divide(
     if not used & moving:
         outer = axis.replace(var=Var(axis.var.name + "_o", dtype))
         return Halves(outer, value, None, None, outer.var)
-    low = substitute(value, {r.stmt.loop_var: r.stmt.min for r in inside})
-    rest = ana.simplify(subtract(value, low))
-    low = ana.simplify(low)
+    start = substitute(value, {r.stmt.loop_var: r.stmt.min for r in inside})
+    rest = ana.simplify(subtract(value, start))
+    low = ana.simplify(start)
     high = eval_ranges([Range.from_min_extent(rest, one)], loop_domain(inside), ana)[0].max_value
     if is_infinite(high):
         return _refuse(axis, value, ref)
@@ -358,12 +358,15 @@ def _divide(
     if vars_in(rest) - moving or vars_in(size) & moving:
         return _refuse(axis, value, ref)
     extent = axis.dom.extent
-    if is_zero(low) and ana.can_prove(size >= extent):
-        inner = axis.replace(var=Var(axis.var.name + "_i", dtype))
-        if not keep_unit:
-            return Halves(None, None, inner, rest, inner.var)
+    if ana.can_prove_equal(low, zero) and ana.can_prove(size >= extent):
+        step = Analyzer().simplify(floordiv(start, size)) if keep_unit else zero
+        if not ana.can_prove_equal(step, zero):
+            step = zero
         outer = new_axis("_o", one)
-        return Halves(outer, zero, inner, rest, inner.var)
+        if is_one(extent) and not keep_unit:
+            return Halves(outer, step, None, None, axis.dom.min)
+        inner = axis.replace(var=Var(axis.var.name + "_i", dtype))
+        return Halves(outer, step, inner, rest, inner.var)
     begin = subtract(low, axis.dom.min)
     step = ana.simplify(floordiv(begin, size))
     count = ana.simplify(floordiv(add(extent, subtract(size, 1)), size))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ....base.errors import suggest
 from ....ir.expr import GlobalVar
-from ..machinery import BlockArg, BlockRV, LoopRV, ScheduleBase, ScheduleError, primitive
+from ..machinery import BlockArg, BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.scope import consumers, producers, write_buffers
 
 
@@ -20,9 +22,9 @@ def get_block(sch: ScheduleBase, name: str, func_name: str | None = None) -> Blo
     refs = [ref for block, ref in index.blocks.items() if block.name_hint == name]
     if not refs:
         known = [block.name_hint for block in index.blocks]
-        raise ScheduleError(
-            "no block of this name", got=name, instead=suggest(name, known, "one of")
-        )
+        hint = suggest(name, known, "one of")
+        tvm = f"Cannot find a block with the specified name. Cannot find a block with the name: {name}"
+        raise ScheduleError("no block of this name", got=name, instead=hint, tvm=tvm)
     if len(refs) > 1:
         what = f"{len(refs)} blocks are called {name!r}"
         hint = "rename them, or come from another block: sch.get_consumers, sch.get_child_blocks"
@@ -60,8 +62,16 @@ def get_consumers(sch: ScheduleBase, block: BlockArg) -> list[BlockRV]:
 
 @primitive("GetOutputBlocks", inputs="scope_block")
 def get_output_blocks(sch: ScheduleBase, scope_block: BlockArg) -> list[BlockRV]:
-    """The blocks of a scope that write what the scope does not allocate."""
+    """The blocks inside a block, at any depth, that write what is not allocated inside it."""
     ref = sch.block(scope_block)
-    own = set(ref.stmt.alloc_buffers)
-    outputs = [child for child in ref.blocks() if not write_buffers(child.stmt) <= own]
+    inside = list(_within(ref))
+    own = {buffer for at in (ref, *inside) for buffer in at.stmt.alloc_buffers}
+    outputs = [child for child in inside if not write_buffers(child.stmt) <= own]
     return [sch.new_block(ref.func, child.stmt) for child in outputs]
+
+
+def _within(ref: Ref) -> Iterator[Ref]:
+    """The blocks inside a block, outer ones before those they contain."""
+    for child in ref.blocks():
+        yield child
+        yield from _within(child)

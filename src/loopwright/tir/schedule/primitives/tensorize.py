@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ....arith import Analyzer
+from ....ir.functor import any_node
 from ....ir.literals import is_one
 from ....ir.node import Node
 from ....ir.op import Op
-from ....ir.prim_expr import FloatImm, IntImm, IterVar, PrimExpr, Range, Var
+from ....ir.prim_expr import Call, FloatImm, IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import cast, const
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...function import TensorIntrin
+from ...index_dtype import with_index_dtype
 from ...stmt import Block, BlockRealize, BufferStore, For, MatchBufferRegion
 from ...stmt_functor import renew_defs
 from ..machinery import BlockArg, LoopRV, ScheduleBase, ScheduleError, primitive
@@ -70,6 +72,8 @@ def tensorize(
     match = _Match(ana, at)
     match.stmt(intrin.desc.body.block.body, outer.body)
     impl = renew_defs(intrin.impl)
+    if any(low.dtype == "int64" for base in match.base.values() for low in base):
+        impl = with_index_dtype(impl, "int64")  # offsets of 32 bits could be too short
     body: Block = impl.body.block
     windows = []
     for ours, theirs in zip(intrin.desc.buffers, impl.buffers, strict=True):
@@ -180,6 +184,8 @@ class _Match:
             self.fail(f"where {a.buffer.name} lies", before, base)
 
     def expr(self, a: Any, b: Any) -> None:
+        if self.same_index(a, b):
+            return
         if isinstance(a, Var):
             mine = self.values.get(a)
             if mine is not b and (mine is None or not self.ana.can_prove_equal(mine, b)):
@@ -197,6 +203,16 @@ class _Match:
             self.children(a, b)
         else:
             self.children(a, b)
+
+    def same_index(self, a: Any, b: Any) -> bool:
+        """Whether two integers computed of loops and axes alone are provably equal."""
+        if isinstance(a, (Var, IntImm)) or not all(isinstance(e, PrimExpr) for e in (a, b)):
+            return False
+        if not (a.dtype.is_integer and b.dtype.is_integer) or not vars_in(a) <= self.values.keys():
+            return False
+        if any_node((a, b), lambda n: isinstance(n, (BufferLoad, Call))):
+            return False
+        return self.ana.can_prove_equal(cast(b.dtype, substitute(a, self.values)), b)
 
     def children(self, a: Node, b: Node) -> None:
         if isinstance(getattr(a, "op", None), Op) and a.op is not b.op:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....arith import Analyzer
 from ....ir.prim_expr import IntImm, IterVar, Range, Var
 from ....ir.variables import vars_in
+from ...expr import BufferLoad
 from ...index_map import IndexMap
-from ...stmt import Block, BlockRealize, For, ForKind, Stmt
+from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt
 from ..machinery import BlockArg, ScheduleBase, ScheduleError, primitive
 from ..machinery.loop_nests import check_loops
-from ..machinery.rewriting import substitute
+from ..machinery.rewriting import BlockRewriter, substitute
 from ..machinery.scope import axes_of_kinds
 from ..machinery.state import bind_range
 from .reindex import map_of_axes
@@ -81,12 +83,30 @@ def transform_block_layout(
     renamed: dict[Block, Block] = {}
     body = substitute(node.replace(iter_vars=()), values, None, renamed)
     renamed.pop(node.replace(iter_vars=()), None)
+    body = _Tidy(ana, renamed).visit(body)
     block_made = body.replace(iter_vars=tuple(made_axes))
     renamed[node] = block_made
     nest: Stmt = BlockRealize(loops, True, block_made, span=ref.realize.span)
     for loop, axis in reversed(list(zip(loops, made_axes, strict=True))):
         nest = For(loop, 0, axis.dom.extent, ForKind.SERIAL, nest)
     sch.state.update(ref.func, {chain[0]: nest}, renamed)
+
+
+class _Tidy(BlockRewriter):
+    """Simplifies the places that are accessed."""
+
+    def __init__(self, ana: Analyzer, renamed: dict[Block, Block]) -> None:
+        super().__init__(renamed)
+        self.ana = ana
+
+    def visit_BufferLoad(self, node: BufferLoad | BufferStore) -> Any:
+        node = self.visit_default(node)
+        return node.replace(indices=tuple(map(self.ana.simplify, node.indices)))
+
+    visit_BufferStore = visit_BufferLoad
+
+    def visit_Range(self, node: Range) -> Range:
+        return node.replace(min=self.ana.simplify(node.min))
 
 
 def _shown(indices: list[Any]) -> str:

@@ -31,16 +31,43 @@ from ....arith.int_set import union_interval
 from ....arith.interval import is_infinite
 from ....ir.functor import any_node
 from ....ir.literals import is_zero
-from ....ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Range, Var
+from ....ir.prim_expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    Call,
+    FloorDiv,
+    IntImm,
+    IterVar,
+    Not,
+    PrimExpr,
+    Range,
+    Var,
+)
 from ....ir.prim_op import add, const, floordiv, maximum, multiply, subtract
 from ....ir.structural import structural_equal
-from ....ir.variables import uses_any
+from ....ir.variables import uses_any, vars_in
+from ...analysis.effects import can_change
 from ...analysis.gpu import sharing_threads
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from ...stmt import Allocate, AttrStmt, Block, BufferStore, DeclBuffer, For, LetStmt
-from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function
+from ...op import is_call_to
+from ...stmt import (
+    Allocate,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferStore,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    LetStmt,
+    MatchBufferRegion,
+)
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function, parts_of
 from .lower_opaque_block import allocated_shape
 
 Box = list[IntervalSet]
@@ -62,6 +89,7 @@ class _Regions(StmtVisitor):
         self.compacted: dict[Buffer, tuple[Buffer, list[Any]]] = {}
         self.aligns: dict[Buffer, list[tuple[int, int, int]]] = {}
         self.tags: dict[Var, str] = {}  # of the threads
+        self.gaps: list[PrimExpr] = []  # what is at most 0 by the conditions around a statement
 
     def visit_Var(self, node: Var) -> None:
         if node in self.by_data:
@@ -101,7 +129,7 @@ class _Regions(StmtVisitor):
             self.outside[buffer] = len(self.inner)
             self.by_data[buffer.data] = buffer
         for match in node.match_buffers:
-            self.opaque.add(match.source.buffer)
+            self.window(match)
         for entry in node.annotations.get("buffer_dim_align", ()):
             index, dim, factor, offset = map(int, entry)
             if index < len(node.writes):  # what nobody reads is not written any more
@@ -112,6 +140,46 @@ class _Regions(StmtVisitor):
                 self.visit(part)
         for buffer in node.alloc_buffers:
             self.decide(buffer)
+
+    def window(self, match: MatchBufferRegion) -> None:
+        """A window accesses its region; one that says how the memory lies fixes the buffer."""
+        layout = (*match.buffer.strides, match.buffer.elem_offset)
+        free = all(value is None or isinstance(value, Var) for value in layout)
+        if not free or match.buffer.offset_factor > 1:
+            self.opaque.add(match.source.buffer)
+            return
+        for end in ([r.min for r in match.source.region], [r.last for r in match.source.region]):
+            self.access(match.source.buffer, end)
+
+    def visit_BlockRealize(self, node: BlockRealize) -> None:
+        self.visit(node.iter_values)
+        self.visit(node.predicate)
+        self.visit_given(node.predicate, True, node.block)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> None:
+        self.visit(node.condition)
+        self.visit_given(node.condition, True, node.then_case)
+        if node.else_case is not None:
+            self.visit_given(node.condition, False, node.else_case)
+
+    def visit_Call(self, node: Call) -> None:
+        if not is_call_to(node, "if_then_else"):
+            self.visit_default(node)
+            return
+        condition, yes, no = node.args
+        self.visit(condition)
+        self.visit_given(condition, True, yes)
+        self.visit_given(condition, False, no)
+
+    def visit_given(self, condition: PrimExpr, holds: bool, body: Any) -> None:
+        """Visit what runs only where a condition holds, or only where it does not."""
+        outer = self.gaps
+        parts = parts_of(condition, holds)
+        self.gaps = outer + [
+            gap for part in parts if not can_change(body, part) for gap in _gaps(part)
+        ]
+        self.visit(body)
+        self.gaps = outer
 
     def visit_Allocate(self, node: Allocate) -> None:
         """A buffer that is allocated outside of blocks, by the pair of statements of a lowered one."""
@@ -162,6 +230,36 @@ class _Regions(StmtVisitor):
             )
         return IntervalSet(neg_inf(), pos_inf())
 
+    def narrowed(self, index: PrimExpr, domain: dict[Var, Any]) -> IntervalSet:
+        """The values of an index over all inner loops, as far as conditions let them run."""
+        gaps = [gap for gap in self.gaps if uses_any(gap, domain)]
+        shared = {v for gap in gaps for v in vars_in(gap)} & vars_in(index) & domain.keys()
+        if not shared:
+            return self.relaxed(index, domain)
+        domain = {**domain, **{v: self.cut(v, gaps, domain) for v in shared if v is not index}}
+        quotients = _Quotients(shared)
+        index = quotients.visit(self.ana.simplify(index))
+        for var, (part, divisor) in quotients.found.items():
+            bounds = self.cut(part, gaps, domain)
+            ends = bounds.min_value, bounds.max_value
+            domain[var] = IntervalSet(
+                *(e if is_infinite(e) else floordiv(e, divisor) for e in ends)
+            )
+        return self.cut(index, gaps, domain)
+
+    def cut(self, index: PrimExpr, gaps: list[PrimExpr], domain: dict[Var, Any]) -> IntervalSet:
+        """`relaxed`, tightened: an index is a gap and a rest, or a rest less a gap."""
+        bounds = self.relaxed(index, domain)
+        low, high = bounds.min_value, bounds.max_value
+        for gap in gaps:
+            most = self.relaxed(subtract(index, gap), domain).max_value
+            least = self.relaxed(add(index, gap), domain).min_value
+            if not is_infinite(most) and (is_infinite(high) or self.ana.can_prove(most <= high)):
+                high = most
+            if not is_infinite(least) and (is_infinite(low) or self.ana.can_prove(least >= low)):
+                low = least
+        return IntervalSet(low, high)
+
     def access(self, buffer: Buffer, indices: Any) -> None:
         start = self.outside.get(buffer)
         if start is None:
@@ -174,11 +272,47 @@ class _Regions(StmtVisitor):
         domain = dict(self.inner[start:])
         shared = sharing_threads(buffer.scope())
         domain |= {v: r for v, r in self.inner[:start] if self.tags.get(v, "-").startswith(shared)}
-        box = [self.relaxed(i, domain) for i in indices]
+        box = [self.narrowed(i, domain) for i in indices]
         known = self.boxes.get(buffer)
         if known is not None:
             box = [union_interval(self.ana, a, b) for a, b in zip(known, box, strict=True)]
         self.boxes[buffer] = box
+
+
+class _Quotients(StmtRewriter):
+    """Replaces quotients by positive constants, of what uses one of the variables, with others."""
+
+    def __init__(self, inner: set[Var]) -> None:
+        self.inner = inner
+        self.found: dict[Var, tuple[PrimExpr, IntImm]] = {}
+
+    def visit_FloorDiv(self, node: FloorDiv) -> PrimExpr:
+        if not isinstance(node.b, IntImm) or node.b.value <= 0 or not uses_any(node, self.inner):
+            return node
+        var = Var("quotient", node.dtype)
+        self.found[var] = (node.a, node.b)
+        return var
+
+
+def _gaps(part: PrimExpr) -> list[PrimExpr]:
+    """Differences that are at most 0 where a comparison of integers holds."""
+    holds = not isinstance(part, Not)
+    test = part if holds else part.a
+    if is_call_to(test, "likely"):
+        test = test.args[0]
+    if not isinstance(test, (LT, LE, GT, GE, EQ)) or not test.a.dtype.is_integer:
+        return []
+    a, b = test.a, test.b
+    if a.dtype.lanes > 1 or _reads_memory(a) or _reads_memory(b):
+        return []
+    if isinstance(test, EQ):
+        return [subtract(a, b), subtract(b, a)] if holds else []
+    if isinstance(test, (GT, GE)):
+        a, b = b, a
+    if not holds:
+        a, b = b, a
+    apart = isinstance(test, (LT, GT)) is holds
+    return [add(subtract(a, b), 1) if apart else subtract(a, b)]
 
 
 def declared_buffer(node: Allocate) -> Buffer | None:

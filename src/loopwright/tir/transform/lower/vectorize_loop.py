@@ -44,6 +44,7 @@ from ... import stmt as st
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
+from ...op import is_call_to
 from ...op_target import get_active_lane_mask
 from .._base import PrimFuncPass, Simplifying, StmtRewriter, Substitute, bind_function
 from ._lanes import maskable, may_trap, reads, separable, writes
@@ -57,6 +58,14 @@ def _lanes(values: Iterable[Any]) -> Lanes:
     """The lanes of the first vector among values; 1 where there is none."""
     widths = (lanes_of(v.dtype) for v in values if isinstance(v, PrimExpr))
     return next((w for w in widths if w != 1), 1)
+
+
+# Intrinsics of LLVM that have an overload for vectors, lane by lane.
+_WORDS = """
+sqrt fabs floor ceil trunc rint nearbyint round roundeven canonicalize sin cos exp exp2 log log2 log10
+pow fma fmuladd minnum maxnum minimum maximum copysign ctpop bswap bitreverse smin smax umin umax
+"""
+LLVM_LANEWISE = frozenset(f"llvm.{name}" for name in _WORDS.split())
 
 
 def _spread(value: PrimExpr, lanes: Lanes) -> PrimExpr:
@@ -186,6 +195,8 @@ class _Vectorizer(StmtRewriter):
         lanes = _lanes(args)
         if lanes == 1:
             return node.replace(args=tuple(args))
+        if is_call_to(node, "call_llvm_pure_intrin"):
+            return self.llvm_call(node, args, lanes)
         if not isinstance(node.op, Op) or not node.op.get_attr("vector", False):
             raise _NotLanewise
         if node.dtype.lanes != 1:
@@ -202,6 +213,15 @@ class _Vectorizer(StmtRewriter):
             if node.op.name == "tir.if_then_else" and (not self.native or may_trap(node)):
                 raise _NotLanewise
         return Call._make(pe.vector_type(node.dtype, lanes), node.op, tuple(spread), span=node.span)
+
+    def llvm_call(self, node: Call, args: list[Any], lanes: Any) -> Call:
+        """An intrinsic that has an overload for vectors."""
+        head = 2 if isinstance(args[1], IntImm) and args[1].dtype.is_uint and len(args) > 2 else 1
+        plain = all(a.dtype.element == node.dtype for a in args[head:])
+        if getattr(args[0], "value", None) not in LLVM_LANEWISE or not plain:
+            raise _NotLanewise
+        spread = (*args[:head], *(_spread(a, lanes) for a in args[head:]))
+        return Call._make(pe.vector_type(node.dtype, lanes), node.op, spread, span=node.span)
 
     def visit_Reduce(self, node: Any) -> Any:
         raise _NotLanewise
@@ -525,7 +545,8 @@ class _Loops(Simplifying):
         extent = self.ana.simplify(node.extent)
         factor = vscale_factor(extent)
         if not isinstance(extent, IntImm) and not (factor and self.scalable):
-            what = f"Failed to vectorize loop with extent {extent} for target {self.target}"
+            target = self.target or "(nullptr)"
+            what = f"Failed to vectorize loop with extent {extent} for target {target}"
             hint = "split the loop by the vector length first"
             got = f"loop {node.loop_var.name}, whose extent is not a constant"
             raise InternalError(explain(what, got=got, instead=hint, span=node.span))

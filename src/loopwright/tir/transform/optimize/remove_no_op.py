@@ -21,11 +21,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....arith import estimate_region_lower_bound, eval_ranges
+from ....arith import Analyzer, estimate_region_lower_bound, eval_ranges
 from ....ir.functor import any_node, rewrite
+from ....ir.literals import conjunction
 from ....ir.prim_expr import Call, IntImm, Not, PrimExpr, Range, Var
 from ....ir.prim_op import const
 from ....ir.structural import structural_equal
+from ....ir.variables import substitute
 from ... import stmt as st
 from ...analysis.effects import has_effect
 from ...expr import BufferLoad
@@ -46,7 +48,7 @@ class _Nest:
 
     store: st.BufferStore
     loops: dict[Var, Range]
-    guarded: bool
+    conditions: list[PrimExpr]
     stmt: st.Stmt
 
     @property
@@ -65,7 +67,8 @@ class _Nest:
 
 def _nest(stmt: st.Stmt) -> _Nest | None:
     loops: dict[Var, Range] = {}
-    guarded, at = False, stmt
+    conditions: list[PrimExpr] = []
+    at = stmt
     while isinstance(at, (st.For, st.IfThenElse)):
         if isinstance(at, st.For):
             if has_effect(at.min) or has_effect(at.extent):
@@ -74,14 +77,15 @@ def _nest(stmt: st.Stmt) -> _Nest | None:
         else:
             if at.else_case is not None or has_effect(at.condition):
                 return None
-            guarded, at = True, at.then_case
+            conditions.append(at.condition)
+            at = at.then_case
     if not isinstance(at, st.BufferStore) or at.predicate is not None:
         return None
     if (loops and has_effect(at.value)) or any(
         has_effect(i) or i.dtype.lanes > 1 for i in at.indices
     ):
         return None
-    return _Nest(at, loops, guarded, stmt)
+    return _Nest(at, loops, conditions, stmt)
 
 
 def _looks_at(stmt: st.Stmt, pointer: Var) -> bool:
@@ -173,7 +177,9 @@ class NoOpRemover(Following):
 
     def covers(self, outer: _Nest, inner: _Nest) -> bool:
         """Whether a loop nest stores everywhere where another one may."""
-        if outer.guarded or not all(isinstance(r.extent, IntImm) for r in outer.loops.values()):
+        if self.follows(outer, inner):
+            return True
+        if outer.conditions or not all(isinstance(r.extent, IntImm) for r in outer.loops.values()):
             return False
         dense = estimate_region_lower_bound(outer.points, outer.loops)
         if dense is None:
@@ -184,6 +190,23 @@ class NoOpRemover(Following):
             and self.ana.can_prove(a.max_value <= b.max_value)
             for a, b in boxes
         )
+
+    def follows(self, outer: _Nest, inner: _Nest) -> bool:
+        """Whether two nests store at the same places, the first wherever the other does."""
+        if len(outer.loops) != len(inner.loops):
+            return False
+        same = dict(zip(outer.loops, inner.loops, strict=True))
+        ours, theirs = list(inner.loops.values()), list(outer.loops.values())
+        if not all(map(structural_equal, substitute(theirs, same), ours)):
+            return False
+        places = [substitute(i, same) for i in outer.store.indices]
+        if not all(map(structural_equal, places, inner.store.indices)):
+            return False
+        if any_node(inner.conditions + outer.conditions, lambda n: isinstance(n, BufferLoad)):
+            return False
+        ana = Analyzer(inner.loops)
+        with ana.constraint_scope(conjunction(inner.conditions)):
+            return all(ana.can_prove(substitute(c, same)) for c in outer.conditions)
 
     def visit_Allocate(self, node: st.Allocate) -> st.Stmt:
         return self._body(node)

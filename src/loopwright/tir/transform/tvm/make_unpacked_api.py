@@ -95,7 +95,8 @@ class MakeUnpackedAPI(Pass):
         if target is None:
             what = f"MakeUnpackedAPI needs the target of function {gvar.name_hint}"
             hint = "run tir.transform.BindTarget(target) before"
-            raise LoopwrightError(explain(what, instead=hint, span=func.span))
+            tvm = "MakeUnpackedAPI required the function to be annotated with tvm::attr::kTarget"
+            raise LoopwrightError(explain(what, instead=hint, span=func.span, tvm=tvm))
         return func if target.host is None else _unpacked(func, target)
 
 

@@ -1,0 +1,116 @@
+"""Networks that onnxruntime's quantizer made, beside onnxruntime: python -m benchmarks.quantized
+
+A stack of convolutions and a transformer block, in each form of the quantizer (static QDQ and QOperator,
+dynamic), for activations in uint8 and int8; interleaved as in `benchmarks.run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from onnxruntime import quantization as oq
+
+from .models import Case
+from .run import Result, measure, table
+
+_RNG = np.random.default_rng(0)
+
+
+def _saved(nodes: list[Any], x: list[Any], weights: dict[str, np.ndarray], path: Path) -> Path:
+    ports = [helper.make_tensor_value_info(n, 1, d) for n, d in (("x", x), ("y", None))]
+    arrays = [numpy_helper.from_array(a, n) for n, a in weights.items()]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], arrays)
+    imports = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), path)
+    return path
+
+
+def convolutions(path: Path, channels: int = 64, size: int = 56, depth: int = 6) -> Path:
+    """3 x 3 convolutions with a residual around each second one."""
+    nodes, weights, x = [], {}, "x"
+    for k in range(depth):
+        weights[f"w{k}"] = _RNG.normal(size=(channels, channels, 3, 3)).astype(np.float32) / 24
+        weights[f"b{k}"] = _RNG.normal(size=channels).astype(np.float32) / 24
+        nodes.append(helper.make_node("Conv", [x, f"w{k}", f"b{k}"], [f"c{k}"], pads=[1] * 4))
+        nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
+        last = "y" if k == depth - 1 else f"a{k}"
+        if k % 2:
+            nodes.append(helper.make_node("Add", [f"r{k}", f"r{k - 1}"], [last]))
+        x = last if k % 2 else f"r{k}"
+    return _saved(nodes, ["n", channels, size, size], weights, path)
+
+
+def layers(path: Path, width: int = 256, rows: int = 128) -> Path:
+    """The matrix products of a transformer block's feed-forward part, with a normalization."""
+    pairs = {"1": (width, 4 * width), "2": (4 * width, width)}
+    weights = {f"w{k}": _RNG.normal(size=s).astype(np.float32) / 16 for k, s in pairs.items()}
+    weights |= {f"b{k}": np.ones(s[1], np.float32) for k, s in pairs.items()}
+    weights |= {"g": np.ones(width, np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["m1"]),
+        helper.make_node("Add", ["m1", "b1"], ["a1"]),
+        helper.make_node("Relu", ["a1"], ["r1"]),
+        helper.make_node("MatMul", ["r1", "w2"], ["m2"]),
+        helper.make_node("Add", ["m2", "b2"], ["a2"]),
+        helper.make_node("LayerNormalization", ["a2", "g", "b2"], ["y"], axis=-1),
+    ]
+    return _saved(nodes, ["n", rows, width], weights, path)
+
+
+class _Rows(oq.CalibrationDataReader):
+    def __init__(self, x: np.ndarray) -> None:
+        self.rest = [x, x * 0.5]
+
+    def get_next(self) -> Any:
+        return {"x": self.rest.pop()} if self.rest else None
+
+
+def cases(folder: Path) -> list[Case]:
+    """Every network in every form."""
+    found = []
+    for name, make, shape in (
+        ("conv", convolutions, (1, 64, 56, 56)),
+        ("layers", layers, (1, 128, 256)),
+    ):
+        x = _RNG.normal(size=shape).astype(np.float32)
+        plain = make(folder / f"{name}.onnx")
+        found.append(Case(name, plain, {"x": x}))
+        for form in (oq.QuantFormat.QDQ, oq.QuantFormat.QOperator):
+            for short in (oq.QuantType.QUInt8, oq.QuantType.QInt8):
+                path = folder / f"{name}-{form.name}-{short.name}.onnx"
+                options = {"activation_type": short, "weight_type": oq.QuantType.QInt8}
+                oq.quantize_static(
+                    plain, path, _Rows(x), quant_format=form, per_channel=True, **options
+                )
+                found.append(Case(path.stem, path, {"x": x}))
+        path = folder / f"{name}-dynamic.onnx"
+        oq.quantize_dynamic(plain, path)
+        found.append(Case(path.stem, path, {"x": x}))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    engines = dict.fromkeys(["loopwright", "onnxruntime"], sys.executable)
+    rows: dict[str, dict[str, Result]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases(Path(folder)):
+            rows[case.name], failures = measure(case, engines, options.threads, options.rounds, 0.2)
+            for engine, why in failures.items():
+                print(f"{case.name}: {engine}: {why}", file=sys.stderr)
+    print(table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

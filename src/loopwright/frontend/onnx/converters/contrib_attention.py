@@ -1,0 +1,306 @@
+"""com.microsoft's attention: projections, masks, caches of keys and values, rotary positions.
+
+Inside, queries, keys and values are [batch, length, heads, size]; caches [batch, heads, length, size].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....base.errors import explain
+from ....ir.prim_op import maximum
+from ....relax import op
+from ....relax.expr import ShapeExpr
+from ..context import Context
+from ..reader import Node
+from ..registry import converter
+from ..values import Value, literal
+from .contrib import DOMAIN, counted, matmul_integer_to_float
+
+_INT64 = 7  # TensorProto.INT64
+
+
+def _shaped(cx: Context, x: Value, *dims: Any) -> Value:
+    return cx.value(op.reshape(x.expr, ShapeExpr([cx.simplify(d) for d in dims])))
+
+
+def _heads(cx: Context, x: Value, count: int) -> Value:
+    """[batch, length, heads * size] as [batch, length, heads, size]."""
+    batch, length, wide = x.shape
+    width = literal(wide)
+    if count < 1 or not isinstance(width, int) or width % count:
+        what = "the heads must divide the last axis"
+        raise ValueError(explain(what, got=f"{count} heads for {x.info}"))
+    return _shaped(cx, x, batch, length, count, width // count)
+
+
+def _swapped(cx: Context, x: Value) -> Value:
+    """Length and heads exchanged."""
+    return cx.onnx.Transpose(x, perm=[0, 2, 1, 3])
+
+
+def _joined(cx: Context, x: Value) -> Value:
+    """[batch, length, heads, size] as [batch, length, heads * size]."""
+    batch, length, heads, size = x.shape
+    return _shaped(cx, x, batch, length, heads * size)
+
+
+def _key_mask(cx: Context, mask: Value, batch: Any, length: Any) -> Value:
+    """Whether a key is seen, as it broadcasts to [batch, heads, rows, length]. A matrix (batch, length),
+    (batch, rows, length), or where each batch's keys end, and then where they begin."""
+    o = cx.onnx
+    if mask.ndim == 2:
+        return o.Cast(o.Unsqueeze(mask, [1, 2]), to=9)
+    if mask.ndim in (3, 4):
+        return o.Cast(mask if mask.ndim == 4 else o.Unsqueeze(mask, [1]), to=9)
+    both = cx.equal(mask.shape[0], cx.simplify(batch * 2))
+    if mask.ndim != 1 or not (both or cx.equal(mask.shape[0], batch)):
+        raise ValueError(explain("a mask of this shape", got=str(mask.info)))
+    at, wide = counted(cx, length), o.Cast(mask, to=_INT64)
+    ends = cx.value(op.strided_slice(wide.expr, [0], [0], [batch]))
+    seen = o.Less(at, o.Unsqueeze(ends, [1, 2, 3]))
+    if both:
+        starts = cx.value(op.strided_slice(wide.expr, [0], [batch], [batch * 2]))
+        seen = o.And(seen, o.GreaterOrEqual(at, o.Unsqueeze(starts, [1, 2, 3])))
+    return seen
+
+
+def _attended(
+    cx: Context, q: Value, k: Value, v: Value, bias: Value | None, node: Node, causal: bool
+) -> Value:
+    """[batch, rows, heads * size]."""
+    scale = node.real("scale", 0.0) or None
+    mask = "BottomRight" if causal else None
+    given = None if bias is None else bias.expr
+    return _joined(cx, cx.value(op.nn.attention(q.expr, k.expr, v.expr, given, scale, mask)))
+
+
+def _bias(
+    cx: Context, node: Node, x: Value, mask: Value | None, more: Value | None, length: Any
+) -> Value | None:
+    """What is added to the scores: the mask's filter, and an input."""
+    far = node.real("mask_filter_value", -10000.0)
+    if mask is None:
+        return more
+    seen = _key_mask(cx, mask, x.shape[0], length)
+    kind = x.dtype.numpy()
+    hidden = cx.onnx.Where(seen, np.asarray(0, kind), np.asarray(far, kind))
+    return hidden if more is None else cx.onnx.Add(hidden, more)
+
+
+def _extended(cx: Context, past: Value | None, new: Value) -> Value:
+    """A cache with the keys or values (as inside) that come after it."""
+    new = _swapped(cx, new)
+    return new if past is None else cx.onnx.Concat(past, new, axis=2)
+
+
+def _self_attention(
+    cx: Context, node: Node, projected: Value, mask: Value | None, past: Value | None,
+    more: Value | None,
+) -> Any:  # fmt: skip
+    """Attention of queries, keys and values that stand side by side on the last axis."""
+    o, count = cx.onnx, node.integer("num_heads")
+    for name in ("do_rotary", "past_present_share_buffer"):
+        if node.integer(name, 0):
+            raise ValueError(explain(f"attribute {name} must be 0", got=1))
+    node.skip("rotary_embedding_dim")
+    width = literal(projected.shape[2])
+    sizes = node.integers("qkv_hidden_sizes", []) or [width // 3] * 3
+    parts = o.Split(projected, np.asarray(sizes), axis=2, outputs=3)
+    q, k, v = (_heads(cx, part, count) for part in parts)
+    before = (None, None)
+    if past is not None:
+        before = tuple(o.Gather(past, np.asarray(n), axis=0) for n in (0, 1))
+    keys, values = (_extended(cx, p, n) for p, n in zip(before, (k, v), strict=True))
+    bias = _bias(cx, node, q, mask, more, keys.shape[2])
+    present = None
+    if len(node.outputs) > 1:
+        present = o.Concat(o.Unsqueeze(keys, [0]), o.Unsqueeze(values, [0]), axis=0)
+    k, v = _swapped(cx, keys), _swapped(cx, values)
+    return [_attended(cx, q, k, v, bias, node, node.flag("unidirectional")), present]
+
+
+@converter("Attention", 1, DOMAIN)
+def attention(
+    cx: Context, node: Node, x: Value, weights: Value, bias: Value | None = None,
+    mask: Value | None = None, past: Value | None = None, more: Value | None = None,
+    length: Value | None = None,
+) -> Any:  # fmt: skip
+    out = cx.onnx.MatMul(x, weights)
+    out = out if bias is None else cx.onnx.Add(out, bias)
+    return _self_attention(cx, node, out, mask, past, more)
+
+
+@converter("QAttention", 1, DOMAIN)
+def quantized_attention(
+    cx: Context, node: Node, x: Value, weights: Value, bias: Value, x_scale: Value, w_scale: Value,
+    mask: Value | None = None, x_zero: Value | None = None, w_zero: Value | None = None,
+    past: Value | None = None,
+) -> Any:  # fmt: skip
+    given = (x, weights, x_scale, w_scale, x_zero, w_zero, bias)
+    out = matmul_integer_to_float(cx, node, *given)
+    return _self_attention(cx, node, out, mask, past, None)
+
+
+@converter("MultiHeadAttention", 1, DOMAIN)
+def multi_head_attention(
+    cx: Context, node: Node, query: Value, key: Value | None = None, value: Value | None = None,
+    bias: Value | None = None, mask: Value | None = None, more: Value | None = None,
+    past_key: Value | None = None, past_value: Value | None = None,
+) -> Any:  # fmt: skip
+    o, count = cx.onnx, node.integer("num_heads")
+    if query.ndim == 5:  # [batch, length, heads, 3, size]
+        q, k, v = (o.Gather(query, np.asarray(n), axis=3) for n in range(3))
+    else:
+        q = _heads(cx, query, count)
+        if key is None:
+            raise ValueError("input key is missing")
+        if key.ndim == 5:
+            k, v = (o.Gather(key, np.asarray(n), axis=3) for n in range(2))
+        elif value is None:
+            raise ValueError("input value is missing")
+        else:
+            k, v = (_heads(cx, t, count) if t.ndim == 3 else _swapped(cx, t) for t in (key, value))
+    if bias is not None:
+        widths = [cx.simplify(t.shape[2] * t.shape[3]) for t in (q, k, v)]
+        sizes = np.asarray([literal(w) for w in widths])
+        parts = o.Split(bias, sizes, axis=0, outputs=3)
+        q, k, v = (
+            o.Add(t, _shaped(cx, part, *t.shape[2:]))
+            for t, part in zip((q, k, v), parts, strict=True)
+        )
+    keys, values = _extended(cx, past_key, k), _extended(cx, past_value, v)
+    added = _bias(cx, node, q, mask, more, keys.shape[2])
+    k, v = _swapped(cx, keys), _swapped(cx, values)
+    return [_attended(cx, q, k, v, added, node, node.flag("unidirectional")), keys, values]
+
+
+# ---------------------------------------------------------------- positions
+
+
+def _rotated(cx: Context, x: Value, places: Value, cos: Value, sin: Value, mixed: bool) -> Value:
+    """x (as inside) turned by the angles of its positions (batch, length): pairs of the first elements
+    of a head, neighbours if `mixed`, else half of them apart."""
+    o = cx.onnx
+    half, size = literal(cos.shape[1]), literal(x.shape[3])
+    if not (isinstance(half, int) and isinstance(size, int)):
+        raise ValueError(explain("the size of a head must be known", got=str(x.info)))
+    c, s = (o.Unsqueeze(o.Gather(table, places), [2]) for table in (cos, sin))
+    turned = o.Slice(x, [0], [2 * half], [3])
+    if mixed:
+        pairs = _shaped(cx, turned, *x.shape[:3], half, 2)
+        left, right = (o.Gather(pairs, np.asarray(n), axis=4) for n in (0, 1))
+    else:
+        left, right = o.Split(turned, axis=3, num_outputs=2, outputs=2)
+    parts = o.Sub(o.Mul(left, c), o.Mul(right, s)), o.Add(o.Mul(right, c), o.Mul(left, s))
+    if mixed:
+        stacked = o.Concat(*(o.Unsqueeze(p, [4]) for p in parts), axis=4)
+        out = _shaped(cx, stacked, *x.shape[:3], 2 * half)
+    else:
+        out = o.Concat(*parts, axis=3)
+    if size == 2 * half:
+        return out
+    return o.Concat(out, o.Slice(x, [2 * half], [size], [3]), axis=3)
+
+
+@converter("RotaryEmbedding", 1, DOMAIN)
+def rotary_embedding(
+    cx: Context, node: Node, x: Value, places: Value, cos: Value, sin: Value
+) -> Any:
+    node.skip("is_packed_batching", "rotary_embedding_dim")
+    count, scale = node.integer("num_heads", 0), node.real("scale", 1.0)
+    flat = x.ndim == 3
+    if flat:
+        width, half = literal(x.shape[2]), literal(cos.shape[1])
+        if not (isinstance(width, int) and isinstance(half, int)):
+            raise ValueError(explain("the size of a head must be known", got=str(x.info)))
+        count = count or width // (2 * half)
+    inside = _heads(cx, x, count) if flat else _swapped(cx, x)
+    if places.ndim == 1:  # where the first element is
+        places = cx.onnx.Unsqueeze(cx.onnx.Add(places, counted(cx, inside.shape[1])), [0])
+    out = _rotated(cx, inside, places, cos, sin, node.flag("interleaved"))
+    out = _joined(cx, out) if flat else _swapped(cx, out)
+    return out if scale == 1.0 else cx.onnx.Mul(out, scale)
+
+
+@converter("GroupQueryAttention", 1, DOMAIN)
+def group_query_attention(
+    cx: Context, node: Node, query: Value, key: Value | None = None, value: Value | None = None,
+    past_key: Value | None = None, past_value: Value | None = None, last: Value | None = None,
+    total: Value | None = None, cos: Value | None = None, sin: Value | None = None,
+    places: Value | None = None, more: Value | None = None,
+) -> Any:  # fmt: skip
+    """last (batch,): each batch's number of keys, less 1; total: the greatest of these numbers."""
+    o, count, groups = cx.onnx, node.integer("num_heads"), node.integer("kv_num_heads")
+    window, softcap = node.integer("local_window_size", -1), node.real("softcap", 0.0)
+    for name, off in (("smooth_softmax", (0, -1)), ("qk_output", (0,)), ("causal", (1,))):
+        if node.integer(name, off[0]) not in off:
+            raise ValueError(explain(f"attribute {name} must be {off[0]}"))
+    node.skip("kv_cache_bit_width", "k_quant_type", "v_quant_type", "qk_norm_epsilon")
+    if last is None or total is None:
+        raise ValueError("inputs seqlens_k and total_sequence_length are missing")
+    if key is None or value is None:  # side by side on the last axis
+        wide = literal(query.shape[2])
+        size = wide // (count + 2 * groups)
+        sizes = np.asarray([count * size, groups * size, groups * size])
+        parts = o.Split(query, sizes, axis=2, outputs=3)
+    else:
+        parts = query, key, value
+    q, k, v = (_heads(cx, t, n) for t, n in zip(parts, (count, groups, groups), strict=True))
+    rows = q.shape[1]
+    before = o.Max(o.Sub(o.Add(o.Cast(last, to=_INT64), 1), _whole(cx, rows)), np.int64(0))
+    before = o.Unsqueeze(before, [1])  # (batch, 1): the keys that are there already
+    where = o.Add(before, counted(cx, rows))  # (batch, rows)
+    if node.flag("do_rotary"):
+        if cos is None or sin is None:
+            raise ValueError("inputs cos_cache and sin_cache are missing")
+        own = where if places is None else places
+        mixed = node.flag("rotary_interleaved")
+        q, k = (_rotated(cx, t, own, cos, sin, mixed) for t in (q, k))
+    else:
+        node.skip("rotary_interleaved")
+    length = cx.integers(total, "total_sequence_length", dims=True)[0]
+    if past_key is not None and past_value is not None:
+        cached = past_key.shape[2]
+        length = cx.simplify(maximum(length, cached)) if not isinstance(length, int) else length
+        if isinstance(length, int):
+            known = literal(cached)
+            length = max(length, known) if isinstance(known, int) else maximum(length, cached)
+        at = counted(cx, length)
+        number, old = o.Sub(at, before), o.Min(at, o.Sub(_whole(cx, cached), np.int64(1)))
+        new = o.And(o.GreaterOrEqual(number, np.int64(0)), o.Less(number, _whole(cx, rows)))
+        source = o.Unsqueeze(o.Where(new, o.Add(number, _whole(cx, cached)), old), [2])
+        k, v = (
+            o.GatherND(o.Concat(_swapped(cx, past), own, axis=1), source, batch_dims=1)
+            for past, own in ((past_key, k), (past_value, v))
+        )
+    else:
+        length = rows
+        at = counted(cx, length)
+    keys, values = _swapped(cx, k), _swapped(cx, v)
+    own = o.Unsqueeze(where, [2])  # (batch, rows, 1)
+    seen = o.LessOrEqual(at, own)
+    if window > 0:
+        seen = o.And(seen, o.Greater(at, o.Sub(own, window)))
+    kind = q.dtype.numpy()
+    far = np.asarray(np.finfo(np.float16 if kind == np.float16 else np.float32).min, kind)
+    bias = o.Unsqueeze(o.Where(seen, np.asarray(0, kind), far), [1])
+    bias = bias if more is None else o.Add(bias, more)
+    if groups != count:
+        k, v = (cx.value(op.repeat(t.expr, count // groups, 2)) for t in (k, v))
+    if not softcap:
+        return [_attended(cx, q, k, v, bias, node, False), keys, values]
+    scale = node.real("scale", 0.0) or literal(q.shape[3]) ** -0.5
+    products = o.MatMul(_swapped(cx, q), o.Transpose(k, perm=[0, 2, 3, 1]))
+    scores = o.Mul(o.Tanh(o.Mul(products, scale / softcap)), softcap)
+    weights = o.Softmax(o.Add(scores, bias), axis=-1)
+    out = o.MatMul(weights, _swapped(cx, v))
+    return [_joined(cx, _swapped(cx, out)), keys, values]
+
+
+def _whole(cx: Context, extent: Any) -> Value:
+    """A dimension as a 0-d tensor."""
+    found = cx.known([extent], "int64")
+    return cx.onnx.Squeeze(found, [0])

@@ -1,0 +1,161 @@
+"""RNN, GRU and LSTM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base.errors import explain
+from ....ops.recurrent import ACTIVATIONS, GATES, LANES, WAYS
+from ....relax import op
+from ....relax.expr import ShapeExpr
+from ..context import Context
+from ..reader import Node
+from ..registry import register_converter
+from ..values import Value, literal
+
+_DEFAULT = {
+    "rnn": ["Tanh"],
+    "gru": ["Sigmoid", "Tanh"],
+    "lstm": ["Sigmoid", "Tanh", "Tanh"],
+}
+_KNOWN = {name.lower(): name for name in ACTIVATIONS}
+
+
+def _activations(node: Node, kind: str, ways: int) -> dict[str, Any]:
+    """The names, and of each its numbers: those given are of the functions that have any, in order."""
+    given = node.texts("activations", _DEFAULT[kind] * ways)
+    unknown = [n for n in given if n.lower() not in _KNOWN]
+    if unknown:
+        hint = ", ".join(ACTIVATIONS)
+        raise ValueError(explain("unknown activation", got=unknown[0], instead=hint))
+    names = [_KNOWN[n.lower()] for n in given]
+    sources = [iter(node.reals(f"activation_{n}", [])) for n in ("alpha", "beta")]
+    numbers: list[list[float]] = [[], []]
+    for name in names:
+        for source, found, default in zip(sources, numbers, ACTIVATIONS[name][1:], strict=True):
+            found.append(float(next(source, default) if default or name == "Affine" else 0))
+    return {"activations": names, "alpha": numbers[0], "beta": numbers[1]}
+
+
+def _biases(
+    cx: Context, bias: Value | None, made: Any, sizes: tuple[int, int, int], late: bool
+) -> tuple[Any, Any]:
+    """(what is added to the inputs' part of the gates (ways, gates * size) or None, the bias of a GRU's
+    candidate that is added later)."""
+    ways, many, size = sizes
+    if bias is None:
+        return None, None
+    halves = op.reshape(made(bias.expr), ShapeExpr([ways, 2, many, size]))
+    given, own = (
+        cx.emit(op.squeeze(cx.emit(part), [1])) for part in _cut(cx, cx.emit(halves), 1, [1])
+    )
+    inner = None
+    if late:
+        own, inner = (cx.emit(part) for part in _cut(cx, own, 1, [many - 1]))
+        own = cx.emit(op.nn.pad(own, [0, 0, 0, 1, 0, 0]))
+        inner = cx.emit(op.reshape(inner, ShapeExpr([ways, size])))
+    total = cx.emit(op.add(given, own))
+    return cx.emit(op.reshape(total, ShapeExpr([ways, many * size]))), inner
+
+
+def _cut(cx: Context, expr: Any, axis: int, at: list[int]) -> list[Any]:
+    parts = cx.emit(op.split(expr, at, axis))
+    return [parts[k] for k in range(len(at) + 1)]
+
+
+def _projected(cx: Context, x: Any, weight: Any, added: Any, dims: Any) -> Any:
+    """What the inputs give the gates of all steps, as one product: (length, ways, batch, gates)."""
+    length, batch, inputs = dims
+    ways, gates = (literal(d) for d in weight.struct_info.shape.values[:2])
+    flat = cx.emit(op.reshape(x, ShapeExpr([cx.simplify(length * batch), inputs])))
+    columns = cx.emit(op.reshape(weight, ShapeExpr([ways * gates, inputs])))
+    out = cx.emit(op.matmul(flat, cx.emit(op.permute_dims(columns))))
+    if added is not None:
+        out = cx.emit(op.add(out, cx.emit(op.reshape(added, ShapeExpr([1, ways * gates])))))
+    if ways == 1:
+        return cx.emit(op.reshape(out, ShapeExpr([length, 1, batch, gates])))
+    parts = cx.emit(op.reshape(out, ShapeExpr([length, batch, ways, gates])))
+    return cx.emit(op.permute_dims(parts, [0, 2, 1, 3]))
+
+
+def _packed(cx: Context, weight: Any, sizes: tuple[int, int, int]) -> Any:
+    """The recurrent weight in the order in which the steps read it."""
+    ways, many, size = sizes
+    left = -size % LANES
+    parts = cx.emit(op.reshape(weight, ShapeExpr([ways, many, size, size])))
+    wide = cx.emit(op.nn.pad(parts, [0, 0, 0, 0, 0, left, 0, 0])) if left else parts
+    blocks = (size + left) // LANES
+    cut = cx.emit(op.reshape(wide, ShapeExpr([ways, many, blocks, LANES, size])))
+    return cx.emit(op.permute_dims(cut, [0, 1, 2, 4, 3]))
+
+
+def _layer(kind: str) -> None:
+    many = GATES[kind]
+
+    def convert(
+        cx: Context,
+        node: Node,
+        x: Value,
+        weight: Value,
+        recurrent: Value,
+        bias: Value | None = None,
+        lengths: Value | None = None,
+        hidden: Value | None = None,
+        cell: Value | None = None,
+        peepholes: Value | None = None,
+    ) -> Any:
+        node.skip("output_sequence")
+        direction, batched = node.text("direction", "forward"), node.flag("layout")
+        if direction not in WAYS:
+            what = "attribute direction is unknown"
+            raise ValueError(explain(what, got=direction, instead=", ".join(WAYS)))
+        ways, own = len(WAYS[direction]), literal(recurrent.shape[2])
+        size = node.integer("hidden_size", own)
+        if not isinstance(own, int) or size != own:
+            what = "hidden_size is the last extent of R, a known number"
+            raise ValueError(explain(what, got=f"{size} and {own}"))
+        dtype = "float32" if x.dtype.bits < 32 else str(x.dtype)
+
+        def made(expr: Any) -> Any:
+            expr = cx.emit(expr)
+            return expr if expr.struct_info.dtype == dtype else cx.emit(op.astype(expr, dtype))
+
+        def state(v: Value | None, *dims: Any) -> Any:
+            if v is None:
+                return cx.emit(op.zeros(ShapeExpr(dims), dtype))
+            turned = batched and v.ndim == 3
+            return made(op.permute_dims(v.expr, [1, 0, 2]) if turned else v.expr)
+
+        data = cx.value(op.permute_dims(x.expr, [1, 0, 2]) if batched else x.expr)
+        length, batch, _ = data.shape
+        late = kind == "gru" and node.flag("linear_before_reset")
+        added, inner = _biases(cx, bias, made, (ways, many, size), late)
+        every = cx.known([literal(length)], "int64").expr if lengths is None else lengths.expr
+        extra = None if peepholes is None else made(peepholes.expr)
+        results = cx.emit(
+            op.nn.recurrence(
+                _projected(cx, made(data.expr), made(weight.expr), added, data.shape),
+                _packed(cx, made(recurrent.expr), (ways, many, size)),
+                cx.emit(op.broadcast_to(every, ShapeExpr([batch]))),
+                [state(v, ways, batch, size) for v in (hidden, cell)[: 1 + (kind == "lstm")]],
+                inner if late else extra,
+                kind,
+                direction,
+                **_activations(node, kind, ways),
+                clip=node.real("clip", 0.0),
+                input_forget=kind == "lstm" and node.flag("input_forget"),
+                linear_before_reset=late,
+            )
+        )
+        outs = []
+        for k, order in enumerate([[2, 0, 1, 3], [1, 0, 2], [1, 0, 2]][: 2 + (kind == "lstm")]):
+            out = cx.emit(results[k])
+            out = cx.emit(op.permute_dims(out, order)) if batched else out
+            outs.append(out if x.dtype == dtype else op.astype(out, str(x.dtype)))
+        return outs
+
+    register_converter(kind.upper(), 1, convert)
+
+
+for _kind in GATES:
+    _layer(_kind)

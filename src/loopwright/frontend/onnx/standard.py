@@ -1,0 +1,57 @@
+"""The standard operators as functions, for converters of operators that are made of them.
+
+    o = cx.onnx
+    return o.Softmax(o.Add(x, o.Mul(slope, 0.5)), axis=-1)
+
+An input is a Value, an array, a Relax expression, None for one left out, or a number, which gets the
+dtype of the first Value that is not bool. They hold as in `OPSET`, or
+the version given as `opset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...ir.dtype import numpy_dtype
+from .reader import NEWEST_OPSET, Node
+from .values import Value
+
+OPSET = NEWEST_OPSET
+
+
+class Standard:
+    """`Standard(cx).Add(a, b)` converts a node. outputs: how many it gives, a list where not 1."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+        if op_type.startswith("_"):
+            raise AttributeError(op_type)
+
+        def convert(*inputs: Any, outputs: int = 1, opset: int = OPSET, **attributes: Any) -> Any:
+            kinds = [str(v.dtype) for v in inputs if isinstance(v, Value)]
+            dtype = next((kind for kind in kinds if kind != "bool"), "float32")
+            given = [self._value(v, dtype) for v in inputs]
+            names = ["" if v is None else f"x{k}" for k, v in enumerate(given)]
+            gives = [f"y{k}" for k in range(outputs)]
+            node = Node(op_type, "", "", names, gives, attributes, opset)
+            results = self._context.part(node, given)[:outputs]
+            return results[0] if outputs == 1 else results
+
+        return convert
+
+    def _value(self, given: Any, dtype: str) -> Value | None:
+        if given is None or isinstance(given, Value):
+            return given
+        if isinstance(given, (bool, int, float)) and not isinstance(given, np.generic):
+            given = np.asarray(given, numpy_dtype(dtype))
+        if isinstance(given, (np.ndarray, np.generic, list)):
+            given = self._context.constant(np.asarray(given))
+        return self._context.value(given)
+
+
+__all__ = ["Standard"]

@@ -1,0 +1,347 @@
+"""Recurrent layers: the steps of RNN, GRU and LSTM over a sequence, in one loop whose cell is fused.
+
+References: Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997; Gers and Schmidhuber, "Recurrent
+Nets that Time and Count", 2000 (peepholes); Cho et al., "Learning Phrase Representations using RNN
+Encoder-Decoder", 2014.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from .. import tir
+from ..base.errors import explain
+from ..ir.prim_expr import IntImm
+from ..ir.prim_op import cast, const
+from .core import case, op
+from .extents import extents_of, simplify
+from .overlap import rows
+from .params import Tensor, Tensors
+from .statements import long, loops, written
+
+LANES = 16  # of a block of the weight
+_ROWS = 4  # of the batch that share one pass over the weight
+GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+WAYS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+
+def _zero(x: Any) -> Any:
+    return const(0, x.dtype) if isinstance(x, tir.PrimExpr) else x * 0
+
+
+def _both(expression: Callable[..., Any], numbers: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *a: (expression if isinstance(a[0], tir.PrimExpr) else numbers)(*a)
+
+
+_exp, _log = _both(tir.exp, np.exp), _both(tir.log, np.log)
+_tanh, _max = _both(tir.tanh, np.tanh), _both(tir.max, np.maximum)
+_min, _abs = _both(tir.min, np.minimum), _both(tir.abs, np.abs)
+_where = _both(tir.Select, np.where)
+_sigmoid = _both(tir.sigmoid, lambda x: 1 / (1 + np.exp(-x)))
+
+# (x, alpha, beta) -> y, and what alpha and beta are by default; of expressions and of arrays.
+ACTIVATIONS: dict[str, tuple[Callable[[Any, float, float], Any], float, float]] = {
+    "Sigmoid": (lambda x, a, b: _sigmoid(x), 0, 0),
+    "Tanh": (lambda x, a, b: _tanh(x), 0, 0),
+    "Relu": (lambda x, a, b: _max(x, _zero(x)), 0, 0),
+    "Affine": (lambda x, a, b: x * a + b, 1, 0),
+    "LeakyRelu": (lambda x, a, b: _where(x >= 0, x, x * a), 0.01, 0),
+    "ThresholdedRelu": (lambda x, a, b: _where(x > a, x, _zero(x)), 1, 0),
+    "ScaledTanh": (lambda x, a, b: _tanh(x * b) * a, 1, 1),
+    "HardSigmoid": (lambda x, a, b: _max(_min(x * a + b, _zero(x) + 1), _zero(x)), 0.2, 0.5),
+    "Elu": (lambda x, a, b: _where(x >= 0, x, (_exp(x) - 1) * a), 1, 0),
+    "Softsign": (lambda x, a, b: x / (_abs(x) + 1), 0, 0),
+    "Softplus": (lambda x, a, b: _max(x, _zero(x)) + _log(_exp(-_abs(x)) + 1), 0, 0),
+}
+_COUNT = {"rnn": 1, "gru": 2, "lstm": 3}  # activations of one direction
+
+
+class _Cell:
+    """One step of one element. The numbers are expressions or arrays."""
+
+    def __init__(
+        self,
+        kind: str,
+        activations: Any,
+        alpha: Any,
+        beta: Any,
+        clip: float,
+        tied: bool,
+        late: bool,
+    ) -> None:
+        self.kind, self.clip, self.tied, self.late = kind, clip, tied, late
+        self.named = [
+            (ACTIVATIONS[n][0], float(a), float(b))
+            for n, a, b in zip(activations, alpha, beta, strict=True)
+        ]
+
+    def act(self, way: int, n: int, x: Any, clipped: bool = True) -> Any:
+        """The activation number n of a direction."""
+        fn, a, b = self.named[way * _COUNT[self.kind] + n]
+        if self.clip > 0 and clipped:
+            x = _max(_min(x, _zero(x) + self.clip), _zero(x) - self.clip)
+        return fn(x, a, b)
+
+    def lstm(self, way: int, gates: Any, cell: Any, peep: Any) -> tuple[Any, Any]:
+        """(hidden, cell) of the sums of the gates i, o, f, c, the cell before, and the weights by
+        which i, o, f see it."""
+        i, o, f, c = gates
+        see = lambda gate, n, value: gate if peep is None else gate + peep[n] * value  # noqa: E731
+        i = self.act(way, 0, see(i, 0, cell))
+        f = 1 - i if self.tied else self.act(way, 0, see(f, 2, cell))
+        new = f * cell + i * self.act(way, 1, c)
+        return self.act(way, 0, see(o, 1, new)) * self.act(way, 2, new, False), new
+
+    def gru(self, way: int, gates: Any, hidden: Any) -> Any:
+        """The hidden state of the update's sum, the candidate's, and the state before."""
+        z = self.act(way, 0, gates[0])
+        return (1 - z) * self.act(way, 1, gates[1]) + z * hidden
+
+
+@op("relax.nn.recurrence", alone=True)
+def recurrence(
+    gates: Tensor,
+    weight: Tensor,
+    lengths: Tensor,
+    states: Tensors,
+    extra: Tensor | None = None,
+    kind: str = "lstm",
+    direction: str = "forward",
+    activations: Any = ("Sigmoid", "Tanh", "Tanh"),
+    alpha: Any = (0.0, 0.0, 0.0),
+    beta: Any = (0.0, 0.0, 0.0),
+    clip: float = 0.0,
+    input_forget: bool = False,
+    linear_before_reset: bool = False,
+):
+    """The steps of a recurrent layer: (states (length, ways, batch, size), the last state (ways, batch,
+    size), and for "lstm" the last cell).
+
+    gates (length, ways, batch, gates * size): what the inputs give the gates, with the biases, in ONNX's
+    order (i o f c; z r h). weight (ways, gates, blocks, size, 16): the recurrent one, whose columns, filled
+    up with zeros, lie in blocks of 16. lengths (batch): of the sequences; states after the end are 0. states: before the first
+    step, (ways, batch, size); for "lstm" the cell, too. extra: an LSTM's peepholes (ways, 3 * size), of i,
+    o and f; with `linear_before_reset` the bias (ways, size) of the recurrent part of a GRU's candidate.
+    activations, with their numbers
+    `alpha` and `beta`: those of each way. clip: the greatest size of what they get, but for the
+    cell that an LSTM shows, as onnxruntime has it; 0 for any.
+    """
+    ways, many, flip = len(WAYS[direction]), GATES[kind], WAYS[direction]
+    length, _, batch, _ = extents_of(gates, "gates", None, ways, None, None)
+    _, _, blocks, size, _ = extents_of(weight, "weight", ways, many, None, None, LANES)
+    extents_of(weight, "weight", None, None, simplify((size + (LANES - 1)) // LANES), None, None)
+    extents_of(gates, "gates", None, None, None, simplify(size * many))
+    extents_of(lengths, "lengths", batch)
+    dims = (long(ways), batch, size)
+    for state in states:
+        extents_of(state, "a state", *dims)
+    if len(states) != 1 + (kind == "lstm"):
+        raise ValueError(explain("an LSTM has two states, others one", got=len(states)))
+    if extra is not None:
+        extents_of(extra, "extra", ways, simplify(size * (3 if kind == "lstm" else 1)))
+    step_of = _Cell(kind, activations, alpha, beta, clip, input_forget, linear_before_reset)
+    held = 1 if isinstance(batch, IntImm) and batch.value == 1 else _ROWS
+    dtype = str(gates.dtype)
+    # Sums that do not wait for each other.
+    number = blocks.value if isinstance(blocks, IntImm) else 1
+    together = 1 if held > 1 else next(n for n in (4, 3, 2, 1) if number % n == 0)
+    late = kind == "gru" and not linear_before_reset  # the candidate's sum needs another gate
+
+    def write(ib, x, w, lens, h0, *others):
+        lanes = lambda: ib.for_range(0, LANES, "v", kind="vectorize")  # noqa: E731
+        left = iter(others)
+        c0 = next(left) if kind == "lstm" else None
+        more = None if extra is None else next(left)
+        out, last, *last_cell = left
+
+        def weigh(state, first, count, sums, d):
+            """sums[m, gate, :] = state[m, :] @ weight of gates from `first` on."""
+            step = blocks // together
+            with rows(ib, long(count), "gate") as n, rows(ib, step, "block") as block:
+                gate = n + first
+                tiles = [
+                    (m, block * together + s, ib.allocate(dtype, LANES, f"tile{m}_{s}"))
+                    for m in range(held)
+                    for s in range(together)
+                ]
+                for _, _, tile in tiles:
+                    with lanes() as v:
+                        tile[v] = const(0, dtype)
+                with rows(ib, size, "k") as k:
+                    for m, place, tile in tiles:
+                        with lanes() as v:
+                            tile[v] = tile[v] + state[m, k] * w[d, gate, place, k, v]
+                for m, place, tile in tiles:
+                    with lanes() as v:
+                        sums[m, gate, place * LANES + v] = tile[v]
+
+        def each(body):
+            """body(j) for all elements of a state, by vectors as far as they go."""
+            whole = size // LANES
+            with rows(ib, whole, "j") as j, lanes() as v:
+                body(j * LANES + v)
+            if not (isinstance(size, IntImm) and size.value % LANES == 0):
+                with rows(ib, size - whole * LANES, "j") as j:
+                    body(whole * LANES + j)
+
+        def run(d, way, block):
+            state, after = ib.allocate(dtype, [held, size], "state"), None
+            sums = ib.allocate(dtype, [held, many, blocks * LANES], "sums")
+            reset = ib.allocate(dtype, [held, size], "reset") if late else None
+            if kind == "lstm":
+                after = ib.allocate(dtype, [held, size], "cell")
+            row = lambda m: tir.min(block * held + m, batch - 1)  # noqa: E731
+            for m in range(held):
+                with rows(ib, size, "j") as j:
+                    state[m, j] = h0[d, row(m), j]
+                    if after is not None:
+                        after[m, j] = c0[d, row(m), j]
+            with rows(ib, length, "t") as t:
+                weigh(state, 0, many - 1 if late else many, sums, d)
+                at, active = [], []
+                for m in range(held):
+                    count = ib.let("count", cast("int64", lens[row(m)]))
+                    active.append(t < count)
+                    at.append(
+                        ib.let("at", tir.Select(active[m], count - 1 - t, t) if flip[way] else t)
+                    )
+                gate = lambda m, n, j: (  # noqa: E731
+                    x[at[m], d, row(m), j + size * n] + sums[m, n, j]
+                )
+
+                def step(m, j):
+                    if kind == "rnn":
+                        state[m, j] = step_of.act(way, 0, gate(m, 0, j))
+                    elif kind == "lstm":
+                        seen = None if more is None else [more[d, j + size * n] for n in range(3)]
+                        sides = [gate(m, n, j) for n in range(4)]
+                        h, c = step_of.lstm(way, sides, after[m, j], seen)
+                        state[m, j] = h  # the cell before is read by this, too
+                        after[m, j] = c
+                    else:
+                        candidate = gate(m, 2, j)
+                        if not late:
+                            inner = sums[m, 2, j]
+                            inner = inner if more is None else inner + more[d, j]
+                            opened = step_of.act(way, 0, gate(m, 1, j))
+                            candidate = x[at[m], d, row(m), j + size * 2] + opened * inner
+                        state[m, j] = step_of.gru(way, [gate(m, 0, j), candidate], state[m, j])
+
+                if late:
+                    for m in range(held):
+                        each(
+                            lambda j, m=m: reset.__setitem__(
+                                (m, j), step_of.act(way, 0, gate(m, 1, j)) * state[m, j]
+                            )
+                        )
+                    weigh(reset, many - 1, 1, sums, d)
+                for m in range(held):
+                    valid = [active[m]] if held == 1 else [active[m], block * held + m < batch]
+                    with ib.if_scope(tir.all(*valid)):
+                        each(lambda j, m=m: step(m, j))
+                        with rows(ib, size, "j") as j:
+                            out[at[m], d, row(m), j] = state[m, j]
+                    exists = block * held + m < batch
+                    with ib.else_scope(), ib.if_scope(exists), rows(ib, size, "j") as j:
+                        out[t, d, row(m), j] = const(0, dtype)
+
+            for m in range(held):
+                with ib.if_scope(block * held + m < batch), rows(ib, size, "j") as j:
+                    last[d, row(m), j] = state[m, j]
+                    for buffer in last_cell:
+                        buffer[d, row(m), j] = after[m, j]
+
+        parts = simplify((batch + (held - 1)) // held)
+        with ExitStack() as stack:
+            d, block = loops(ib, stack, [long(ways), parts], parallel=True)
+            if ways == 1:
+                run(d, 0, block)
+            else:
+                with ib.if_scope(d.equal(0)):
+                    run(d, 0, block)
+                with ib.else_scope():
+                    run(d, 1, block)
+
+    shapes = [(length, long(ways), batch, size), *[dims] * len(states)]
+    inputs = [gates, weight, lengths, *states, *([] if extra is None else [extra])]
+    return list(written(shapes, inputs, write, [dtype] * len(shapes), "recurrence"))
+
+
+@recurrence.build
+def _(**given):
+    for name, known in (("kind", GATES), ("direction", WAYS)):
+        if given[name] not in known:
+            what = f"{name} is one of {', '.join(known)}"
+            raise ValueError(explain(what, got=repr(given[name])))
+    wanted = _COUNT[given["kind"]] * len(WAYS[given["direction"]])
+    names, a, b = (list(given[n]) for n in ("activations", "alpha", "beta"))
+    if len(names) != wanted or len(a) != wanted or len(b) != wanted:
+        what = f"there are {wanted} activations, each with alpha and beta"
+        raise ValueError(explain(what, got=f"{names}, {a} and {b}"))
+    unknown = [n for n in names if n not in ACTIVATIONS]
+    if unknown:
+        hint = ", ".join(ACTIVATIONS)
+        raise ValueError(explain("unknown activation", got=unknown[0], instead=hint))
+    return given
+
+
+@recurrence.numpy
+def _(
+    gates, weight, lengths, states, extra=None, kind="lstm", direction="forward", activations=(),
+    alpha=(), beta=(), clip=0.0, input_forget=False, linear_before_reset=False,
+):  # fmt: skip
+    flip, (many, blocks, size) = WAYS[direction], weight.shape[1:4]
+    weight = weight.transpose(0, 3, 1, 2, 4).reshape(-1, size, many, blocks * LANES)
+    step_of = _Cell(kind, activations, alpha, beta, clip, input_forget, linear_before_reset)
+    out = np.zeros((*gates.shape[:3], size), gates.dtype)
+    last, last_cell = np.array(states[0]), np.array(states[-1])
+    for d, b in np.ndindex(*last.shape[:2]):
+        h, c = last[d, b], last_cell[d, b]
+        peep = extra[d].reshape(3, size) if kind == "lstm" and extra is not None else None
+        count = min(int(lengths[b]), len(gates))
+        for t in range(count - 1, -1, -1) if flip[d] else range(count):
+            given = gates[t, d, b].reshape(many, size)
+            sums = np.einsum("k,kgj->gj", h, weight[d, :, :, :size])
+            if kind == "rnn":
+                h = step_of.act(d, 0, given[0] + sums[0])
+            elif kind == "lstm":
+                h, c = step_of.lstm(d, given + sums, c, peep)
+            else:
+                opened = step_of.act(d, 0, given[1] + sums[1])
+                if linear_before_reset:
+                    inner = opened * (sums[2] + (0 if extra is None else extra[d]))
+                else:
+                    inner = (opened * h) @ weight[d, :, 2, :size]
+                h = step_of.gru(d, [given[0] + sums[0], given[2] + inner], h)
+            out[t, d, b] = h
+        last[d, b], last_cell[d, b] = h, c
+    return (out, last, last_cell) if kind == "lstm" else (out, last)
+
+
+def _packed(ways: int, size: int, many: int) -> np.ndarray:
+    rng = np.random.default_rng(7)
+    blocks = -(-size // LANES)
+    weight = np.zeros((ways, many, size, blocks * LANES), np.float32)
+    weight[..., :size] = rng.uniform(-0.5, 0.5, (ways, many, size, size))
+    cut = weight.reshape(ways, many, size, blocks, LANES)
+    return np.ascontiguousarray(cut.transpose(0, 1, 3, 2, 4))
+
+
+_LENGTHS = np.array([4, 1, 3, 0, 2])
+_TWICE: dict[str, Any] = {"alpha": [0.0] * 6, "beta": [0.0] * 6, "direction": "bidirectional"}
+_GRU: dict[str, Any] = {"kind": "gru", "activations": ["Sigmoid", "Tanh"]}
+_GRU |= {"alpha": [0.0] * 2, "beta": [0.0] * 2}
+_RNN: dict[str, Any] = {"kind": "rnn", "activations": ["Tanh"], "alpha": [0.0], "beta": [0.0]}
+recurrence.samples(
+    case((4, 1, 5, 12), _packed(1, 3, 4), _LENGTHS, [(1, 5, 3), (1, 5, 3)]),
+    case((4, 2, 1, 80), _packed(2, 20, 4), _LENGTHS[:1], [(2, 1, 20), (2, 1, 20)], (2, 60),
+         activations=["Sigmoid", "Tanh", "Tanh"] * 2, clip=0.4, input_forget=True, **_TWICE),
+    case((4, 1, 5, 48), _packed(1, 16, 3), _LENGTHS, [(1, 5, 16)], direction="reverse", **_GRU),
+    case((4, 1, 5, 9), _packed(1, 3, 3), _LENGTHS, [(1, 5, 3)], (1, 3), linear_before_reset=True,
+         **_GRU),
+    case(("n", 1, 5, 6), _packed(1, 6, 1), _LENGTHS % 3, [(1, 5, 6)], **_RNN),
+)  # fmt: skip

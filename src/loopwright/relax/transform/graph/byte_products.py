@@ -1,0 +1,281 @@
+"""ByteProducts: convolutions and matrix products of quantized numbers add their products in integers.
+
+Pass::
+
+    ByteProducts(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake"), lanes=1)
+
+Before (-) and after (+)::
+
+      @R.function
+      def main(x: R.Tensor((2, 4), dtype="uint8")) -> R.Tensor((2, 2), dtype="float32"):
+          with R.dataflow():
+    -         lv: R.Tensor((2, 4), dtype="float32") = R.dequantize(x, R.const(0.5, "float32"), R.const(3, "uint8"), axis=0)
+    -         lv1: R.Tensor((4, 2), dtype="float32") = R.dequantize(R.const([[1, -2], [3, 4], [5, 6], [7, 8]], "int8"), R.const(0.25, "float32"), R.const(0, "int8"), axis=0)
+    -         gv: R.Tensor((2, 2), dtype="float32") = R.matmul(lv, lv1)
+    +         lv: R.Tensor((2, 2), dtype="int32") = R.nn.byte_matmul(x, R.const([[1, 3, 5, 7, -2, 4, 6, 8]], "int8"))
+    +         lv1: R.Tensor((2,), dtype="int32") = R.multiply(R.const(3, "int32"), R.const([16, 16], "int32"))
+    +         lv2: R.Tensor((2, 2), dtype="int32") = R.subtract(lv, lv1)
+    +         lv3: R.Tensor((2, 2), dtype="float32") = R.astype(lv2, dtype="float32")
+    +         lv4: R.Tensor((), dtype="float32") = R.multiply(R.const(0.5, "float32"), R.const(0.25, "float32"))
+    +         gv: R.Tensor((2, 2), dtype="float32") = R.multiply(lv3, lv4)
+              R.output(gv)
+          return gv
+
+The sum of (q - zero) * w is that of q * w without zero times the sum of w, which is known. Weights are
+constants in int8 after their zero point; activations have one scale and zero point, int8 ones become
+uint8. A convolution reads its image as `relax.nn.byte_places` arranges it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ....ir.module import IRModule
+from ....ir.prim_expr import IntImm
+from ....ir.target import Target
+from ....ir.transform import ModulePass, PassContext
+from ... import op as relax_op
+from ...expr import Call, Constant, ShapeExpr, const
+from .._products import is_call, shape_of, transposes
+from .._rewriting import SweepingRewriter
+
+_BYTES = ("uint8", "int8")
+
+
+@dataclass(frozen=True)
+class ByteProducts(ModulePass):
+    """See the file's docstring. Only for a `target` (default: the current one) that adds four products of
+    bytes in one instruction, the feature avx512vnni.
+
+    rows, lanes: outputs of convolutions are filled up to a multiple of `rows`, columns of products and
+        places of images to one of `lanes`: the tiles of `ops.integer`.
+    """
+
+    name = "ByteProducts"
+    target: Target | None = None
+    rows: int = 8
+    lanes: int = 48
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Rewrite every function."""
+        target = self.target or Target.current(allow_none=True)
+        if target is None or "avx512vnni" not in target.features:
+            return mod
+        return _Products(mod, self.rows, self.lanes).run()
+
+
+@dataclass
+class _Operand:
+    """(data - zero) * scale; zero and scale are scalars, the scale of a weight one for each output.
+    scale: None for 1, in int32."""
+
+    data: Any
+    zero: Any
+    scale: Any
+
+
+@dataclass
+class _Weight:
+    """(values + shift) * factor; factor: for all outputs or for each, None for 1 in int32."""
+
+    values: np.ndarray
+    factor: np.ndarray | None
+    shift: int
+
+    def with_ones(self, axis: int) -> np.ndarray:
+        """The values, and where they are shifted an output that adds what it is given."""
+        if not self.shift:
+            return self.values
+        ones = np.ones_like(np.take(self.values, [0], axis))
+        return np.concatenate([self.values, ones], axis)
+
+
+class _Products(SweepingRewriter):
+    def __init__(self, mod: IRModule, rows: int, lanes: int) -> None:
+        super().__init__(mod)
+        self.rows, self.lanes = rows, lanes
+
+    def call(self, call: Call) -> Any:
+        if is_call(call, "relax.matmul"):
+            return self.matmul(call)
+        if is_call(call, "relax.nn.conv2d"):
+            return self.conv(call)
+        return call
+
+    # -- operands ------------------------------------------------------------------------------
+
+    def operand(self, expr: Any) -> _Operand | None:
+        """A value as bytes less a zero point, times a scale."""
+        found = self.definition(expr)
+        if is_call(found, "relax.dequantize"):
+            data, scale, zero = found.args
+            if str(data.struct_info.dtype) in _BYTES and found.struct_info.dtype == "float32":
+                return _Operand(data, zero, scale)
+            return None
+        zero: Any = const(np.int32(0))
+        if is_call(found, "relax.subtract"):
+            zero, found = found.args[1], self.definition(found.args[0])
+        wide = is_call(found, "relax.astype") and str(found.struct_info.dtype) == "int32"
+        if not wide or str(found.args[0].struct_info.dtype) not in _BYTES:
+            return None
+        return _Operand(found.args[0], zero, None)
+
+    def known(self, expr: Any) -> np.ndarray | None:
+        """A constant, of another dtype or shape perhaps, as an array."""
+        found = self.definition(expr)
+        if isinstance(found, Constant):
+            return found.data.numpy()
+        if not (is_call(found, "relax.astype") or is_call(found, "relax.reshape")):
+            return None
+        value, shape = self.known(found.args[0]), shape_of(found)
+        if value is None or shape is None or not all(isinstance(d, IntImm) for d in shape):
+            return None
+        value = value.reshape([d.value for d in shape])
+        return value.astype(str(found.struct_info.dtype))
+
+    def weight(self, expr: Any, axis: int) -> _Weight | None:
+        """A constant weight, its outputs on `axis`."""
+        turned = self.definition(expr)
+        if is_call(turned, "relax.permute_dims") and transposes(turned) and axis == 1:
+            other = self.weight(turned.args[0], 0)
+            return None if other is None else replace(other, values=other.values.T)
+        found = self.operand(expr)
+        if found is None:
+            return None
+        data, zero = self.known(found.data), self.known(found.zero)
+        scale = None if found.scale is None else self.known(found.scale)
+        if data is None or zero is None or (found.scale is not None and scale is None):
+            return None
+        if zero.ndim == 1 or (scale is not None and scale.ndim == 1):
+            own = self.definition(expr)
+            if not is_call(own, "relax.dequantize") or own.attrs.axis % data.ndim != axis:
+                return None
+            zero = zero.reshape([-1 if k == axis else 1 for k in range(data.ndim)])
+        data = data.astype(np.int32)
+        data = data - zero.astype(np.int32)
+        shift = 0
+        if data.min(initial=0) < -128 or data.max(initial=0) > 127:
+            shift = -int(zero.reshape(-1)[0]) + 128
+            data = data - shift
+            if len(np.unique(zero)) > 1 or data.min(initial=0) < -128 or data.max(initial=0) > 127:
+                return None
+        factor = None if scale is None else scale.reshape(-1 if scale.size > 1 else ())
+        return _Weight(data.astype(np.int8), factor, shift)
+
+    # -- what is made of them ------------------------------------------------------------------
+
+    def activation(self, found: _Operand) -> tuple[Any, Any] | None:
+        """(data in uint8, its zero point in int32); None where that is no scalar."""
+        number, zero = self.known(found.zero), found.zero
+        if number is not None and number.size == 1:
+            zero = const(number.astype(np.int32).reshape(()))
+        if zero.struct_info.ndim or (found.scale is not None and found.scale.struct_info.ndim):
+            return None
+        if str(zero.struct_info.dtype) != "int32":
+            zero = relax_op.astype(zero, "int32")
+        if str(found.data.struct_info.dtype) == "uint8":
+            return found.data, zero
+        wide = relax_op.add(relax_op.astype(found.data, "int32"), const(np.int32(128)))
+        return relax_op.astype(wide, "uint8"), relax_op.add(zero, const(np.int32(128)))
+
+    def real(
+        self, total: Any, at: int, zero: Any, found: _Operand, weight: _Weight, axis: int
+    ) -> Any:
+        """What the sums of bytes stand for; the outputs are on the total's axis `at`, the weight's axis
+        `axis`."""
+        rest = weight.values.ndim - 2 if axis == 0 else 0
+        places = [1] * rest
+        count = weight.values.shape[axis]
+        wide = weight.values.astype(np.int32) + weight.shift
+        sums = wide.sum(tuple(k for k in range(wide.ndim) if k != axis), dtype=np.int32)
+        if weight.shift:  # the last output has the sums of the data
+            own = relax_op.strided_slice(total, [at], [count], [count + 1], assume_inbound=True)
+            total = relax_op.strided_slice(total, [at], [0], [count], assume_inbound=True)
+            total = relax_op.add(total, relax_op.multiply(own, const(np.int32(weight.shift))))
+        out = relax_op.subtract(total, relax_op.multiply(zero, const(sums.reshape(-1, *places))))
+        if found.scale is None:
+            return out
+        assert weight.factor is not None
+        factor = weight.factor
+        factor = factor.reshape(-1, *places) if factor.size > 1 else factor
+        scale = relax_op.multiply(found.scale, const(factor))
+        return relax_op.multiply(relax_op.astype(out, "float32"), scale)
+
+    def matmul(self, call: Call) -> Any:
+        found, weight = self.operand(call.args[0]), self.weight(call.args[1], 1)
+        shape = shape_of(call.args[0])
+        if found is None or weight is None or shape is None or len(shape) < 2:
+            return call
+        if weight.values.ndim != 2 or (found.scale is None) != (weight.factor is None):
+            return call
+        matrix = weight.with_ones(1)
+        given = self.activation(found)
+        if given is None:
+            return call
+        data, zero = given
+        depth, columns = matrix.shape
+        rows: Any = 1
+        for d in shape[:-1]:
+            rows = rows * d
+        flat = data if len(shape) == 2 else relax_op.reshape(data, ShapeExpr([rows, depth]))
+        if depth % 4:
+            flat = relax_op.nn.pad(flat, [0, 0, 0, -depth % 4])
+        packed = np.pad(matrix, [(0, -depth % 4), (0, -columns % self.lanes)])
+        packed = packed.reshape(-1, 4, packed.shape[1]).transpose(0, 2, 1)
+        packed = np.ascontiguousarray(packed).reshape(len(packed), -1)
+        total = relax_op.nn.byte_matmul(flat, const(packed))
+        if columns % self.lanes:
+            total = relax_op.strided_slice(total, [1], [0], [columns], assume_inbound=True)
+        if len(shape) > 2:
+            total = relax_op.reshape(total, ShapeExpr([*shape[:-1], columns]))
+        return self.real(total, len(shape) - 1, zero, found, weight, 1)
+
+    def conv(self, call: Call) -> Any:
+        attrs = call.attrs
+        found, weight = self.operand(call.args[0]), self.weight(call.args[1], 0)
+        shape, out = shape_of(call.args[0]), shape_of(call)
+        if found is None or weight is None or shape is None or out is None:
+            return call
+        known = all(isinstance(d, IntImm) for d in (*shape[1:], *out[1:]))
+        plain = attrs.groups == 1 and (attrs.data_layout, attrs.kernel_layout) == ("NCHW", "OIHW")
+        strides, dilations = [[int(v) for v in a] for a in (attrs.strides, attrs.dilation)]
+        square = len(set(strides)) == len(set(dilations)) == 1
+        if not (known and plain and square) or (found.scale is None) != (weight.factor is None):
+            return call
+        given = self.activation(found)
+        if given is None:
+            return call
+        data, zero = given
+        values = weight.with_ones(0)
+        outputs, channels, *kernel = values.shape
+        stride, dilation = strides[0], dilations[0]
+        top, left = [int(v) for v in attrs.padding][:2]
+        high, wide = (d.value for d in out[2:])
+        if (
+            stride > 1 and kernel == [1, 1] and not any(map(int, attrs.padding))
+        ):  # the other phases are not read
+            data = relax_op.strided_slice(data, [2, 3], [0, 0], list(shape[2:]), strides)
+            stride = 1
+        reach = [(k - 1) * dilation // stride for k in kernel]
+        width = wide + reach[1]
+        places = high * width
+        places += -places % self.lanes
+        rows = -(-places // width)
+        height = rows + -(-(reach[0] * width + reach[1]) // width)
+        filled = relax_op.astype(zero, "uint8")
+        blocks = relax_op.nn.byte_places(data, filled, [top, left], stride, height, width)
+        fours = -(-channels // 4)
+        packed = np.pad(values, [(0, -outputs % self.rows), (0, -channels % 4), (0, 0), (0, 0)])
+        packed = packed.reshape(len(packed), fours, 4, *kernel).transpose(0, 1, 3, 4, 2)
+        packed = np.ascontiguousarray(packed).reshape(len(packed), -1)
+        total = relax_op.nn.byte_conv2d(
+            blocks, const(packed), kernel, stride, dilation, width, places
+        )
+        total = relax_op.nn.byte_image(total, outputs, high, wide, width)
+        return self.real(total, 1, zero, found, weight, 0)
+
+
+__all__ = ["ByteProducts"]

@@ -1,0 +1,213 @@
+"""com.microsoft beside onnxruntime: (operator, inputs, options), static and symbolic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from loopwright.frontend.onnx import from_onnx
+
+from .support import bools, close, floats, integers, interpreted, ints, operator, reference
+
+DOMAIN = "com.microsoft"
+X, Y = floats(2, 3, 4), floats(2, 3, 4, seed=1)
+F32 = np.float32
+ONE, TWO = np.asarray(0.02, F32), np.asarray(0.03, F32)
+MIDDLE, HIGH = np.asarray(127, np.uint8), np.asarray(140, np.uint8)
+
+
+def case(op_type, *inputs, **options):
+    """`symbolic=False`: known extents only; `compared`: so many
+    outputs, the others hold what nobody wrote; `own`: attributes of names that `operator` takes."""
+    return (op_type, inputs, options)
+
+
+def u8(*shape, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
+
+
+def i8(*shape, seed=0):
+    return np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
+
+
+IMAGE, COLUMNS = u8(2, 4, 6, 5), floats(5, low=0.01, high=0.04)
+POOL = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
+QUANTIZED = [
+    *[case(n, u8(2, 3), ONE, MIDDLE, u8(3, seed=1), TWO, HIGH, TWO, MIDDLE) for n in ("QLinearAdd", "QLinearMul")],
+    case("QLinearAdd", i8(2, 3), ONE, np.int8(3), i8(2, 3, seed=1), TWO, np.int8(0), TWO, np.int8(-4), fed=1),
+    case("QLinearSigmoid", u8(2, 3), ONE, MIDDLE, np.asarray(1 / 256, F32), np.uint8(0), fed=1),
+    case("QLinearLeakyRelu", u8(2, 3), ONE, MIDDLE, TWO, HIGH, fed=1, alpha=0.2),
+    case("QLinearGlobalAveragePool", IMAGE, ONE, MIDDLE, TWO, HIGH, fed=1),
+    case("QLinearGlobalAveragePool", IMAGE, ONE, MIDDLE, TWO, HIGH, fed=1, channels_last=1),
+    case("QLinearAveragePool", IMAGE, ONE, MIDDLE, TWO, HIGH, fed=1, **POOL),
+    case("QLinearAveragePool", IMAGE, ONE, MIDDLE, TWO, HIGH, fed=1, channels_last=1, **POOL),
+    case("QLinearSoftmax", u8(2, 3, 4), ONE, MIDDLE, np.asarray(1 / 256, F32), np.uint8(0), fed=1, axis=1, own={"opset": 13}),
+    case("QLinearConcat", TWO, HIGH, u8(2, 3), ONE, MIDDLE, u8(2, 2), TWO, HIGH, axis=1, symbolic=False),
+    case("QLinearWhere", bools(2, 3), u8(2, 3), ONE, MIDDLE, u8(2, 3, seed=1), TWO, HIGH, TWO, MIDDLE),
+    case("QLinearConv", u8(1, 6, 5, 4), ONE, MIDDLE, i8(3, 4, 3, 3), floats(3, low=0.01, high=0.02), np.zeros(3, np.int8), np.asarray(0.5, F32), HIGH, integers(3, dtype=np.int32), fed=1, channels_last=1, pads=[1, 1, 1, 1]),
+    case("QGemm", u8(3, 4), ONE, MIDDLE, i8(4, 5), COLUMNS, np.zeros(5, np.int8), integers(5, dtype=np.int32), np.asarray(0.5, F32), HIGH, fed=1),
+    case("QGemm", u8(3, 4), ONE, MIDDLE, i8(5, 4), TWO, np.int8(3), integers(5, dtype=np.int32), fed=1, transB=1, alpha=2.0),
+    case("MatMulIntegerToFloat", u8(3, 4), i8(4, 5), ONE, COLUMNS, MIDDLE, np.zeros(5, np.int8), floats(5), fed=1),
+    case("MatMulIntegerToFloat", u8(2, 3, 4), u8(4, 5), ONE, TWO, fed=1),
+    case("DynamicQuantizeMatMul", X, i8(4, 5), COLUMNS, np.zeros(5, np.int8), floats(5), fed=1),
+    case("DynamicQuantizeMatMul", X, u8(4, 5), ONE, MIDDLE, fed=1),
+    case("QuantizeLinear", X, ONE, MIDDLE, fed=1),
+    case("DequantizeLinear", i8(2, 3, 4), floats(3), np.zeros(3, np.int8), fed=1, axis=1),
+]  # fmt: skip
+
+
+def packed(n, k, size, bits=4, zeros=False, **options):
+    blocks = -(-k // size)
+    more = [u8(n, -(-blocks * bits // 8), seed=3)] if zeros else []
+    inputs = floats(2, 3, k), u8(n, blocks, size * bits // 8), floats(n, blocks, low=0.01, high=0.1)
+    return case(
+        "MatMulNBits", *inputs, *more, fed=1, N=n, K=k, bits=bits, block_size=size, **options
+    )
+
+
+IDS = integers(2, 3, low=0, high=7, dtype=np.int32)
+CASES = [
+    *QUANTIZED,
+    packed(5, 64, 32),
+    packed(5, 96, 32, zeros=True),
+    packed(5, 64, 16, zeros=True),
+    case("GatherBlockQuantized", u8(7, 16), IDS, floats(7, 2, low=0.1, high=0.5), fed=0, block_size=16, symbolic=False),
+    case("GatherBlockQuantized", u8(7, 16), IDS, floats(7, 2, low=0.1, high=0.5), u8(7, 1), fed=0, block_size=16, symbolic=False),
+    case("FusedMatMul", X, floats(5, 4), transB=1, alpha=0.5),
+    case("FusedMatMul", floats(2, 4, 3), floats(2, 4, 5), transA=1),
+    case("FusedMatMul", floats(3, 2, 4), floats(2, 4, 5), transBatchA=1),
+    *[case("FusedGemm", floats(3, 4), floats(5, 4), floats(5), transB=1, activation=a) for a in ("Relu", "Tanh")],
+    case("FusedGemm", floats(3, 4), floats(4, 5), alpha=0.5, activation="LeakyRelu", activation_alpha=0.2),
+    *[case("FusedConv", floats(2, 4, 6, 5), floats(3, 4, 3, 3), floats(3), fed=1, pads=[1, 1, 1, 1], **a) for a in ({"activation": "Relu"}, {"activation": "Clip", "activation_params": [-0.5, 0.5]}, {"activation": "HardSigmoid", "activation_params": [0.3, 0.4]})],
+    case("FusedConv", floats(2, 4, 6, 5), floats(3, 4, 1, 1), floats(3), floats(2, 3, 6, 5), activation="Relu"),
+    case("CDist", floats(3, 4), floats(5, 4), metric="euclidean"),
+    case("CDist", floats(3, 4), floats(5, 4)),
+    case("Unique", np.round(floats(9)), outputs=3, symbolic=False),
+    case("Trilu", X, upper=0),
+    case("ExpandDims", X, np.asarray([1], np.int32), fed=1),
+    case("Pad", X, ints(0, 1, 2, 1, 0, 0), np.asarray([1.5], F32), fed=1),
+    case("Range", np.asarray([1], np.int64), np.asarray([9], np.int64), np.asarray([3], np.int64), fed=0),
+    case("GatherND", X, np.asarray([[0, 1], [1, 2]], np.int64), symbolic=False),
+    case("SimplifiedLayerNormalization", X, floats(4), fed=1, domain="", epsilon=1e-3),
+    case("SimplifiedLayerNormalization", X, floats(4), fed=1, domain="", outputs=2),
+    case("SkipSimplifiedLayerNormalization", X, Y, floats(4), floats(4, seed=3), fed=2, epsilon=1e-3),
+    case("EmbedLayerNormalization", IDS, IDS % 2, floats(7, 4), floats(5, 4, seed=1), floats(2, 4, seed=2), floats(4, seed=3), floats(4, seed=4), bools(2, 3).astype(np.int32), fed=2, outputs=3),
+    case("EmbedLayerNormalization", IDS, None, floats(7, 4), floats(5, 4, seed=1), None, floats(4, seed=3), floats(4, seed=4), fed=1, outputs=2),
+]  # fmt: skip
+
+B, S, P, N, D = 3, 5, 4, 2, 16  # batches, rows, cached; heads and their size are never symbolic
+KNOWN = (2, 16, 32, 64)
+WIDE = N * D
+SEQ, WEIGHT = floats(B, S, WIDE), floats(WIDE, 3 * WIDE, seed=1)
+MASK = np.asarray([[1, 1, 0, 0, 0], [1] * 5, [1, 1, 1, 1, 0]], np.int32)
+LONG = np.concatenate([np.ones((B, P), np.int32), MASK], 1)
+CACHE = floats(2, B, N, P, D, seed=2)
+COS, SIN = floats(8, D // 2, seed=3), floats(8, D // 2, seed=4)
+I32 = np.int32
+
+
+def grouped(
+    past=None, last=(4, 4, 4), total=5, rows=S, rotary=False, packed=False, heads=4, **more
+):
+    """GroupQueryAttention of `heads` and 2 heads of keys."""
+    q, k, v = (
+        floats(B, rows, heads * D),
+        floats(B, rows, 2 * D, seed=5),
+        floats(B, rows, 2 * D, seed=6),
+    )
+    given = [np.concatenate([q, k, v], 2), None, None] if packed else [q, k, v]
+    cache = [None, None] if past is None else [floats(B, 2, past, D, seed=s) for s in (7, 8)]
+    lengths = [np.asarray(last, I32), np.asarray(total, I32)]
+    tables = [COS, SIN] if rotary else []
+    options = {
+        "num_heads": heads,
+        "kv_num_heads": 2,
+        "do_rotary": int(rotary),
+        "outputs": 3,
+        **more,
+    }
+    return case("GroupQueryAttention", *given, *cache, *lengths, *tables, symbolic=False, **options)
+
+
+ATTENTION = [
+    case("Attention", SEQ, WEIGHT, floats(3 * WIDE), fed=1, num_heads=N),
+    *[case("Attention", SEQ, WEIGHT, floats(3 * WIDE), m, fed=1, num_heads=N) for m in (MASK, np.repeat(MASK[:, None], S, 1))],
+    *[case("Attention", SEQ, WEIGHT, floats(3 * WIDE), np.asarray(m, I32), fed=1, num_heads=N, symbolic=False) for m in ([2, 5, 4], [3, 5, 5, 0, 1, 2])],
+    case("Attention", SEQ, WEIGHT, floats(3 * WIDE), fed=1, num_heads=N, unidirectional=1, scale=0.3),
+    case("Attention", SEQ, WEIGHT, floats(3 * WIDE), LONG, CACHE, fed=1, num_heads=N, unidirectional=1, outputs=2),
+    case("Attention", SEQ, WEIGHT, floats(3 * WIDE), None, None, floats(B, N, S, S), fed=1, num_heads=N),
+    case("Attention", SEQ, floats(WIDE, 80), floats(80), fed=1, num_heads=N, qkv_hidden_sizes=[32, 32, 16]),
+    case("QAttention", u8(B, S, WIDE), i8(WIDE, 3 * WIDE), floats(3 * WIDE), np.asarray(0.02, F32), np.asarray(0.02, F32), MASK, MIDDLE, np.int8(0), fed=1, num_heads=N),
+    case("MultiHeadAttention", SEQ, floats(B, 7, WIDE), floats(B, 7, WIDE, seed=1), num_heads=N),
+    case("MultiHeadAttention", SEQ, SEQ * 2, SEQ + 1, floats(3 * WIDE), MASK, fed=3, num_heads=N, scale=0.3),
+    case("MultiHeadAttention", SEQ, SEQ * 2, SEQ + 1, None, None, floats(B, N, S, S), fed=3, num_heads=N, unidirectional=1),
+    case("MultiHeadAttention", SEQ, floats(B, N, 7, D), floats(B, N, 7, D, seed=1), num_heads=N),
+    case("MultiHeadAttention", SEQ, SEQ * 2, SEQ + 1, None, None, None, CACHE[0], CACHE[1], fed=3, num_heads=N, outputs=3),
+    *[case("RotaryEmbedding", x, p, COS, SIN, fed=2, interleaved=i, **n) for i in (0, 1) for x, n in ((SEQ, {}), (floats(B, N, S, D), {})) for p in (np.asarray([2]), np.arange(15).reshape(B, S) % 8)],
+    case("RotaryEmbedding", floats(B, S, 64), np.asarray([0]), COS, SIN, fed=2, num_heads=2, rotary_embedding_dim=16),
+    grouped(),
+    grouped(heads=2, packed=True),
+    grouped(rotary=True, local_window_size=2),
+    grouped(rotary=True, rotary_interleaved=1),
+    grouped(past=4, last=(4, 4, 4), total=5, rows=1, rotary=True),
+    grouped(past=4, last=(4, 3, 1), total=5, rows=1, rotary=True, compared=1),
+    grouped(past=8, last=(4, 2, 3), total=5, rows=1, compared=1),
+    grouped(softcap=2.0),
+]  # fmt: skip
+CASES += ATTENTION
+
+
+def same(op_type, inputs, **options):
+    options.setdefault("domain", DOMAIN)
+    own, compared = options.pop("own", {}), options.pop("compared", None)
+    made, feeds = operator(op_type, *inputs, **options)
+    for dim in (d for port in made.graph.input for d in port.type.tensor_type.shape.dim):
+        if ("Attention" in op_type or op_type == "RotaryEmbedding") and dim.dim_param[1:] in map(
+            str, KNOWN
+        ):
+            dim.dim_value = int(dim.dim_param[1:])
+    made.graph.node[0].attribute.extend(helper.make_attribute(n, v) for n, v in own.items())
+    got, expected = interpreted(from_onnx(made), feeds), reference(made, feeds)
+    for a, b in zip(got[:compared], expected[:compared], strict=True):
+        if b.dtype.kind in "iu" and op_type.startswith("Q"):
+            assert a.dtype == b.dtype
+            assert a.shape == b.shape
+            assert np.abs(a.astype(int) - b.astype(int)).max() <= 1
+        else:
+            close([a], [b], 2e-5)
+
+
+@pytest.mark.parametrize("row", CASES, ids=[f"{r[0]}-{i}" for i, r in enumerate(CASES)])
+def test_static(row):
+    op_type, inputs, options = row
+    same(op_type, inputs, **{k: v for k, v in options.items() if k != "symbolic"})
+
+
+SYMBOLIC = [r for r in CASES if r[2].get("symbolic", True) and r[2].get("fed", 1)]
+
+
+@pytest.mark.parametrize("row", SYMBOLIC, ids=[f"{r[0]}-{i}" for i, r in enumerate(SYMBOLIC)])
+def test_symbolic(row):
+    op_type, inputs, options = row
+    same(op_type, inputs, **{**options, "symbolic": True})
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_packed_keys_and_values(parts):
+    """onnxruntime has these on other devices only."""
+    heads = floats(B, S, N, parts, D)
+    flat = [heads[:, :, :, n].reshape(B, S, WIDE) for n in range(parts)]
+    query = [SEQ] if parts == 2 else []
+    results = []
+    for inputs in ([*query, heads], [*query, *flat]):
+        made, feeds = operator("MultiHeadAttention", *inputs, domain=DOMAIN, num_heads=N)
+        results.append(interpreted(from_onnx(made), feeds))
+    close(*results)
+
+
+def test_bias_split_gelu():
+    made, feeds = operator("BiasSplitGelu", X, floats(4), domain=DOMAIN)
+    left, right = np.split(X + floats(4), 2, -1)
+    model, inputs = operator("Gelu", right.copy(), opset=20)
+    close(interpreted(from_onnx(made), feeds), [left * reference(model, inputs)[0]])

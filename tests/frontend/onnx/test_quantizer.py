@@ -1,0 +1,106 @@
+"""What onnxruntime's quantizer makes of small networks: equal to onnxruntime without optimizations."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnxruntime import quantization as oq
+
+from loopwright.driver import compile
+from loopwright.frontend.onnx import from_onnx
+
+from .support import floats, graph, interpreted, node, reference, value
+
+
+def network():
+    """Convolutions, a residual, pooling, a fully connected layer."""
+    weights = {
+        "w0": floats(8, 3, 3, 3, low=-0.5, high=0.5),
+        "b0": floats(8),
+        "w1": floats(8, 8, 3, 3, low=-0.3, high=0.3, seed=1),
+        "b1": floats(8, seed=1),
+        "w2": floats(5, 8, seed=2),
+        "b2": floats(5, seed=3),
+    }
+    nodes = [
+        node("Conv", ["x", "w0", "b0"], ["c0"], "c0", pads=[1] * 4, strides=[2, 2]),
+        node("Relu", ["c0"], ["r0"], "r0"),
+        node("Conv", ["r0", "w1", "b1"], ["c1"], "c1", pads=[1] * 4),
+        node("Add", ["c1", "r0"], ["a"], "a"),
+        node("MaxPool", ["a"], ["m"], "m", kernel_shape=[2, 2], strides=[2, 2]),
+        node("GlobalAveragePool", ["m"], ["g"], "g"),
+        node("Flatten", ["g"], ["f"], "f"),
+        node("Gemm", ["f", "w2", "b2"], ["y"], "y", transB=1),
+    ]
+    ports = [value("x", ["n", 3, 9, 13])], [value("y", ["n", 5])]
+    return graph(nodes, *ports, weights), floats(2, 3, 9, 13)
+
+
+def block():
+    """Matrix products with a bias, a softmax, a layer normalization."""
+    weights = {"w0": floats(8, 20, low=-0.5, high=0.5), "b0": floats(20)}
+    weights |= {"w1": floats(20, 8, low=-0.5, high=0.5, seed=1), "g": floats(8), "e": floats(8)}
+    nodes = [
+        node("MatMul", ["x", "w0"], ["m0"], "m0"),
+        node("Add", ["m0", "b0"], ["a0"], "a0"),
+        node("Softmax", ["a0"], ["s"], "s", axis=-1),
+        node("MatMul", ["s", "w1"], ["m1"], "m1"),
+        node("Add", ["m1", "x"], ["r"], "r"),
+        node("LayerNormalization", ["r", "g", "e"], ["y"], "y", axis=-1),
+    ]
+    ports = [value("x", ["n", 6, 8])], [value("y", ["n", 6, 8])]
+    return graph(nodes, *ports, weights), floats(2, 6, 8)
+
+
+class Rows(oq.CalibrationDataReader):
+    def __init__(self, x):
+        self.rest = [x, x * 0.5]
+
+    def get_next(self):
+        return {"x": self.rest.pop()} if self.rest else None
+
+
+STATIC = [
+    (form, channels, short)
+    for form in (oq.QuantFormat.QDQ, oq.QuantFormat.QOperator)
+    for channels in (False, True)
+    for short in (oq.QuantType.QUInt8, oq.QuantType.QInt8)
+]
+
+
+def agree(model, x, compiled):
+    """Within a step of the output, which is quantized too."""
+    (expected,) = reference(model, {"x": x})
+    mod = from_onnx(model)
+    (got,) = [compile(mod)["main"](x).numpy()] if compiled else interpreted(mod, {"x": x})
+    step = np.ptp(expected) / 250
+    assert np.abs(got - expected).max() <= 1.01 * step
+    assert np.abs(got - expected).mean() <= 0.05 * step
+
+
+@pytest.mark.parametrize("build", [network, block])
+@pytest.mark.parametrize("row", STATIC, ids=[f"{f.name}-{c}-{s.name}" for f, c, s in STATIC])
+def test_static(row, build, tmp_path):
+    form, channels, short = row
+    model, x = build()
+    onnx.save(model, tmp_path / "in.onnx")
+    oq.quantize_static(
+        tmp_path / "in.onnx",
+        tmp_path / "out.onnx",
+        Rows(x),
+        quant_format=form,
+        per_channel=channels,
+        activation_type=short,
+        weight_type=oq.QuantType.QInt8,
+    )
+    agree(onnx.load(tmp_path / "out.onnx"), x, compiled=channels)
+
+
+@pytest.mark.parametrize("build", [network, block])
+@pytest.mark.parametrize("channels", [False, True])
+def test_dynamic(channels, build, tmp_path):
+    model, x = build()
+    onnx.save(model, tmp_path / "in.onnx")
+    oq.quantize_dynamic(tmp_path / "in.onnx", tmp_path / "out.onnx", per_channel=channels)
+    agree(onnx.load(tmp_path / "out.onnx"), x, compiled=channels)

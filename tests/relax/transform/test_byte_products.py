@@ -1,0 +1,114 @@
+"""ByteProducts keeps every number: convolutions and products of quantized tensors, before and after."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright import relax
+from loopwright.driver import compile
+from loopwright.ir.target import Target
+from loopwright.relax import op
+from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.transform import ByteProducts
+from loopwright.script import relax as R
+
+VNNI = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake")
+_RNG = np.random.default_rng(0)
+
+
+def bytes_of(shape, dtype):
+    info = np.iinfo(dtype)
+    return _RNG.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def module(shape, weight, build, dtype, axis, symbolic, whole=False, weight_zero=0):
+    """`build` of a quantized input and a quantized weight; whole: in int32 without scales."""
+    dims = ["n" if symbolic else shape[0], *shape[1:]]
+    x = relax.Var("x", R.Tensor(dims, dtype))
+    zero = relax.const(np.asarray(7, dtype))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            if whole:
+                parts = [
+                    op.subtract(op.astype(v, "int32"), op.astype(z, "int32"))
+                    for v, z in (
+                        (x, zero),
+                        (relax.const(weight), relax.const(np.asarray(weight_zero, weight.dtype))),
+                    )
+                ]
+            else:
+                channels = weight.shape[axis]
+                scale = relax.const(_RNG.uniform(0.01, 0.1, channels).astype(np.float32))
+                none = relax.const(np.full(channels, weight_zero, weight.dtype))
+                one = relax.const(np.float32(0.25))
+                parts = [op.dequantize(x, one, zero, 0)]
+                parts.append(op.dequantize(relax.const(weight), scale, none, axis))
+            result = builder.emit_output(build(*(builder.emit(p) for p in parts)))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def check(mod, x, name):
+    with VNNI:
+        after = ByteProducts()(mod)
+    assert f"R.nn.{name}" in after.script()
+    expected = Interpreter(mod)["main"](x).numpy()
+    np.testing.assert_allclose(Interpreter(after)["main"](x).numpy(), expected, 1e-4, 1e-3)
+    np.testing.assert_allclose(compile(mod)["main"](x).numpy(), expected, 1e-4, 1e-3)
+
+
+CONV = [
+    ((2, 3, 9, 11), (5, 3, 3, 3), {"padding": 1}),
+    ((1, 8, 20, 18), (16, 8, 3, 3), {"padding": [1, 0, 2, 1]}),
+    ((1, 6, 13, 15), (8, 6, 5, 3), {"strides": 2, "padding": [2, 1, 2, 1]}),
+    ((1, 4, 12, 12), (8, 4, 1, 1), {"strides": 2}),
+    ((1, 4, 12, 12), (8, 4, 3, 3), {"dilation": 2, "padding": 2}),
+    ((1, 4, 17, 19), (8, 4, 3, 3), {"strides": 3, "dilation": 2, "padding": 1}),
+    ((1, 4, 2, 1), (8, 4, 1, 1), {}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("row", CONV, ids=range(len(CONV)))
+def test_convolutions(row, dtype):
+    shape, weight, attrs = row
+    build = lambda x, w: op.nn.conv2d(x, w, **attrs)  # noqa: E731
+    given = module(shape, bytes_of(weight, "int8"), build, dtype, 0, symbolic=dtype == "uint8")
+    check(given, bytes_of(shape, dtype), "byte_conv2d")
+
+
+PRODUCTS = [((5, 8), (8, 48)), ((9, 7), (7, 10)), ((2, 3, 64), (64, 100)), ((1, 4), (4, 1))]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("row", PRODUCTS, ids=range(len(PRODUCTS)))
+def test_matrix_products(row, whole):
+    shape, weight = row
+    given = module(shape, bytes_of(weight, "int8"), op.matmul, "uint8", 1, not whole, whole)
+    check(given, bytes_of(shape, "uint8"), "byte_matmul")
+
+
+def test_transposed_weights_of_a_fully_connected_layer():
+    build = lambda x, w: op.matmul(x, op.permute_dims(w))  # noqa: E731
+    given = module((3, 8), bytes_of((10, 8), "int8"), build, "int8", 0, False)
+    check(given, bytes_of((3, 8), "int8"), "byte_matmul")
+
+
+@pytest.mark.parametrize("zero", [0, 3, 128, 255])
+def test_unsigned_weights(zero):
+    """Less their zero point they may not be int8: then another output adds the data."""
+    values = bytes_of((8, 4), "uint8")
+    given = module((3, 8), values, op.matmul, "uint8", 1, False, weight_zero=zero)
+    check(given, bytes_of((3, 8), "uint8"), "byte_matmul")
+    values = bytes_of((8, 4, 3, 3), "uint8")
+    build = lambda x, w: op.nn.conv2d(x, w, padding=1)  # noqa: E731
+    given = module((1, 4, 9, 9), values, build, "int8", 0, True, True, weight_zero=zero)
+    check(given, bytes_of((1, 4, 9, 9), "int8"), "byte_conv2d")
+
+
+def test_other_processors_keep_the_graph():
+    given = module((3, 8), bytes_of((8, 4), "int8"), op.matmul, "uint8", 1, False)
+    with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"):
+        assert ByteProducts()(given) is given

@@ -1,0 +1,2 @@
+"""ONNX's own backend tests through `loopwright.frontend.onnx.backend`, each in a process that may
+die: `python -m tools.onnx_suite`."""
