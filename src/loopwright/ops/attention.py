@@ -13,7 +13,7 @@ from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
 from .common import accumulator, aligned_index, broadcast_index, compute, rounded
 from .core import OPAQUE, case, op
-from .extents import broadcast_differ, differ, extents_of
+from .extents import broadcast_differ, check_multiple, differ, extents_of
 from .overlap import rows
 from .params import Tensor, Tensors
 from .reduce import softmax
@@ -169,6 +169,7 @@ def linear_attention(
         dims = [batch, length, groups, size][: len(gate.shape)]
         if len(gate.shape) not in (3, 4) or broadcast_differ(gate.shape, dims, both=False):
             raise ValueError(explain("a gate does not fit", got=str(tuple(gate.shape))))
+    check_multiple(heads, groups, "the number of heads")
     wide = accumulator(query.dtype)
     decay = gates[0] if "gated" in update_rule else None
     beta = gates[-1] if "delta" in update_rule else None

@@ -10,7 +10,7 @@ from .. import te
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import Add, IntImm, Sub
-from ..ir.prim_op import cast, const, floordiv, floormod, multiply
+from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.expr import Call, Constant
 from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import TensorStructInfo
@@ -18,7 +18,7 @@ from ..tir import layout as layout_of
 from .blocks import extent, from_plain, index_in, shape_in, sliding, spatial, to_plain
 from .common import accumulator, listed, rounded, void_or, widened
 from .core import Operator, case, op
-from .extents import differ, simplify, text
+from .extents import check_multiple, differ, simplify, text
 from .flow import numbered, spelled
 from .layout import pack_weight
 from .nn import padded
@@ -256,9 +256,7 @@ class ConvPlan:
             what = f"the weight takes {text(per_group)} channels in {self.groups} group(s)"
             hint = "check kernel_layout and groups"
             raise ValueError(explain(what, got=f"data of {text(have)} channels", instead=hint))
-        if differ(simplify(floormod(self.out_channels, self.groups)), const(0, "int64")):
-            what = f"the results' channels must be a multiple of the {self.groups} group(s)"
-            raise ValueError(explain(what, got=text(self.out_channels)))
+        check_multiple(self.out_channels, const(self.groups, "int64"), "the results' channels")
         for s, size in self.extents.items():
             if s in self.letters and isinstance(size, IntImm) and size.value <= 0:
                 raise ValueError(explain("the window is larger than the padded data", got=size))

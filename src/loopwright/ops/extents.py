@@ -15,7 +15,7 @@ from ..arith import Analyzer
 from ..base.errors import explain
 from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm, Or, PrimExpr, Select
-from ..ir.prim_op import const, equal, match_types, minimum, subtract
+from ..ir.prim_op import const, equal, floormod, match_types, minimum, subtract
 
 Shape = Sequence[PrimExpr]
 _NOTES: ContextVar[list[tuple[PrimExpr, PrimExpr]] | None] = ContextVar("open_pairs", default=None)
@@ -109,24 +109,38 @@ def extents_of(tensor: Any, what: str, *wanted: Any) -> list[PrimExpr]:
     return shape
 
 
+def check_multiple(size: Any, factor: Any, what: str) -> None:
+    """Check that an extent is a multiple of another. Raises ValueError where it is not; what is open is
+    checked at run time."""
+    if differ(simplify(floormod(*match_types(size, factor))), const(0, "int64")):
+        raise ValueError(explain(f"{what} must be a multiple of {text(factor)}", got=text(size)))
+
+
+def shorter(size: PrimExpr, least: int) -> bool:
+    """`differ` of an extent that must be at least so long."""
+    wanted = const(least, "int64")
+    return differ(simplify(minimum(wanted, size)), wanted)
+
+
 def check_columns(size: PrimExpr, **columns: int) -> None:
     """Check that columns are of rows of a size. Raises ValueError where they are not; an open size
     is checked at run time."""
     for name, column in columns.items():
-        least = const(column + 1, "int64")
-        if column < 0 or differ(simplify(minimum(least, size)), least):
+        if column < 0 or shorter(size, column + 1):
             raise ValueError(explain(f"{name} is no column of {text(size)}", got=str(column)))
 
 
 __all__ = [
     "broadcast_differ",
     "check_columns",
+    "check_multiple",
     "check_within",
     "differ",
     "dims_equal",
     "dims_gap",
     "extents_of",
     "open_pairs",
+    "shorter",
     "simplify",
     "text",
 ]

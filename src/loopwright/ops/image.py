@@ -10,7 +10,6 @@ import numpy as np
 from .. import relax, te, tir
 from ..base.errors import explain, suggest
 from ..ir.dtype import numpy_dtype
-from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, floormod, multiply
 from ..ir.serialize import save_json
 from ..relax.expr import Call, StringImm
@@ -20,7 +19,7 @@ from ..tir import layout as layout_of
 from .blocks import extent, from_plain, to_plain
 from .common import compute, product, void_or
 from .core import case, op
-from .extents import extents_of, simplify
+from .extents import check_multiple, extents_of, simplify
 from .flow import image
 from .params import DType, Ints, Prim, Shape, Tensor
 from .resizing import ARRAYS, EXPRESSIONS, METHODS, PLACES, ROUNDING, Span, Style
@@ -326,9 +325,7 @@ def _(data: TensorStructInfo, upscale_factor):
     if shape is None:
         return TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
     *lead, channels, high, wide = shape
-    if isinstance(channels, IntImm) and channels.value % (r * r):
-        what = f"the number of channels must be a multiple of {r * r}"
-        raise ValueError(explain(what, got=channels.value))
+    check_multiple(channels, const(r * r, "int64"), "the number of channels")
     few = simplify(floordiv(channels, r * r))
     return TensorStructInfo([*lead, few, multiply(high, r), multiply(wide, r)], data.dtype)
 

@@ -19,7 +19,7 @@ from ..relax.struct_info import TensorStructInfo
 from ..relax.transform.legalize_ops.common import register_legalize
 from .common import compute
 from .core import case, op
-from .extents import extents_of
+from .extents import check_multiple, differ, extents_of, shorter, simplify, text
 from .params import Ints, Tensor
 from .statements import long, prim_func
 
@@ -55,6 +55,8 @@ def _(data, weight):
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=2)
+    _check_extent("data", 1, a[1], b[0] * 4)
+    check_multiple(b[1], long(4), "axis 1 of weight")
     return TensorStructInfo([a[0], b[1] // 4], "int32")
 
 
@@ -62,6 +64,11 @@ def _check_bytes(data, weight):
     for name, info, dtype in (("data", data, "uint8"), ("weight", weight, "int8")):
         if str(info.dtype) != dtype:
             raise TypeError(explain(f"{name} must hold {dtype}", got=str(info.dtype)))
+
+
+def _check_extent(name, axis, got, wanted):
+    if differ(got, wanted := simplify(wanted)):
+        raise ValueError(explain(f"axis {axis} of {name} must be {text(wanted)}", got=text(got)))
 
 
 @byte_matmul.numpy
@@ -183,7 +190,8 @@ def _(data, zero, before, stride, height, width):
     place = out[:, :, before[0] : before[0] + rows, before[1] : before[1] + columns]
     place[...] = data[:, :, :rows, :columns]
     split = out.reshape(batch, fours, 4, height, stride, width, stride)
-    return split.transpose(0, 1, 4, 6, 3, 5, 2).reshape(batch, fours, stride * stride, -1).copy()
+    split = split.transpose(0, 1, 4, 6, 3, 5, 2)
+    return split.reshape(batch, fours, stride * stride, height * width * 4).copy()
 
 
 def _vector_places(call: Any) -> Any:
@@ -265,6 +273,12 @@ def _(data, weight, kernel, stride, dilation, width, places):
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=3)
+    phase, shift = zip(*(_tap(i, j, stride, dilation, width) for i, j in np.ndindex(*kernel)))
+    _check_extent("weight", 1, b[1], a[1] * (kernel[0] * kernel[1] * 4))
+    for axis, least in ((2, max(phase) + 1), (3, (max(shift) + places) * 4)):
+        if shorter(a[axis], least):
+            what = f"axis {axis} of data must be of at least {least}"
+            raise ValueError(explain(what, got=text(a[axis])))
     return TensorStructInfo([a[0], b[0], places], "int32")
 
 

@@ -40,36 +40,39 @@ def tree_ensemble(
     its number is at most thresholds[k], else to children[k, 1]; one that is not a number to children
     [k, 2]. A node of feature -1 is a leaf: it gives weights[e] to targets[e] for e from children[k, 0]
     up to children[k, 1]. `roots` (trees,) are the first nodes. Children have larger numbers than their
-    node, so that every walk ends; what lies outside the arrays is an error of the caller."""
+    node, so that every walk ends: an IndexError where they do not, or where a number is of nothing."""
     rows, columns = extents_of(data, "data", None, None)
     (trees,) = extents_of(roots, "roots", None)
+    (nodes,) = extents_of(features, "features", None)
+    (leaves,) = extents_of(weights, "weights", None)
     (width,) = extents_of(start, "start", None)
 
     def write(ib, x, root, feature, threshold, child, target, weight, first, out):
         fold = {"sum": lambda a, b: a + b, "min": tir.min, "max": tir.max}[aggregate]
-        node = lambda: at[0]  # noqa: E731
+        inside = lambda n, size: tir.checked_index(cast("int64", n), size)  # noqa: E731
         with ib.for_range(
             long(0), (rows + _BLOCK - 1) // _BLOCK, "block", "int64", "parallel"
         ) as b:
             begin = ib.let("begin", b * _BLOCK)
             count = ib.let("count", tir.min(rows - begin, long(_BLOCK)))
-            at = ib.allocate("int32", 1, "at")
+            at = ib.allocate("int64", 1, "at")
             with ib.for_range(long(0), count, "r") as r, ib.for_range(long(0), width, "c") as c:
                 out[begin + r, c] = first[c]
             with ib.for_range(long(0), trees, "t") as t, ib.for_range(long(0), count, "r") as r:
                 row = ib.let("row", begin + r)
-                at[0] = root[t]
-                with ib.while_loop(feature[node()] >= 0):
-                    column = tir.checked_index(cast("int64", feature[node()]), columns)
-                    value = ib.let("value", x[row, column])
-                    way = tir.Select(value <= threshold[node()], 0, 1)
+                at[0] = inside(root[t], nodes)
+                with ib.while_loop(feature[at[0]] >= 0):
+                    node = ib.let("node", at[0])
+                    value = ib.let("value", x[row, inside(feature[node], columns)])
+                    way = tir.Select(value <= threshold[node], 0, 1)
                     way = tir.Select(tir.isnan(value), 2, way)
-                    at[0] = child[node(), way]
-                span = ib.let("span", child[node(), 1] - child[node(), 0])
-                base = ib.let("base", child[node(), 0])
-                with ib.for_range(0, span, "e") as e:
-                    place = ib.let("place", target[base + e])
-                    out[row, place] = fold(out[row, place], weight[base + e])
+                    below = ib.let("below", cast("int64", child[node, way]))
+                    at[0] = inside(tir.Select(below > node, below, nodes), nodes)
+                base = ib.let("base", child[at[0], 0])
+                with ib.for_range(0, child[at[0], 1] - base, "e") as e:
+                    leaf = ib.let("leaf", inside(base + e, leaves))
+                    place = ib.let("place", inside(target[leaf], width))
+                    out[row, place] = fold(out[row, place], weight[leaf])
 
     given = [data, roots, features, thresholds, children, targets, weights, start]
     return written([(rows, width)], given, write, start.dtype, "tree_ensemble")
@@ -105,6 +108,8 @@ def _(data, roots, features, thresholds, children, targets, weights, start, aggr
         if None not in dims and differ(dims[0][0], dims[1][0]):
             what = "the arrays of nodes, and those of weights, must be of one length"
             raise ValueError(explain(what, got=f"{dims[0][0]} and {dims[1][0]}"))
+    if children.get_shape() is not None:
+        extents_of(children, "children", None, 3)
     shape, width = data.get_shape(), start.get_shape()
     if shape is None or width is None:
         return TensorStructInfo(dtype=start.dtype, ndim=2)
@@ -122,7 +127,10 @@ def _(data, roots, features, thresholds, children, targets, weights, start, aggr
             inner = features[at] >= 0
             value = data[rows, np.maximum(features[at], 0)]
             way = np.where(np.isnan(value), 2, np.where(value <= thresholds[at], 0, 1))
-            at = np.where(inner, children[at, way], at)
+            below = children[at, way]
+            if (inner & (below <= at)).any():
+                raise IndexError(explain("a child must have a larger number than its node"))
+            at = np.where(inner, below, at)
         for row, (first, end, _) in enumerate(children[at]):
             for e in range(first, end):
                 out[row, targets[e]] = fold(out[row, targets[e]], weights[e])

@@ -204,7 +204,7 @@ def recurrence(
                 weigh(state, 0, many - 1 if late else many, sums, d)
                 at, active = [], []
                 for m in range(held):
-                    count = ib.let("count", cast("int64", lens[row(m)]))
+                    count = ib.let("count", tir.min(cast("int64", lens[row(m)]), length))
                     active.append(t < count)
                     at.append(
                         ib.let("at", tir.Select(active[m], count - 1 - t, t) if flip[way] else t)

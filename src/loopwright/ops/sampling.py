@@ -19,7 +19,7 @@ from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_op import cast, const, floordiv
 from .common import accumulator, compute, rounded
 from .core import case, op
-from .extents import extents_of, simplify
+from .extents import check_multiple, extents_of, simplify
 from .overlap import rows
 from .params import Ints, Shape, Tensor
 from .resizing import ARRAYS, EXPRESSIONS, Kit, Style
@@ -265,6 +265,9 @@ def deform_conv2d(
     padding: top, left, bottom, right."""
     batch, channels, *extents = extents_of(data, "data", None, None, None, None)
     outer, inner, *kernel = extents_of(weight, "weight", None, None, None, None)
+    check_multiple(outer, long(groups), "the number of results")
+    for count in (groups, offset_groups):
+        check_multiple(channels, long(count), "the number of channels")
     taps = simplify(kernel[0] * kernel[1])
     spots = _windows(extents, kernel, strides, padding, dilation)
     given = (batch, simplify(taps * (2 * offset_groups)), *spots)

@@ -99,7 +99,7 @@ CASES = [
 B, S, P, N, D = 3, 5, 4, 2, 16  # batches, rows, cached; heads and their size are never symbolic
 KNOWN = (2, 16, 32, 64)
 WIDE = N * D
-SEQ, WEIGHT = floats(B, S, WIDE), floats(WIDE, 3 * WIDE, seed=1)
+SEQ, WEIGHT = floats(B, S, WIDE), floats(WIDE, 3 * WIDE, low=-0.4, high=0.4, seed=1)
 MASK = np.asarray([[1, 1, 0, 0, 0], [1] * 5, [1, 1, 1, 1, 0]], np.int32)
 LONG = np.concatenate([np.ones((B, P), np.int32), MASK], 1)
 CACHE = floats(2, B, N, P, D, seed=2)
@@ -137,7 +137,7 @@ ATTENTION = [
     case("Attention", SEQ, WEIGHT, floats(3 * WIDE), fed=1, num_heads=N, unidirectional=1, scale=0.3),
     case("Attention", SEQ, WEIGHT, floats(3 * WIDE), LONG, CACHE, fed=1, num_heads=N, unidirectional=1, outputs=2),
     case("Attention", SEQ, WEIGHT, floats(3 * WIDE), None, None, floats(B, N, S, S), fed=1, num_heads=N),
-    case("Attention", SEQ, floats(WIDE, 80), floats(80), fed=1, num_heads=N, qkv_hidden_sizes=[32, 32, 16]),
+    case("Attention", SEQ, floats(WIDE, 80, low=-0.4, high=0.4), floats(80), fed=1, num_heads=N, qkv_hidden_sizes=[32, 32, 16]),
     case("QAttention", u8(B, S, WIDE), i8(WIDE, 3 * WIDE), floats(3 * WIDE), np.asarray(0.02, F32), np.asarray(0.02, F32), MASK, MIDDLE, np.int8(0), fed=1, num_heads=N),
     case("MultiHeadAttention", SEQ, floats(B, 7, WIDE), floats(B, 7, WIDE, seed=1), num_heads=N),
     case("MultiHeadAttention", SEQ, SEQ * 2, SEQ + 1, floats(3 * WIDE), MASK, fed=3, num_heads=N, scale=0.3),
