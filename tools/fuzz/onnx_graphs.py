@@ -2,58 +2,23 @@
 
 from __future__ import annotations
 
-from . import onnx_nn, onnx_shapes, onnx_tensor  # noqa: F401  their makers register themselves
+from . import (  # noqa: F401  their makers register themselves
+    onnx_contrib,
+    onnx_ml,
+    onnx_nn,
+    onnx_shapes,
+    onnx_tensor,
+)
 from .build import Builder, NotHere, finish
 from .case import Case
 from .onnx_ops import MAKERS
 
+DOMAINS = ("com.microsoft", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview")
 LEFT_OUT = {"CumProd", "Upsample", "Scatter"}  # too new for onnxruntime, and too old
 LEFT_OUT |= {"BitCast", "LinearAttention"}  # too new, too
 # Random numbers: tests/frontend/onnx has them beside numpy's.
 LEFT_OUT |= {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"}
 LEFT_OUT |= {"RandomUniform", "RandomUniformLike"}
-# com.microsoft's have no maker yet: tests/frontend/onnx has them beside onnxruntime.
-LEFT_OUT |= {
-    "Attention",
-    "BiasAdd",
-    "BiasDropout",
-    "BiasSplitGelu",
-    "CDist",
-    "DynamicQuantizeLSTM",
-    "DynamicQuantizeMatMul",
-    "EmbedLayerNormalization",
-    "ExpandDims",
-    "FusedConv",
-    "FusedGemm",
-    "FusedMatMul",
-    "FusedMatMulActivation",
-    "GatherBlockQuantized",
-    "GroupQueryAttention",
-    "MatMulInteger16",
-    "MatMulIntegerToFloat",
-    "MatMulNBits",
-    "MultiHeadAttention",
-    "NhwcConv",
-    "NhwcFusedConv",
-    "NhwcMaxPool",
-    "QAttention",
-    "QEmbedLayerNormalization",
-    "QGemm",
-    "QLinearAdd",
-    "QLinearAveragePool",
-    "QLinearConcat",
-    "QLinearGlobalAveragePool",
-    "QLinearLeakyRelu",
-    "QLinearMul",
-    "QLinearReduceMean",
-    "QLinearSigmoid",
-    "QLinearSoftmax",
-    "QLinearWhere",
-    "RotaryEmbedding",
-    "SimplifiedLayerNormalization",
-    "SkipSimplifiedLayerNormalization",
-    "TransposeMatMul",
-}
 OPSETS = [13, 15, 17, 18, 20, 21, 22, 23, 24]
 
 

@@ -31,17 +31,22 @@ def to_onnx(case: Case) -> onnx.ModelProto:
     stored = [numpy_helper.from_array(case.array(n, s), n) for n, s in case.weights.items()]
     results = [helper.make_empty_tensor_value_info(n) for n in case.outputs]
     graph = helper.make_graph(nodes, "fuzz", ports, results, stored)
-    versions = [helper.make_opsetid("", case.opset), helper.make_opsetid("com.microsoft", 1)]
+    # Of the newest version of ai.onnx.ml other ensembles of trees are too old.
+    trees = any(node[0] == "ai.onnx.ml::TreeEnsemble" for node in case.nodes)
+    domains = {"": case.opset, "com.microsoft": 1, "ai.onnx.ml": 5 if trees else 4}
+    domains |= {"ai.onnx.preview.training": 1, "ai.onnx.preview": 1}
+    versions = [helper.make_opsetid(*entry) for entry in domains.items()]
     return helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION)
 
 
 def _node(
     number: int, op: str, inputs: list[str], outputs: list[str], attrs: dict[str, Any]
 ) -> Any:
-    contrib = ("FastGelu", "QuickGelu", "BiasGelu", "SkipLayerNormalization")
-    domain = "com.microsoft" if op in contrib else ""
-    made = {k: _attribute(v) for k, v in attrs.items()}
-    return helper.make_node(op, inputs, outputs, f"{op}{number}", domain=domain, **made)
+    domain, _, op = op.rpartition("::")
+    node = helper.make_node(op, inputs, outputs, f"{op}{number}", domain=domain)
+    for name, value in attrs.items():  # any name: "opset" is one
+        node.attribute.append(helper.make_attribute(name, _attribute(value)))
+    return node
 
 
 def _attribute(value: Any) -> Any:

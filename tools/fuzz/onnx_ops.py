@@ -83,10 +83,10 @@ def with_attributes(g, op):
     same(g, op, v, **(attrs if g.rng.random() < 0.7 else {}))
 
 
-@maker("FastGelu", "QuickGelu", "BiasGelu")
+@maker(*(f"com.microsoft::{n}" for n in ("FastGelu", "QuickGelu", "BiasGelu")))
 def contributed(g, op):
     v = g.pick(["float32"], (1, 4))
-    bias = [g.new("float32", v.shape[-1:])] if op == "BiasGelu" else []
+    bias = [g.new("float32", v.shape[-1:])] if op.endswith("BiasGelu") else []
     g.add(op, [v, *bias], (v.dtype, v.shape), exact=False)
 
 

@@ -54,7 +54,7 @@ def scatter(g, op):
     g.add(op, [v, indices, updates], (v.dtype, v.shape), exact=False, reduction="add", **more)
 
 
-@maker("SkipLayerNormalization")
+@maker("com.microsoft::SkipLayerNormalization")
 def skip_layer_normalization(g, op):
     width = g.dim(static=True, least=2)
     v = some(g, 2, g.dim())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,10 @@ SUMS = re.compile("sum|mean|matmul|conv|norm|softmax|variance|std|prod|avg_pool|
 OVERFLOWED = (np.nan, np.inf, -np.inf)
 # Operators made of several sums: one of these within them may overflow and the result be a number.
 COMPOSED = re.compile("attention|norm|variance|std")
+# Of two zeros that are equal these may give either, whatever the signs.
+CHOICE = re.compile("max|min|relu|clip")
+# What these make of numbers that are none, or whose sums overflow, is open: it is run, not compared.
+OPEN = re.compile("dft|grid_sample|affine_grid|deform|roi|recurrence|linear_attention|det$")
 
 
 class Disturbed(Interpreter):
@@ -40,6 +45,7 @@ class Disturbed(Interpreter):
         self.rng, self.signs = np.random.default_rng(seed), SIGNS[min(seed, 2)]
         self.overflowed = OVERFLOWED[seed % len(OVERFLOWED)]
         self.lost = (np.nan, 0.0)[seed % 2]  # inf / inf, or a number / inf
+        self.zero = (0.0, -0.0)[seed % 2]
         self.vanish = seed % 2 == 1  # what is less than its rounding becomes 0
 
     def operator(self, call: Any, args: list[Any]) -> Any:
@@ -47,8 +53,13 @@ class Disturbed(Interpreter):
         name = call.op.name
         sums = bool(SUMS.search(name))
         made = super().operator(call, [self.shaken(a) for a in args])
-        if sums and any(_overflows(a) for a in args):
-            made = self.lost_in(call, made, args)
+        if any(_overflows(a) for a in args):
+            if OPEN.search(name):
+                made = _each(made, lambda m: np.full_like(m, self.lost))
+            elif sums:
+                made = self.lost_in(call, made, args)
+        if CHOICE.search(name):
+            made = _each(made, lambda m: np.where(m == 0, self.zero, m).astype(m.dtype))
         return self.shaken(made, float(name in OF_ONE), sums)
 
     def lost_in(self, call: Any, made: Any, args: list[Any]) -> Any:
@@ -68,26 +79,32 @@ class Disturbed(Interpreter):
 
     def shaken(self, value: Any, least: float = 0, sums: bool = False) -> Any:
         """A value disturbed, if it is of floats, as numbers of at least this size are."""
-        if isinstance(value, tuple):
-            return tuple(self.shaken(v, least, sums) for v in value)
-        if not isinstance(value, np.ndarray) or value.dtype.kind in "biuO":
-            return value
+        return _each(value, lambda v: self._shaken(v, least, sums))
+
+    def _shaken(self, value: np.ndarray, least: float, sums: bool) -> np.ndarray:
         step = self.rng.choice(self.signs, value.shape) * ULPS * unit(value.dtype)
         with np.errstate(all="ignore"):
             wide = value.astype("float64")
-            moved = wide * (1 + step) + np.where(np.abs(wide) < least, step * least, 0)
+            moved = wide * (1 + step)  # a zero keeps its sign
+            moved = np.where(np.abs(wide) < least, moved + step * least, moved)
             if self.vanish:
                 moved = np.where(np.abs(wide) < np.abs(step) * least, 0, moved)
             moved = np.where(np.isfinite(wide), moved, self.overflowed) if sums else moved
             return moved.astype(value.dtype)
 
 
+def _each(value: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+    """A value with its tensors of floats changed."""
+    if isinstance(value, tuple):
+        return tuple(_each(v, change) for v in value)
+    floats = isinstance(value, np.ndarray) and value.dtype.kind not in "biuO"
+    return change(value) if floats else value
+
+
 def _size(value: Any) -> Any:
     """The sizes of floats, 0 for what is none."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind in "biuO":
-        return value
-    wide = value.astype("float64")
-    return np.where(np.isfinite(wide), np.abs(wide), 0).astype(value.dtype)
+    finite = lambda v: np.where(np.isfinite(v.astype("float64")), np.abs(v), 0)  # noqa: E731
+    return _each(value, lambda v: finite(v).astype(v.dtype))
 
 
 def _overflows(value: Any) -> bool:

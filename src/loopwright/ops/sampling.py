@@ -352,6 +352,8 @@ def _(
             spot[k] * strides[k] - padding[k] + at[k] * dilation[k] + moves[(n, g, u, v, k, *spot)]
             for k in (0, 1)
         ]
+        # Far away all is alike, and what is no number lies outside.
+        place = [np.nan_to_num(np.clip(p, -2, e + 1), nan=-2) for p, e in zip(place, extents)]
         low = [int(np.floor(p)) for p in place]
         for corner in itertools.product((0, 1), repeat=2):
             here = [a + b for a, b in zip(low, corner, strict=True)]

@@ -218,6 +218,11 @@ def test_an_operator_of_the_standard_without_a_converter_runs_by_its_definition(
     check(*operator("Attention", q, k, v, opset=23))
 
 
+def test_a_definition_holds_in_later_opsets():
+    model, feeds = operator("CenterCropPad", floats(3, 4), ints(2, 7), fed=1, opset=21)
+    check(model, feeds)
+
+
 # ---------------------------------------------------------------- element types
 
 
@@ -327,6 +332,20 @@ def test_range_over_a_symbolic_dimension():
         **weights(zero=np.int64(0), one=np.int64(1)),
     )
     check(model, {"x": floats(4)})
+
+
+def test_a_range_is_as_long_as_its_dimension():
+    model = chain(
+        node("Shape", ["x"], ["s"]),
+        node("Squeeze", ["s"], ["n"]),
+        node("Range", ["zero", "n", "one"], ["r"]),
+        node("Cast", ["r"], ["f"], to=TensorProto.FLOAT),
+        node("Add", ["x", "f"], ["y"]),
+        shape=["n"],
+        **weights(zero=np.int64(0), one=np.int64(1)),
+    )
+    mod = check(model, {"x": floats(4)})
+    assert "ndim=" not in mod.script()
 
 
 def test_a_shape_used_as_data():

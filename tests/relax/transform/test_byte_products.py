@@ -112,3 +112,22 @@ def test_other_processors_keep_the_graph():
     given = module((3, 8), bytes_of((8, 4), "int8"), op.matmul, "uint8", 1, False)
     with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"):
         assert ByteProducts()(given) is given
+
+
+@pytest.mark.parametrize(
+    ("shape", "weight", "build", "axis"),
+    [
+        ((3, 0), (0, 5), op.matmul, 1),
+        ((3, 4), (4, 0), op.matmul, 1),
+        ((2, 0, 5, 5), (4, 0, 3, 3), op.nn.conv2d, 0),
+        ((2, 3, 0, 5), (4, 3, 3, 3), lambda x, w: op.nn.conv2d(x, w, padding=2), 0),
+    ],
+)
+def test_sums_of_nothing_and_no_sums_stay(shape, weight, build, axis):
+    mod = module(shape, bytes_of(weight, "int8"), build, "uint8", axis, False, whole=True)
+    with VNNI:
+        assert "R.nn.byte" not in ByteProducts()(mod).script()
+    x = bytes_of(shape, "uint8")
+    np.testing.assert_array_equal(
+        compile(mod)["main"](x).numpy(), Interpreter(mod)["main"](x).numpy()
+    )

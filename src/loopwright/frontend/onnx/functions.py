@@ -72,13 +72,21 @@ def _expanded(
 def _body(schema: Any, node: Node, inputs: list[Value | None]) -> Any:
     from onnx import FunctionProto
 
-    if schema.has_context_dependent_function:
+    by_inputs = schema.has_context_dependent_function
+    known = (
+        schema.context_dependent_function_opset_versions
+        if by_inputs
+        else schema.function_opset_versions
+    )
+    # The newest definition; it names the version of the operators that it is made of.
+    version = max((v for v in known if v <= node.opset), default=node.opset)
+    if by_inputs:
         types = [_type_of(v).SerializeToString() for v in inputs]
         data = schema.get_context_dependent_function_with_opset_version(
-            node.opset, node.proto.SerializeToString(), types
+            version, node.proto.SerializeToString(), types
         )
     else:
-        data = schema.get_function_with_opset_version(node.opset)
+        data = schema.get_function_with_opset_version(version)
     if not data:
         what = f"the definition of {node.op_type} does not hold at opset {node.opset}"
         raise ValueError(explain(what, instead="register_converter for it"))

@@ -373,7 +373,8 @@ class _Import:
 def _check_inputs(node: Node, entry: Entry, inputs: list[Value | None]) -> None:
     count, most = len(inputs), entry.most
     if entry.least <= count and (most is None or count <= most):
-        missing = [n for n, v in zip(entry.names[: entry.least], inputs, strict=False) if v is None]
+        first = zip(entry.names[: entry.least], inputs, strict=False)
+        missing = [n for n, v in first if v is None and n not in entry.optional]
         if not missing:
             return
         raise ValueError(explain(f"input {missing[0]} is missing", got=", ".join(node.inputs)))

@@ -32,13 +32,15 @@ Converter = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """A converter, the version it holds from, and how many inputs it takes."""
+    """A converter, the version it holds from, and how many inputs it takes; `optional`: those among
+    the first ones that may be left out all the same."""
 
     since: int
     convert: Converter
     least: int
     most: int | None  # None: any number
     names: tuple[str, ...]
+    optional: frozenset[str] = frozenset()
 
 
 # (domain, operator, version from which it holds) -> the converter.
@@ -145,4 +147,5 @@ def _entry(since: int, convert: Converter) -> Entry:
     plain = [p for p in params if p.kind is not p.VAR_POSITIONAL]
     least = sum(p.default is p.empty for p in plain)
     most = len(plain) if len(plain) == len(params) else None
-    return Entry(since, convert, least, most, tuple(p.name for p in params))
+    optional = frozenset(p.name for p in plain if "None" in str(p.annotation))
+    return Entry(since, convert, least, most, tuple(p.name for p in params), optional)

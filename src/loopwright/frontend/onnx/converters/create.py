@@ -59,7 +59,9 @@ def arange(cx: Context, node: Node, start: Value, limit: Value, delta: Value) ->
         ]
         if isinstance(bounds[2], (int, float)) and bounds[2] == 0:
             raise ValueError("input delta may not be 0")
-        return op.arange(*bounds, dtype=str(start.dtype))
+        row = cx.value(op.arange(*bounds, dtype=str(start.dtype)))
+        count = cx.simplify(row.shape[0])  # sizes are not negative
+        return cx.with_dims(row, {0: count} if isinstance(count, PrimExpr) else {})
     given = [v.expr for v in parts]
     (count,) = cx.read("relax.run.range_count", 1, *given, nonnegative=True)
     kind = str(start.dtype)

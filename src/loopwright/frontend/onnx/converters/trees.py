@@ -285,8 +285,9 @@ def _regression(cx: Context, x: Value, f: _Forest, width: int, base: np.ndarray,
         f.weight = (f.weight / max(len(f.roots), 1)).astype(f.weight.dtype)
         return _scores(cx, x, f, width, base, how)
     start = np.full(width, np.inf if how == "MIN" else -np.inf)
-    start[~np.isin(np.arange(width), f.target)] = 0
-    return cx.onnx.Add(_scores(cx, x, f, width, start, how), base.astype(f.weight.dtype))
+    scores, o = _scores(cx, x, f, width, start, how), cx.onnx
+    zero = np.zeros((), f.weight.dtype)  # where a row comes to no leaf of a target
+    return o.Add(o.Where(o.IsInf(scores), zero, scores), base.astype(f.weight.dtype))
 
 
 @converter("TreeEnsembleRegressor", 1, DOMAIN)

@@ -149,6 +149,8 @@ class _Products(SweepingRewriter):
         scale = None if found.scale is None else self.known(found.scale)
         if data is None or zero is None or (found.scale is not None and scale is None):
             return None
+        if not data.size:  # a sum of nothing
+            return None
         if zero.ndim == 1 or (scale is not None and scale.ndim == 1):
             own = self.definition(expr)
             if not is_call(own, "relax.dequantize") or own.attrs.axis % data.ndim != axis:
@@ -239,7 +241,7 @@ class _Products(SweepingRewriter):
         shape, out = shape_of(call.args[0]), shape_of(call)
         if found is None or weight is None or shape is None or out is None:
             return call
-        known = all(isinstance(d, IntImm) for d in (*shape[1:], *out[1:]))
+        known = all(isinstance(d, IntImm) and d.value for d in (*shape[1:], *out[1:]))
         plain = attrs.groups == 1 and (attrs.data_layout, attrs.kernel_layout) == ("NCHW", "OIHW")
         strides, dilations = [[int(v) for v in a] for a in (attrs.strides, attrs.dilation)]
         square = len(set(strides)) == len(set(dilations)) == 1

@@ -205,9 +205,10 @@ def _takes_long(call: rx.Call, args: list[Any]) -> bool:
     """Whether numpy takes long for the call: a large product, large windows."""
     name = getattr(call.op, "name", "")
     attrs = {} if call.attrs is None else dict(call.attrs.items())
-    windows = [[abs(int(n)) for n in attrs[k]] for k in _OF_WINDOWS & attrs.keys()]
+    given = [attrs[k] for k in _OF_WINDOWS & attrs.keys()]
+    windows = [abs(int(n)) for v in given for n in (v if hasattr(v, "__iter__") else [v])]
     size = sum(map(_elements, _result_fields(call)))
-    if any(n > _WINDOW for numbers in windows for n in numbers):
+    if any(n > _WINDOW for n in windows):
         return True
     if any(word in name for word in _OF_PRODUCTS):
         # The sizes of a [m, k], b [k, n] and their product [m, n] multiply to (m * n * k) ** 2.
