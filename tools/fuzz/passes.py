@@ -18,7 +18,8 @@ from loopwright.relax.analysis import well_formed
 from loopwright.relax.interpreter import Interpreter
 from loopwright.tir import transform as tt
 from loopwright.tir.analysis import verify_well_formed
-from tests.tir.schedule.generate import Program, random_program
+from tests.tir.schedule.families import random_program
+from tests.tir.schedule.generate import Program
 from tests.tir.schedule.long_run import Wrong, compare, outcomes
 from tests.tir.schedule.walk import Walk
 

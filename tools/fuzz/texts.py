@@ -23,7 +23,7 @@ from loopwright.ir.target import KINDS
 from loopwright.relax.transform import LegalizeOps
 from loopwright.script import from_source
 from loopwright.script import tir as T
-from tests.tir.schedule.generate import random_program
+from tests.tir.schedule.families import random_program
 
 from .files import SECONDS, clear
 from .judge import Outcome

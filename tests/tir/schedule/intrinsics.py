@@ -93,3 +93,20 @@ def matching(block: tir.Block, extent: int | None) -> list[str]:
         _register_all(dtype, extent)
     reduces = any(axis.iter_type != tir.IterVar.DataPar for axis in block.iter_vars)
     return [name for name in _KNOWN[dtype, extent] if ("dot" in name) == reduces]
+
+
+def fits(block: tir.Block, name: str) -> bool:
+    """Whether a block computes its value by an operation of the same kind as an intrinsic does."""
+    return _value_kind(block) is _value_kind(_desc_block(name))
+
+
+def _value_kind(block: tir.Block) -> type:
+    store = block.body
+    return type(store.value if isinstance(store, tir.BufferStore) else store)
+
+
+def _desc_block(name: str) -> tir.Block:
+    stmt = tir.TensorIntrin.get(name).desc.body
+    while not (isinstance(stmt, tir.BlockRealize) and stmt.block.iter_vars):
+        stmt = stmt.block.body if isinstance(stmt, tir.BlockRealize) else stmt.body
+    return stmt.block

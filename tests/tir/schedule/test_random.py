@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loopwright.ir.structural import assert_structural_equal
 
-from .generate import FAMILIES, random_program
+from .families import FAMILIES, random_program
 from .long_run import STEPS, check_texts, check_values, run_many, run_seeds, sequence
 from .programs import PROGRAMS
 from .util import check

@@ -6,13 +6,14 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from loopwright import tir
 from loopwright.ir.module import IRModule
 from loopwright.ir.prim_expr import IntImm
 
-from .intrinsics import matching
+from .intrinsics import fits, matching
 
 Move = Callable[["Walk"], None]
 MOST_CODE = 600  # copies of a block's body in the code
@@ -83,6 +84,12 @@ class Walk:
         params = set(func.buffer_map.values())
         regions = (*self.node.writes, *self.node.reads)
         return {r.buffer for r in regions} - params
+
+    @property
+    def neighbours(self) -> list[Any]:
+        """The block and the one or two after it, wherever they stand."""
+        at = self.blocks.index(self.block)
+        return self.blocks[at : at + self.rng.choice([2, 2, 3])]
 
     # ------------------------------------------------------------------ walking
 
@@ -179,7 +186,12 @@ def split(w: Walk) -> None:
     factors.insert(r.randrange(len(factors) + 1), None)
     if r.random() < 0.1:
         factors[factors.index(None)] = r.choice([1, 2, 16])
-    w.sch.split(w.loop, factors, preserve_unit_iters=r.random() < 0.7)
+    loop = w.loop
+    extent = getattr(w.sch.get(loop).extent, "value", None)
+    given = prod(f for f in factors if f is not None)
+    even = extent is not None and extent % given == 0 and (None in factors or extent == given)
+    # without the predicate only where none is needed
+    w.sch.split(loop, factors, r.random() < 0.7, even and r.random() < 0.3)
 
 
 def fuse(w: Walk) -> None:
@@ -202,12 +214,12 @@ def bind(w: Walk) -> None:
 
 def compute_at(w: Walk) -> None:
     at = w.near(w.sch.get_consumers(w.block))
-    w.sch.compute_at(w.block, at, w.rng.random() < 0.3, w.rng.choice([-1, -1, -2]))
+    w.sch.compute_at(w.block, at, w.rng.random() < 0.3, w.rng.choice(PLACES))
 
 
 def reverse_compute_at(w: Walk) -> None:
     at = w.near(w.sch.get_producers(w.block))
-    w.sch.reverse_compute_at(w.block, at, w.rng.random() < 0.3, w.rng.choice([-1, -1, -2]))
+    w.sch.reverse_compute_at(w.block, at, w.rng.random() < 0.3, w.rng.choice(PLACES))
 
 
 def cache_read(w: Walk) -> None:
@@ -217,7 +229,10 @@ def cache_read(w: Walk) -> None:
 
 
 def cache_write(w: Walk) -> None:
-    w.sch.cache_write(w.block, w.one_of(w.node.writes), w.rng.choice(["global", "local"]))
+    readers = w.sch.get_consumers(w.block) if w.rng.random() < 0.3 else []
+    some = w.rng.sample(readers, w.rng.randint(0, len(readers)))
+    scope = w.rng.choice(["global", "local", "shared"])
+    w.sch.cache_write(w.block, w.one_of(w.node.writes), scope, some)
 
 
 def cache_inplace(w: Walk) -> None:
@@ -254,11 +269,11 @@ def reindex_cache(side: str) -> Move:
 
 
 def read_at(w: Walk) -> None:
-    w.sch.read_at(w.loop, w.block, w.one_of(w.node.reads), "shared")
+    w.sch.read_at(w.loop, w.block, w.one_of(w.node.reads), w.rng.choice(SCOPES))
 
 
 def write_at(w: Walk) -> None:
-    w.sch.write_at(w.loop, w.block, w.one_of(w.node.writes), "shared")
+    w.sch.write_at(w.loop, w.block, w.one_of(w.node.writes), w.rng.choice(SCOPES))
 
 
 def storage_align(w: Walk) -> None:
@@ -292,6 +307,8 @@ def unsafe_set_dtype(w: Walk) -> None:
 
 
 def annotate(w: Walk) -> None:
+    if w.rng.random() < 0.5:  # what loop passes look at
+        return w.sch.annotate(w.loop, *w.rng.choice(PRAGMAS))
     value = w.rng.choice([1, "text", [1, 2], 0.5])
     w.sch.annotate(w.rng.choice([w.block, w.loop]), w.rng.choice(["note", "other"]), value)
 
@@ -338,7 +355,12 @@ def transform_layout(w: Walk) -> None:
         maps.append(lambda *v: (*v[:-2], v[-2] * shape[-1] + v[-1]))
     kind = "int" if buffer.dtype.is_integer else "float"
     value = {"int": 7, "float": 7.0}[kind] if buffer.dtype != "bool" else False
-    w.sch.transform_layout(w.block, (side, n), r.choice(maps), pad_value=r.choice([None, value]))
+    sure = r.random() < 0.2  # all of them are injective
+    pad_value = r.choice([None, value])
+    index_map = r.choice(maps)
+    w.sch.transform_layout(
+        w.block, (side, n), index_map, pad_value, assume_injective_transform=sure
+    )
 
 
 def transform_block_layout(w: Walk) -> None:
@@ -399,7 +421,7 @@ def rolling_buffer(w: Walk) -> None:
 
 
 def blockize(w: Walk) -> None:
-    target = w.rng.choice([w.loop, w.loop, w.block])
+    target = w.rng.choice([w.loop, w.loop, w.block, w.neighbours])
     w.sch.blockize(target, preserve_unit_iters=w.rng.random() < 0.7)
 
 
@@ -413,6 +435,8 @@ def tensorize(w: Walk) -> None:
         inner = w.sch.split(inner, [None, w.rng.choice([2, 4])])[-1]
         extent = getattr(w.sch.get(inner).extent, "value", None)
     names = matching(w.node, extent)
+    if len(names) > 3 and w.rng.random() < 0.9:  # a refused one takes as long as one that fits
+        names = [n for n in names if fits(w.node, n)]
     if not names:
         raise Skip
     for name in names:
@@ -461,6 +485,13 @@ def sample_compute_location(w: Walk) -> None:
     w.rng.choice([w.sch.compute_at, w.sch.compute_at, w.sch.reverse_compute_at])(w.block, at)
 
 
+PLACES = [-1, -1, -1, -2, 0, 1]  # among the statements of a loop
+SCOPES = ["shared", "local", "global"]
+PRAGMAS = [
+    ("pragma_auto_unroll_max_step", 16),
+    ("pragma_unroll_explicit", 1),
+    ("pragma_loop_partition_hint", 1),
+]
 MOVES: dict[str, tuple[int, Move]] = {
     "split": (10, split),
     "fuse": (8, fuse),
