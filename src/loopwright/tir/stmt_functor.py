@@ -7,10 +7,11 @@ from typing import Any
 
 from ..ir.functor import Rewriter, Visitor, post_order_visit, pre_order_visit, rewrite
 from ..ir.node import NODE_TYPES
-from ..ir.prim_expr import Var
+from ..ir.prim_expr import IntImm, Var
 from ..ir.variables import Substitute, substitute
 from .buffer import Buffer
 from .function import PrimFunc
+from .op import is_call_to
 from .stmt import Block, DeclBuffer, MatchBufferRegion
 
 
@@ -48,6 +49,15 @@ class SubstituteStmt(Substitute, LeafKeeper):
 
     def visit_Buffer(self, node: Any) -> Any:
         return self.buffers.get(node, node)
+
+    def visit_Call(self, node: Any) -> Any:
+        """A choice whose condition became a literal is made, as `if_then_else` and `likely` do."""
+        call = self.visit_default(node)
+        if call is node or not (call.args and isinstance(call.args[0], IntImm)):
+            return call
+        if is_call_to(call, "if_then_else"):
+            return call.args[1 if call.args[0].value else 2]
+        return call.args[0] if is_call_to(call, "likely") else call
 
 
 def keep_buffers(node: Any) -> Any:

@@ -717,3 +717,18 @@ def test_an_alignment_of_what_is_not_written() -> None:
 
     low = tt.CompactBufferAllocation()(lw.IRModule({"main": f}))
     tt.LowerOpaqueBlock()(tt.ConvertBlocksToOpaque()(low))
+
+
+def test_a_choice_that_becomes_known_is_made() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((1,)), B: T.Buffer((1,))):
+        for i in range(1):
+            with T.block("B"):
+                v = T.axis.scan(1, i)
+                B[v] = T.if_then_else(v == 0, A[v], B[v - 1] + A[v])
+
+    sch = tir.Schedule(f)
+    sch.blockize(sch.get_loops("B")[0], preserve_unit_iters=False)
+    assert_structural_equal(from_source(sch.mod.script()), sch.mod)
+    assert "if_then_else" not in sch.mod.script()
+    check(sch, f)

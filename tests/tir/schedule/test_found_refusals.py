@@ -146,6 +146,24 @@ IN_PLACE = """
             C[vi] = C[vi] + A[vk]
 """
 
+TRIANGLE = """
+    for i in range(6):
+        with T.block("D"):
+            v = T.axis.spatial(6, i)
+            D[v] = A[v, 0]
+    for i in range(6):
+        for k in range(T.min(i + 1, 4)):
+            with T.block("B"):
+                v, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[v] = T.float32(0)
+                B[v] = B[v] + A[v, vk] * D[v]
+    for i in range(6):
+        with T.block("C"):
+            v = T.axis.spatial(6, i)
+            C[v] = B[v]
+"""
+
 
 def to(block: str, target: str, loop: int, how: str) -> Step:
     return lambda sch: getattr(sch, how)(block, sch.get_loops(target)[loop])
@@ -174,6 +192,18 @@ CASES: dict[str, tuple[str, list[Any], Step, str]] = {
         [(18, 16)] * 3,
         to("C", "B", 0, "reverse_compute_at"),
         "has not written in this iteration",
+    ),
+    "a triangle into a loop over its rows": (
+        TRIANGLE,
+        [(6, 4), 6, 6],
+        to("B", "C", 0, "compute_at"),
+        "only a part of the domain",
+    ),
+    "a triangle to what it reads": (
+        TRIANGLE,
+        [(6, 4), 6, 6],
+        to("B", "D", 0, "reverse_compute_at"),
+        "only a part of its axes",
     ),
     "another writer": (
         TWO_WRITERS,

@@ -11,7 +11,7 @@ from ....ir.literals import conjuncts
 from ....ir.prim_expr import IntImm, PrimExpr, Range, Var
 from ....ir.prim_op import const, logical_and
 from ....ir.structural import structural_equal
-from ....ir.variables import vars_in
+from ....ir.variables import uses_any, vars_in
 from .errors import ScheduleError
 from .refs import Ref
 from .regions import axis_values, interval, loop_domain, loops_between
@@ -67,7 +67,10 @@ def covers_axes(state: ScheduleState, ref: Ref) -> bool:
 
 
 def runs_over(state: ScheduleState, ref: Ref, without: Container[Var] = ()) -> bool:
-    """Whether the loops of a block reach both ends of its axes' domains, `without` some axes."""
+    """Whether the loops of a block reach both ends of its axes' domains, `without` some axes, and are
+    as long whatever the others are."""
+    if _is_skewed(ref):
+        return False
     loops = {r.stmt.loop_var: r.stmt for r in ref.loops()}
     ana = state.analyzer(ref)
     domain: Any = None
@@ -88,6 +91,16 @@ def runs_over(state: ScheduleState, ref: Ref, without: Container[Var] = ()) -> b
         whole = whole and ana.can_prove(low <= dom.min)
         whole = whole and ana.can_prove(high + 1 >= dom.min + dom.extent)
     return whole
+
+
+def _is_skewed(ref: Ref) -> bool:
+    """Whether how long a loop is depends on a loop that drives another axis."""
+    axes = [vars_in(value) for value in ref.realize.iter_values]
+    return any(
+        uses_any(loop.stmt.range, axis) and loop.stmt.loop_var not in axis
+        for loop in ref.loops()
+        for axis in axes
+    )
 
 
 def _fewer(ref: Ref) -> bool:
