@@ -202,7 +202,9 @@ def conv2d(w: Writer) -> None:
 
 
 def pool(w: Writer) -> None:
-    """The largest element of windows."""
+    """The largest element of windows, mostly of something that was made."""
+    if w.rng.random() < 0.6:
+        elementwise(w)
     a = w.source((1, 2, 3), static=True)
     length: Any = a.shape[-1]
     window = w.rng.choice([2, 3])
@@ -507,7 +509,7 @@ FAMILIES: dict[Callable[[Writer], None], int] = {
     matmul: 4,
     pad: 2,
     conv2d: 2,
-    pool: 1,
+    pool: 2,
     reduction: 3,
     argmax: 1,
     scan: 2,

@@ -732,3 +732,19 @@ def test_a_choice_that_becomes_known_is_made() -> None:
     assert_structural_equal(from_source(sch.mod.script()), sch.mod)
     assert "if_then_else" not in sch.mod.script()
     check(sch, f)
+
+
+def test_threads_of_a_loop_that_begins_at_1() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((6,)), B: T.Buffer((6,))):
+        for i in range(1, 5):
+            with T.block("B"):
+                v = T.axis.spatial((1, 5), i)
+                B[v] = A[v] + T.float32(1)
+
+    sch = tir.Schedule(f)
+    sch.bind(sch.get_loops("B")[0], "vthread.x")
+    low = default_tir_pipeline()(sch.mod)["main"]
+    args = [np.arange(6, dtype="float32"), np.zeros(6, "float32")]
+    run(low, args)
+    assert args[1].tolist() == [0, 2, 3, 4, 5, 0]

@@ -146,6 +146,16 @@ IN_PLACE = """
             C[vi] = C[vi] + A[vk]
 """
 
+INSIDE = """
+    for i in range(6):
+        with T.block("C"):
+            v = T.axis.spatial(6, i)
+            C[v] = A[v]
+    for i in range(1, 5):
+        with T.block("C_i"):
+            v = T.axis.spatial((1, 5), i)
+            C[v] = C[v] + T.float32(1)
+"""
 TRIANGLE = """
     for i in range(6):
         with T.block("D"):
@@ -204,6 +214,12 @@ CASES: dict[str, tuple[str, list[Any], Step, str]] = {
         [(6, 4), 6, 6],
         to("B", "D", 0, "reverse_compute_at"),
         "only a part of its axes",
+    ),
+    "axes that begin at 1": (
+        INSIDE,
+        [6, 6, 6],
+        lambda s: s.transform_block_layout("C_i", lambda i: (i // 2, i % 2)),
+        "'v' of block 'C_i' does not begin at 0\n  got: 1",
     ),
     "another writer": (
         TWO_WRITERS,

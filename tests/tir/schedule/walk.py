@@ -12,6 +12,8 @@ from typing import Any
 from loopwright import tir
 from loopwright.ir.module import IRModule
 from loopwright.ir.prim_expr import IntImm
+from loopwright.ir.variables import vars_in
+from loopwright.tir.schedule.machinery.regions import axis_values
 
 from .intrinsics import fits, matching
 
@@ -410,14 +412,34 @@ def pad_einsum(w: Walk) -> None:
 
 
 def rolling_buffer(w: Walk) -> None:
-    """After a `compute_at` of the producer of a window."""
-    if w.rng.random() < 0.7:
-        makers = w.sch.get_producers(w.block)
-        if not makers or len(w.loops) < 2:
+    """Mostly after a `compute_at` of the producer of a window."""
+    if w.rng.random() < 0.95:
+        found = [(maker, loops) for b in w.blocks for maker, loops in windows(w, b)]
+        if not found:
             raise Skip
-        w.block = w.rng.choice(makers)
-        w.sch.compute_at(w.block, w.loops[w.rng.randrange(len(w.loops) - 1)])
+        w.block, loops = w.rng.choice(found)
+        if w.rng.random() < 0.9:
+            w.sch.compute_at(w.block, w.rng.choice(loops))
     w.sch.rolling_buffer(w.block, w.one_of(w.node.writes))
+
+
+def windows(w: Walk, block: Any) -> list[tuple[Any, list[Any]]]:
+    """(a producer of what a block reads windows of, the loops that move the windows)"""
+    ref, found = w.sch.get_sref(block), []
+    kept = {a.var: a.iter_type == a.DataPar for a in ref.stmt.iter_vars}
+    values = axis_values(ref)
+    loops = {w.sch.get(loop).loop_var: loop for loop in w.sch.get_loops(block)}
+    for region in ref.stmt.reads:
+        moved: set[Any] = set()
+        for dim in region.region:
+            axes = [v for v in vars_in(dim.min) if v in kept]
+            if {kept[v] for v in axes} == {True, False}:
+                moved |= vars_in([values[v] for v in axes if kept[v]])
+        at = [loop for var, loop in loops.items() if var in moved]
+        for maker in w.sch.get_producers(block) if at else ():
+            if any(r.buffer is region.buffer for r in w.sch.get(maker).writes):
+                found.append((maker, at))
+    return found
 
 
 def blockize(w: Walk) -> None:
@@ -455,15 +477,17 @@ def loop_partition(w: Walk) -> None:
 
 
 def merge(w: Walk) -> None:
-    """Loops at one depth of two nests."""
+    """Loops at one depth of two nests, mostly next to each other."""
     if w.rng.random() < 0.2:
         return w.sch.merge(w.loop, w.other)
-    others = w.sch.get_loops(w.rng.choice(w.blocks))
-    depth = min(len(w.loops), len(others))
-    if depth == 0 or w.loops[0] is others[0]:
+    nests = [w.sch.get_loops(b) for b in w.neighbours]
+    refs = [[w.sch.get_sref(loop) for loop in loops] for loops in nests]
+    depth = min(map(len, refs))
+    apart = [n for n in range(depth) if refs[0][n] is not refs[1][n]] if len(refs) > 1 else []
+    if not apart:
         raise Skip
-    at = w.rng.randrange(depth)
-    w.sch.merge(w.loops[at], others[at])
+    at = apart[0] if w.rng.random() < 0.7 else w.rng.choice(apart)
+    w.sch.merge(*(loops[at] for loops in nests))
 
 
 def sample_perfect_tile(w: Walk) -> None:
@@ -528,7 +552,7 @@ MOVES: dict[str, tuple[int, Move]] = {
     "decompose_reduction": (10, decompose_reduction),
     "decompose_padding": (10, decompose_padding),
     "pad_einsum": (6, pad_einsum),
-    "rolling_buffer": (6, rolling_buffer),
+    "rolling_buffer": (15, rolling_buffer),
     "blockize": (6, blockize),
     "tensorize": (10, tensorize),
     "loop_partition": (4, loop_partition),

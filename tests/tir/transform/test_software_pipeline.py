@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loopwright import tir
 from loopwright.ir.module import IRModule
 from loopwright.script import from_source
+from loopwright.script import tir as T
 from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
@@ -79,3 +81,25 @@ def test_refused(options, text):
         tt.InjectSoftwarePipeline()(IRModule({"main": program(**options)}))
     assert text in str(e.value)
     assert "for i in T.serial(" in str(e.value)
+
+
+def test_copies_of_an_aligned_buffer_keep_its_strides() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((6, 5)), B: T.Buffer((6, 5))):
+        for i in range(6):
+            for j in range(5):
+                with T.block("C"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A[v, w] + T.float32(1)
+
+    sch = tir.Schedule(f)
+    copy = sch.cache_read("C", 0, "local")
+    loop = sch.get_loops("C")[0]
+    sch.compute_at(copy, loop)
+    sch.storage_align(copy, 0, 0, 8, 3)
+    sch.annotate(loop, "software_pipeline_stage", [0, 1])
+    sch.annotate(loop, "software_pipeline_order", [0, 1])
+    low = tt.default_tir_pipeline()(sch.mod)["main"]
+    args = [np.arange(30, dtype="float32").reshape(6, 5), np.zeros((6, 5), "float32")]
+    run(low, args)
+    np.testing.assert_array_equal(args[1], args[0] + 1)

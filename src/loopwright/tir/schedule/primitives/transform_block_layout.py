@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....arith import Analyzer
+from ....ir.literals import is_zero
 from ....ir.prim_expr import IntImm, IterVar, Range, Var
 from ....ir.variables import vars_in
 from ...expr import BufferLoad
@@ -44,6 +45,10 @@ def transform_block_layout(
     if not axes_of_kinds(node):
         what = f"block {node.name_hint!r} has axes that run in a fixed order"
         raise ScheduleError(what, at=ref.node)
+    for axis in node.iter_vars:
+        if not is_zero(axis.dom.min):
+            what = f"axis {axis.var.name!r} of block {node.name_hint!r} does not begin at 0"
+            raise ScheduleError(what, got=axis.dom.min, instead="axes from 0 on", at=ref.node)
     index_map = map_of_axes(sch, ref, index_map)
     axes = [a.var for a in node.iter_vars]
     chain = check_loops(ref)

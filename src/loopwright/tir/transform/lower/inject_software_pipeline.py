@@ -51,7 +51,7 @@ from typing import Any, NoReturn
 from ....base.errors import explain
 from ....ir.literals import int_value
 from ....ir.prim_expr import PrimExpr, Range
-from ....ir.prim_op import add, const, floormod, subtract
+from ....ir.prim_op import add, const, floormod, multiply, subtract
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq, stmt_list
@@ -135,10 +135,7 @@ class _Inject(StmtRewriter):
         parts = _parts(loop, block.body if block is not None else loop.body)
         own = set(block.alloc_buffers) if block is not None else set[Buffer]()
         counts = _check(loop, parts, own)
-        versions = {
-            b: (b.replace(shape=(const(n, b.shape[0].dtype if b.shape else "int32"), *b.shape)), n)
-            for b, n in counts.items()
-        }
+        versions = {b: (_copies(b, n), n) for b, n in counts.items()}
         body = self.steps(loop, parts, versions)
         if block is None:
             return body
@@ -165,6 +162,16 @@ class _Inject(StmtRewriter):
             late = [p for p in parts if p.stage > n]
             steps.append(_step(loop, late, versions, add(end, n), 1, ForKind.UNROLLED))
         return seq(*steps)
+
+
+def _copies(buffer: Buffer, count: int) -> Buffer:
+    """So many buffers one after the other."""
+    shape, strides = buffer.shape, buffer.strides
+    return buffer.replace(
+        shape=(const(count, shape[0].dtype if shape else "int32"), *shape),
+        strides=(multiply(strides[0], shape[0]), *strides) if strides else (),
+        axis_separators=tuple(axis + 1 for axis in buffer.axis_separators),
+    )
 
 
 def _step(

@@ -25,9 +25,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
-from ....ir.literals import is_one, is_true
+from ....ir.literals import is_one, is_true, is_zero
 from ....ir.prim_expr import IterVar, PrimExpr, Range
-from ....ir.prim_op import const
+from ....ir.prim_op import add, const
 from ... import stmt as st
 from ...buffer import MOST_ALIGNMENT, Buffer
 from .._base import RewriterPass, Substitute
@@ -61,9 +61,12 @@ class _Lower(Substitute):
         if single and node.kind != st.ForKind.THREAD_BINDING:
             self.table[node.loop_var] = low
             return self.visit(node.body)
+        launched = node.kind == st.ForKind.THREAD_BINDING and node.thread_binding is not None
+        if launched and not is_zero(low):  # threads are numbered from 0
+            self.table[node.loop_var] = add(node.loop_var, low)
         body = self.visit(node.body)
-        if node.kind == st.ForKind.THREAD_BINDING and node.thread_binding is not None:
-            return _launch(node, low, extent, body)
+        if launched:
+            return _launch(node, extent, body)
         kept = {k: v for k, v in node.annotations.items() if not _is_pragma(k)}
         loop = node.replace(min=low, extent=extent, body=body)
         if len(kept) == len(node.annotations):
@@ -75,9 +78,9 @@ class _Lower(Substitute):
         return stmt
 
 
-def _launch(loop: st.For, low: PrimExpr, extent: PrimExpr, body: st.Stmt) -> st.Stmt:
+def _launch(loop: st.For, extent: PrimExpr, body: st.Stmt) -> st.Stmt:
     tag = loop.thread_binding.thread_tag
-    axis = IterVar(Range.from_min_extent(low, extent), loop.loop_var, IterVar.ThreadIndex, tag)
+    axis = IterVar(Range.upto(extent), loop.loop_var, IterVar.ThreadIndex, tag)
     virtual = tag == "vthread" or tag.startswith("vthread.")
     key = "virtual_thread" if virtual else "thread_extent"
     return st.AttrStmt(axis, key, extent, body, span=loop.span)
