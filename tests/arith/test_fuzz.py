@@ -174,3 +174,12 @@ def test_a_select_that_is_known_not_to_be_one_of_its_own_values():
     with analyzer.constraint_scope(pe.NE(joined, one)):
         assert analyzer.can_prove(joined >= 0)
         assert structural_equal(analyzer.simplify(joined), broadcast(a, b))
+
+
+def test_a_condition_about_a_choice_on_what_it_is_compared_with():
+    """Its residues are those of a remainder whose parts compare x and y, which the condition is about."""
+    choice = pe.Call("int32", "tir.if_then_else", [pe.EQ(y, x), y, IntImm("int32", 13)])
+    inner = pe.Mod(y % (y % x + choice), IntImm("int32", -3))
+    expr = pe.Or(pe.EQ(y, inner % 32), pe.LE(y, IntImm("int32", 5)))
+    check(Case(expr, {x: (3, 7), y: (0, 16)}, pe.EQ(IntImm("int32", -2), x)), Tally())
+    check(Case(pe.Not(expr), {x: (3, 7), y: (0, 16)}, pe.LE(x, y)), Tally())

@@ -39,13 +39,13 @@ class Atom:
 class Atoms:
     """All atoms of an analyzer, by number and by key."""
 
-    __slots__ = ("all", "being_bounded", "by_key", "opposites")
+    __slots__ = ("all", "being_sought", "by_key", "opposites")
 
     def __init__(self) -> None:
         self.all: list[Atom] = []
         self.by_key: dict[Any, Atom] = {}
         self.opposites: list[tuple[int, int]] = []  # (min, max) of the same two polynomials
-        self.being_bounded: set[int] = set()  # opaque atoms whose bounds are being sought
+        self.being_sought: set[int] = set()  # opaque atoms about which something is being sought
 
     def poly(self, key: Any, kind: int, dtype: Any, expr: Any, data: Any = None) -> Poly:
         """The polynomial of the atom with this key, which is created if new."""

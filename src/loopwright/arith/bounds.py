@@ -226,12 +226,18 @@ def natural_bound(ctx: Context, atom: Atom) -> Bound:
         (a0, a1), (b0, b1) = (poly_bound(ctx, side) for side in atom.data)
         pick = min if atom.kind == MIN else max
         return (pick(a0, b0), pick(a1, b1))
-    busy = ctx.atoms.being_bounded
-    if atom.number in busy:  # simplifying its own parts compares them with what is known of it
-        return dtype_bounds(atom.dtype)
+    return of_parts(ctx, atom, expr_bound, dtype_bounds(atom.dtype))
+
+
+def of_parts(ctx: Context, atom: Atom, find: Callable[[Context, Any], Any], unknown: Any) -> Any:
+    """What `find` says of an opaque atom's expression; `unknown` while that is being sought, since
+    simplifying its own parts compares them with what is known of it."""
+    busy = ctx.atoms.being_sought
+    if atom.number in busy:
+        return unknown
     busy.add(atom.number)
     try:
-        return expr_bound(ctx, atom.expr)
+        return find(ctx, atom.expr)
     finally:
         busy.discard(atom.number)
 

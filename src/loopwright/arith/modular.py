@@ -11,7 +11,7 @@ from ..ir.op import Op
 from ..ir.prim_expr import IntImm
 from . import poly as P
 from .atoms import DIV, MAX, MIN, Atom
-from .bounds import any_bound, whole_in_float
+from .bounds import any_bound, of_parts, whole_in_float
 from .context import Context
 from .poly import Poly
 
@@ -80,7 +80,7 @@ def _of_atom(ctx: Context, atom: Atom) -> Residues:
         return ANY if d is None or d <= 0 else _quotient(modular(ctx, atom.data[0]), d)
     if atom.kind in (MIN, MAX):
         return _either(*(modular(ctx, side) for side in atom.data))
-    return _of_opaque(ctx, atom.expr)
+    return of_parts(ctx, atom, _of_opaque, ANY)
 
 
 def _of(ctx: Context, e: Any) -> Residues:
