@@ -38,6 +38,8 @@ SLOTS: dict[str, str] = {
     "tir.block_flags": "tir.schedule.machinery.flags:block_flags",
     "tir.buffer_access": "tir.stmt:ACCESS",
     # what takes the compiler or a code generator: a kept model is loaded without them
+    "codegen.explored": "explore.explored:Explored",
+    "ir.explored": "explore.explored:Explored",
     "codegen.export_library": "codegen.llvm.library:export_library",
     "codegen.plan_of_module": "tir.memory_plan:plan_of_module",
     "codegen.timed_function": "codegen.llvm.profiling:TimedFunction",

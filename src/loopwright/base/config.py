@@ -71,6 +71,12 @@ ENVIRONMENT: dict[str, Knob] = {
             "Most seconds that importing a model file computes, and 2 ms more for each node, 50 ms "
             "for each MiB; later steps have half a second for each node. 0 = no bound.",
         ),
+        Knob(
+            "LOOPWRIGHT_DEBUG_INFO",
+            str,
+            "",
+            "Folder for the TensorIR of kernels, whose lines gdb and perf show; empty = no lines.",
+        ),
         Knob("LOOPWRIGHT_RPC_SECRET", str, "", "What both sides of `loopwright.rpc` must know."),
         Knob("LOOPWRIGHT_DUMP", str, "", "Folder into which every pass's result is written."),
     )

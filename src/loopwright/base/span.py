@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 
 _SOURCES: dict[str, str] = {}
+_SHOWN = 8  # places of a merged span that messages name
 
 
 def register_source(name: str, text: str) -> None:
@@ -101,20 +102,30 @@ class SequentialSpan(Span):
     __slots__ = ("spans",)
 
     def __init__(self, spans: list[Span] | tuple[Span, ...]) -> None:
-        flat: list[Span] = []
-        for span in spans:
-            for item in span.spans if isinstance(span, SequentialSpan) else (span,):
-                if item not in flat:
-                    flat.append(item)
-        self.spans = tuple(flat)
+        self.spans = tuple(dict.fromkeys(place for span in spans for place in places(span)))
         first = self.spans[0]
         super().__init__(first.source, first.line, first.end_line, first.column, first.end_column)
 
     def __str__(self) -> str:
-        return ", ".join(str(span) for span in self.spans)
+        more = len(self.spans) - _SHOWN
+        shown = [*map(str, self.spans[:_SHOWN]), *([f"{more} more"] if more > 0 else [])]
+        return ", ".join(shown)
 
     def render(self) -> str:
-        return "\n".join(span.render() for span in self.spans)
+        return "\n".join(span.render() for span in self.spans[:_SHOWN])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SequentialSpan) and self.spans == other.spans
+
+    def __hash__(self) -> int:
+        return hash(self.spans)
+
+
+def places(span: Span | None) -> tuple[Span, ...]:
+    """The single places that a span, or None, stands for."""
+    if isinstance(span, SequentialSpan):
+        return span.spans
+    return () if span is None else (span,)
 
 
 def merge_spans(*spans: Span | None) -> Span | None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ..tir.memory_plan import MemoryPlan
     from .lowered import Lowered
 
-# A compiled model runs without it.
+# A compiled model runs without these.
+EXPLORED: Slot[Any] = Slot("codegen.explored")
 PLAN_OF_MODULE: Slot[Callable[[IRModule], MemoryPlan | None]] = Slot("codegen.plan_of_module")
 
 
@@ -40,6 +41,8 @@ class CompiledModel(Timed):
     mod: IRModule
     lowered: IRModule
     target: Target
+
+    compiled_from: tuple[Any, Any, Any] | None = None  # the model, the target and the options
 
     def __init__(self, lowered: Lowered) -> None:
         self.mod, self.lowered, self.target = lowered.graph, lowered.module, lowered.target
@@ -184,6 +187,19 @@ class CompiledModel(Timed):
         """Where the tensors of `main`, or of the only planned function, lie in the arenas that
         `compile` was given; None without arenas."""
         return PLAN_OF_MODULE.get()(self.lowered)
+
+    # -- where everything came from ------------------------------------------------------------
+
+    def origin(self, node: str) -> Any:
+        """What became of a node of the model ("/conv1"): kernels, lines of their TensorIR, counts of
+        instructions, or the pass that removed it. The model is compiled once more, with a trace.
+        Raises UnknownName."""
+        return EXPLORED.get().of(self).origin(node)
+
+    def where(self, kernel: str, line: int) -> Any:
+        """What a line (from 1) of a kernel's lowered TensorIR came from, as gdb, perf and `html`
+        number them. Raises UnknownName, ValueError."""
+        return EXPLORED.get().of(self).where(kernel, line)
 
     def _cannot(self, what: str) -> NoReturn:
         raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))

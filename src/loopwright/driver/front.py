@@ -49,6 +49,15 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
     def anew() -> CompiledModel:
         return COMPILE_STEPS.get()(model, target, options)[0]
 
+    compiled = _found_or_made(model, target, options, anew)
+    compiled.compiled_from = (model, target, options)
+    return compiled
+
+
+def _found_or_made(
+    model: Any, target: Any, options: CompileOptions, anew: Callable[[], CompiledModel]
+) -> CompiledModel:
+    """What is kept of a compiled model, else a new one."""
     place = kept.place_of(model, target, DEFAULT_TARGET, options)
     if place is None:
         return anew()

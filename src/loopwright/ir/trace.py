@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.errors import UnknownName, explain, suggest
+from ..base.late import Slot
 from .structural import structural_equal
 
+EXPLORED: Slot[Any] = Slot("ir.explored")  # what finds things in a trace
 _ACTIVE: ContextVar[Trace | None] = ContextVar("active trace", default=None)
 
 
@@ -90,6 +92,16 @@ class Note:
         )
 
 
+@dataclass(frozen=True)
+class ModelNode:
+    """A node of the model's file: its name in spans, its operator, the values it reads and makes."""
+
+    name: str
+    op: str
+    reads: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+
+
 # Facts that name what became of a note's subject, and those that name what it was made of.
 _INTO, _OF = ("kernel", "pattern", "into"), "of"
 
@@ -143,6 +155,7 @@ class Trace:
     def __init__(self) -> None:
         self.records: list[PassRecord] = []
         self.notes: list[Note] = []
+        self.nodes: dict[str, ModelNode] = {}
         self._open: list[PassRecord] = []
 
     # ------------------------------------------------------------------ recording
@@ -210,12 +223,16 @@ class Trace:
         return records[-1] if records else self[name]
 
     def explain(self, subject: str, kind: str | None = None) -> Explanation:
-        """The decisions about an operator ("relax.nn.conv2d") or a function ("fused_conv2d_relu"),
-        in order; print it.
+        """The decisions about an operator ("relax.nn.conv2d"), a function ("fused_conv2d_relu") or a
+        node of the model ("/conv1"), in order; print it.
 
-        An operator's are: who lowered it and who did not, the pattern that took it, and what
-        became of its kernels: what they were fused with, who scheduled them.
+        An operator's or a node's are: who lowered it and who did not, the pattern that took it, and
+        what became of its kernels: what they were fused with, who scheduled them.
         """
+        if subject in self.nodes or f"onnx:{subject}" in self.nodes:
+            about = EXPLORED.get()(self).subjects(subject)
+            found = (n for n in self.notes if n.subject in about or n.facts.get("kernel") in about)
+            return Explanation(n for n in found if kind in (None, n.kind))
         notes, names = Explanation(), {subject}
         for note in self.notes:
             if "." in subject:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.config import knob
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import PrimExpr, Var
@@ -29,6 +30,7 @@ from ...tir.buffer import decl_buffer
 from ...tir.byte_size import Sizes
 from ...tir.function import PrimFunc
 from . import jit, support
+from .debug_info import DebugInfo
 from .emit import add_function
 from .entry import Entry
 from .module_text import ModuleText, text_of, without_comments
@@ -63,15 +65,20 @@ def build_program(
     modules: dict[str, list[str]] = {}
     constants: dict[str, Any] = {}
     keys: dict[str, str] = {}
+    folder = knob("LOOPWRIGHT_DEBUG_INFO")
     with jit.ObjectStream(triple=triple, cpu=cpu, features=features, jobs=jobs) as stream:
         for name, func in kernels.items():
             module = ModuleText(name, functions, imports, externs)
+            module.debug = DebugInfo(folder) if folder else None
             add_function(module, name, func)
             modules[name] = module.code()
             keys[name] = stream.add(text_of(without_comments(modules[name])), LEVEL, name=name)
             constants.update(module.constants)
         if graphs or entries:
-            modules[GRAPH] = _graph_module(functions, graphs, entries, constants, imports, externs)
+            debug = DebugInfo(folder) if folder else None
+            modules[GRAPH] = _graph_module(
+                functions, graphs, entries, constants, imports, externs, debug
+            )
             keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), LEVEL, name=GRAPH)
         by_key = stream.finish()
     data = {n: aligned(_array(c)) for n, c in constants.items()}
@@ -110,9 +117,11 @@ def _graph_module(
     constants: dict[str, Any],
     imports: Container[str],
     externs: Container[str],
+    debug: DebugInfo | None = None,
 ) -> list[str]:
     """The lines of the module of graph functions and entries."""
     main = ModuleText("graph", functions, imports, externs)
+    main.debug = debug
     for name, func in graphs.items():
         add_function(main, name, func)
     for name, spec in entries.items():

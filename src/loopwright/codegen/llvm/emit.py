@@ -328,7 +328,37 @@ class _Function(FunctionText):
     }
 
 
+class _Located(_Function):
+    """The same text, each instruction with the line of the statement that it implements."""
+
+    def __init__(self, module: ModuleText, *args: Any, **options: Any) -> None:
+        super().__init__(module, *args, **options)
+        assert module.debug is not None
+        self.debug = module.debug
+        self.marks = [(0, self.debug.line)]  # from which instruction on which line
+
+    def stmt(self, node: Any) -> None:
+        around, line = self.debug.line, self.debug.numbers.get(id(node))
+        if line is None:
+            super().stmt(node)
+            return
+        for at, inside in ((line, True), (around, False)):
+            self.debug.line = at
+            self.marks.append((len(self.lines), at))
+            if inside:
+                super().stmt(node)
+
+    def finish(self, header: str) -> None:
+        scope = self.debug.function(header.split("@", 1)[1].split("(", 1)[0].strip('"'))
+        self.allocas = self.debug.placed(self.allocas, [(0, self.marks[0][1])], scope)
+        self.lines = self.debug.placed(self.lines, self.marks, scope)
+        super().finish(f"{header} !dbg !{scope}")
+
+
 def add_function(module: ModuleText, name: str, func: PrimFunc) -> None:
     """Emit `func` into a module."""
     module.defined.add(symbol(name))
-    run(_Function(module, name, lowered(func, MACHINE)))
+    func = lowered(func, MACHINE)
+    if module.debug is not None:
+        module.debug.begin(name, func)
+    run((_Function if module.debug is None else _Located)(module, name, func))

@@ -13,6 +13,7 @@ from ...tir import stmt as st
 from ...tir.function import PrimFunc
 from . import support
 from .abi import IMPORT_PREFIX, c_string
+from .debug_info import DebugInfo
 from .types import global_name, llvm_type
 from .vecmath import VecMath
 
@@ -43,6 +44,7 @@ class ModuleText:
         self._extras: dict[str, str] = {}
         self._returned: dict[str, DataType | None] = {}
         self._numbers = itertools.count()
+        self.debug: DebugInfo | None = None  # set: instructions have the lines of TensorIR
 
     def declare(self, name: str, line: str) -> None:
         """Declare an external function once."""
@@ -125,7 +127,7 @@ class ModuleText:
         lines.append(self.vecmath.definitions())
         for definition in self.definitions:
             lines += definition
-        return lines
+        return lines if self.debug is None else [*lines, *self.debug.text()]
 
 
 def text_of(lines: list[str]) -> str:

@@ -16,11 +16,13 @@ from ...base.budget import BudgetError
 from ...base.errors import LoopwrightError, explain
 from ...base.names import free_name
 from ...base.plugins import broken, load_group
+from ...ir import trace
 from ...ir.dtype import DataType
 from ...ir.expr import DictAttrs
 from ...ir.module import IRModule
 from ...ir.prim_expr import PrimExpr
 from ...ir.prim_expr import Var as TirVar
+from ...ir.trace import ModelNode
 from ...relax.analysis import remove_all_unused
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import If, Tuple
@@ -335,6 +337,9 @@ class _Import:
 
     def _convert(self, node: Node, entry: Entry) -> None:
         self.builder.span = node.span
+        if (recording := trace.active()) is not None:
+            made = ModelNode(node.title, node.op_type, tuple(node.reads), tuple(node.outputs))
+            recording.nodes.setdefault(node.title, made)
         try:
             budget.check()
             inputs = [self.values[name] if name else None for name in node.inputs]

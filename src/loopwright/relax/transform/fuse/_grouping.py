@@ -48,6 +48,7 @@ class GroupedRewriter(GraphRewriter):
         self.symbols: dict[int, tuple[StructInfo, list[TirVar]]] = {}
         self.group_of: dict[rx.Var, int] = {}
         self.attrs_of: dict[int, dict[str, Any]] = {}
+        self.made: dict[GlobalVar, list[rx.Function]] = {}  # what each new function stands for
 
     def regroup(self, block: rx.DataflowBlock) -> rx.DataflowBlock:
         """The block with each group replaced by a call at the position of its last binding."""
@@ -110,6 +111,7 @@ class GroupedRewriter(GraphRewriter):
         builder = self.builder
         assert group.func is not None
         gvar = self._add(group)
+        self.made.setdefault(gvar, []).append(group.func)
         if trace.active() is not None:
             made_of = [n for n in map(name_of, group.bindings) if n]
             trace.note("group", gvar.name_hint, of=made_of)
@@ -125,6 +127,23 @@ class GroupedRewriter(GraphRewriter):
             item = builder.normalize(rx.TupleGetItem(whole, i))
             var = builder.bind(item, isinstance(old, rx.DataflowVar))
             self.var_map[old] = var
+
+    def placed(self) -> dict[GlobalVar, rx.Function]:
+        """The new functions that stand for several equal groups: they come from the nodes of all."""
+        mod = self.builder.get()
+        several = {gvar: funcs for gvar, funcs in self.made.items() if len(funcs) > 1}
+        return {gvar: _with_places(mod[gvar], funcs) for gvar, funcs in several.items()}
+
+
+def _with_places(func: rx.Function, equal: list[rx.Function]) -> rx.Function:
+    """A group's function; each binding comes from the places of that binding in all equal ones."""
+    rows = zip(*(f.body.blocks[0].bindings for f in equal), strict=True)
+    spans = (merge_spans(*(b.span or b.value.span for b in row)) for row in rows)
+    bindings = [b.with_span(s) for b, s in zip(func.body.blocks[0].bindings, spans, strict=True)]
+    block = func.body.blocks[0].replace(bindings=tuple(bindings))
+    body = func.body.replace(blocks=(block,))
+    body.struct_info = func.body.struct_info
+    return func.replace(body=body, span=merge_spans(*(f.span for f in equal)))
 
 
 def _in_group_order(

@@ -79,7 +79,7 @@ class FuseOps(ModulePass):
             for gvar, func in functions_of(mod)
             if not func.attrs.get("Primitive", False)
         }
-        return work.builder.get().with_functions(changed)
+        return work.builder.get().with_functions({**changed, **work.placed()})
 
 
 class _Fuser(GroupedRewriter):

@@ -154,7 +154,7 @@ class FuseOpsByPattern(ModulePass):
                 for gvar, func in functions_of(mod)
                 if self._wanted(gvar.name_hint, func)
             }
-            mod = work.builder.get().with_functions(changed)
+            mod = work.builder.get().with_functions({**changed, **work.placed()})
         return annotate(mod) if self.annotate_codegen else mod
 
     def _wanted(self, name: str, func: rx.Function) -> bool:

@@ -62,7 +62,7 @@ from ....ir.variables import vars_in
 from ....tir.analysis.access import get_block_read_write_region
 from ....tir.buffer import Buffer, decl_buffer
 from ....tir.function import PrimFunc
-from ....tir.stmt import Block, BlockRealize, SeqStmt, Stmt, seq
+from ....tir.stmt import Block, BlockRealize, BufferStore, Evaluate, SeqStmt, Stmt, seq
 from ....tir.stmt_functor import renew_defs
 from ...expr import Call, Function, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ...functor import GraphRewriter
@@ -212,6 +212,7 @@ class _Fuser:
     buffer_names: dict[str, int] = field(default_factory=dict)
     targets: list[Any] = field(default_factory=list)
     callees: set[GlobalVar] = field(default_factory=set)
+    place: Any = None  # of the binding whose loops are appended: they come from there
 
     def fuse(self, func: Function) -> Fused | None:
         if not all(self.param(p, p.name_hint, p.struct_info) for p in func.params):
@@ -219,9 +220,10 @@ class _Fuser:
         spans = [func.span]
         for block in func.body.blocks:
             for binding in block.bindings:
+                self.place = binding.span or binding.value.span
                 if not self.binding(binding):
                     return None
-                spans.append(binding.span or binding.value.span)
+                spans.append(self.place)
         outs = self.flat(func.body.body)
         if outs is None or len({id(s) for s in outs}) != len(outs) or not self.stmts:
             return None
@@ -378,6 +380,8 @@ class _Fuser:
                 return fold_binary(type(node), node.a, node.b)
             if isinstance(node, Block):
                 return self.block(node, aliased)
+            if isinstance(node, (BufferStore, Evaluate)) and node.span is None:
+                return node.with_span(self.place)
             if isinstance(node, GlobalVar):
                 self.callees.add(node)
             return None

@@ -69,7 +69,6 @@ from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, Tu
 from ._native_values import ByName, Nothing, NotNative, Steps, StorageAt, TensorAt, callers
 
 NATIVE_PART = "native_part"  # attribute of a part that a function of the machine calls
-_SHOWN = 8  # places of a shared kernel that its name in messages has
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,7 +92,7 @@ class GraphToTIR(ModulePass):
         """Convert every public graph function that can be native."""
         functions: dict[GlobalVar, Any] = dict(mod.functions)
         for gvar, spans in callers(mod).items():
-            functions[gvar] = mod[gvar].with_span(merge_spans(*spans[:_SHOWN]))
+            functions[gvar] = mod[gvar].with_span(merge_spans(*spans))
         for gvar, func in mod.functions.items():
             if isinstance(func, rx.Function):
                 try:

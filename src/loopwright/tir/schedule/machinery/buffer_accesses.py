@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....base.span import Span, merge_spans
 from ....ir.dtype import DataType
 from ....ir.literals import is_one
 from ....ir.prim_expr import IntImm, PrimExpr, Var
@@ -52,21 +53,28 @@ class ReplaceBuffer(BlockRewriter):
 
 
 class MapLoads(BlockRewriter):
-    """Replaces each load of a buffer by `fn(load)`; blocks that had one get new read regions."""
+    """Replaces each load of a buffer by `fn(load)`; blocks that had one get new read regions, and
+    stores that had one come from `place`, too."""
 
     def __init__(
         self,
         buffer: Buffer,
         fn: Callable[[BufferLoad], PrimExpr],
         renamed: dict[Block, Block] | None = None,
+        place: Span | None = None,
     ) -> None:
         super().__init__(renamed)
         self.buffer = buffer
         self.fn = fn
+        self.place = place
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         load = self.visit_default(node)
         return self.fn(load) if load.buffer is self.buffer else load
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        store = self.visit_default(node)
+        return node if store is node else store.with_span(merge_spans(self.place, store.span))
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         return node

@@ -76,7 +76,7 @@ def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     for user in users:
         check_no_pointer(user.stmt, buffer, user)
         sch.state.analyzer(user)
-        changes[user] = MapLoads(buffer, inlined, renamed).visit(user.realize)
+        changes[user] = MapLoads(buffer, inlined, renamed, store.span).visit(user.realize)
     before = sch.state.func(ref.func)
     done = sch.state.update(ref.func, changes, renamed, {scope: drop_buffer(buffer)})
     if sch.enable_check:

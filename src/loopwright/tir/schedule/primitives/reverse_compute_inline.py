@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....arith import Analyzer, IterMapLevel, detect_iter_map, inverse_affine_iter_map
+from ....base.span import merge_spans
 from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import PrimExpr, Range, Var
 from ....ir.prim_op import add, less, logical_and
@@ -72,7 +73,8 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     indices = tuple(
         sch.state.analyzer(producer).simplify(substitute(i, values)) for i in store.indices
     )
-    body = BufferStore._make(store.buffer, value, indices, None, span=store.span)
+    place = merge_spans(producer_store.span, store.span)
+    body = BufferStore._make(store.buffer, value, indices, None, span=place)
     fused: Block = with_detected_regions(producer.stmt.replace(body=body))
     predicate = producer.realize.predicate
     bound = axis_values(producer)

@@ -1,0 +1,7 @@
+"""The explorer: everything that a compilation did, found from everything else, and as one page."""
+
+from __future__ import annotations
+
+from .explored import Explored, Origin, Where
+
+__all__ = ["Explored", "Origin", "Where"]

@@ -1,0 +1,361 @@
+"""`Explored`: a compiled model, or the trace of one, in which everything is found from everything:
+node of the file, Relax binding, TensorIR statement, LLVM line, instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..base.errors import LoopwrightError, UnknownName, explain, suggest
+from ..codegen.llvm.located import Located, located
+from ..driver.build import compile_steps
+from ..ir import trace as tracing
+from ..ir.trace import ModelNode, PassRecord, Trace
+from ..relax.expr import Function
+from ..script.printer.lines import Lines, numbered
+from ..tir.function import PrimFunc
+from ..tir.signature import signature_of
+from .origins import Modules, Names, names_of, origins_of
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What became of a node of the model. lines: of the TensorIR of each kernel; instructions: how
+    many of its assembly. Without any: `removed_by` is the pass that removed it, `into` what has its
+    place."""
+
+    node: ModelNode
+    bindings: list[str] = field(default_factory=list)
+    passes: list[str] = field(default_factory=list)
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    instructions: dict[str, int] = field(default_factory=dict)
+    removed_by: str = ""
+    into: Names = ()
+
+    @property
+    def kernels(self) -> list[str]:
+        """The kernels that have a part of it."""
+        return list(self.lines)
+
+    def __str__(self) -> str:
+        rows = [f"{self.node.name} ({self.node.op})" if self.node.op else self.node.name]
+        if self.bindings:
+            rows.append(f"    Relax: {', '.join(self.bindings)}")
+        if self.passes:
+            rows.append(f"    changed by: {', '.join(self.passes)}")
+        for kernel, lines in self.lines.items():
+            count = self.instructions.get(kernel)
+            code = "" if count is None else f"; {count} instructions"
+            rows.append(f"    {kernel}: TensorIR lines {_ranges(lines)}{code}")
+        if self.removed_by:
+            into = ", ".join(self.into) or "nothing: nobody asks for it"
+            rows.append(f"    removed by {self.removed_by}, into {into}")
+        return "\n".join(rows)
+
+
+@dataclass(frozen=True)
+class Where:
+    """What a line of a kernel's TensorIR came from."""
+
+    kernel: str
+    line: int
+    text: str
+    nodes: Names
+    bindings: list[str]
+    passes: list[str]
+
+    def __str__(self) -> str:
+        rows = [f"{self.kernel}:{self.line}: {self.text.strip()}"]
+        rows.append(f"    model: {', '.join(self.nodes) or 'no node'}")
+        rows.append(f"    Relax: {', '.join(self.bindings) or 'none'}")
+        rows.append(f"    changed by: {', '.join(self.passes) or 'none'}")
+        return "\n".join(rows)
+
+
+class Explored:
+    """A model from its file to machine code. trace: every pass; exe: the executable, None where only
+    passes ran (`with lw.trace()`)."""
+
+    def __init__(self, trace: Trace, exe: Any = None) -> None:
+        if not trace.records:
+            what = "this trace has no passes"
+            raise LoopwrightError(explain(what, instead="trace = lw.lower(model)"))
+        self.trace, self.exe = trace, exe
+        self.seen = Modules()
+        self._code: dict[str, Located] = {}
+        self._lines: dict[int, tuple[Any, Lines, dict[int, Names]]] = {}
+        self._leaves: dict[str, dict[str, list[int]]] = {}
+
+    @staticmethod
+    def of(exe: Any) -> Explored:
+        """A compiled model, compiled once more with a trace."""
+        known = exe.__dict__.get("_explored")
+        if known is None:
+            if exe.compiled_from is None:
+                what = "it is not known what this was compiled from"
+                raise LoopwrightError(explain(what, got=repr(exe), instead="loopwright.compile"))
+            known = exe.__dict__["_explored"] = Explored.compiled(*exe.compiled_from)
+        return known
+
+    @staticmethod
+    def compiled(model: Any, target: Any = None, options: Any = None) -> Explored:
+        """A model, compiled with a trace."""
+        given = () if options is None else (options,)
+        with tracing.trace() as trace:
+            exe = compile_steps(model, target, *given)[0]
+        return Explored(trace, exe)
+
+    # -- the parts -----------------------------------------------------------------------------
+
+    @cached_property
+    def steps(self) -> list[PassRecord]:
+        """The passes that ran, without those that only run others."""
+        return [record for record in self.trace if not record.group and record.after is not None]
+
+    @property
+    def imported(self) -> Any:
+        """The module before the first pass."""
+        return self.trace[0].before
+
+    @property
+    def final(self) -> Any:
+        """The module after the last pass."""
+        return self.steps[-1].after if self.exe is None else self.exe.lowered
+
+    @cached_property
+    def kernels(self) -> list[str]:
+        """The lowered functions: kernels, then native graph functions."""
+        found = {g.name_hint: f for g, f in self.final.functions.items()}
+        names = [name for name, func in found.items() if isinstance(func, PrimFunc)]
+        return sorted(names, key=self.is_graph)
+
+    def is_graph(self, name: str) -> bool:
+        """Whether a lowered function only calls kernels."""
+        return signature_of(self.final[name]) is not None
+
+    @cached_property
+    def nodes(self) -> dict[str, ModelNode]:
+        """The nodes of the model by name: those of its file, or of the imported module."""
+        if self.trace.nodes:
+            return dict(self.trace.nodes)
+        return {node.name: node for node in _nodes_of(self.imported)}
+
+    def node(self, name: str) -> ModelNode:
+        """A node by its name in spans ("onnx:/conv1") or in the file ("/conv1"). Raises UnknownName."""
+        for known in (name, f"onnx:{name}"):
+            if known in self.nodes:
+                return self.nodes[known]
+        hint = suggest(name, [known.removeprefix("onnx:") for known in self.nodes])
+        raise UnknownName(explain("the model has no node of this name", got=name, instead=hint))
+
+    def lines(self, name: str, func: Any) -> tuple[Lines, list[Names]]:
+        """The text of a function, and the places that each line came from."""
+        known = self._lines.get(id(func))
+        if known is None:
+            known = self._lines[id(func)] = func, numbered(func, name), origins_of(func)
+        _, text, origins = known
+        return text, [() if n is None else origins.get(id(n), ()) for n in text.nodes]
+
+    def code(self, kernel: str) -> Located:
+        """TensorIR, LLVM text and assembly of a kernel. Raises UnknownName, and LoopwrightError for
+        a target without LLVM."""
+        if kernel not in self._code:
+            self._function(kernel)
+            if self.exe is None or not hasattr(self.exe, "program"):
+                what = "there is no LLVM text of this"
+                raise LoopwrightError(explain(what, got=kernel, instead='compile for "llvm"'))
+            self._code[kernel] = located(self.exe, kernel)
+        return self._code[kernel]
+
+    def _function(self, kernel: str) -> Any:
+        if kernel not in self.kernels:
+            hint = suggest(kernel, self.kernels)
+            raise UnknownName(explain("no kernel of this name", got=kernel, instead=hint))
+        return self.final[kernel]
+
+    # -- questions -----------------------------------------------------------------------------
+
+    def origin(self, name: str) -> Origin:
+        """What became of a node of the model. Raises UnknownName."""
+        node = self.node(name)
+        lines, counts = {}, {}
+        for kernel in self.kernels:
+            found = self.kernel_lines(kernel)
+            # A graph function only calls, but for what an external library computes.
+            if node.name in found and not (lines and self.is_graph(kernel)):
+                lines[kernel] = found[node.name]
+                if self.exe is not None and hasattr(self.exe, "program"):
+                    counts[kernel] = self._instructions(kernel, node.name)
+        removed, into = ("", ()) if lines else self.fate(node.name)
+        return Origin(
+            node,
+            self._bindings({node.name}),
+            self._passes({node.name}),
+            lines,
+            counts,
+            removed,
+            into,
+        )
+
+    def where(self, kernel: str, line: int) -> Where:
+        """What a line (from 1) of a kernel's lowered TensorIR came from. Raises UnknownName for
+        another kernel, ValueError for another line."""
+        text, origins = self.lines(kernel, self._function(kernel))
+        if not 1 <= line <= len(text.texts):
+            what = f"{kernel} has {len(text.texts)} lines"
+            raise ValueError(explain(what, got=line, instead=f"1 to {len(text.texts)}"))
+        nodes = origins[line - 1] or names_of(self.final[kernel].span)
+        among = set(nodes)
+        shown = text.texts[line - 1]
+        return Where(kernel, line, shown, nodes, self._bindings(among), self._passes(among))
+
+    def kernel_lines(self, kernel: str) -> Mapping[str, list[int]]:
+        """The lines of leaf statements of a kernel's TensorIR by the node they came from."""
+        if kernel in self._leaves:
+            return self._leaves[kernel]
+        text, origins = self.lines(kernel, self._function(kernel))
+        found = self._leaves[kernel] = {}
+        for number, (node, names) in enumerate(zip(text.nodes, origins, strict=True), 1):
+            if node is not None and not hasattr(node, "body") and not hasattr(node, "block"):
+                for name in names:
+                    found.setdefault(name, []).append(number)
+        return found
+
+    def _instructions(self, kernel: str, name: str) -> int:
+        _, origins = self.lines(kernel, self._function(kernel))
+        code = self.code(kernel).assembly
+        return sum(1 for line in code.lines if line and name in origins[line - 1])
+
+    def fate(self, name: str) -> tuple[str, Names]:
+        """The pass that removed a node of the model ("import" for one that made no binding), and the
+        nodes that have its place: those that read what it made, else those it read from."""
+        remover = "import"
+        after = self.seen.in_module(self.imported)
+        for record in self.steps:
+            if name not in after:
+                break
+            remover, after = record.name, self.seen.in_module(record.after)
+        if name in after:
+            return "", ()
+        return remover, self._heirs(name, after)
+
+    def _heirs(self, name: str, alive: set[str]) -> Names:
+        """The next nodes downstream that are alive, else upstream."""
+        for near in (self.readers, self.makers):
+            found: dict[str, None] = {}
+            seen, todo = {name}, [name]
+            while todo:
+                for other in near.get(todo.pop(), ()):
+                    if other in alive:
+                        found[other] = None
+                    elif other not in seen:
+                        seen.add(other)
+                        todo.append(other)
+            if found:
+                return tuple(found)
+        return ()
+
+    @cached_property
+    def readers(self) -> dict[str, Names]:
+        """The nodes that read what each node makes."""
+        maker = {value: n.name for n in self.nodes.values() for value in n.makes}
+        found: dict[str, dict[str, None]] = {}
+        for node in self.nodes.values():
+            for value in node.reads:
+                if value in maker:
+                    found.setdefault(maker[value], {})[node.name] = None
+        return {name: tuple(others) for name, others in found.items()}
+
+    @cached_property
+    def makers(self) -> dict[str, Names]:
+        """The nodes that make what each node reads."""
+        found: dict[str, dict[str, None]] = {}
+        for name, others in self.readers.items():
+            for other in others:
+                found.setdefault(other, {})[name] = None
+        return {name: tuple(others) for name, others in found.items()}
+
+    def _bindings(self, nodes: set[str]) -> list[str]:
+        """The variables of the imported module that came from nodes."""
+        return [
+            binding.var.name_hint
+            for func in self.imported.functions.values()
+            if isinstance(func, Function)
+            for block in func.body.blocks
+            for binding in block.bindings
+            if not nodes.isdisjoint(names_of(binding.span or binding.value.span))
+        ]
+
+    def _passes(self, nodes: set[str]) -> list[str]:
+        """The passes that changed a kernel that came from nodes."""
+        found = []
+        for record in self.steps:
+            for name in record.changed_functions():
+                func = record.after.get(name) or record.before.get(name)
+                whole = isinstance(func, Function) and not func.attrs.get("Primitive")
+                if not whole and not nodes.isdisjoint(self.seen.in_function(func)):
+                    found.append(record.name)
+                    break
+        return list(dict.fromkeys(found))
+
+    def subjects(self, name: str) -> set[str]:
+        """What decisions about a node of the model are named by: its functions at every step."""
+        node = self.node(name).name
+        return {
+            gvar.name_hint
+            for mod in (self.imported, *(r.after for r in self.steps))
+            for gvar, func in mod.functions.items()
+            if node in self.seen.in_function(func) and not _is_graph(func)
+        } | self._called(node)
+
+    def _called(self, node: str) -> set[str]:
+        """The kernels that bindings of a node call, before they are known to come from it."""
+        called: set[str] = set()
+        for record in self.steps:
+            for func in record.after.functions.values():
+                for block in func.body.blocks if isinstance(func, Function) else ():
+                    for b in block.bindings:
+                        args = getattr(b.value, "args", ())
+                        if args and node in names_of(b.span or b.value.span):
+                            called.add(getattr(args[0], "name_hint", ""))
+        return called - {""}
+
+
+def _is_graph(func: Any) -> bool:
+    return not isinstance(func, PrimFunc) and not func.attrs.get("Primitive")
+
+
+def _nodes_of(mod: Any) -> list[ModelNode]:
+    """The places of a module's bindings as nodes, with the variables they read and make."""
+    rows: dict[str, tuple[list[str], list[str], list[str]]] = {}
+    for func in mod.functions.values():
+        for block in func.body.blocks if isinstance(func, Function) else ():
+            for binding in block.bindings:
+                op = getattr(getattr(binding.value, "op", None), "name", "")
+                for name in names_of(binding.span or binding.value.span):
+                    ops, reads, makes = rows.setdefault(name, ([], [], []))
+                    ops += [op] if op else []
+                    args = getattr(binding.value, "args", ())
+                    reads += [v.name_hint for v in args if hasattr(v, "name_hint")]
+                    makes.append(binding.var.name_hint)
+    return [
+        ModelNode(name, ops[0] if ops else "", tuple(reads), tuple(makes))
+        for name, (ops, reads, makes) in rows.items()
+    ]
+
+
+def _ranges(lines: list[int]) -> str:
+    """ "3-5, 9" """
+    parts: list[list[int]] = []
+    for line in lines:
+        if parts and line == parts[-1][1] + 1:
+            parts[-1][1] = line
+        else:
+            parts.append([line, line])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+__all__ = ["Explored", "Origin", "Where"]

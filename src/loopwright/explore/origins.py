@@ -1,0 +1,103 @@
+"""What nodes of the model a statement, binding or function of a module came from.
+
+Every node of the IR has a span; passes merge the spans of what they fuse, inline or share. Here the
+spans are read: a leaf statement has its own places, or those of its function; a statement around
+others has theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..base.span import places
+from ..ir.functor import post_order_visit
+from ..ir.module import IRModule
+from ..relax.expr import BindingBlock, Function
+from ..tir import stmt as st
+from ..tir.function import PrimFunc
+
+Names = tuple[str, ...]
+
+
+def names_of(span: Any) -> Names:
+    """The places of a span as text: "onnx:/conv1", or "file.py:3:5"."""
+    return tuple(map(str, places(span)))
+
+
+def united(parts: Iterable[Names]) -> Names:
+    """Names, each once, in order."""
+    return tuple(dict.fromkeys(name for part in parts for name in part))
+
+
+def origins_of(func: Any) -> dict[int, Names]:
+    """The places that each statement or binding of a function came from, by `id`."""
+    if isinstance(func, PrimFunc):
+        return _of_statements(func)
+    if isinstance(func, Function):
+        return {
+            id(node): names_of(node.span or node.value.span)
+            for node in _bindings(func)
+            if node.span or node.value.span
+        }
+    return {}
+
+
+def _bindings(func: Any) -> Iterator[Any]:
+    found: list[Any] = []
+    post_order_visit(
+        func, lambda node: found.extend(node.bindings) if isinstance(node, BindingBlock) else None
+    )
+    return iter(found)
+
+
+def _of_statements(func: PrimFunc) -> dict[int, Names]:
+    whole = names_of(func.span)
+    order: list[Any] = []
+    todo: list[Any] = [func.body]
+    while todo:  # no recursion: native graph functions nest as deep as the model is long
+        node = todo.pop()
+        order.append(node)
+        todo.extend(_inner(node))
+    known: dict[int, Names] = {}
+    for node in reversed(order):
+        inner = [known[id(part)] for part in _inner(node)]
+        known[id(node)] = united(inner) if inner else names_of(node.span) or whole
+    return known
+
+
+def _inner(node: Any) -> list[Any]:
+    """The statements directly inside one."""
+    values = (getattr(node, name, None) for name in ("seq", "body", "init", "block"))
+    parts = [part for v in values for part in (v if isinstance(v, tuple) else (v,))]
+    parts += [getattr(node, name, None) for name in ("then_case", "else_case")]
+    return [part for part in parts if isinstance(part, st.Stmt)]
+
+
+class Modules:
+    """The places that occur in functions and modules; functions are read once."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[Any, set[str]]] = {}
+
+    def in_function(self, func: Any) -> set[str]:
+        """The places that a function, or anything in it, came from."""
+        known = self._of.get(id(func))
+        if known is None:
+            found = set(names_of(func.span))
+
+            def visit(node: Any) -> None:
+                span = getattr(node, "span", None)
+                if span is not None:
+                    found.update(names_of(span))
+
+            post_order_visit(func, visit)
+            known = self._of[id(func)] = func, found
+        return known[1]
+
+    def in_module(self, mod: IRModule) -> set[str]:
+        """The places that anything in a module came from."""
+        return set().union(*(self.in_function(func) for func in mod.functions.values()))
+
+
+__all__ = ["Modules", "Names", "names_of", "origins_of", "united"]

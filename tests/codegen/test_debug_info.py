@@ -1,0 +1,69 @@
+"""Lines of TensorIR in LLVM text, assembly and objects."""
+
+from __future__ import annotations
+
+import pytest
+
+import loopwright as lw
+from loopwright.codegen.llvm import compiler
+from loopwright.codegen.llvm.located import located, located_text
+from loopwright.codegen.llvm.module_text import text_of, without_comments
+from loopwright.codegen.llvm.program import GRAPH
+from loopwright.codegen.objects import ElfObject
+from loopwright.driver.build import compile_steps
+
+DIGITS = "src/loopwright/driver/data/digits.onnx"
+
+
+def sections(data):
+    elf = ElfObject(data)
+    return {elf.section_name(s).decode(): elf.content(s) for s in elf.sections}
+
+
+@pytest.fixture(scope="module")
+def exe():
+    return compile_steps(DIGITS)[0]
+
+
+def test_code_is_the_same_with_lines(exe):
+    names = [name for name in exe.program.texts if name != GRAPH]
+    assert len(names) == 7
+    for name in names:
+        plain = text_of(without_comments(exe.program.text(name).splitlines()))
+        before = sections(compiler.compile_object(plain))
+        after = sections(compiler.compile_object(located_text(exe, name)[0], verify=True))
+        assert before[".text"] == after[".text"] and before[".text"]
+        assert after[".debug_line"] and ".debug_line" not in before
+
+
+def test_instructions_have_the_line_of_their_statement(exe):
+    found = located(exe, "fused_matmul_add")
+    for code, word in ((found.llvm, "fadd"), (found.assembly, "addps")):
+        rows = [n for t, n in zip(code.texts, code.lines, strict=True) if word in t and n]
+        assert all("intermediate[" in found.source.texts[n - 1] for n in rows)
+    known = [n for t, n in zip(found.llvm.texts, found.llvm.lines, strict=True) if " = " in t]
+    assert sum(map(bool, known)) > 0.8 * len(known)
+    assert not any("!dbg" in text for text in found.llvm.texts)
+    assert not any(".loc" in text or ".cfi" in text for text in found.assembly.texts)
+
+
+def test_graph_functions_have_lines(exe):
+    found = located(exe, "main")
+    calls = [
+        found.source.texts[n - 1]
+        for t, n in zip(found.llvm.texts, found.llvm.lines, strict=True)
+        if "@lw.softmax" in t
+    ]
+    assert calls and all("softmax(" in text for text in calls)
+
+
+def test_objects_have_lines_if_asked(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_DEBUG_INFO", str(tmp_path / "lines"))
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    exe = lw.compile(DIGITS)
+    files = {path.stem.rsplit("-", 1)[0]: path for path in (tmp_path / "lines").iterdir()}
+    assert set(files) >= {"softmax", "main", "fused_matmul_add"}
+    assert "def softmax(" in files["softmax"].read_text()
+    lines = sections(exe.program.objects["softmax"])[".debug_line"]
+    assert files["softmax"].name.encode() in lines or lines
+    assert str(tmp_path).encode() in b"".join(sections(exe.program.objects["softmax"]).values())
