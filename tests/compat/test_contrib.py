@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relax
+from loopwright import relax, relay
 from loopwright.base.errors import LoopwrightError
 from loopwright.compat import args_converter, contrib
 from loopwright.compat.executable import Executable
@@ -96,3 +99,45 @@ def test_virtual_device():
     there = VirtualDevice(lw.device("cuda", 1), target, "local")
     assert (there.device_type, there.virtual_device_id) == (2, 1)
     assert (there.target, there.memory_scope) == (target, "local")
+
+
+def test_a_graph_executor_measures_its_kernels(capsys: pytest.CaptureFixture[str]) -> None:
+    debug_executor = importlib.import_module("loopwright.contrib.debugger.debug_executor")
+    x, w = relay.var("x", shape=(2, 8)), relay.var("w", shape=(4, 8))
+    built: Any = relay.build(relay.Function([x, w], relay.nn.softmax(relay.nn.dense(x, w))), "llvm")
+    m = debug_executor.create(built.get_graph_json(), built.get_lib(), lw.cpu())
+    names = [entry.name for entry in m.profile(x=np.ones((2, 8), "float32"))]
+    assert any("nn_dense" in name for name in names) and any("softmax" in name for name in names)
+    m.run(number=2, w=np.ones((4, 8), "float32"))
+    assert names[0] in capsys.readouterr().out
+    np.testing.assert_allclose(m.get_output(0).numpy(), np.full((2, 4), 0.25), rtol=1e-6)
+    times = m.run_individual(2, repeat=3)
+    assert len(times) == len(names) and all(len(row) == 3 for row in times)
+    with pytest.raises(NotImplementedError, match="no collectors"):
+        m.profile(["papi"])
+
+
+def test_a_model_built_ahead_of_time_runs() -> None:
+    executor = importlib.import_module("loopwright.runtime.executor")
+    x = relay.var("x", shape=(2,))
+    built = relay.build(relay.Function([x], x + x), "llvm", executor=relay.backend.Executor("aot"))
+    m = executor.AotModule(built["default"](lw.cpu()))
+    assert m.get_input_name(0) == "x"
+    m.run(x=np.ones(2, "float32"))
+    assert m.get_output(0).numpy().tolist() == [2, 2]
+
+
+def test_downloads_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    download = importlib.import_module("loopwright.contrib.download")
+    source = tmp_path / "a.txt"
+    source.write_text("first")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = Path(download.download_testdata(source.as_uri(), "b.txt", module="data"))
+    assert path == tmp_path / ".tvm_test_data/data/b.txt"
+    source.write_text("second")
+    download.download(source.as_uri(), path)
+    assert path.read_text() == "first"
+    download.download(source.as_uri(), path, overwrite=True)
+    assert path.read_text() == "second"
+    with pytest.raises(OSError, match="No such file"):
+        download.download((tmp_path / "none").as_uri(), tmp_path / "c.txt", retries=2)

@@ -112,3 +112,8 @@ def test_what_cannot_be_taken_over() -> None:
         bb.emit_func_output(x)
     with pytest.raises(lw.LoopwrightError, match="the parameter x is no tensor"):
         from_relax(bb.get())
+
+
+def test_other_importers_say_what_to_use() -> None:
+    with pytest.raises(NotImplementedError, match="importers but for ONNX(.|\n)*from_onnx"):
+        relay.frontend.from_pytorch(None, [])

@@ -177,3 +177,12 @@ def test_relations_are_functions_of_the_registry():
     assert lw.ir.load_json(lw.ir.save_json(relation)).func.func is broadcast.func
     with pytest.raises(ValueError, match="cannot find global function"):
         EnvFunc.get("tvm.relay.type_relation.NoSuch")
+
+
+def test_what_no_type_can_have() -> None:
+    x = relay.var("x", shape=(2,))
+    twice = relay.Call(relay.op.get("nn.relu"), [x, x])
+    with pytest.raises(DiagnosticError, match="nn.relu takes 1 arguments(.|\n)*got: 2"):
+        relay.transform.InferType()(lw.IRModule.from_expr(twice))
+    with pytest.raises(TypeError, match="an extent is an int"):
+        relay.var("y", shape=(1, "n"))

@@ -246,3 +246,54 @@ def test_virtual_machine() -> None:
     want = np.maximum(x @ w.T, 0)
     np.testing.assert_allclose(vm.run(x).numpy(), want, rtol=1e-5)
     np.testing.assert_allclose(vm.invoke("main", x=x).numpy(), want, rtol=1e-5)
+
+
+def test_a_program_of_the_virtual_machine_is_saved_and_loaded(tmp_path: Path) -> None:
+    func, x, w = dense_relu()
+    exe = relay.vm.compile(func, "llvm", params={"w": w})
+    assert exe.globals == ["main"] and exe.get_function_params("main") == ["x"]
+    assert "main(x)" in exe.bytecode and "functions: 1" in exe.stats
+    code, lib = exe.save()
+    lib.export_library(tmp_path / "vm.so")
+    vm_classes: Any = lw.runtime.vm
+    load = vm_classes.Executable.load_exec
+    loaded = load(code, lw.runtime.load_module(str(tmp_path / "vm.so")))
+    vm = vm_classes.VirtualMachine(loaded, lw.cpu())
+    np.testing.assert_allclose(vm.run(x).numpy(), np.maximum(x @ w.T, 0), rtol=1e-5)
+    with pytest.raises(TypeError, match="the code is a bytearray"):
+        load("text", lib)
+    with pytest.raises(ValueError, match="not written by save"):
+        load(b"other", lib)
+    with pytest.raises(ValueError, match="lacks functions"):
+        load(code.replace(b"main", b"more"), lib)
+
+
+def test_inputs_of_the_virtual_machine_are_set() -> None:
+    x, y = relay.var("x", shape=(3,)), relay.var("y", shape=(3,))
+    func = relay.Function([x, y], relay.Tuple([x - y, y]))
+    vm = lw.runtime.VirtualMachine(relay.vm.compile(func, "llvm"), lw.cpu())
+    a, b = np.arange(3, dtype="float32"), np.ones(3, "float32")
+    assert [vm.get_input_index(n) for n in ("x", "y", "z")] == [0, 1, -1]
+    vm.set_one_input("main", 1, b)
+    with pytest.raises(ValueError, match="not all inputs were set for main"):
+        vm.invoke("main")
+    vm.set_one_input("main", x=a)
+    assert vm.invoke("main")[0].numpy().tolist() == [-1, 0, 1]
+    with pytest.raises(ValueError, match="main takes x, y"):
+        vm.set_one_input("main", "z", a)
+    with pytest.raises(ValueError, match="one input is set"):
+        vm.set_one_input("main", a)
+    vm.invoke_stateful("main", b, a)
+    assert [out.numpy().tolist() for out in vm.get_outputs()] == [[1, 0, -1], [0, 1, 2]]
+    into = [lw.runtime.empty((3,), "float32") for _ in range(2)]
+    vm.invoke_with_outputs("main", {"x": a, "y": b}, into)
+    assert into[0].numpy().tolist() == [-1, 0, 1]
+    with pytest.raises(ValueError, match="main has 2 results"):
+        vm.invoke_with_outputs("main", None, into[:1])
+    assert len(vm.benchmark(lw.cpu(), a, b, repeat=2, number=1).results) == 2
+
+
+def test_a_free_variable_is_named() -> None:
+    x, free = relay.var("x", shape=(3,)), relay.var("free", shape=(3,))
+    with pytest.raises(lw.LoopwrightError, match="a variable is free(.|\n)*%free(.|\n)*free_vars"):
+        relay.build(lw.IRModule({"main": relay.Function([x], x + free)}), "llvm")

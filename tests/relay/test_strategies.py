@@ -1,5 +1,6 @@
 """Op strategies: whose kernel an operator becomes, and why."""
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -177,3 +178,39 @@ def test_functions_are_lowered_once() -> None:
     assert into.numpy().tolist() == [0, 2, 4]
     with pytest.raises(TypeError, match="takes 1 tensors and fills 1"):
         run(into)
+
+
+def test_the_strategy_of_an_operator_gets_a_version_for_a_target() -> None:
+    strategy = relay.op.strategy.relu_strategy
+    assert strategy is relay.op.strategy.relu_strategy
+    assert ran(model()) == 0.5  # the default is the operator's row
+    try:
+
+        @strategy.register("llvm")
+        def for_llvm(attrs: Any, inputs: Any, out_type: Any, target: Any) -> relay.op.OpStrategy:
+            made = relay.op.OpStrategy()
+            made.add_implementation(scaled(4.0), relay.op.strategy.schedule_injective, "own")
+            return made
+
+        assert ran(model()) == 4
+    finally:
+        relay.op.get("nn.relu").reset_attr("FTVMStrategy")
+    with pytest.raises(AttributeError, match="no_such_strategy"):
+        relay.op.strategy.no_such_strategy
+
+
+def test_facts_by_the_names_of_their_parameters() -> None:
+    relay.op.register("test.fact")
+    relay.op.register_strategy("test.fact", fstrategy=scaled, level=11)
+    assert relay.op.get("test.fact").get_attr("FTVMStrategy") is scaled
+    with pytest.raises(TypeError, match="register_legalize takes op_name, legal_op and level"):
+        relay.op.register_legalize("test.fact", fstrategy=scaled)
+
+
+def test_kinds_of_attributes() -> None:
+    kinds: Any = importlib.import_module("loopwright.relay.op.op_attrs")
+    x, w = relay.var("x", shape=(1, 3, 8, 8)), relay.var("w", shape=(4, 3, 3, 3))
+    attrs = relay.nn.conv2d(x, w).attrs
+    assert isinstance(attrs, kinds.Conv2DAttrs) and not isinstance(attrs, kinds.DenseAttrs)
+    with pytest.raises(AttributeError, match="did you mean.*Conv2DAttrs"):
+        kinds.Conv2dAttrs

@@ -345,6 +345,9 @@ class Typer:
         if row is None:
             types = [self.unifier.full(self.types[id(a)]) for a in call.args]
             return None if any(map(self.unifier.is_open, types)) else self._own_type(call, types)
+        if len(call.args) > len(row.inputs):
+            what = f"{row.name} takes {len(row.inputs)} arguments"
+            raise self._error(what, call, f"{len(call.args)}")
         attrs = row.values_of(call)
         types = [self.unifier.full(self.types[id(a)]) for a in call.args]
         hook = row.hooks.get("arguments")

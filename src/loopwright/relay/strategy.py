@@ -45,6 +45,7 @@ class OpImplementation:
     def __init__(self, compute: Any, schedule: Any, name: str, plevel: int) -> None:
         self._compute, self._schedule = compute, schedule
         self.name, self.plevel = name, plevel
+        self.is_row = False  # it is what every operator has: its row
 
     def __repr__(self) -> str:
         return f"OpImplementation({self.name!r}, plevel={self.plevel})"
@@ -171,6 +172,7 @@ def default_strategy(row: Row) -> OpStrategy:
     strategy = OpStrategy()
     name = f"{row.name.rpartition('.')[2]}.loopwright"
     strategy.add_implementation(row_compute(row), None, name, DEFAULT_LEVEL)
+    strategy.specializations[0].implementations[0].is_row = True
     return strategy
 
 
@@ -244,7 +246,7 @@ class StrategyChoice:
         valid = _holding(strategy)
         best = max(valid, key=lambda i: i.plevel, default=None)
         losers = [f"{i.name} ({i.plevel})" for i in valid if i is not best]
-        taken = best is not None and best.plevel >= DEFAULT_LEVEL
+        taken = best is not None and best.plevel >= DEFAULT_LEVEL and not best.is_row
         reason = (
             f"plevel {best.plevel}" if best is not None else "the strategy left this call alone"
         )

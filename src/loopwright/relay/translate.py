@@ -161,6 +161,10 @@ class Translator:
             return self._if(node)
         if isinstance(node, Function):
             return node  # called where it is applied
+        if isinstance(node, Var):
+            what = "a variable is free: no parameter and no let binds it"
+            hint = "relay.Function(relay.analysis.free_vars(body), body)"
+            raise LoopwrightError(explain(what, got=f"%{node.name_hint}", instead=hint))
         what = f"a {type(node).__name__} has no meaning in Relax"
         got = getattr(node, "name_hint", str(node))
         raise LoopwrightError(explain(what, got=got, span=node.span))

@@ -287,6 +287,14 @@ class GraphModule:
         return Module({"whole": whole}).time_evaluator("whole", device, *how)()
 
 
+class AotModule(GraphModule):
+    """A model that was built ahead of time, ready to run."""
+
+    def get_input_name(self, index: int) -> str:
+        """The name of an input by its position."""
+        return self.module.args[index].name
+
+
 def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
     """A model from what `relay.build` gives as a tuple; the graph's text only describes it."""
     if not isinstance(graph_json_str, str):
@@ -295,4 +303,4 @@ def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
     return GraphModule(GraphRuntime(libmod, device, getattr(libmod, "fixed_params", None)))
 
 
-__all__ = ["GraphModule", "GraphRuntime", "create"]
+__all__ = ["AotModule", "GraphModule", "GraphRuntime", "create"]

@@ -10,7 +10,7 @@ from ..regions import AnnotatedRegionSet
 from ..scopes import check_basic_block_normal_form
 from ..walk import post_order
 from .call_graph import CallGraph
-from .counts import count_layers, get_total_mac_number, list_op_freqs
+from .counts import LayerCounter, count_layers, get_total_mac_number, list_op_freqs
 from .extract import (
     extract_fused_functions,
     extract_intermdeiate_expr,
@@ -42,6 +42,7 @@ __all__ = [
     "AnnotatedRegionSet",
     "CallGraph",
     "Feature",
+    "LayerCounter",
     "all_dtypes",
     "all_type_vars",
     "all_vars",

@@ -32,6 +32,21 @@ def count_layers(expr: Any, valid_ops: Sequence[str]) -> int:
     return depth[id(root)]
 
 
+class LayerCounter:
+    """Counts the layers of what it has visited."""
+
+    def __init__(self, valid_ops: Sequence[str]) -> None:
+        self.valid_ops, self._found = valid_ops, 0
+
+    def visit(self, expr: Any) -> None:
+        """Count the layers of an expression."""
+        self._found = count_layers(expr, self.valid_ops)
+
+    def count(self) -> int:
+        """The layers of the expression visited last."""
+        return self._found
+
+
 def list_op_freqs(mod: Any) -> dict[str, int]:
     """How many calls of each operator `main` has; those inside functions that it calls where they
     stand count."""
@@ -57,4 +72,4 @@ def get_total_mac_number(expr: Any) -> int:
     return total
 
 
-__all__ = ["count_layers", "get_total_mac_number", "list_op_freqs"]
+__all__ = ["LayerCounter", "count_layers", "get_total_mac_number", "list_op_freqs"]

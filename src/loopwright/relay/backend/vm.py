@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir.module import IRModule
+from ...runtime.vm import Executable
 from ..expr import Function
 from .compiling import as_relay_module, compiled, optimized
 from .interpreter import Executor
@@ -44,7 +45,7 @@ class VMCompiler:
 
     def codegen(self) -> None:
         """Generate the code."""
-        self._exec, _ = compiled(self._mod, self._target)
+        self._exec = Executable(compiled(self._mod, self._target)[0])
 
     def optimize(
         self, mod: Any, target: Any = None, target_host: Any = None, params: Any = None

@@ -8,6 +8,7 @@ from ...base.errors import explain
 from ...frontend.onnx import from_onnx as relax_from_onnx
 from ...ir.module import IRModule
 from ...runtime.tensor import Tensor
+from ..left_out import served
 from . import from_relax as _from_relax
 from .from_relax import from_relax
 
@@ -39,5 +40,7 @@ def from_onnx(
     given = main.attrs.get("params", ())
     return from_relax(mod), dict(zip(names[count:], given, strict=True))
 
+
+__getattr__ = served(__name__)
 
 __all__ = ["from_onnx", "from_relax"]

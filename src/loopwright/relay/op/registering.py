@@ -14,24 +14,32 @@ from ..operators.core import ROWS
 from ..strategy import STRATEGY, OpStrategy, row_compute
 
 
-def _registering(name: str, key: str) -> Callable[..., Any]:
-    def register(op_name: str, value: Any = None, level: int = 10) -> Any:
-        return register_op_attr(op_name, key, value, level)
+def _registering(name: str, key: str, called: str) -> Callable[..., Any]:
+    def register(op_name: str, value: Any = None, level: int = 10, **named: Any) -> Any:
+        if set(named) - {called}:
+            raise TypeError(explain(f"{name} takes op_name, {called} and level", got=str(named)))
+        return register_op_attr(op_name, key, named.get(called, value), level)
 
     register.__name__ = register.__qualname__ = name
-    register.__doc__ = f"Store the fact {key!r} of an operator; without a value, a decorator."
+    register.__doc__ = f"Store the fact {key!r} of an operator; without {called}, a decorator."
     return register
 
 
-register_alter_op_layout = _registering("register_alter_op_layout", "FTVMAlterOpLayout")
-register_convert_op_layout = _registering("register_convert_op_layout", "FTVMConvertOpLayout")
-register_infer_correct_layout = _registering("register_infer_correct_layout", "FInferCorrectLayout")
-register_legalize = _registering("register_legalize", "FTVMLegalize")
-register_mixed_precision_conversion = _registering(
-    "register_mixed_precision_conversion", "FTVMMixedPrecisionConversionType"
+register_alter_op_layout = _registering(
+    "register_alter_op_layout", "FTVMAlterOpLayout", "alter_layout"
 )
-register_pattern = _registering("register_pattern", "TOpPattern")
-register_strategy = _registering("register_strategy", STRATEGY)
+register_convert_op_layout = _registering(
+    "register_convert_op_layout", "FTVMConvertOpLayout", "convert_layout"
+)
+register_infer_correct_layout = _registering(
+    "register_infer_correct_layout", "FInferCorrectLayout", "infer_layout"
+)
+register_legalize = _registering("register_legalize", "FTVMLegalize", "legal_op")
+register_mixed_precision_conversion = _registering(
+    "register_mixed_precision_conversion", "FTVMMixedPrecisionConversionType", "func"
+)
+register_pattern = _registering("register_pattern", "TOpPattern", "pattern")
+register_strategy = _registering("register_strategy", STRATEGY, "fstrategy")
 
 
 def register(op_name: str, describe: str = "") -> Op:

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ... import te
 from ...base.errors import explain
+from ...ir.generic_func import GenericFunc
 from ...ir.target import Target
+from ..operators import ROWS
+from ..strategy import STRATEGY, default_strategy
 
 # "out_dtype": the result's dtype, the first argument's where the attribute is empty. "-": None.
 TAKES: dict[str, str] = {
@@ -112,3 +116,38 @@ def _wrapper(name: str, row: str) -> Callable[..., Any]:
 
 for _name, _row in TAKES.items():
     globals()[f"wrap_compute_{_name}"] = _wrapper(_name, _row)
+
+
+# ---------------------------------------------------------------------- strategies of operators
+
+
+def _schedule(attrs: Any, outs: Any, target: Any) -> Any:
+    """A schedule without steps: the default rules make it."""
+    tensors = [outs] if isinstance(outs, te.Tensor) else list(outs)
+    return te.create_schedule([out.op for out in tensors])
+
+
+def _strategy(name: str) -> GenericFunc | None:
+    """The strategy of the operator `name`, to which versions for targets can be registered. It is
+    the operator's own if that is generic; else it becomes it, where the operator has none."""
+    places = ("nn.", "", "vision.", "image.", "nn.contrib_")
+    row = next((ROWS[place + name] for place in places if place + name in ROWS), None)
+    if row is None:
+        return None
+    own = row.op.get_attr(STRATEGY)
+    if isinstance(own, GenericFunc):
+        return own
+    made = GenericFunc(f"{name}_strategy", lambda *about: default_strategy(row))
+    if own is None:
+        row.op.set_attr(STRATEGY, made)
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """`dense_strategy`, `schedule_dense`: as the operators are called."""
+    if name.startswith("schedule_"):
+        return _schedule
+    found = _strategy(name.removesuffix("_strategy")) if name.endswith("_strategy") else None
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found

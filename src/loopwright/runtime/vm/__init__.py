@@ -6,6 +6,7 @@ from . import steering as steering
 from .builder import ExecBuilder as ExecBuilder
 from .bytecode import VMExecutable as VMExecutable
 from .bytecode import VMFuncKind as VMFuncKind
+from .executable import Executable as Executable
 from .machine import Machine as Machine
 from .machine import VMInstrumentReturnKind as VMInstrumentReturnKind
 from .saved import load as load

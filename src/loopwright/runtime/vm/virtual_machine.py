@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ..arguments import leaves
 from ..device import Device
 from ..module import BenchmarkResult, Timed
 from ..profiler import Profile
@@ -76,7 +77,10 @@ class VirtualMachine(Timed):
         return call
 
     def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a function, with arguments in order or by name."""
+        """Call a function, with arguments in order or by name; without any, with the inputs of
+        `set_input`, if there are some."""
+        if not args and not kwargs and func_name in self._inputs:
+            return self._function(func_name)(*self._given(func_name))
         return self._function(func_name)(*self._bound(func_name, args, kwargs))
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -94,6 +98,25 @@ class VirtualMachine(Timed):
         self._inputs[func_name] = tuple(self._bound(func_name, args, kwargs))
         self._outputs.pop(func_name, None)
 
+    def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Set one input, by name or position: `("main", "x", x)` or `("main", x=x)`."""
+        if len(args) + 2 * len(kwargs) != 2:
+            what = "one input is set"
+            raise ValueError(explain(what, got=f"{len(args)} and {len(kwargs)} by name"))
+        key, value = args or next(iter(kwargs.items()))
+        names = self.module.input_names(func_name)
+        index = self.get_input_index(key, func_name) if isinstance(key, str) else int(key)
+        if not 0 <= index < len(names):
+            raise ValueError(explain(f"{func_name} takes {', '.join(names)}", got=key))
+        known = list(self._inputs.get(func_name, [None] * len(names)))
+        known[index] = tensors_of(value)
+        self._inputs[func_name] = tuple(known)
+
+    def get_input_index(self, input_name: str, func_name: str = "main") -> int:
+        """The position of an input, -1 where there is none of that name."""
+        names = self.module.input_names(func_name)
+        return names.index(input_name) if input_name in names else -1
+
     def _bound(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if not kwargs:
             return [tensors_of(a) for a in args]
@@ -109,15 +132,39 @@ class VirtualMachine(Timed):
         if func_name not in self._inputs:
             what = f"no inputs were set for {func_name}"
             raise NotReady(explain(what, instead=f'set_input("{func_name}", ...) first'))
-        return self._inputs[func_name]
+        given = self._inputs[func_name]
+        missing = [i for i, value in enumerate(given) if value is None]
+        if missing:
+            what = f"not all inputs were set for {func_name}"
+            names = self.module.input_names(func_name)
+            raise NotReady(explain(what, got=f"without {', '.join(names[i] for i in missing)}"))
+        return given
 
-    def invoke_stateful(self, func_name: str) -> None:
-        """Call a function with the inputs of `set_input` and keep its result."""
+    def invoke_stateful(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Call a function with the inputs of `set_input`, or these, and keep its result."""
+        if args or kwargs:
+            self.set_input(func_name, *args, **kwargs)
         given = self._given(func_name)
+        self._outputs.pop(func_name, None)
         self._outputs[func_name] = self._function(func_name)(*given)
 
-    def get_outputs(self, func_name: str) -> Any:
-        """The result of the last `invoke_stateful`."""
+    def invoke_with_outputs(self, func_name: str, input_args: Any, output_args: Any) -> None:
+        """Call a function with inputs by name (None: those of `set_input`) and write its results to
+        tensors."""
+        if input_args:
+            self.set_input(func_name, **input_args)
+        made = leaves(self.invoke(func_name))
+        if len(made) != len(output_args):
+            what = f"{func_name} has {len(made)} results"
+            raise ValueError(explain(what, got=f"{len(output_args)} tensors for them"))
+        for value, into in zip(made, output_args, strict=True):
+            value.copyto(into)
+
+    def get_outputs(self, func_name: str | None = None) -> Any:
+        """The result of the last `invoke_stateful`, of any function as a list of tensors."""
+        if func_name is None:
+            name = next(reversed(self._outputs), "main")
+            return leaves(self.get_outputs(name))
         if func_name not in self._outputs:
             what = f"{func_name} has not been invoked"
             raise NotReady(explain(what, instead=f'invoke_stateful("{func_name}") first'))
@@ -166,6 +213,25 @@ class VirtualMachine(Timed):
         name, bound = self._saved_calls[func_name]
         timed = timer.time_evaluator(name, *how, f_preproc=f_preproc, **more)
         return lambda: timed(*bound)
+
+    def benchmark(
+        self,
+        device: Any,
+        *args: Any,
+        func_name: str = "main",
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: float | None = None,
+        limit_zero_time_iterations: int = 100,
+        end_to_end: bool = False,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        **kwargs: Any,
+    ) -> BenchmarkResult:
+        """The times of calls of a function with such arguments."""
+        how = (device, number, repeat, min_repeat_ms or 0, cooldown_interval_ms)
+        timed = self.time_evaluator(func_name, *how, repeats_to_cooldown)
+        return timed(*self._bound(func_name, args, kwargs))
 
     def profile(self, func_name: str, *args: Any) -> Profile:
         """Call a function, with the inputs of `set_input` if none are given, and measure each of
