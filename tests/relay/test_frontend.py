@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -117,3 +118,39 @@ def test_what_cannot_be_taken_over() -> None:
 def test_other_importers_say_what_to_use() -> None:
     with pytest.raises(NotImplementedError, match="importers but for ONNX(.|\n)*from_onnx"):
         relay.frontend.from_pytorch(None, [])
+
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+ARRAY = np.arange(6, dtype="float32").reshape(2, 3)
+RUN_TIME: dict[str, tuple[Any, dict[str, Any], list[Any]]] = {
+    "Range": (
+        ["a", "b", "c"],
+        {"a": (INT64, []), "b": (INT64, []), "c": (INT64, [])},
+        [np.int64(2), np.int64(11), np.int64(3)],
+    ),
+    "Reshape": (["x", "s"], {"x": (FLOAT, [2, 3]), "s": (INT64, [2])}, [ARRAY, np.array([3, -1])]),
+    "ConstantOfShape": (["s"], {"s": (INT64, [2])}, [np.array([2, 3])]),
+    "ReduceSum": (["x", "s"], {"x": (FLOAT, [2, 3]), "s": (INT64, [1])}, [ARRAY, np.array([1])]),
+    "OneHot": (
+        ["x", "d", "v"],
+        {"x": (INT64, [2]), "d": (INT64, [1]), "v": (FLOAT, [2])},
+        [np.array([0, 5]), np.array([6]), np.array([0, 1], "float32")],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RUN_TIME)
+def test_extents_that_the_run_reads(kind: str) -> None:
+    names, types, values = RUN_TIME[kind]
+    inputs = [helper.make_tensor_value_info(n, *types[n]) for n in names]
+    output = helper.make_tensor_value_info("y", INT64 if kind == "Range" else FLOAT, None)
+    nodes = [helper.make_node(kind, names, ["z"]), helper.make_node("Add", ["z", "z"], ["y"])]
+    graph = helper.make_graph(nodes, "g", inputs, [output])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    want = onnxruntime.InferenceSession(made.SerializeToString()).run(
+        None, dict(zip(names, map(np.asarray, values), strict=True))
+    )
+    mod, _ = from_onnx(made)
+    for executor in ("vm", "debug"):
+        got = relay.create_executor(executor, mod).evaluate()(*values)
+        np.testing.assert_array_equal(got.numpy(), want[0])

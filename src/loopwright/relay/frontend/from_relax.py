@@ -34,7 +34,7 @@ from ...relax.struct_info import (
 from ...runtime.tensor import tensor
 from ..expr import Call, Constant, Function, If, Tuple, TupleGetItem, TupleWrapper, Var
 from ..infer import call_type
-from ..operators.core import ROWS, Inputs, Row, op, row_of
+from ..operators.core import ROWS, Inputs, Row, builder, op, row_of
 from ..operators.tensor import fields
 from ..types import Any as AnyExtent
 from ..types import TensorType, TupleType, same_type
@@ -44,15 +44,31 @@ from ..types import TensorType, TupleType, same_type
 
 @op("relax.call", view=False)
 def relax_call(args: Inputs, function: str = "") -> Any:
-    """What a function of Relax, given as JSON, computes of the arguments in one expression."""
+    """What a function of Relax, given as JSON, computes of the arguments in one expression, after
+    extents that the run reads."""
     func = load_json(function)
     given = fields(args)
     table = dict(zip(func.params, given, strict=True))
     extents: dict[Any, Any] = {}
     for param, arg in table.items():
         _match(param.struct_info, arg.struct_info, extents)
-    body = rewrite(func.body.body, {rx.Var: table.get})
-    return rewrite(body, {TirVar: extents.get}) if extents else body
+
+    def here(value: Any) -> Any:
+        value = rewrite(value, dict.fromkeys((rx.Var, rx.DataflowVar), table.get))
+        return rewrite(value, {TirVar: extents.get}) if extents else value
+
+    for binding in (b for block in func.body.blocks for b in block.bindings):
+        value, info = builder().emit(here(binding.value)), binding.struct_info
+        # each call reads extents of its own
+        extents |= {d: TirVar(d.name, d.dtype) for d in _read_by(info) if d not in extents}
+        builder().match_cast(value, here(info))
+    return here(func.body.body)
+
+
+def _read_by(info: Any) -> list[TirVar]:
+    """The variables that stand alone in a shape that is matched."""
+    dims = info.values if isinstance(info, ShapeStructInfo) else None
+    return [d for d in dims or () if isinstance(d, TirVar)]
 
 
 def _match(want: Any, have: Any, table: dict[Any, Any]) -> None:
@@ -290,6 +306,7 @@ class _Reverser:
         self.inline: dict[rx.Var, Any] = {}  # shapes and numbers, which Relay has no values of
         self.definitions: dict[rx.Var, Any] = {}
         self.symbols: dict[TirVar, rx.Var] = {}
+        self.read: dict[TirVar, rx.MatchCast] = {}  # extents of shapes that are values of the run
         self.types: dict[int, tuple[Any, Any]] = {}  # by identity: an expression and its type
 
     def function(self, func: rx.Function) -> Function:
@@ -330,6 +347,8 @@ class _Reverser:
             self._symbols_of(var)
         if isinstance(var.struct_info, (ShapeStructInfo, PrimStructInfo)):
             self.inline[var] = value
+            if isinstance(binding, rx.MatchCast):
+                self.read |= dict.fromkeys(_read_by(binding.struct_info), binding)
         else:
             self.known[var] = self.value(value, binding.span)
             if isinstance(binding, rx.MatchCast):
@@ -452,16 +471,28 @@ class _Reverser:
         rules = dict.fromkeys((rx.Var, rx.DataflowVar, rx.Constant), inside)
         body = rewrite(call, rules)
         own = {d for var in leaves.values() for d in _alone(var.struct_info)}
-        for symbol in dict.fromkeys(vars_in(body)):
-            if isinstance(symbol, TirVar) and symbol not in own:
-                source = self.symbols.get(symbol)
-                if source is None:
-                    what = f"the extent {symbol.name} is known to no parameter"
-                    hint = "import the model to Relax, which has such shapes"
-                    raise LoopwrightError(explain(what, got=str(call), instead=hint))
+        reads: list[rx.MatchCast] = []  # in reverse
+        waiting = [s for s in vars_in(body) if isinstance(s, TirVar)]
+        while waiting:
+            symbol = waiting.pop(0)
+            source = self.symbols.get(symbol)
+            if symbol in own:
+                continue
+            if source is not None:
                 leaf(source)
                 own |= set(_alone(source.struct_info))
-        func = rx.Function(list(leaves.values()), rx.SeqExpr([], body), call.struct_info)
+            elif symbol in self.read:
+                found = self.read[symbol]
+                own |= set(_read_by(found.struct_info))
+                value = rewrite(found.value, rules)
+                reads.append(rx.MatchCast(found.var, value, found.struct_info))
+                waiting += [s for s in vars_in(value) if isinstance(s, TirVar)]
+            else:
+                what = f"the extent {symbol.name} is known to no parameter"
+                hint = "import the model to Relax, which has such shapes"
+                raise LoopwrightError(explain(what, got=str(call), instead=hint))
+        blocks = [rx.BindingBlock(reads[::-1])] if reads else []
+        func = rx.Function(list(leaves.values()), rx.SeqExpr(blocks, body), call.struct_info)
         made = relax_call.builder(Tuple(args), function=save_json(func))
         return made
 
