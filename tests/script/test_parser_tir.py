@@ -494,6 +494,7 @@ HEAD = '@T.prim_func\ndef f(A: T.Buffer((8,), "float32"), n: T.int32):\n    '
         ("A[0] = T.exp(A[0], 1)", "T.exp takes 1 arguments (x)"),
         ("A[0, 1] = 1.0", "buffer A has 1 dimensions"),
         ("T.alloc_bufer((8,))", "T has no 'alloc_bufer'"),
+        ("with T.block(n): A[0] = 1.0", "the name of a block is a string"),
         ("with n: pass", "invalid context expression in a with statement"),
         ("for i in n: pass", "a for loop goes over T.grid, T.serial, T.parallel, range, ..."),
         ("x: T.int64 = n", "variable x is annotated as int64"),

@@ -361,6 +361,10 @@ class Block(Stmt):
         annotations: dict[str, Any] | None = None,
         span: Any = None,
     ) -> None:
+        if not isinstance(name_hint, str):
+            raise TypeError(
+                explain("the name of a block is a string", got=type(name_hint).__name__)
+            )
         self._set(
             tuple(iter_vars),
             tuple(reads),

@@ -748,3 +748,19 @@ def test_threads_of_a_loop_that_begins_at_1() -> None:
     args = [np.arange(6, dtype="float32"), np.zeros(6, "float32")]
     run(low, args)
     assert args[1].tolist() == [0, 2, 3, 4, 5, 0]
+
+
+def test_a_part_of_a_sum_whose_length_is_another_loops_is_not_factored() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((8, 4)), B: T.Buffer((8,))):
+        for i in range(8):
+            for k in range(T.min(i + 1, 4)):
+                with T.block("B"):
+                    v, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[v] = T.float32(0)
+                    B[v] = B[v] + A[v, vk]
+
+    sch = tir.Schedule(f)
+    inner = sch.split(sch.get_loops("B")[1], [None, 2], disable_predication=True)[1]
+    refused(lambda: sch.rfactor(inner, 0), "the range of loop 'k_0' depends on other loops")

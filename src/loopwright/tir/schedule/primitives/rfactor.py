@@ -84,7 +84,9 @@ def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
         span=ref.realize.span,
     )
     for r in reversed(chain):
-        nest = _loop(r.stmt, fresh[r.stmt.loop_var], nest)
+        low, extent = (substitute(end, fresh) for end in (r.stmt.min, r.stmt.extent))
+        var = fresh[r.stmt.loop_var]
+        nest = r.stmt.replace(loop_var=var, min=low, extent=extent, body=nest)
 
     second, second_values = _second_block(ref, at, reducer, partial, axis)
     dropped = reduce_loops - {at.stmt.loop_var}
@@ -122,8 +124,11 @@ def check(
         raise ScheduleError(what, instead=hint, at=[at.stmt, ref.node])
     if not isinstance(at.stmt.min, IntImm) or at.stmt.min.value != 0:
         raise ScheduleError("rfactor is for a loop from 0", got=at.stmt.min, at=at.stmt)
-    if vars_in(at.stmt.extent) & own:
-        raise ScheduleError("the loop's extent depends on other loops", at=at.stmt)
+    for r in chain:
+        others = vars_in(r.stmt.range) & own
+        if others & reduced or (others and (r is at or r.stmt.loop_var in reduced)):
+            what = f"the range of loop {r.stmt.loop_var.name!r} depends on other loops"
+            raise ScheduleError(what, instead="reduction loops of their own length", at=r.stmt)
     ana = sch.state.analyzer(ref)
     starts = {
         r.stmt.loop_var: r.stmt.min for r in chain if r.stmt.loop_var in reduced and r is not at
@@ -136,10 +141,6 @@ def check(
             raise ScheduleError(
                 what, got=f"predicate {part}", instead="factors that divide", at=at.stmt
             )
-
-
-def _loop(node: For, var: Var, body: Stmt) -> For:
-    return node.replace(loop_var=var, body=body)
 
 
 def _axis(node: For, kind: int) -> IterVar:
