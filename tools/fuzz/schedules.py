@@ -12,8 +12,6 @@ def search(options: argparse.Namespace) -> int:
     """Sequences of at least 8 primitives; what failed is printed with its trace made short."""
     started = time.monotonic()
     tally = run_many(options.seed, options.count, options.processes)
-    for failure in tally.failures:
-        print(failure, end="\n\n")
     print(tally.table())
     print(f"schedules: {options.count} cases in {time.monotonic() - started:.0f} s")
     return 1 if tally.failures else 0

@@ -4,7 +4,7 @@
 
 Each sequence has at least 8 steps that were done. The program is verified after each step; in the
 end it computes what the unscheduled one does, in the interpreter and compiled; its text can be read
-back; its trace, done again directly, through JSON and as Python, gives the same text. What failed
+back; its trace, done again through JSON and as Python, gives the same text. What failed
 is printed with its seed, the program and the trace, both made short.
 """
 
@@ -107,21 +107,20 @@ def check_values(program: Program, sch: tir.Schedule) -> None:
 
 
 def check_texts(program: Program, sch: tir.Schedule) -> None:
-    """The program's text read back, and the trace done again: as it is, and without the look-ups
-    that no step uses."""
+    """The program's text read back, and the trace done again: through JSON, and what that records
+    as Python without the look-ups that no step uses."""
     text = sch.mod.script()
     assert_structural_equal(from_source(text), sch.mod)
-    trace = sch.trace.simplified(False)
-    replays: dict[str, Callable[[tir.Schedule], None]] = {
-        "trace": sch.trace.apply_to_schedule,
-        "JSON": lambda s: type(trace).apply_json_to_schedule(json.dumps(trace.as_json()), s),
-        "Python": lambda s: _python(str(trace))(s),
-    }
-    for name, replay in replays.items():
-        again = tir.Schedule(program.func)
-        replay(again)
+    trace = sch.trace
+    first = tir.Schedule(program.func)
+    type(trace).apply_json_to_schedule(json.dumps(trace.as_json()), first)
+    second = tir.Schedule(program.func)
+    _python(str(first.trace.simplified(False)))(second)
+    for name, again in (("JSON", first), ("Python", second)):
         if again.mod.script() != text:
             raise Wrong(f"replay of {name}: another text\n{again.mod.script()}")
+    if str(first.trace) != str(trace):
+        raise Wrong(f"replay of JSON: another trace\n{first.trace}")
 
 
 def _python(text: str) -> Callable[[tir.Schedule], None]:
@@ -347,22 +346,21 @@ def _flat(values: Any) -> list[Any]:
 
 
 def run_many(seed: int, sequences: int, processes: int = 2) -> Tally:
-    """Sequences of the seeds from `seed` on, in several processes."""
+    """Sequences of the seeds from `seed` on, in several processes; failures are printed as they
+    come."""
     size = max(1, min(100, sequences // max(processes, 1)))
     chunks = [
         range(start, min(start + size, seed + sequences))
         for start in range(seed, seed + sequences, size)
     ]
     total = Tally()
-    if processes == 1:
-        for chunk in chunks:
-            total.add(run_seeds(chunk))
-        return total
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for part in pool.map(run_seeds, chunks):
+        parts = map(run_seeds, chunks) if processes == 1 else pool.map(run_seeds, chunks)
+        for part in parts:
             total.add(part)
-            wrong = len(total.failures)
-            print(f"{total.sequences} of {sequences}, {wrong} wrong", file=sys.stderr, flush=True)
+            print(*part.failures, sep="\n\n", end="\n\n" * bool(part.failures), flush=True)
+            done, wrong = total.sequences, len(total.failures)
+            print(f"{done} of {sequences}, {wrong} wrong", file=sys.stderr, flush=True)
     return total
 
 
@@ -376,8 +374,6 @@ def main() -> int:
     options = parser.parse_args()
     start = time.perf_counter()
     tally = run_many(options.seed, options.sequences, options.processes)
-    for failure in tally.failures:
-        print(failure, end="\n\n")
     print(tally.table(options.reasons))
     print(f"{time.perf_counter() - start:.0f} s")
     return 1 if tally.failures else 0
