@@ -764,3 +764,7 @@ def test_a_part_of_a_sum_whose_length_is_another_loops_is_not_factored() -> None
     sch = tir.Schedule(f)
     inner = sch.split(sch.get_loops("B")[1], [None, 2], disable_predication=True)[1]
     refused(lambda: sch.rfactor(inner, 0), "the range of loop 'k_0' depends on other loops")
+    sch = tir.Schedule(f)
+    loops = sch.get_loops("B")
+    sch.write_at(loops[0], sch.get_block("B"), 0, "local")
+    refused(lambda: sch.rfactor(loops[1], 0), "the range of loop 'k' depends on other loops")

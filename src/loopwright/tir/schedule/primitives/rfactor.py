@@ -118,14 +118,15 @@ def check(
         what = f"loop {var.name!r} drives a reduction and does not run in order"
         raise ScheduleError(what, got=at.stmt.kind, instead="a serial loop", at=at.stmt)
     own = {r.stmt.loop_var for r in chain}
-    if spatial & reduced or not reduced & {r.stmt.loop_var for r in ref.loops()} <= own:
+    around = {r.stmt.loop_var for r in ref.loops()}
+    if spatial & reduced or not reduced & around <= own:
         what = f"the loops of block {name!r} do not separate into spatial and reduction loops"
         hint = "loops around this block only, each for one kind of axis"
         raise ScheduleError(what, instead=hint, at=[at.stmt, ref.node])
     if not isinstance(at.stmt.min, IntImm) or at.stmt.min.value != 0:
         raise ScheduleError("rfactor is for a loop from 0", got=at.stmt.min, at=at.stmt)
     for r in chain:
-        others = vars_in(r.stmt.range) & own
+        others = vars_in(r.stmt.range) & around
         if others & reduced or (others and (r is at or r.stmt.loop_var in reduced)):
             what = f"the range of loop {r.stmt.loop_var.name!r} depends on other loops"
             raise ScheduleError(what, instead="reduction loops of their own length", at=r.stmt)
