@@ -8,6 +8,7 @@ from loopwright import tir
 from loopwright.script import from_source
 from loopwright.tir import ScheduleError
 
+from .intrinsics import matching
 from .util import check
 
 POOLS = from_source("""
@@ -110,4 +111,38 @@ def main(A: T.Buffer((10,), "int32"), C: T.Buffer((8,), "int32")):
     ):
         sch = tir.Schedule(from_source(text.format(body)), debug_mask="all")
         with pytest.raises(ScheduleError, match=why):
+            sch.rolling_buffer("B", 0)
+
+
+WINDOWS = from_source("""
+@T.prim_func
+def main(A: T.Buffer((7, 6), "int32"), W: T.Buffer((2, 2), "int32"), C: T.Buffer((6, 5), "int32")):
+    B = T.alloc_buffer((7, 6), "int32")
+    for i, j in T.grid(7, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + 1
+    for i, j, p, q in T.grid(6, 5, 2, 2):
+        with T.block("C"):
+            vi, vj, vp, vq = T.axis.remap("SSRR", [i, j, p, q])
+            with T.init():
+                C[vi, vj] = 0
+            C[vi, vj] = C[vi, vj] + B[vi + vp, vj + vq] * W[vp, vq]
+""")
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_windows_of_an_intrinsic(rows: bool) -> None:
+    sch = tir.Schedule(WINDOWS, debug_mask="all")
+    i, j, _, q = sch.get_loops("C")
+    names = matching(sch.get(sch.get_block("C")), 2)
+    sch.tensorize(q, next(n for n in names if ".dot." in n))
+    if not rows:
+        sch.reorder(j, i)
+    sch.compute_at("B", i)
+    if rows:
+        sch.rolling_buffer("B", 0)
+        check(sch, WINDOWS)
+    else:
+        with pytest.raises(ScheduleError, match="sees several rows of B as one buffer"):
             sch.rolling_buffer("B", 0)

@@ -6,13 +6,14 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ....arith import Analyzer
+from ....ir.functor import any_node
 from ....ir.literals import conjunction, conjuncts, int_value, is_one
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floormod, logical_or, subtract
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
-from ...stmt import Block, BufferStore, For, ForKind
+from ...stmt import Block, BufferStore, For, ForKind, MatchBufferRegion
 from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.buffer_lookup import alloc_site, buffer_at
@@ -86,6 +87,8 @@ def rolling_buffer(sch: ScheduleBase, block: BlockArg, write_buffer_index: int) 
     if sch.enable_check:
         _check_order(ref, first, site)
         _check_same_values(ref, first.loop)
+        for one in (ref, *users):
+            _check_rows(one, buffer, first.dim)
         for user in users:
             _check_window(sch, ref, user, buffer, around, first)
     tests = [overlap.test for overlap in sorted((first, *rest), key=lambda o: o.dim)]
@@ -264,6 +267,19 @@ def _check_window(
         raise ScheduleError(what, got=got, instead=hint, at=[ref.node, user.node])
 
 
+def _check_rows(ref: Ref, buffer: Buffer, dim: int) -> None:
+    """Raise ScheduleError where a block, or one inside of it, sees several rows as one buffer: they
+    may wrap around."""
+
+    def several(node: Any) -> bool:
+        match = isinstance(node, MatchBufferRegion) and node.source.buffer is buffer
+        return match and not is_one(node.source.region[dim].extent)
+
+    if any_node(ref.stmt, several):
+        what = f"block {ref.stmt.name_hint!r} sees several rows of {buffer.name} as one buffer"
+        raise ScheduleError(what, instead="roll it before tensorize", at=ref.node)
+
+
 def _dimension(ref: Ref, buffer: Buffer, axis: Var) -> int | None:
     """The dimension of a buffer that an axis indexes by itself."""
     for region in ref.stmt.writes:
@@ -311,6 +327,14 @@ class _Fold(BlockRewriter):
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         return node
+
+    def visit_MatchBufferRegion(self, node: MatchBufferRegion) -> Any:
+        if node.source.buffer is not self.old:
+            return node
+        ranges = list(node.source.region)
+        row = ranges[self.dim]
+        ranges[self.dim] = row.replace(min=floormod(row.min, self.size))
+        return node.replace(source=BufferRegion(self.new, ranges))
 
     def visit_Block(self, node: Block) -> Any:
         regions = (*node.reads, *node.writes)
