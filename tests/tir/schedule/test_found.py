@@ -756,7 +756,7 @@ def test_a_part_of_a_sum_whose_length_is_another_loops_is_not_factored() -> None
         for i in range(8):
             for k in range(T.min(i + 1, 4)):
                 with T.block("B"):
-                    v, vk = T.axis.remap("SR", [i, k])
+                    v, vk = T.axis.spatial(8, i), T.axis.reduce(4, k)
                     with T.init():
                         B[v] = T.float32(0)
                     B[v] = B[v] + A[v, vk]

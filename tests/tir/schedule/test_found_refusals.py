@@ -164,7 +164,7 @@ TRIANGLE = """
     for i in range(6):
         for k in range(T.min(i + 1, 4)):
             with T.block("B"):
-                v, vk = T.axis.remap("SR", [i, k])
+                v, vk = T.axis.spatial(6, i), T.axis.reduce(4, k)
                 with T.init():
                     B[v] = T.float32(0)
                 B[v] = B[v] + A[v, vk] * D[v]
@@ -214,6 +214,12 @@ CASES: dict[str, tuple[str, list[Any], Step, str]] = {
         [(6, 4), 6, 6],
         to("B", "D", 0, "reverse_compute_at"),
         "only a part of its axes",
+    ),
+    "a block of a triangle's rows": (
+        TRIANGLE.replace("4", "1"),
+        [(6, 1), 6, 6],
+        lambda s: s.blockize(s.get_loops("B")[1]),
+        "the range of loop 'k' depends on loops outside",
     ),
     "axes that begin at 1": (
         INSIDE,

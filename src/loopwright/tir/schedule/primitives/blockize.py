@@ -9,7 +9,7 @@ from ....arith.interval import is_infinite
 from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import LT, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, multiply, subtract
-from ....ir.variables import vars_in
+from ....ir.variables import uses_any, vars_in
 from ...buffer import Buffer, BufferRegion
 from ...stmt import Block, BlockRealize, For, Stmt, seq
 from ..machinery import BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
@@ -299,7 +299,17 @@ class _OuterAxes:
 def _inner_nest(
     ref: Ref, inside: list[Ref], halves: list[Halves], inner: Block, tests: list[PrimExpr]
 ) -> Stmt:
-    """The inner block of `ref` in the loops that are inside."""
+    """The inner block of `ref` in the loops that are inside.
+
+    Raises ScheduleError where the range of one depends on a loop that is not.
+    """
+    outside = {r.stmt.loop_var for r in ref.loops()} - {r.stmt.loop_var for r in inside}
+    for r in inside:
+        if uses_any(r.stmt.range, outside):
+            what = (
+                f"the range of loop {r.stmt.loop_var.name!r} depends on loops outside of the block"
+            )
+            raise ScheduleError(what, got=r.stmt.extent, instead="a loop further out", at=r.stmt)
     values = tuple(h.inner_value for h in halves if h.inner is not None)
     nest: Stmt = BlockRealize._make(values, conjunction(tests), inner, span=ref.realize.span)
     for r in reversed(inside):
