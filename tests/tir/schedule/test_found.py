@@ -768,3 +768,20 @@ def test_a_part_of_a_sum_whose_length_is_another_loops_is_not_factored() -> None
     loops = sch.get_loops("B")
     sch.write_at(loops[0], sch.get_block("B"), 0, "local")
     refused(lambda: sch.rfactor(loops[1], 0), "the range of loop 'k' depends on other loops")
+
+
+def test_a_block_inside_reads_the_indices_that_were_computed_before() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((8,)), B: T.Buffer((8,))):
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v * 3 % 8]
+
+    sch = tir.Schedule(f, debug_mask="all")
+    outer = sch.blockize(sch.get_block("B"))
+    (index,) = sch.cache_index(outer, "global")
+    (inner,) = sch.get_child_blocks(outer)
+    assert [r.buffer.name for r in sch.get(inner).reads] == ["A", "index_0"]
+    sch.compute_inline(index)
+    check(sch, f)

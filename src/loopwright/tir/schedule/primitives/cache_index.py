@@ -50,7 +50,7 @@ def cache_index(
     axes = {a.var: a for a in node.iter_vars}
     seen = _Indices(set(axes), ana.key)
     seen.visit(node.body)
-    table: dict[Any, PrimExpr] = {}
+    table: dict[Any, BufferLoad] = {}
     nests: list[Stmt] = []
     blocks: list[Block] = []
     buffers = []
@@ -78,17 +78,14 @@ def cache_index(
     if not blocks:
         return []
     replace = _Replace(table, ana.key)
-    body = replace.visit(node.body)
-    loads = [r for r in with_detected_regions(node.replace(body=body)).reads if r.buffer in buffers]
-    block_made = node.replace(body=body, reads=(*node.reads, *loads))
+    realize = ref.realize.replace(block=replace.visit(node))
 
     def change(b: Block) -> Block:
         items = list(b.body.seq if isinstance(b.body, SeqStmt) else (b.body,))
         items[position:position] = nests
         return b.replace(body=seq(*items), alloc_buffers=(*b.alloc_buffers, *buffers))
 
-    realize = ref.realize.replace(block=block_made)
-    sch.state.update(ref.func, {ref: realize}, {node: block_made}, {scope: change})
+    sch.state.update(ref.func, {ref: realize}, replace.renamed, {scope: change})
     return [sch.new_block(ref.func, copy) for copy in blocks]
 
 
@@ -125,9 +122,18 @@ def _reads(expr: Any) -> bool:
 
 
 class _Replace(BlockRewriter):
-    def __init__(self, table: dict[Any, PrimExpr], key: Any) -> None:
+    def __init__(self, table: dict[Any, BufferLoad], key: Any) -> None:
         super().__init__()
         self.table, self.key = table, key
+        self.buffers = {load.buffer for load in table.values()}
+
+    def visit_Block(self, node: Block) -> Block:
+        """The block, and each around it, reads the new buffers."""
+        block = self.visit_default(node)
+        if block is not node:
+            loads = [r for r in with_detected_regions(block).reads if r.buffer in self.buffers]
+            block = self.renamed[node] = block.replace(reads=(*node.reads, *loads))
+        return block
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         indices = []
