@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -78,3 +81,11 @@ def test_results_are_kept():
 def test_questions():
     assert questions.have_fp16("7.0") and not questions.have_fp16("5.2")
     assert questions.exists() in (True, False)
+
+
+def test_what_tunes_says_what_to_use() -> None:
+    auto_scheduler: Any = importlib.import_module("loopwright.auto_scheduler")
+    tuner: Any = importlib.import_module("loopwright.autotvm.tuner")
+    for ask in (autotvm.extract_from_program, auto_scheduler.extract_tasks, tuner.XGBTuner):
+        with pytest.raises(NotImplementedError, match="no templates of AutoTVM(.|\n)*relay.build"):
+            ask()

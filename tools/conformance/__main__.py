@@ -72,7 +72,9 @@ def release_of(file: str) -> tuple[str, str]:
     return (first, rest) if re.fullmatch(r"v\d+\.\d+\.\d+", first) else (VERSION, file)
 
 
-def run_file(result: Result, folders: dict[str, Path], seconds: int) -> Result:
+def run_file(
+    result: Result, folders: dict[str, Path], seconds: int, python: str = sys.executable
+) -> Result:
     """Run the tests of a file; where one ends or hangs the interpreter, go on after it. folders: those
     of the releases."""
     release, name = release_of(result.file)
@@ -88,7 +90,7 @@ def run_file(result: Result, folders: dict[str, Path], seconds: int) -> Result:
                 "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT), str(tests)]),
             }
             command = [
-                sys.executable, "-m", "pytest", "-p", "tools.conformance.plugin", "--noconftest", "-q",
+                python, "-m", "pytest", "-p", "tools.conformance.plugin", "--noconftest", "-q",
                 "-p", "no:cacheprovider", "--rootdir", str(tests), "--timeout", "60", "--tb=short",
                 "--disable-warnings", "-c", os.devnull, str(path),
             ]  # fmt: skip
@@ -185,6 +187,13 @@ def main() -> int:
         "--list", default="core", help="core, wide, topi, a file like core.txt; several with commas"
     )
     parser.add_argument("--only", default="", help="a regular expression of areas or files")
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        help="the interpreter of the tests; v0.18.0/frontend/onnx/test_forward.py needs one with "
+        "onnx 1.17 (later ones have no onnx.mapping and no data of their tests), torch, "
+        "torchvision, onnxscript and scipy",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=int, default=900, help="for the tests of one file")
     parser.add_argument("--causes", type=int, default=40, help="most causes of failures to print")
@@ -206,7 +215,9 @@ def main() -> int:
             releases = sorted({release_of(file)[0] for _, _, file in rows})
             tests = {name: unpack(options.clone, Path(folder), name) for name in releases}
             files = [Result(area, int(count), file) for area, count, file in rows]
-            results = list(pool.map(lambda r: run_file(r, tests, options.seconds), files))
+            results = list(
+                pool.map(lambda r: run_file(r, tests, options.seconds, options.python), files)
+            )
     report(results, options.causes)
     if options.differences:
         failures = [(t, m) for r in results for m, n, t in r.failures() for _ in range(n)]

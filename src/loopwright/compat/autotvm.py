@@ -33,9 +33,9 @@ def context(target: Any, extra_files: Any = None) -> FallbackContext:
 
 
 def untuned(*args: Any, **options: Any) -> Any:
-    """Where a template of AutoTVM would be asked. Raises NotImplementedError."""
-    what = "there are no templates of AutoTVM here"
-    hint = "write a schedule with tir.Schedule, or leave it to the target's rules"
+    """Where AutoTVM or the auto-scheduler would be asked. Raises NotImplementedError."""
+    what = "there are no templates of AutoTVM here, and no auto-scheduler"
+    hint = "relay.build, which schedules by the target's rules, or a schedule with tir.Schedule"
     raise NotImplementedError(explain(what, got="a call that reads or tunes one", instead=hint))
 
 
@@ -55,6 +55,10 @@ def _template(name: str, func: Any = None) -> Any:
 
 register_topi_compute = register_topi_schedule = _template
 get_config = task_create = untuned
+extract_from_program = extract_from_multiple_program = extract_tasks = untuned
+apply_history_best = apply_graph_best = ApplyHistoryBest = untuned
+measure_option = LocalBuilder = LocalRunner = RPCRunner = untuned
+GATuner = GridSearchTuner = RandomTuner = TaskScheduler = TuningOptions = XGBTuner = untuned
 
 __all__ = [
     "FallbackConfigEntity",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 # Paths below the package whose place differs here; the longest match counts.
 PATHS: dict[str, str] = {
+    "auto_scheduler": "compat.autotvm",
     "autotvm": "compat.autotvm",
     "autotvm.task": "compat.autotvm",
     "autotvm.task.space": "compat.autotvm",
     "autotvm.tophub": "compat.autotvm",
+    "autotvm.tuner": "compat.autotvm",
     "backend.cpu": "backend.llvm",
     "backend.cpu_generic": "backend.llvm",
     "backend.cpu_generic.pipeline": "backend.llvm",

@@ -24,7 +24,7 @@ from .dynamic_to_static import DynamicToStatic
 from .eliminate_common_subexpr import EliminateCommonSubexpr
 from .fast_math import FastMath
 from .flatten_atrous_conv import FlattenAtrousConv
-from .fold_constant import FoldConstant, folded
+from .fold_constant import FoldConstant, FoldConstantExpr
 from .fold_explicit_padding import FoldExplicitPadding
 from .fold_scale_axis import FoldScaleAxis
 from .forward_fold_scale_axis import ForwardFoldScaleAxis
@@ -47,7 +47,6 @@ from .to_basic_block_normal_form import ToBasicBlockNormalForm
 from .to_graph_normal_form import ToGraphNormalForm
 from .to_mixed_precision import ToMixedPrecision
 
-FoldConstantExpr = folded
 FunctionPass = UserFunctionPass
 
 

@@ -42,6 +42,11 @@ class FoldConstant(RelayPass):
         return folded(func)
 
 
+def FoldConstantExpr(expr: Any, mod: Any = None, fold_qnn: bool = False) -> Any:
+    """An expression with its constant parts computed. mod, fold_qnn: accepted for compatibility."""
+    return folded(expr)
+
+
 def folded(expr: Any) -> Any:
     """An expression with its constant parts computed."""
 
