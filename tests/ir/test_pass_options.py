@@ -161,9 +161,10 @@ def fused() -> str:
 
 
 def relay_text(*passes) -> Callable[[], str]:
-    """Relay's text of two layers after passes."""
+    """Relay's text of two layers and a constant after passes."""
     x, w = relay.var("x", shape=(2, 8)), relay.var("w", shape=(8, 8))
-    mod = IRModule.from_expr(relay.tanh(relay.nn.relu(relay.nn.dense(x, w))))
+    dense = relay.nn.dense(x, w) + relay.const(np.ones(8, "float32"))
+    mod = IRModule.from_expr(relay.tanh(relay.nn.relu(dense)))
     return lambda: lw.transform.Sequential([relay.transform.InferType(), *passes])(mod).astext()
 
 
@@ -183,6 +184,7 @@ READ: dict[str, tuple[object, Callable[[], str]]] = {
         lambda: relax.transform.LiftTransformParams()(Weighted).script(),
     ),
     "relax.transform.apply_legalize_ops": (False, graph(relax.transform.LegalizeOps())),
+    "relay.FuseOps.link_params": (True, relay_text(relay.transform.FuseOps(2))),
     "relay.FuseOps.max_depth": (1, relay_text(relay.transform.FuseOps(2))),
     "relay.ToMixedPrecision.keep_orig_output_dtype": (
         True,

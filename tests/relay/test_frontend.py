@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import loopwright as lw
 from loopwright import relax, relay
-from loopwright.relay.frontend import from_onnx, from_relax
+from loopwright.relay.frontend import common, from_onnx, from_relax
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 
@@ -154,3 +154,13 @@ def test_extents_that_the_run_reads(kind: str) -> None:
     for executor in ("vm", "debug"):
         got = relay.create_executor(executor, mod).evaluate()(*values)
         np.testing.assert_array_equal(got.numpy(), want[0])
+
+
+def test_what_an_importer_asks_of_expressions() -> None:
+    x, w = relay.var("x", shape=(2, relay.Any())), relay.var("w", shape=(5, 3, 1, 1))
+    assert common.infer_shape(relay.nn.relu(x)) == (2, relay.Any())
+    assert str(common.infer_type(relay.nn.relu(x)).checked_type) == "Tensor[(2, ?), float32]"
+    assert (common.infer_channels(w), common.infer_channels(w, transpose=True)) == (5, 3)
+    y = relay.var("y", shape=(2,))
+    value = common.infer_value(y + relay.const(1.0), {"y": np.ones(2, "float32")})
+    assert value.numpy().tolist() == [2, 2]

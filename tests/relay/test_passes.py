@@ -329,3 +329,14 @@ def test_another_batch_size() -> None:
     assert str(found.params[1].checked_type) == "Tensor[(3, 4), float32]"
     with pytest.raises(ValueError, match="x has no axis 2"):
         relay.transform.ChangeBatch({mod["main"].params[0]: 2})(mod)
+
+
+def test_constants_are_linked_into_kernels() -> None:
+    x = relay.var("x", shape=(4,))
+    expr = x + relay.const(np.ones(4, "float32"))
+    kernels = []
+    for linked in (False, True):
+        with passes.PassContext(config={"relay.FuseOps.link_params": linked}):
+            call: Any = passes.FuseOps(2)(lw.IRModule.from_expr(after(expr)))["main"].body
+        kernels.append((len(call.args), len(call.op.params)))
+    assert kernels == [(2, 2), (1, 1)]

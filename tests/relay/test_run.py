@@ -297,3 +297,19 @@ def test_a_free_variable_is_named() -> None:
     x, free = relay.var("x", shape=(3,)), relay.var("free", shape=(3,))
     with pytest.raises(lw.LoopwrightError, match="a variable is free(.|\n)*%free(.|\n)*free_vars"):
         relay.build(lw.IRModule({"main": relay.Function([x], x + free)}), "llvm")
+
+
+def test_a_build_by_its_parts() -> None:
+    func, x, w = dense_relu()
+    builder = relay.build_module.BuildModule()
+    with pytest.raises(ValueError, match="nothing was built"):
+        builder.get_module()
+    builder.set_params({"w": w})
+    text, lib, params = builder.build(lw.IRModule({"main": func}), "llvm")
+    assert (text, lib) == (builder.get_graph_json(), builder.get_module()) and [*params] == ["w"]
+    run = create(text, lib, lw.cpu())
+    run.run(x=x)
+    np.testing.assert_allclose(run.get_output(0).numpy(), np.maximum(x @ w.T, 0), rtol=1e-5)
+    assert [*builder.get_params()] == ["w"] and builder.get_devices() == []
+    optimized, _ = builder.optimize(lw.IRModule({"main": func}), "llvm")
+    assert lw.ir.structural_equal(optimized, builder.get_irmodule())

@@ -57,7 +57,6 @@ NAMES: dict[str, str] = {
     "relax.utils.args_converter": "compat.args_converter",
     "relay.transform.build_config": "ir.pass_context:PassContext",
     "relay.build_config": "ir.pass_context:PassContext",
-    "relay.frontend.common.infer_type": "relay.testing:run_infer_type",
     "relay.testing.enabled_targets": "testing:enabled_targets",
     "rocm": "runtime:rocm",
     "relay.op.const": "relay.expr:const",

@@ -61,12 +61,12 @@ PATHS: dict[str, str] = {
     "relay.backend.runtime": "relay.backend.config",
     "relay.base": "base.span",
     "relay.function": "relay.expr",
-    "relay.frontend.common": "relay.frontend",
     "relay.frontend.onnx": "relay.frontend",
     **{f"relay.op.{name}.{name}": f"relay.op.{name}" for name in ("annotation", "image", "nn")},
     **{
         f"relay.op.vision.{name}": "relay.op.vision" for name in ("multibox", "nms", "rcnn", "yolo")
     },
+    **{f"relay.op.{name}_make": f"relay.op.{name}".rstrip(".") for name in ("", "image.", "nn.")},
     "relay.op.contrib.register": "relay.op.contrib",
     "relay.op.random.kernel": "relay.op.random",
     **{f"relay.op.strategy.{name}": "relay.op.strategy" for name in ("arm_cpu", "generic", "x86")},

@@ -1,5 +1,5 @@
 """The options of `PassContext(config={name: value})`: those that passes read, and those that TVM
-v0.21 knows and that mean nothing here.
+v0.18 or v0.21 knows and that mean nothing here.
 
 Of the latter, those are accepted that TVM's scripts set for many programs and that cannot be missed:
 results are the same without them. The others are refused with what to use instead.
@@ -22,6 +22,11 @@ _READ: dict[str, tuple[type, Any, str]] = {
         "The functions that LiftTransformParams makes take each weight out of its tuple.",
     ),
     "relax.transform.apply_legalize_ops": (bool, True, "False: LegalizeOps does nothing."),
+    "relay.FuseOps.link_params": (
+        bool,
+        False,
+        "Constants of any shape are part of the functions that Relay's FuseOps makes.",
+    ),
     "relay.FuseOps.max_depth": (int, 256, "Most calls in one kernel of Relay's FuseOps."),
     "relay.ToMixedPrecision.keep_orig_output_dtype": (
         bool,
@@ -104,6 +109,9 @@ _ACCEPTED: dict[str, tuple[type, str]] = {
     "relay.backend.use_auto_scheduler": (bool, "schedules are chosen by rules, not tuned"),
     "relay.backend.use_meta_schedule": (bool, "schedules are chosen by rules, not tuned"),
     "relay.backend.use_meta_schedule_dispatch": (bool, "schedules are chosen by rules, not tuned"),
+    "relay.fallback_device_type": (int, "functions run on the CPU"),
+    "relay.frontend.fill_span": (bool, "nodes always say where they are from"),
+    "relay.remove_standalone_reshapes.enable": (bool, "a reshape never copies"),
     "tir.HoistIfThenElse": (dict, _ALWAYS),
     "tir.debug_keep_trivial_loop": (bool, "schedules show all loops; code needs none of one turn"),
     "tir.detect_global_barrier": (bool, "there is no code for GPUs"),

@@ -74,6 +74,57 @@ def optimize(
     return optimized(as_relay_module(mod), one_target(target), params), dict(params or {})
 
 
+class BuildModule:
+    """Builds step by step: the last `build`, by its parts."""
+
+    def __init__(self) -> None:
+        self.params: dict[str, Any] = {}
+        self._made: Any = None
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """The parameters of `main` to be part of the code of the next build."""
+        self.params = dict(params)
+
+    def build(
+        self, mod: Any, target: Any = None, target_host: Any = None, **options: Any
+    ) -> tuple[Any, Any, dict[str, Any]]:
+        """(the graph as text, the compiled model, its parameters). Options as of `relay.build`."""
+        self.set_params(options.pop("params", None) or self.params)
+        self._made = build(mod, target, target_host, params=self.params, **options)
+        return tuple(self._made)  # type: ignore[return-value]
+
+    def optimize(
+        self, mod: Any, target: Any = None, target_host: Any = None, params: Any = None
+    ) -> tuple[IRModule, dict[str, Any]]:
+        """As `relay.optimize`."""
+        return optimize(mod, target, params or self.params)
+
+    def _built(self) -> Any:
+        if self._made is None:
+            raise ValueError(explain("nothing was built", instead="call build(mod, target) before"))
+        return self._made
+
+    def get_graph_json(self) -> str:
+        """The graph of kernels as text."""
+        return self._built().get_executor_config()
+
+    def get_module(self) -> Any:
+        """The compiled model."""
+        return self._built().get_lib()
+
+    def get_params(self) -> dict[str, Any]:
+        """The parameters that are part of the model."""
+        return self._built().get_params()
+
+    def get_irmodule(self) -> IRModule:
+        """The module of Relay after its passes."""
+        return self._built().ir_mod
+
+    def get_devices(self) -> list[str]:
+        """The kinds of devices that the model runs on, beside the host."""
+        return self._built().get_devices()
+
+
 class GraphExecutor(interpreter.Executor):
     """The "graph" executor."""
 
@@ -120,6 +171,7 @@ def create_executor(
 
 __all__ = [
     "AotExecutor",
+    "BuildModule",
     "GraphExecutor",
     "GraphRuntime",
     "bind_params_by_name",

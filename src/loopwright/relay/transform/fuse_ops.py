@@ -42,7 +42,8 @@ class FuseOps(RelayPass):
         context = PassContext.current()
         level = context.opt_level if self.fuse_opt_level < 0 else self.fuse_opt_level
         most = int(context.option("relay.FuseOps.max_depth"))
-        return _Fuser(func, Partition(func, level, most)).run()
+        linked = bool(context.option("relay.FuseOps.link_params"))
+        return _Fuser(func, Partition(func, level, most, linked)).run()
 
 
 class _Fuser:

@@ -63,9 +63,11 @@ class Group:
 
 
 class Uses:
-    """The graph of uses of a function, in post order."""
+    """The graph of uses of a function, in post order. link_params: constants are computed where they
+    are used."""
 
-    def __init__(self, func: Any) -> None:
+    def __init__(self, func: Any, link_params: bool = False) -> None:
+        self.link_params = link_params
         self.nodes: list[Node] = []
         self.by_id: dict[int, Node] = {}
         order = [n for n in post_order(func, lambda n: not _primitive(n)) if not isinstance(n, Op)]
@@ -101,7 +103,7 @@ class Uses:
             self._use(expr.tuple_value, node if tensors else None, INJECTIVE)
         elif isinstance(expr, Constant):
             simple = expr.data.shape == () and str(expr.data.dtype) in _SCALARS
-            node.kind = ELEMWISE if simple else OPAQUE
+            node.kind = ELEMWISE if simple or self.link_params else OPAQUE
         else:
             self._opaque(node)
 
@@ -180,10 +182,10 @@ def _common(node: Node, tree: list[Any]) -> tuple[Dominator | None, int]:
 
 
 class Partition:
-    """The groups of a function's nodes."""
+    """The groups of a function's nodes. most: of one group; link_params: constants are nodes too."""
 
-    def __init__(self, func: Any, level: int, most: int = 256, most_args: int = 0) -> None:
-        self.uses = Uses(func)
+    def __init__(self, func: Any, level: int, most: int = 256, link_params: bool = False) -> None:
+        self.uses = Uses(func, link_params)
         self.most = most
         nodes = self.uses.nodes
         self.groups = [
