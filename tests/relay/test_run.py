@@ -313,3 +313,12 @@ def test_a_build_by_its_parts() -> None:
     assert [*builder.get_params()] == ["w"] and builder.get_devices() == []
     optimized, _ = builder.optimize(lw.IRModule({"main": func}), "llvm")
     assert lw.ir.structural_equal(optimized, builder.get_irmodule())
+
+
+def test_parameters_of_other_types_are_named() -> None:
+    x, w = relay.var("x", shape=(relay.Any(), 3)), relay.var("w")
+    with pytest.raises(ValueError, match="%x has the type Tensor(.|\n)*an array of .*(2, 4)"):
+        relay.build(relay.Function([x], x), "llvm", params={"x": np.ones((2, 4), "float32")})
+    relay.build(relay.Function([x], x), "llvm", params={"x": np.ones((2, 3), "float32")})
+    with pytest.raises(lw.LoopwrightError, match="type of a parameter is not known(.|\n)*%w"):
+        relay.build(relay.Function([w], relay.nn.relu(w)), "llvm")

@@ -25,7 +25,7 @@ from .external import is_composite, is_external, kept_attrs, lifted
 from .infer import infer_function
 from .operators.core import row_of
 from .relax_types import Extents
-from .types import FuncType
+from .types import FuncType, IncompleteType
 from .walk import post_order
 
 # (call, its arguments in Relax, the builder) -> the value in Relax, None to leave it to the row.
@@ -119,6 +119,11 @@ class Translator:
         return isinstance(node, If)
 
     def _param(self, param: Var) -> rx.Var:
+        if isinstance(param.checked_type, IncompleteType):
+            what = "the type of a parameter is not known"
+            hint = "give it one, or its operator what tells it (units, channels and kernel_size)"
+            got = f"%{param.name_hint}"
+            raise LoopwrightError(explain(what, got=got, instead=hint, span=param.span))
         return rx.Var(param.name_hint, self.extents.info(param.checked_type))
 
     # ------------------------------------------------------------------ values

@@ -13,9 +13,9 @@ from ...ir.target import Target
 from ...ir.transform import Sequential
 from ...tir.function import PrimFunc
 from .. import transform as steps
-from ..expr import Expr, Function, bind, const
+from ..expr import Constant, Expr, Function, bind, const
 from ..external import generated, lifted
-from ..infer import infer_function
+from ..infer import Mismatch, Unifier, infer_function
 from ..strategy import StrategyChoice
 from ..translate import to_relax
 from .kernels import NameKernels
@@ -62,8 +62,21 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
             what = f"Multiple args in the function have name {name}"
             raise CallValueError(explain(what, instead="give them names of their own"))
         if found:
-            binds[found[0]] = value if isinstance(value, Expr) else const(value, _dtype(value))
+            made = value if isinstance(value, Expr) else const(value, _dtype(value))
+            _check_type(found[0], made)
+            binds[found[0]] = made
     return bind(func, binds) if binds else func
+
+
+def _check_type(param: Any, value: Any) -> None:
+    """Refuse a constant for a parameter of another type."""
+    if param.type_annotation is None or not isinstance(value, Constant):
+        return
+    try:
+        Unifier().unify(param.type_annotation, value.checked_type)
+    except Mismatch:
+        what = f"the parameter %{param.name_hint} has the type {param.type_annotation}"
+        raise CallValueError(explain(what, got=f"an array of {value.checked_type}")) from None
 
 
 def _dtype(value: Any) -> Any:
