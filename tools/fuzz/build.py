@@ -50,6 +50,7 @@ class Builder:
         runs = 3 if self.symbolic else 1
         self.case.sizes = [{} for _ in range(runs)]
         self.special = rng.random() < 0.12
+        self.fed = kind == "onnx" and rng.random() < 0.2
         self.draw = rng.choice(["quarters", "quarters", "uniform"])
         zero = rng.random() < 0.06
         self.dims: list[Dim] = [(rng.choice(EXTENTS),) * runs for _ in range(3)]
@@ -116,9 +117,12 @@ class Builder:
         return value
 
     def weight(self, dtype: str, values: Any, shape: Sequence[int]) -> str:
-        """A stored tensor of these numbers; its name."""
-        name = self.name("w")
-        self.case.weights[name] = {"dtype": dtype, "shape": list(shape), "values": values}
+        """A tensor of these numbers, its name: mostly stored; in some graphs one that only the run
+        tells, so that it steers: axes, sizes, pads, scales."""
+        fed = self.fed and self.rng.random() < 0.7
+        name = self.name("x" if fed else "w")
+        table = self.case.inputs if fed else self.case.weights
+        table[name] = {"dtype": dtype, "shape": list(shape), "values": values}
         return name
 
     def ints(self, values: Sequence[int], dtype: str = "int64") -> str:

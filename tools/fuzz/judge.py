@@ -118,7 +118,8 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
             lowered = _stage(say, "legalize", lambda: LegalizeOps()(mod))
             loops = Interpreter(lowered)["main"]
             results["loops"] = [_stage(say, "loops", lambda f=f: arrays(loops(*f))) for f in feeds]
-        if (full or case.seed // 2 % C_EVERY == 0) and not NOT_IN_C & names:
+        steered = any("values" in spec for spec in case.inputs.values())
+        if (full or case.seed // 2 % C_EVERY == 0) and not (steered or NOT_IN_C & names):
             results["C"] = _c(say, mod, case, feeds)
     except _Failed as failed:
         if why:

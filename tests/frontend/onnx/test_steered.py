@@ -26,6 +26,7 @@ CASES = [
     ("ReduceMax", {"keepdims": 0}, (X, ints(0, -1)), (X, ints(1, 0))),
     ("ReduceMean", {"keepdims": 1}, (X, ints(0, 2)), (X, ints(1, 2))),
     ("ReduceLogSumExp", {"keepdims": 0}, (X, ints(2)), (X, ints(0))),
+    ("CumSum", {}, (floats(2, 0, 3), np.int64(1)), (floats(2, 0, 3), np.int64(0))),
     ("CumSum", {"reverse": 1}, (X, np.int64(1)), (X, np.int64(-3))),
     ("Squeeze", {}, (floats(1, 3, 1), ints(0)), (floats(1, 3, 1), ints(-1))),
     ("Unsqueeze", {}, (X, ints(1, 3)), (X, ints(-1, 0))),

@@ -38,6 +38,8 @@ def sizes(cx: Context, name: str, count: int, x: Value, *args: Any) -> list[Any]
 
 def view(cx: Context, x: Value, dims: list[Any]) -> Value:
     """x in another shape of as many elements."""
+    if any(literal(d) == 0 for d in dims):  # to the operator a 0 is the input's extent
+        return cx.value(op.zeros(ShapeExpr(dims), str(x.dtype)))
     return cx.value(op.reshape(x.expr, ShapeExpr(dims)))
 
 

@@ -14,7 +14,7 @@ from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter, register_converter
-from ..steered import around, known_numbers
+from ..steered import around, known_numbers, view
 from ..values import Value, literal
 
 
@@ -23,7 +23,7 @@ def _running(name: str, since: int, build: Callable[..., Any]) -> None:
         which = known_numbers(axis)
         if which is None:
             found = cx.value(_run(cx, node, around(cx, x, axis), 1))
-            return op.reshape(found.expr, ShapeExpr(x.shape))
+            return view(cx, found, list(x.shape))
         return _run(cx, node, x, cx.numbers(axis, "axis")[0])
 
     def _run(cx: Context, node: Node, x: Value, which: int) -> Any:
