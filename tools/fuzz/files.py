@@ -69,7 +69,7 @@ def data_of(item: int | str) -> bytes:
     if isinstance(item, str):
         return Path(item).read_bytes() if item.endswith(".onnx") else HOSTILE[item]()
     rng = random.Random(item)
-    model = to_onnx(onnx_case(rng.randrange(200)))
+    model = to_onnx(onnx_case(rng.randrange(5000)))
     if rng.random() < 0.6:
         for _ in range(rng.choice([1, 1, 1, 2, 3])):
             change_field(rng, model)

@@ -33,7 +33,8 @@ def model(
         stored.append(value)
     results = [helper.make_empty_tensor_value_info(n) for n in outputs]
     graph = helper.make_graph(list(nodes), "hostile", ports, results, stored)
-    versions = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
+    domains = {"": opset, "own": 1, "com.microsoft": 1, "ai.onnx.ml": 4}
+    versions = [helper.make_opsetid(*entry) for entry in domains.items()]
     return helper.make_model(graph, opset_imports=versions, ir_version=10, functions=functions)
 
 
@@ -47,7 +48,9 @@ def add(name: str, make: Callable[[], Any]) -> None:
     HOSTILE[name] = data
 
 
-def one(op: str, *args: Any, **attrs: Any) -> Callable[[], ModelProto]:
+def one(
+    op: str, *args: Any, opset: int = 18, outputs: Sequence[str] = ("y",), **attrs: Any
+) -> Callable[[], ModelProto]:
     """One node: a list is the shape of an input, an array a weight, a str a name as it is."""
 
     def make() -> ModelProto:
@@ -58,7 +61,8 @@ def one(op: str, *args: Any, **attrs: Any) -> Callable[[], ModelProto]:
                 continue
             names.append(f"x{k}")
             (inputs if isinstance(arg, list) else weights)[names[-1]] = arg
-        return model([node(op, names, ["y"], **attrs)], inputs, weights)
+        made = [node(op, names, outputs, **attrs)]
+        return model(made, inputs, weights, outputs, opset=opset)
 
     return make
 
@@ -107,6 +111,112 @@ for size in HUGE:
 for index in (10**6, 10**9, 10**12, -(10**12)):
     for name in ("Gather", "GatherElements", "GatherND"):
         add(f"{name} {index} of a symbolic extent", one(name, ["n", 4], i64(index).reshape(1, 1)))
+
+
+# ---------------------------------------------------------------------- networks, signals, trees
+
+F32, MS, ML = np.float32, "com.microsoft", "ai.onnx.ml"
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def quarters(*dims: int) -> np.ndarray:
+    """A weight of this shape."""
+    return np.full(dims, 0.25, F32)
+
+
+def tree(count: int = 3, **changes: Any) -> Callable[[], ModelProto]:
+    """A tree of `count` nodes, each but the last one a test whose ways lead to the next one; some of
+    its lists are others."""
+
+    def make() -> ModelProto:
+        own = list(range(count))
+        following = [min(k + 1, count - 1) for k in own]
+        modes = ["BRANCH_LEQ"] * (count - 1) + ["LEAF"]
+        given: dict[str, Any] = {"treeids": [0] * count, "nodeids": own, "featureids": [0] * count}
+        given |= {"values": [0.0] * count, "modes": modes}
+        given |= {"truenodeids": following, "falsenodeids": following}
+        made = {f"nodes_{n}": v for n, v in given.items()} | {"n_targets": 1}
+        made |= {"target_treeids": [0], "target_nodeids": [count - 1], "target_ids": [0]}
+        made |= {"target_weights": [1.0], **changes}
+        return one("TreeEnsembleRegressor", ["n", 3], domain=ML, **made)()
+
+    return make
+
+
+for size in HUGE:
+    for cell, many in GATES.items():
+        add(f"{cell} of {size}", one(
+            cell, [3, 2, 4], quarters(1, many * 5, 4), quarters(1, many * 5, 5), hidden_size=size))  # fmt: skip
+        add(f"{cell}, {size} steps of a batch", one(
+            cell, [3, 2, 4], quarters(1, many * 5, 4), quarters(1, many * 5, 5), quarters(1, many * 10),
+            np.array([size % 2**31, 1], np.int32), hidden_size=5))  # fmt: skip
+    add(f"a window of {size}", one("HannWindow", np.int64(size)))
+    add(f"DFT of {size}", one("DFT", [1, 8, 1], np.int64(size), opset=20))
+    add(f"DFT along {size}", one("DFT", [1, 8, 1], "", np.int64(size), opset=20))
+    add(f"STFT by {size}", one("STFT", [1, 32, 1], np.int64(size), quarters(8)))
+    add(f"STFT of {size}", one("STFT", [1, 32, 1], np.int64(2), "", np.int64(size)))
+    add(f"mel bins {size}", one(
+        "MelWeightMatrix", np.int64(size), np.int64(size), np.int64(16000), F32(0), F32(8000)))  # fmt: skip
+    add(f"AffineGrid {size}", one("AffineGrid", [1, 2, 3], i64(1, 1, size, size), opset=20))
+    add(f"RoiAlign {size}", one(
+        "RoiAlign", [1, 2, 8, 8], [3, 4], i64(0, 0, size), output_height=size, output_width=size))  # fmt: skip
+    add(f"RoiAlign of image {size}", one("RoiAlign", [1, 2, 8, 8], quarters(1, 4), i64(size)))
+    add(f"RoiAlign, samples {size}", one(
+        "RoiAlign", [1, 2, 8, 8], quarters(1, 4), i64(0), sampling_ratio=size))  # fmt: skip
+    add(f"MaxRoiPool {size}", one(
+        "MaxRoiPool", [1, 2, 8, 8], quarters(1, 5) * F32(size), pooled_shape=[size, 2]))  # fmt: skip
+    add(f"Col2Im {size}", one("Col2Im", [1, 4, 9], i64(size, size), i64(2, 2)))
+    add(f"MaxUnpool {size}", one(
+        "MaxUnpool", [1, 1, 2, 2], i64(size, 0, 1, 2).reshape(1, 1, 2, 2), kernel_shape=[2, 2]))  # fmt: skip
+    add(f"ReverseSequence {size}", one("ReverseSequence", [4, 2], i64(size, 1)))
+    add(f"ScatterND {size}", one("ScatterND", ["n", 4], i64(size, 0).reshape(1, 2), quarters(1)))
+    add(f"ScatterElements {size}", one("ScatterElements", ["n", 1], i64(size).reshape(1, 1), quarters(1, 1)))  # fmt: skip
+    add(f"TensorScatter {size}", one("TensorScatter", [1, 7, 2], [1, 3, 2], i64(size), opset=24))
+    add(f"NonMaxSuppression {size}", one("NonMaxSuppression", [1, 5, 4], [1, 2, 5], i64(size)))
+    add(f"CenterCropPad {size}", one("CenterCropPad", ["n", 4], i64(size, 2)))
+    add(f"RandomNormal {size}", one("RandomNormal", shape=[size, 2]))
+    add(f"Multinomial {size}", one("Multinomial", [2, 3], sample_size=size))
+    add(f"DeformConv, groups {size}", one(
+        "DeformConv", [1, 2, 5, 6], quarters(3, 2, 2, 2), quarters(1, 8, 4, 5), offset_group=size, opset=22))  # fmt: skip
+    add(f"Attention, {size} heads", one(
+        "Attention", [1, 3, 8], [1, 3, 8], [1, 3, 8], q_num_heads=size, kv_num_heads=size, opset=23))  # fmt: skip
+    heads = {"num_heads": size, "domain": MS}
+    add(f"Attention of com.microsoft, {size} heads", one(
+        "Attention", [1, 3, 8], quarters(8, 24), quarters(24), **heads))  # fmt: skip
+    add(f"MultiHeadAttention, {size} heads", one(
+        "MultiHeadAttention", [1, 3, 8], [1, 3, 8], [1, 3, 8], **heads))  # fmt: skip
+    last, whole = np.array([size % 2**31], np.int32), np.array(size % 2**31, np.int32)
+    add(f"GroupQueryAttention, {size} keys", one(
+        "GroupQueryAttention", [1, 3, 16], [1, 3, 8], [1, 3, 8], [1, 1, 4, 8], [1, 1, 4, 8], last, whole,
+        num_heads=2, kv_num_heads=1, domain=MS, outputs=("y", "k", "v")))  # fmt: skip
+    add(f"RotaryEmbedding at {size}", one(
+        "RotaryEmbedding", [1, 3, 8], i64(size), quarters(4, 4), quarters(4, 4), domain=MS))  # fmt: skip
+    add(f"MatMulNBits {size}", one(
+        "MatMulNBits", [2, 32], np.zeros((5, 1, 16), np.uint8), quarters(5, 1), N=5, K=size, bits=4,
+        block_size=32, domain=MS))  # fmt: skip
+    add(f"MatMulNBits, blocks of {size}", one(
+        "MatMulNBits", [2, 32], np.zeros((5, 1, 16), np.uint8), quarters(5, 1), N=size, K=32, bits=4,
+        block_size=size, domain=MS))  # fmt: skip
+    add(
+        f"ArrayFeatureExtractor {size}",
+        one("ArrayFeatureExtractor", ["n", 3], i64(size), domain=ML),
+    )
+    add(f"a tree of {size} targets", tree(n_targets=size))
+    add(f"a tree that reads column {size}", tree(nodes_featureids=[size] * 3))
+    add(f"a tree whose leaf gives to {size}", tree(target_ids=[size]))
+    add(f"a tree whose way is {size}", tree(nodes_truenodeids=[size] * 3))
+    add(f"a tree of node {size}", tree(nodes_nodeids=[size, 1, 2]))
+add("a tree in a circle", tree(nodes_truenodeids=[0, 0, 0], nodes_falsenodeids=[1, 1, 1]))
+add("a tree of 100,000 tests in a row", tree(100_000))
+add("a tree without leaves", tree(nodes_modes=["BRANCH_EQ"] * 3))
+add("a Scan", one("Scan", [3, 2], num_scan_inputs=1, body=helper.make_graph([], "g", [], [])))
+add("a sequence", lambda: model(
+    [node("SequenceConstruct", ["x", "x"], ["s"]), node("SequenceAt", ["s", "k"], ["y"])], {"x": [2]},
+    {"k": np.int64(2**62)}))  # fmt: skip
+add("strings joined", lambda: model(
+    [node("StringConcat", ["a", "a"], ["y"])], {}, {"a": np.array(["x" * 10**6], object)}, opset=20))  # fmt: skip
+add("a vector machine of no vectors", one(
+    "SVMRegressor", ["n", 3], domain=ML, n_supports=2**40, coefficients=[1.0], rho=[0.0]))  # fmt: skip
 
 
 # ---------------------------------------------------------------------- bombs
