@@ -16,6 +16,7 @@ from loopwright.driver import compile, lower
 from loopwright.frontend.onnx import from_onnx
 from loopwright.relax.expr import Constant
 from loopwright.relax.transform import FoldConstant
+from tools.fuzz.hostile import HOSTILE
 
 from .support import chain, close, floats, graph, ints, node, reference, value
 
@@ -237,3 +238,18 @@ def test_tensors_of_more_dimensions_than_numpy_has_are_refused():
     wide = chain(node("Relu", ["x"], ["y"]), shape=[1] * 65)
     with pytest.raises(LoopwrightError, match="at most 64 dimensions\n  got: 65"):
         from_onnx(wide)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a tree of 2147483648 targets", "more MiB of constants"),
+        ("RoiAlign, samples 2147483648", "at most 1,000"),
+        ("RandomNormal 1099511627776", "no memory for a result"),
+        ("mel bins 1099511627776", "no memory for a result"),
+    ],
+)
+def test_numbers_that_no_machine_has_room_for(name, message):
+    with pytest.raises((LoopwrightError, MemoryError), match=message):
+        exe = compile(onnx.load_from_string(HOSTILE[name]()))
+        exe.run({})

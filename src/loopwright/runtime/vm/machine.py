@@ -78,6 +78,10 @@ class Machine:
             what = f"{func.name} calls itself too often"
             hint = "make the call the last thing that the function does"
             raise RecursionError(explain(what, instead=hint)) from error
+        except MemoryError as error:
+            self._note(error)
+            what = f"{func.name}: there is no memory for a result"
+            raise MemoryError(explain(what, got=str(error), instead="smaller sizes")) from error
         except Exception as error:
             self._note(error)
             raise

@@ -62,6 +62,9 @@ def deform_conv(
     return with_bias(cx, out, bias, 2)
 
 
+_MOST_SAMPLES = 1000  # along each side of a bin; models have 2
+
+
 @converter("RoiAlign", 10)
 @converter("RoiAlign", 16)
 def roi_align(cx: Context, node: Node, x: Value, rois: Value, images: Value) -> Any:
@@ -73,6 +76,9 @@ def roi_align(cx: Context, node: Node, x: Value, rois: Value, images: Value) -> 
     regions = cx.emit(op.concat([cx.emit(number), rois.expr], 1))
     size = [node.integer(n, 1) for n in ("output_height", "output_width")]
     scale, ratio = node.real("spatial_scale", 1.0), node.integer("sampling_ratio", 0)
+    if ratio > _MOST_SAMPLES:
+        what = f"attribute sampling_ratio is at most {_MOST_SAMPLES:,}"
+        raise ValueError(explain(what, got=ratio))
     mode, aligned = node.text("mode", "avg"), way == "half_pixel"
     mode = "max_taps" if mode == "max" else mode
     return op.vision.roi_align(x.expr, regions, size, scale, ratio, "NCHW", mode, aligned)

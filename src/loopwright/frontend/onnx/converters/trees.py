@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....base import budget
 from ....base.errors import explain
 from ....relax import op
 from ..context import Context
@@ -276,6 +277,7 @@ def _regression(cx: Context, x: Value, f: _Forest, width: int, base: np.ndarray,
     if how not in _AGGREGATES:
         what = "unknown aggregate_function"
         raise ValueError(explain(what, got=how, instead=", ".join(_AGGREGATES)))
+    budget.spend(size=8 * width)
     if len(base) not in (0, 1, width):
         raise ValueError(explain("base_values must be one for each target", got=len(base)))
     base = np.broadcast_to(base, width) if len(base) else np.zeros(width)
