@@ -144,6 +144,7 @@ def tree(count: int = 3, **changes: Any) -> Callable[[], ModelProto]:
 
 
 for size in HUGE:
+    index = -(2**40) if size == -1 else size  # some count from the end
     for cell, many in GATES.items():
         add(f"{cell} of {size}", one(
             cell, [3, 2, 4], quarters(1, many * 5, 4), quarters(1, many * 5, 5), hidden_size=size))  # fmt: skip
@@ -160,14 +161,14 @@ for size in HUGE:
     add(f"AffineGrid {size}", one("AffineGrid", [1, 2, 3], i64(1, 1, size, size), opset=20))
     add(f"RoiAlign {size}", one(
         "RoiAlign", [1, 2, 8, 8], [3, 4], i64(0, 0, size), output_height=size, output_width=size))  # fmt: skip
-    add(f"RoiAlign of image {size}", one("RoiAlign", [1, 2, 8, 8], quarters(1, 4), i64(size)))
+    add(f"RoiAlign of image {size}", one("RoiAlign", [1, 2, 8, 8], quarters(1, 4), i64(index)))
     add(f"RoiAlign, samples {size}", one(
         "RoiAlign", [1, 2, 8, 8], quarters(1, 4), i64(0), sampling_ratio=size))  # fmt: skip
     add(f"MaxRoiPool {size}", one(
         "MaxRoiPool", [1, 2, 8, 8], quarters(1, 5) * F32(size), pooled_shape=[size, 2]))  # fmt: skip
     add(f"Col2Im {size}", one("Col2Im", [1, 4, 9], i64(size, size), i64(2, 2)))
     add(f"MaxUnpool {size}", one(
-        "MaxUnpool", [1, 1, 2, 2], i64(size, 0, 1, 2).reshape(1, 1, 2, 2), kernel_shape=[2, 2]))  # fmt: skip
+        "MaxUnpool", [1, 1, 2, 2], i64(index, 0, 1, 2).reshape(1, 1, 2, 2), kernel_shape=[2, 2]))  # fmt: skip
     add(f"ReverseSequence {size}", one("ReverseSequence", [4, 2], i64(size, 1)))
     add(f"ScatterND {size}", one("ScatterND", ["n", 4], i64(size, 0).reshape(1, 2), quarters(1)))
     add(f"ScatterElements {size}", one("ScatterElements", ["n", 1], i64(size).reshape(1, 1), quarters(1, 1)))  # fmt: skip
@@ -199,7 +200,7 @@ for size in HUGE:
         block_size=size, domain=MS))  # fmt: skip
     add(
         f"ArrayFeatureExtractor {size}",
-        one("ArrayFeatureExtractor", ["n", 3], i64(size), domain=ML),
+        one("ArrayFeatureExtractor", ["n", 3], i64(index), domain=ML),
     )
     add(f"a tree of {size} targets", tree(n_targets=size))
     add(f"a tree that reads column {size}", tree(nodes_featureids=[size] * 3))

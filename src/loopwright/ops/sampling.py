@@ -338,28 +338,30 @@ def _(
     batch, channels, *extents = data.shape
     outer, inner, *kernel = weight.shape
     spots = [int(s) for s in _windows(extents, kernel, strides, padding, dilation)]
-    taps = kernel[0] * kernel[1]
     x = data.astype(np.float64)
+    x = x.reshape(batch, offset_groups, channels // offset_groups, *extents)
     moves = offset.astype(np.float64).reshape(batch, offset_groups, *kernel, 2, *spots)
-    factors = 1.0 if mask is None else mask.astype(np.float64)
-    factors = np.broadcast_to(factors, (batch, offset_groups * taps, *spots))
-    factors = factors.reshape(batch, offset_groups, *kernel, *spots)
-    columns = np.zeros((batch, channels, *kernel, *spots))
-    for n, c, *at in np.ndindex(*columns.shape):
-        g = c // (channels // offset_groups)
-        u, v, *spot = at
-        place = [
-            spot[k] * strides[k] - padding[k] + at[k] * dilation[k] + moves[(n, g, u, v, k, *spot)]
-            for k in (0, 1)
-        ]
-        # Far away all is alike, and what is no number lies outside.
-        place = [np.nan_to_num(np.clip(p, -2, e + 1), nan=-2) for p, e in zip(place, extents)]
-        low = [int(np.floor(p)) for p in place]
-        for corner in itertools.product((0, 1), repeat=2):
-            here = [a + b for a, b in zip(low, corner, strict=True)]
-            if all(0 <= h < e for h, e in zip(here, extents, strict=True)):
-                share = np.prod([1 - abs(p - h) for p, h in zip(place, here, strict=True)])
-                columns[(n, c, *at)] += x[(n, c, *here)] * share * factors[(n, g, *at)]
+    factors = 1.0
+    if mask is not None:
+        factors = mask.astype(np.float64).reshape(batch, offset_groups, *kernel, *spots)
+    grid = np.indices((*kernel, *spots))
+    place = [
+        grid[2 + k] * strides[k] - padding[k] + grid[k] * dilation[k] + moves[:, :, :, :, k]
+        for k in (0, 1)
+    ]
+    # Far away all is alike, and what is no number lies outside.
+    place = [np.nan_to_num(np.clip(p, -2, e + 1), nan=-2) for p, e in zip(place, extents)]
+    low = [np.floor(p).astype(np.int64) for p in place]
+    n, g, *_ = np.ogrid[:batch, :offset_groups, :1, :1, :1, :1]
+    columns = np.zeros((*place[0].shape, x.shape[2]))
+    for corner in itertools.product((0, 1), repeat=2) if x.size else ():
+        here = [a + b for a, b in zip(low, corner, strict=True)]
+        inside = [(h >= 0) & (h < e) for h, e in zip(here, extents, strict=True)]
+        share = [1 - np.abs(p - h) for p, h in zip(place, here, strict=True)]
+        held = [np.clip(h, 0, e - 1) for h, e in zip(here, extents, strict=True)]
+        value = x[n, g, :, held[0], held[1]] * np.expand_dims(share[0] * share[1] * factors, -1)
+        columns += np.where(np.expand_dims(inside[0] & inside[1], -1), value, 0)
+    columns = np.moveaxis(columns, -1, 2)
     parts = columns.reshape(batch, groups, inner, *kernel, *spots)
     kernels = weight.astype(np.float64).reshape(groups, outer // groups, inner, *kernel)
     out = np.einsum("ngcuvyx,gocuv->ngoyx", parts, kernels)

@@ -149,7 +149,8 @@ class Context:
             raise ValueError(f"input {what} is missing")
         elements = value.elements
         if elements is not None:
-            return [literal(e) for e in elements.flat]
+            known = [literal(e) for e in elements.flat]
+            return not_negative(known) if dims else known
         if count is None or value.ndim != 1 or isinstance(value.shape[0], IntImm):
             given = self.count(value, what)
             if count not in (None, given):
@@ -362,6 +363,13 @@ def _variables(bound: Any) -> list[RelaxVar]:
     return [f for f in flat if isinstance(f, RelaxVar)]
 
 
+def not_negative(sizes: list[Any]) -> list[Any]:
+    """The sizes. Raises ValueError where one is known to be below 0."""
+    if any(isinstance(n, int) and n < 0 for n in sizes):
+        raise ValueError(explain("a size may not be negative", got=", ".join(map(str, sizes))))
+    return sizes
+
+
 def size_of(dim: Any) -> int:
     """How complicated an expression is; a number is simplest."""
     if isinstance(dim, IntImm):
@@ -378,4 +386,4 @@ def size_of(dim: Any) -> int:
     return 1 + count
 
 
-__all__ = ["Context", "size_of"]
+__all__ = ["Context", "not_negative", "size_of"]

@@ -9,7 +9,7 @@ from ....ir.dtype import DataType
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm
 from ....relax.struct_info import TensorStructInfo
-from ..context import Context
+from ..context import Context, not_negative
 from ..reader import Node
 from ..registry import converter, register_converter
 from ..tensors import dtype_of
@@ -40,7 +40,7 @@ def _random(name: str, kind: str, first: tuple[str, float], second: tuple[str, f
         return numbers if wide == dtype else op.astype(cx.emit(numbers), dtype)
 
     def by_shape(cx: Context, node: Node) -> Any:
-        return made(cx, node, node.integers("shape"), _dtype(node, "float32"))
+        return made(cx, node, not_negative(node.integers("shape")), _dtype(node, "float32"))
 
     def like(cx: Context, node: Node, x: Value) -> Any:
         own = str(x.dtype) if x.dtype.is_float else "float32"
