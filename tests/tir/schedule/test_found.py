@@ -785,3 +785,50 @@ def test_a_block_inside_reads_the_indices_that_were_computed_before() -> None:
     assert [r.buffer.name for r in sch.get(inner).reads] == ["A", "index_0"]
     sch.compute_inline(index)
     check(sch, f)
+
+
+def test_an_init_stays_where_its_block_runs() -> None:
+    """The block runs in the first iteration of i only."""
+
+    @T.prim_func
+    def f(A: T.Buffer((4,)), B: T.Buffer((1,))):
+        for i, u, k in T.grid(3, 1, 4):
+            with T.block("B"):
+                v, vk = T.axis.spatial(1, 0), T.axis.reduce(4, k)
+                T.where(i + u < 1)
+                with T.init():
+                    B[v] = T.float32(0)
+                B[v] = B[v] + A[vk]
+
+    sch = tir.Schedule(f)
+    _, u, k = sch.get_loops("B")
+    refused(lambda: sch.decompose_reduction("B", u), "would run where the block does not")
+    sch.decompose_reduction("B", k)
+    check(sch, f)
+
+
+def test_indices_that_only_a_condition_keeps_inside_are_not_reindexed() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((4,), "int32"), I: T.Buffer((2,), "int32"), B: T.Buffer((3,), "int32")):
+        for i in range(3):
+            with T.block("B"):
+                v = T.axis.spatial(3, i)
+                B[v] = T.if_then_else(v < 2, A[I[v] % 4], 0)
+
+    sch = tir.Schedule(f)
+    refused(lambda: sch.reindex("B", "A"), "I is indexed out of its bounds")
+
+
+def test_memory_whose_size_depends_on_the_lane() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((8,)), B: T.Buffer((4,))):
+        for i in T.vectorized(4):
+            C = T.decl_buffer((i + 1,))
+            for j in range(i + 1):
+                C[j] = A[i + j]
+            B[i] = C[i]
+
+    low = tt.VectorizeLoop()(tt.FlattenBuffer()(lw.IRModule({"main": f})))["main"]
+    args = [np.arange(8, dtype="float32"), np.zeros(4, "float32")]
+    run(low, args)
+    assert args[1].tolist() == [0, 2, 4, 6]

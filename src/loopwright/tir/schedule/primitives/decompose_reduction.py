@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....ir.literals import conjunction, conjuncts
 from ....ir.prim_expr import IterVar, Var
-from ....ir.variables import vars_in
+from ....ir.variables import uses_any, vars_in
 from ...buffer import BufferRegion
 from ...stmt import Block, BlockRealize, For, ForKind, Stmt, seq
 from ..machinery import BlockArg, BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
@@ -137,3 +137,19 @@ def check(sch: ScheduleBase, ref: Ref, at: Ref) -> None:
         if mine & (reduced - used) and mine & used:
             what = "the predicate ties spatial and reduction loops together"
             raise ScheduleError(what, got=part, at=ref.node)
+    if sch.enable_check:
+        check_goes_on(sch, ref, [r for r in loops if r.is_under(at)], used)
+
+
+def check_goes_on(sch: ScheduleBase, ref: Ref, inner: list[Ref], used: set[Var]) -> None:
+    """Raise ScheduleError where the block might not run after its init: there the predicate is not
+    that of the init, which has no loops that drive no spatial axis."""
+    ana = sch.state.analyzer(ref)
+    starts = {r.stmt.loop_var: r.stmt.min for r in inner if r.stmt.loop_var not in used}
+    around = {r.stmt.loop_var for r in ref.loops()} - set(starts)
+    for part in conjuncts(ref.realize.predicate):
+        first = substitute(part, starts)
+        if first is not part and uses_any(first, around) and not ana.can_prove(first):
+            what = f"the init of block {ref.stmt.name_hint!r} would run where the block does not"
+            hint = "a loop outside of those in the predicate"
+            raise ScheduleError(what, got=f"predicate {part}", instead=hint, at=ref.node)

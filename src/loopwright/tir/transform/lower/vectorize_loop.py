@@ -39,7 +39,7 @@ from ....ir.prim_op import (
     vscale_factor,
 )
 from ....ir.target import Target
-from ....ir.variables import uses_any
+from ....ir.variables import substitute, uses_any
 from ... import stmt as st
 from ...buffer import Buffer
 from ...expr import BufferLoad
@@ -376,7 +376,7 @@ class _Vectorizer(StmtRewriter):
         ramp = self.values[self.var]
         assert isinstance(ramp, Ramp)
         index = Var(self.var.name, self.var.dtype)
-        body = Substitute({self.var: index}).visit(node)
+        body = substitute(node, {self.var: index})  # in the shapes of buffers, too
         return st.For(
             index,
             ramp.base,
@@ -472,7 +472,7 @@ class _Vectorizer(StmtRewriter):
         return st.LetStmt(var, value, self.visit(node.body), span=node.span)
 
     def visit_Allocate(self, node: st.Allocate) -> st.Stmt:
-        if len(node.extents) != 1:
+        if len(node.extents) != 1 or uses_any(node.extents[0], self.values):
             raise _NotLanewise
         size = multiply(node.extents[0], cast(node.extents[0].dtype, self.lanes))
         self.own[node.buffer_var] = {}
