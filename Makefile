@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test test-all fuzz mutants conformance bench lint format setup clean
+.PHONY: demo test test-all fuzz mutants conformance bench lint format setup browser clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -55,6 +55,11 @@ format: $(SETUP)
 	@$(VENV)/bin/ruff format .
 
 setup: $(SETUP)
+
+# What the tests of the explorer's page need (Debian, as root).
+browser: $(SETUP)
+	@apt-get install -y chromium chromium-driver
+	@$(PIP) selenium
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache

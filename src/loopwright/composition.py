@@ -39,7 +39,10 @@ SLOTS: dict[str, str] = {
     "tir.buffer_access": "tir.stmt:ACCESS",
     # what takes the compiler or a code generator: a kept model is loaded without them
     "codegen.explored": "explore.explored:Explored",
+    "codegen.page": "explore.page",
+    "driver.explore": "explore.command:explore",
     "ir.explored": "explore.explored:Explored",
+    "ir.page": "explore.page",
     "codegen.export_library": "codegen.llvm.library:export_library",
     "codegen.plan_of_module": "tir.memory_plan:plan_of_module",
     "codegen.timed_function": "codegen.llvm.profiling:TimedFunction",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # A compiled model runs without these.
 EXPLORED: Slot[Any] = Slot("codegen.explored")
+PAGE: Slot[Any] = Slot("codegen.page")
 PLAN_OF_MODULE: Slot[Callable[[IRModule], MemoryPlan | None]] = Slot("codegen.plan_of_module")
 
 
@@ -200,6 +201,19 @@ class CompiledModel(Timed):
         """What a line (from 1) of a kernel's lowered TensorIR came from, as gdb, perf and `html`
         number them. Raises UnknownName, ValueError."""
         return EXPLORED.get().of(self).where(kernel, line)
+
+    def html(
+        self,
+        file: str | Path | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        title: str = "",
+        number: int = 10,
+    ) -> str:
+        """One page, written to `file` if it is given, with the model's graph, all passes, machine code,
+        memory plan and, with inputs by name, the times of kernels in so many runs; what came from
+        what is marked by a click. It needs no network."""
+        return PAGE.get().page_of_executable(self, file, inputs, title=title, number=number)
 
     def _cannot(self, what: str) -> NoReturn:
         raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))

@@ -1,4 +1,5 @@
-"""The command line: `loopwright show | run | bench | check | compile MODEL`, `loopwright plugins`.
+"""The command line: `loopwright show | explore | run | bench | check | compile MODEL`, `loopwright
+plugins`.
 
 MODEL is an ONNX file. Inputs come from `--feeds FILE.npz` (arrays by input name); otherwise they are
 random. `--dims n=4,height=32`, or one number, gives symbolic sizes: `run`, `bench` and `check` make
@@ -26,6 +27,7 @@ from rich.table import Table
 from ..backend.base import backend_of
 from ..base import __version__
 from ..base.errors import LoopwrightError, UnknownName, explain, suggest
+from ..base.late import Slot
 from ..base.plugins import plugins
 from ..codegen.llvm.library import c_name
 from ..ir import trace as tracing
@@ -41,6 +43,7 @@ from .feeds import make_feeds, read_dims
 from .front import DEFAULT_TARGET, compile
 from .options import CompileOptions
 
+EXPLORE: Slot[Any] = Slot("driver.explore")
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 Model = Annotated[Path, typer.Argument(help="An ONNX file.")]
@@ -225,6 +228,21 @@ def compile_to(
         say(f"{path}: {path.stat().st_size} bytes")
     if compiled.memory_plan is not None:
         say("\n".join(compiled.memory_plan.report().splitlines()[:3]))
+
+
+@command(app, "explore")
+def explore(
+    model: Model,
+    target: TargetText = DEFAULT_TARGET,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="The page (.html).")] = None,
+    serve: Annotated[bool, typer.Option("--serve", help="Serve it on this machine only.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
+    feeds: Feeds = None,
+    dims: Dims = "",
+    number: Annotated[int, typer.Option(min=0, help="Runs that are timed; 0: none.")] = 10,
+) -> None:
+    """Write or serve one page that shows all of a model: graph, passes, loops, machine code, times."""
+    EXPLORE.get()(model, target, out, serve, port, lambda e: make_feeds(e, feeds, dims), number)
 
 
 @command(app, "plugins")

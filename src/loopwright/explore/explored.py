@@ -18,7 +18,7 @@ from ..relax.expr import Function
 from ..script.printer.lines import Lines, numbered
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
-from .origins import Modules, Names, names_of, origins_of
+from .origins import Modules, Names, is_leaf, names_of, origins_of
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,10 @@ class Explored:
         if known is None:
             known = self._lines[id(func)] = func, numbered(func, name), origins_of(func)
         _, text, origins = known
-        return text, [() if n is None else origins.get(id(n), ()) for n in text.nodes]
+        found = [() if n is None else origins.get(id(n), ()) for n in text.nodes]
+        if isinstance(func, PrimFunc):  # what belongs to no statement is said to be on its first line
+            found[0] = found[0] or names_of(func.span)
+        return text, found
 
     def code(self, kernel: str) -> Located:
         """TensorIR, LLVM text and assembly of a kernel. Raises UnknownName, and LoopwrightError for
@@ -219,7 +222,7 @@ class Explored:
         text, origins = self.lines(kernel, self._function(kernel))
         found = self._leaves[kernel] = {}
         for number, (node, names) in enumerate(zip(text.nodes, origins, strict=True), 1):
-            if node is not None and not hasattr(node, "body") and not hasattr(node, "block"):
+            if is_leaf(node):
                 for name in names:
                     found.setdefault(name, []).append(number)
         return found

@@ -18,6 +18,8 @@ from ..tir import stmt as st
 from ..tir.function import PrimFunc
 
 Names = tuple[str, ...]
+# The fields of statements that have statements in them.
+_INNER = ("seq", "body", "init", "block", "then_case", "else_case")
 
 
 def names_of(span: Any) -> Names:
@@ -68,10 +70,14 @@ def _of_statements(func: PrimFunc) -> dict[int, Names]:
 
 def _inner(node: Any) -> list[Any]:
     """The statements directly inside one."""
-    values = (getattr(node, name, None) for name in ("seq", "body", "init", "block"))
+    values = (getattr(node, name, None) for name in _INNER)
     parts = [part for v in values for part in (v if isinstance(v, tuple) else (v,))]
-    parts += [getattr(node, name, None) for name in ("then_case", "else_case")]
     return [part for part in parts if isinstance(part, st.Stmt)]
+
+
+def is_leaf(node: Any) -> bool:
+    """Whether a node that begins a line is a binding or a statement without others in it."""
+    return node is not None and not any(hasattr(node, name) for name in _INNER)
 
 
 class Modules:
@@ -100,4 +106,4 @@ class Modules:
         return set().union(*(self.in_function(func) for func in mod.functions.values()))
 
 
-__all__ = ["Modules", "Names", "names_of", "origins_of", "united"]
+__all__ = ["Modules", "Names", "is_leaf", "names_of", "origins_of", "united"]

@@ -24,6 +24,7 @@ from ..base.late import Slot
 from .structural import structural_equal
 
 EXPLORED: Slot[Any] = Slot("ir.explored")  # what finds things in a trace
+PAGE: Slot[Any] = Slot("ir.page")  # what shows one
 _ACTIVE: ContextVar[Trace | None] = ContextVar("active trace", default=None)
 
 
@@ -240,6 +241,11 @@ class Trace:
             elif note.subject == subject:
                 notes.append(note)
         return Explanation(n for n in notes if kind in (None, n.kind))
+
+    def html(self, file: str | None = None, title: str = "") -> str:
+        """One page, written to `file` if it is given, that shows all passes, the model's graph and
+        what came from what; it needs no network."""
+        return PAGE.get().page_of_trace(self, file, title)
 
     def table(self) -> str:
         """The passes as text: name, milliseconds, and which functions changed."""

@@ -83,7 +83,29 @@ def _llvm(text: str) -> Code:
             texts.append(_DBG.sub("", row))
             lines.append(line_of(found[1]) if found else 0)
         inside = inside and row != "}"
-    return Code(texts, lines)
+    return Code(texts, _filled(texts, lines))
+
+
+def _filled(texts: list[str], lines: list[int]) -> list[int]:
+    """The lines, where an instruction without one (a spill, one that LLVM merged from several lines)
+    has that of the instruction before it in its block, else of the next one."""
+    filled = list(lines)
+    begin = 0
+    for at in range(len(texts) + 1):
+        if at < len(texts) and _is_code(texts[at]):
+            continue
+        block = range(begin, at)  # between labels
+        for order in (block, reversed(block)):
+            known = 0
+            for k in order:
+                known = filled[k] = filled[k] or known
+        begin = at + 1
+    return filled
+
+
+def _is_code(text: str) -> bool:
+    """Whether a line is an instruction: labels begin at the margin, data with a directive."""
+    return text[:1].isspace() and not text.lstrip().startswith((".", ";"))
 
 
 def _assembly(text: str) -> Code:
@@ -98,12 +120,11 @@ def _assembly(text: str) -> Code:
             skipped = False
         if skipped or not row.strip() or _DIRECTIVE.match(row) or _OWN_LABEL.match(row):
             continue
-        is_code = row[0].isspace() and not row.lstrip().startswith(".")
         texts.append(row.expandtabs(8).rstrip())
-        lines.append(line if is_code else 0)
+        lines.append(line if _is_code(row) else 0)
         if not row[0].isspace() and not row.startswith(".L"):
             line = 0  # another function
-    return Code(texts, lines)
+    return Code(texts, _filled(texts, lines))
 
 
 __all__ = ["Code", "Located", "located", "located_text"]

@@ -1,0 +1,87 @@
+"use strict";
+// The data of the page, and questions about it.
+
+async function unpack() {
+  const packed = Uint8Array.from(atob(document.getElementById("data").textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
+class Model {
+  constructor(data) {
+    Object.assign(this, data);
+    this.members = data.sets.map((set) => new Set(set));
+    this.byName = new Map(data.nodes.map((node, k) => [node.name, k]));
+    this.kernelOf = new Map(data.kernels.map((kernel) => [kernel.name, kernel]));
+    // The functions after each pass, the passes that changed anything, and the history of each name.
+    this.history = new Map();
+    let now = new Map();
+    this.after = data.passes.map((pass, k) => {
+      if (pass.functions) {
+        now = new Map(now);
+        for (const [name, text] of Object.entries(pass.functions)) {
+          if (text < 0) now.delete(name);
+          else {
+            now.set(name, text);
+            if (!this.history.has(name)) this.history.set(name, []);
+            this.history.get(name).push([k, text]);
+          }
+        }
+      }
+      return now;
+    });
+    this.changed = data.passes.flatMap((pass, k) => (pass.changed && !pass.group ? [k] : []));
+    this.from = data.nodes.map(() => []);
+    data.nodes.forEach((node, k) => node.to.forEach((other) => this.from[other].push(k)));
+    this.lastRelax = this.changed.filter((k) => this.relaxAt(k) >= 0).pop() ?? 0;
+  }
+
+  /** The lines of a text, split once. */
+  lines(id) {
+    const text = this.texts[id];
+    return (text.rows ??= text.t.split("\n"));
+  }
+
+  /** The text of a function after a pass; before it exists its first, after it is gone its last. */
+  textAt(name, pass) {
+    const there = this.after[pass].get(name);
+    if (there !== undefined) return there;
+    const rows = this.history.get(name) ?? [];
+    const before = rows.filter(([k]) => k <= pass).pop();
+    return (before ?? rows[0] ?? [0, -1])[1];
+  }
+
+  relaxAt(pass) {
+    const functions = this.after[pass];
+    const id = functions.get("main") ?? [...functions.values()].find((t) => this.texts[t].kind === "relax");
+    return id !== undefined && this.texts[id].kind === "relax" ? id : -1;
+  }
+
+  /** Whether a set of nodes and a selection have one in common. */
+  touches(set, nodes) {
+    if (!nodes.size) return false;
+    for (const node of this.members[set]) if (nodes.has(node)) return true;
+    return false;
+  }
+
+  kernelsOf(nodes) {
+    const found = this.kernels.filter((kernel) => this.touches(kernel.set, nodes));
+    const own = found.filter((kernel) => !kernel.graph); // a graph function only calls
+    return own.length ? own : found;
+  }
+}
+
+const make = (tag, attributes = {}, ...inner) => {
+  const svg = ["svg", "g", "rect", "text", "path", "line", "circle", "polyline", "title", "defs", "marker"].includes(tag);
+  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...inner.filter((part) => part !== null && part !== undefined));
+  return element;
+};
+const byId = (id) => document.getElementById(id);
+const short = (name, most = 24) => (name.length > most ? "…" + name.slice(1 - most) : name);
+const bytes = (n) => (n >= 1 << 20 ? `${(n / (1 << 20)).toFixed(1)} MiB` : n >= 1024 ? `${(n / 1024).toFixed(1)} KiB` : `${n} B`);
+const micro = (us) => (us >= 1000 ? `${(us / 1000).toFixed(2)} ms` : `${us.toFixed(us < 10 ? 2 : 1)} µs`);

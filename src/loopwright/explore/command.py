@@ -1,0 +1,66 @@
+"""`loopwright explore MODEL`: the page of a model in a file, or served to browsers of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from ..driver.console import say
+from .explored import Explored
+from .page import page
+
+
+def explore(
+    model: Path,
+    target: str,
+    out: Path | None,
+    serve: bool,
+    port: int,
+    feeds_of: Callable[[Any], dict[str, Any]],
+    number: int,
+) -> None:
+    """Write the page to `out`, by default MODEL.html in this folder, or serve it until interrupted.
+    number: how many runs are timed, with the inputs that `feeds_of` gives for the executable."""
+    explored = Explored.compiled(model, target)
+    inputs = feeds_of(explored.exe) if number and explored.exe.runs else None
+    text = page(explored, inputs, title=model.name, number=number)
+    if out is not None or not serve:
+        out = out or Path(f"{model.stem}.html")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text, encoding="utf-8")
+        say(f"{out}: {out.stat().st_size} bytes")
+    if serve:
+        with server(text, port) as serving:
+            say(f"http://127.0.0.1:{serving.server_address[1]}/ (Ctrl+C ends it)")
+            try:
+                serving.serve_forever()
+            except KeyboardInterrupt:
+                say("ended")
+
+
+def server(text: str, port: int = 0) -> ThreadingHTTPServer:
+    """A server of one page, for this machine only. port: 0 for any that is free."""
+    body = text.encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = self.path.split("?")[0] in ("/", "/index.html")
+            # Another site's name for this address is not answered.
+            host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
+            found = found and host in ("127.0.0.1", "localhost")
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body) if found else 0))
+            self.end_headers()
+            if found:
+                self.wfile.write(body)
+
+        def log_message(self, *words: Any) -> None:
+            pass
+
+    return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+
+
+__all__ = ["explore", "server"]

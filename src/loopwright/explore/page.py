@@ -1,0 +1,99 @@
+"""The page: one HTML file with everything that happened to a model, and no need of a network."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import LoopwrightError
+from .explored import Explored
+from .machine import machine
+from .page_data import PageData
+
+_STYLES = ("page.css",)
+_SCRIPTS = (
+    "dagre.min.js",
+    "diff.min.js",
+    "model.js",
+    "texts.js",
+    "graph.js",
+    "charts.js",
+    "page.js",
+)
+_LICENCES = ("dagre.LICENSE", "diff.LICENSE")
+
+
+def page_of_trace(trace: Any, file: str | Path | None = None, title: str = "") -> str:
+    """The page of a trace, as text and, where a file is given, written to it. One of `lw.lower` has
+    texts of all passes; machine code and times are in that of an executable."""
+    return _written(page(Explored(trace), title=title), file)
+
+
+def page_of_executable(
+    exe: Any,
+    file: str | Path | None = None,
+    inputs: dict[str, Any] | None = None,
+    *,
+    title: str = "",
+    number: int = 10,
+) -> str:
+    """The page of an executable, as text and, where a file is given, written to it. With inputs by
+    name, kernels are timed in so many runs."""
+    return _written(page(Explored.of(exe), inputs, title=title, number=number), file)
+
+
+def page(
+    explored: Explored, inputs: dict[str, Any] | None = None, *, title: str = "", number: int = 10
+) -> str:
+    """The page as HTML."""
+    profile, sizes = ({}, {}) if inputs is None else timed(explored.exe, inputs, number)
+    roof = machine() if profile else None
+    data = PageData(explored, profile, sizes, roof).data(title or "model")
+    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
+    asset = files(__package__) / "assets"
+    read = lambda name: (asset / name).read_text(encoding="utf-8")  # noqa: E731
+    parts = {
+        "TITLE": html.escape(data["title"]),
+        "STYLE": "\n".join(map(read, _STYLES)),
+        "LICENCES": "\n".join(map(read, _LICENCES)).replace("--", "- -"),
+        "DATA": base64.b64encode(packed).decode(),
+        "SCRIPT": "\n".join(map(read, _SCRIPTS)).replace("</script", "<\\/script"),
+    }
+    text = read("page.html")
+    for name, value in parts.items():
+        text = text.replace(f"@{name}@", value, 1)
+    return text
+
+
+def timed(
+    exe: Any, inputs: dict[str, Any], number: int
+) -> tuple[dict[str, tuple[float, int]], dict[str, int]]:
+    """Microseconds and calls of each kernel in a run, and the symbolic sizes of the inputs."""
+    args = [inputs[name] for name in exe.input_names()]
+    exe["main"](*args)
+    try:
+        entries = list(exe.profile(*args, number=number))
+    except LoopwrightError:
+        entries = []
+    sizes = {
+        dim: size
+        for (_, _, dims), array in zip(exe.inputs(), args, strict=True)
+        for dim, size in zip(dims, getattr(array, "shape", ()), strict=False)
+        if isinstance(dim, str)
+    }
+    times = {e.name: (e.total_us / number, round(e.calls / number)) for e in entries}
+    return times, sizes
+
+
+def _written(text: str, file: str | Path | None) -> str:
+    if file is not None:
+        Path(file).write_text(text, encoding="utf-8")
+    return text
+
+
+__all__ = ["page", "page_of_executable", "page_of_trace"]

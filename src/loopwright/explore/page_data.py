@@ -1,0 +1,266 @@
+"""What the page shows, as plain data: texts stored once, each line with the nodes it came from.
+
+The number of a line's set of nodes is negative where the line is a statement around others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ..base import __version__
+from ..base.errors import LoopwrightError
+from ..ir.prim_op import const
+from ..ir.trace import PassRecord
+from ..ir.variables import substitute
+from ..relax.expr import Function
+from ..tir.analysis import estimate_tir_flops
+from ..tir.function import PrimFunc
+from .explored import Explored
+from .machine import Machine
+from .memory import memory_of
+from .origins import is_leaf, names_of
+
+_NOTE = 600  # letters of a decision
+
+
+class PageData:
+    """Collects the data. `profile`: microseconds and calls of each kernel by name, from a run;
+    `sizes`: the symbolic sizes of that run."""
+
+    def __init__(
+        self,
+        explored: Explored,
+        profile: dict[str, tuple[float, int]] | None = None,
+        sizes: dict[str, int] | None = None,
+        machine: Machine | None = None,
+    ) -> None:
+        self.explored = explored
+        self.profile, self.sizes, self.machine = profile or {}, sizes or {}, machine
+        self.number = {name: k for k, name in enumerate(explored.nodes)}
+        self.sets: dict[tuple[int, ...], int] = {(): 0}
+        self.texts: list[dict[str, Any]] = []
+        self._text_of: dict[tuple[str, int], int] = {}
+        self.about: dict[str, set[int]] = {}  # the nodes of each function that there was
+
+    def data(self, title: str) -> dict[str, Any]:
+        """All of it."""
+        passes = self._passes()
+        kernels = [self._kernel(name) for name in self.explored.kernels]
+        return {
+            "title": title,
+            "version": __version__,
+            "target": "" if self.explored.exe is None else str(self.explored.exe.target),
+            "nodes": self._nodes(kernels),
+            "passes": passes,
+            "notes": self._notes(),
+            "kernels": kernels,
+            "memory": memory_of(self.explored, self.sizes, self.set_of),
+            "machine": None if self.machine is None else self.machine._asdict(),
+            "sizes": self.sizes,
+            "texts": self.texts,
+            "sets": [list(members) for members in self.sets],
+        }
+
+    def set_of(self, names: Iterable[str]) -> int:
+        """The number of a set of nodes."""
+        members = tuple(sorted({self.number[n] for n in names if n in self.number}))
+        return self.sets.setdefault(members, len(self.sets))
+
+    # -- passes --------------------------------------------------------------------------------
+
+    def _passes(self) -> list[dict[str, Any]]:
+        rows = [{"name": "import", "ms": self._import_ms(), "depth": 0, "changed": True}]
+        rows[0]["functions"] = self._module(self.explored.imported, {})
+        previous = dict(self.explored.imported.functions.items())
+        for record in self.explored.trace:
+            if record.after is None:
+                continue
+            row = self._pass(record)
+            if not record.group:
+                before = {g.name_hint: f for g, f in previous.items()}
+                row["functions"] = self._module(record.after, before)
+                previous = dict(record.after.functions.items())
+                row["changed"] = record.changed
+            rows.append(row)
+        return rows
+
+    def _import_ms(self) -> float:
+        return next((n.facts["ms"] for n in self.explored.trace.notes if n.kind == "import"), 0.0)
+
+    @staticmethod
+    def _pass(record: PassRecord) -> dict[str, Any]:
+        return {
+            "name": record.name,
+            "ms": round(record.ms, 3),
+            "depth": record.depth,
+            "group": record.group,
+            "error": record.error,
+        }
+
+    def _module(self, mod: Any, before: dict[str, Any]) -> dict[str, int]:
+        """The texts of the functions that differ from those before; -1 for one that is gone."""
+        changed: dict[str, int] = {}
+        for gvar, func in mod.functions.items():
+            name = gvar.name_hint
+            if before.get(name) is not func:
+                changed[name] = self._text(name, func)
+                self._learn(name, func)
+        names = {gvar.name_hint for gvar in mod.functions}
+        return {**changed, **{name: -1 for name in before if name not in names}}
+
+    def _text(self, name: str, func: Any) -> int:
+        key = (name, id(func))
+        if key not in self._text_of:
+            lines, origins = self.explored.lines(name, func)
+            kind = "tir" if isinstance(func, PrimFunc) else "relax"
+            sets = [
+                self.set_of(names) * (1 if is_leaf(node) else -1)
+                for names, node in zip(origins, lines.nodes, strict=True)
+            ]
+            whole = self.set_of(names_of(func.span))
+            self._text_of[key] = self._add(lines.texts, sets, kind=kind, whole=whole)
+        return self._text_of[key]
+
+    def _add(self, texts: list[str], sets: list[int], **facts: Any) -> int:
+        self.texts.append({"t": "\n".join(texts), "o": sets, **facts})
+        return len(self.texts) - 1
+
+    def _learn(self, name: str, func: Any) -> None:
+        """Remember the nodes that a function, or a kernel that it calls, came from."""
+        if isinstance(func, Function):
+            for block in func.body.blocks:
+                for b in block.bindings:
+                    args = getattr(b.value, "args", ())
+                    callee = getattr(args[0], "name_hint", "") if args else ""
+                    if callee:
+                        nodes = names_of(b.span or b.value.span)
+                        self.about.setdefault(callee, set()).update(self._numbers(nodes))
+        if isinstance(func, PrimFunc) or func.attrs.get("Primitive"):
+            found = self._numbers(self.explored.seen.in_function(func))
+            self.about.setdefault(name, set()).update(found)
+
+    def _numbers(self, names: Iterable[str]) -> set[int]:
+        return {self.number[name] for name in names if name in self.number}
+
+    # -- nodes, decisions ----------------------------------------------------------------------
+
+    def _nodes(self, kernels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        spent = [0.0] * len(self.number)
+        sets = list(self.sets)
+        for row in kernels:
+            for number, share in row.pop("shares"):
+                spent[number] += share * row["us"]
+        reached = {number for row in kernels for number in sets[row["set"]]}
+        rows = []
+        for name, node in self.explored.nodes.items():
+            number = self.number[name]
+            row: dict[str, Any] = {"name": name.removeprefix("onnx:"), "op": node.op}
+            row["to"] = [self.number[n] for n in self.explored.readers.get(name, ())]
+            row["us"] = round(spent[number], 3)
+            if number not in reached:
+                remover, into = self.explored.fate(name)
+                if remover:
+                    row["gone"] = [remover, [self.number[n] for n in into if n in self.number]]
+            rows.append(row)
+        return rows
+
+    def _notes(self) -> list[dict[str, Any]]:
+        names = list(self.number)
+        rows: dict[tuple[str, ...], tuple[dict[str, str], set[int]]] = {}
+        for note in self.explored.trace.notes:
+            kernel = str(note.facts.get("kernel") or "")
+            if not note.subject or note.kind == "import":
+                continue
+            facts = "\n".join(f"{k}: {_short(v)}" for k, v in note.facts.items() if v)[:_NOTE]
+            row = {"kind": note.kind, "subject": note.subject, "text": facts}
+            row["pass"] = note.passes[-1] if note.passes else ""
+            row["function"] = kernel or note.subject
+            _, about = rows.setdefault(tuple(row.values()), (row, set()))
+            about |= self.about.get(kernel) or self.about.get(note.subject) or set()
+        return [
+            {**row, "set": self.set_of(names[k] for k in about)} for row, about in rows.values()
+        ]
+
+    # -- kernels -------------------------------------------------------------------------------
+
+    def _kernel(self, name: str) -> dict[str, Any]:
+        func = self.explored.final[name]
+        lines, origins = self.explored.lines(name, func)
+        us, calls = self.profile.get(name, (0.0, 0))
+        row: dict[str, Any] = {"name": name, "us": round(us, 3), "calls": calls, "shares": []}
+        row["graph"] = self.explored.is_graph(name)
+        row["tir"] = self._text(name, func)
+        leaves = {n for n, node in zip(origins, lines.nodes, strict=True) if is_leaf(node)}
+        row["set"] = self.set_of(
+            {name for names in leaves for name in names} or names_of(func.span)
+        )
+        row.update(self._work(name))
+        try:
+            code = self.explored.code(name)
+        except LoopwrightError:
+            return row
+        for kind, part in (("llvm", code.llvm), ("asm", code.assembly)):
+            of = self.texts[row["tir"]]["o"]
+            sets = [of[n - 1] if n else 0 for n in part.lines]
+            row[kind] = self._add(part.texts, sets, kind=kind, lines=part.lines, whole=row["set"])
+        if not row["graph"]:
+            row["shares"] = self._shares(code.assembly.lines, origins, names_of(func.span))
+        return row
+
+    def _shares(
+        self, lines: list[int], origins: list[Any], whole: Iterable[str]
+    ) -> list[tuple[int, float]]:
+        """The part of a kernel's instructions that each node has."""
+        found: dict[int, float] = {}
+        count = 0
+        for line in lines:
+            if line:
+                among = self._numbers(origins[line - 1] or whole)
+                count += bool(among)
+                for number in among:
+                    found[number] = found.get(number, 0.0) + 1 / len(among)
+        return [(number, part / count) for number, part in found.items()]
+
+    def _work(self, name: str) -> dict[str, float]:
+        """Operations and bytes of a call, as far as the sizes are known."""
+        func = self._with_blocks(name)
+        if func is None:
+            return {}
+        sizes = {v: const(self.sizes.get(v.name, 1), v.dtype) for v in _symbols(func)}
+        fixed = substitute(func, sizes) if sizes else func
+        bytes_ = 0
+        for buffer in fixed.buffer_map.values():
+            extents = [getattr(d, "value", None) for d in buffer.shape]
+            if None in extents:
+                return {}
+            bytes_ += math.prod(extents) * buffer.dtype.bits * buffer.dtype.lanes // 8
+        try:
+            return {"flops": float(estimate_tir_flops(fixed.body)), "bytes": bytes_}
+        except Exception:  # what is not counted has no rate
+            return {"bytes": bytes_}
+
+    def _with_blocks(self, name: str) -> Any:
+        """A kernel before it was scheduled."""
+        for record in self.explored.steps:
+            if record.name == "ApplyDefaultSchedule" and name in record.before:
+                func = record.before[name]
+                return func if isinstance(func, PrimFunc) else None
+        return None
+
+
+def _symbols(func: Any) -> list[Any]:
+    found: dict[Any, None] = {}
+    for buffer in func.buffer_map.values():
+        for dim in buffer.shape:
+            if not hasattr(dim, "value") and hasattr(dim, "name"):
+                found[dim] = None
+    return list(found)
+
+
+def _short(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+__all__ = ["PageData"]

@@ -1,0 +1,105 @@
+"""Headless Chromium, where it is installed: `make browser` installs it (Debian, as root)."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--window-size=1600,1000",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+]
+
+
+def missing() -> str:
+    """What is not there; "" if all is."""
+    lacks = [program for program in ("chromium", "chromedriver") if shutil.which(program) is None]
+    lacks += [] if importlib.util.find_spec("selenium") else ["selenium"]
+    return ", ".join(lacks)
+
+
+class Browser:
+    """Chromium with one page."""
+
+    def __init__(self) -> None:
+        from selenium import webdriver
+        from selenium.webdriver.chrome.options import Options
+        from selenium.webdriver.chrome.service import Service
+
+        options = Options()
+        for flag in (*FLAGS, f"--user-data-dir={tempfile.mkdtemp()}"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        options.binary_location = shutil.which("chromium") or ""
+        service = Service(shutil.which("chromedriver"))
+        self.driver = webdriver.Chrome(service=service, options=options)
+        self.driver.set_script_timeout(60)
+
+    def open(self, address: str) -> float:
+        """Load a page and wait until it is shown; seconds from its start, as it counts them."""
+        self.driver.get("about:blank")
+        self.driver.get_log("browser")
+        self.driver.get_log("performance")
+        self.driver.get(address)
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            ready = self.run("return document.documentElement.dataset.ready")
+            if ready:
+                return int(ready) / 1e3
+            time.sleep(0.05)
+        pytest.fail(f"the page did not open: {self.errors()}")
+
+    def run(self, script: str, *args: Any) -> Any:
+        """The result of a script in the page."""
+        return self.driver.execute_script(script, *args)
+
+    def click(self, selector: str) -> None:
+        """A real click on the first element of a selector; text is drawn again when it scrolls."""
+        from selenium.common.exceptions import StaleElementReferenceException
+        from selenium.webdriver.common.by import By
+
+        for _ in range(10):
+            try:
+                self.driver.find_element(By.CSS_SELECTOR, selector).click()
+                return
+            except StaleElementReferenceException:
+                time.sleep(0.05)
+        pytest.fail(f"{selector} does not keep still")
+
+    def press(self, *keys: str) -> None:
+        """Keys, typed where the focus is."""
+        from selenium.webdriver import ActionChains
+
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def errors(self) -> list[str]:
+        """The console's errors and warnings since the last question."""
+        found = self.driver.get_log("browser")
+        return [entry["message"] for entry in found if entry["level"] in ("SEVERE", "WARNING")]
+
+    def requests(self) -> list[str]:
+        """The addresses asked for since the last question, but for the page's own file."""
+        rows = [json.loads(row["message"])["message"] for row in self.driver.get_log("performance")]
+        sent = [r["params"] for r in rows if r["method"] == "Network.requestWillBeSent"]
+        addresses = [one["request"]["url"] for one in sent]
+        return [a for a in addresses if not a.startswith(("file:", "data:", "about:", "blob:"))]
+
+    def save(self, file: Path) -> None:
+        """A picture of the page."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self.driver.save_screenshot(str(file))

@@ -1,0 +1,304 @@
+"""The page in headless Chromium: it opens fast, asks nobody, and marks what belongs together."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+import loopwright as lw
+from loopwright.driver.cli import app
+from loopwright.explore.command import server
+from loopwright.explore.explored import Explored
+from loopwright.explore.page import page
+from tools.zoo import MODELS, RegistryError, fetch
+
+from .browser import Browser, missing
+from .models import large
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = str(ROOT / "src/loopwright/driver/data/digits.onnx")
+PICTURES = ROOT / "docs" / "pictures"
+
+# The marked lines of a pane, by their numbers from 0; strong ones only.
+HITS = """
+const pane = page.panes[arguments[0]];
+return pane.rows.flatMap((row, k) => (pane.exact(row) || (pane.isHit(row) && !row.weak) ? [k] : []));
+"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if lacks := missing():
+        pytest.skip(f"no {lacks}: `make browser` installs what this test needs")
+    made = Browser()
+    yield made
+    made.driver.quit()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The page of a model, made once."""
+    made: dict[str, Path] = {}
+
+    def write(name: str) -> Path:
+        if name not in made:
+            model, feeds = _model(name)
+            path = tmp_path_factory.mktemp("pages") / f"{name}.html"
+            explored = Explored.compiled(model)
+            path.write_text(page(explored, feeds, title=name, number=2), encoding="utf-8")
+            made[name] = path
+        return made[name]
+
+    return write
+
+
+def _model(name):
+    rng = np.random.default_rng(0)
+    if name == "digits":
+        return DIGITS, {"image": rng.standard_normal((8, 1, 16, 16)).astype("float32")}
+    if name == "large":
+        return large(), {"x": rng.standard_normal((4, 16)).astype("float32")}
+    try:
+        model = fetch(name)
+    except RegistryError as error:
+        pytest.skip(f"{name}: {error}")
+    return model, MODELS[name].feeds()
+
+
+@pytest.fixture
+def shown(browser, written):
+    """A page, open and checked."""
+
+    def show(name: str, address: str = "") -> Browser:
+        browser.open(f"file://{written(name)}{address}")
+        return browser
+
+    return show
+
+
+@pytest.mark.no_roundtrip  # whole models
+@pytest.mark.parametrize(
+    "name",
+    [
+        "digits",
+        pytest.param("large", marks=pytest.mark.slow),
+        pytest.param("minilm-l3", marks=pytest.mark.slow),
+        pytest.param("centerface", marks=pytest.mark.slow),
+    ],
+)
+def test_pages_open_whole_and_alone(browser, written, name):
+    file = written(name)
+    assert file.stat().st_size < 20e6
+    # Of some openings the fastest: the machine may be busy with other things.
+    assert min(browser.open(f"file://{file}") for _ in range(3)) < 3
+    boxes = browser.run("return document.querySelectorAll('#graph .nd').length")
+    assert 5 <= boxes <= 120
+    if name == "large":
+        assert browser.run("return page.model.nodes.length") == 5000
+    assert browser.errors() == [] and browser.requests() == []
+    browser.run("page.pickNodes([page.model.nodes.length - 1])")
+    assert browser.run(HITS, "tir") and browser.run(HITS, "asm")
+    assert browser.errors() == [] and browser.requests() == []
+
+
+@pytest.mark.no_roundtrip
+def test_from_an_instruction_to_the_node_and_back(shown):
+    browser = shown("digits", "#kernel=fused_matmul_add")
+    pick = """
+        const {rows, box} = page.panes.asm;
+        const k = rows.findIndex((row) => row.tir && !row.weak && /fmadd/.test(row.t));
+        const at = k >= 0 ? k : rows.findIndex((row) => row.tir && !row.weak && /mul/.test(row.t));
+        box.scrollTop = at * 18 - 60; page.panes.asm.draw();
+        return at;
+    """
+    row = browser.run(pick)
+    browser.click(f"#asm-{row}")
+    nodes = browser.run("return [...page.state.nodes].map((k) => page.model.nodes[k].name)")
+    assert nodes == ["/fc/MatMul"]
+    (line,) = browser.run(
+        "const p = page.panes.tir; return p.rows.filter((r) => p.exact(r)).map((r) => r.t)"
+    )
+    assert "matmul_intermediate[" in line
+    (relax,) = browser.run(
+        "const p = page.panes.relax;"
+        "return p.rows.filter((r) => p.isHit(r) && /fused_matmul_add\\(/.test(r.t)).map((r) => r.t)"
+    )
+    assert "fused_matmul_add(" in relax
+    lit = browser.run(
+        "return [...document.querySelectorAll('#graph .nd.hit .nm')].map((e) => e.textContent)"
+    )
+    assert len(lit) == 1 and lit[0].startswith("MatMul")
+    # Back: the node's box marks that instruction, among its own.
+    browser.click("#clear")
+    assert browser.run(HITS, "asm") == []
+    box = browser.run(
+        "const k = page.model.byName.get('/fc/MatMul');"
+        "const box = page.graph.at.get(k); page.graph.centre([k]); return box.id"
+    )
+    browser.click(f"#{box}")
+    hits = browser.run(HITS, "asm")
+    assert row in hits and len(hits) > 20
+    others = browser.run("return page.panes.asm.rows.filter((r) => r.t.trim()).length")
+    assert len(hits) < others
+    assert browser.errors() == []
+
+
+@pytest.mark.no_roundtrip
+def test_slider_and_differences(shown):
+    browser = shown("digits")
+    names = browser.run("return page.model.changed.map((k) => page.model.passes[k].name)")
+    assert names[0] == "import" and "FuseTIR" in names
+    browser.run(
+        "const s = document.getElementById('slider'); s.value = arguments[0];"
+        "s.dispatchEvent(new Event('input'))",
+        names.index("FuseTIR"),
+    )
+    assert browser.run("return document.getElementById('shown').textContent") == "FuseTIR"
+    text = browser.run("return page.panes.relax.rows.map((r) => r.t).join('\\n')")
+    assert "R.call_tir(fused_conv2d_relu" in text or "call_tir(cls.fused_conv2d_relu" in text
+    browser.press("d")
+    kinds = browser.run("return page.panes.relax.rows.map((r) => r.change)")
+    assert {"add", "del", ""} <= set(kinds)
+    added = browser.run(
+        "return page.panes.relax.rows.filter((r) => r.change === 'add').map((r) => r.t)"
+    )
+    assert any("call_tir" in line for line in added)
+    browser.press("d")
+    assert set(browser.run("return page.panes.relax.rows.map((r) => r.change)")) == {""}
+    browser.press("[")
+    assert browser.run("return document.getElementById('shown').textContent") == "FuseOps"
+    assert browser.run("return document.querySelectorAll('#passes li').length") < 40
+    browser.click("#all")
+    assert browser.run("return document.querySelectorAll('#passes li').length") > 40
+    assert browser.errors() == []
+
+
+@pytest.mark.no_roundtrip
+def test_search_and_the_address(shown, browser, written):
+    shown("digits")
+    browser.press("/")
+    browser.press("conv2")
+    found = browser.run(
+        "return [...document.querySelectorAll('#found li')].map((e) => e.innerText)"
+    )
+    assert any("/conv2" in text for text in found)
+    browser.press("\ue007")  # Enter
+    address = browser.run("return location.href")
+    assert "nodes=%2Fconv2" in address
+    before = browser.run(HITS, "asm")
+    assert before
+    browser.open(address)
+    assert browser.run("return [...page.state.nodes]") == [3]
+    assert browser.run(HITS, "asm") == before
+    assert browser.run("return page.state.kernel") == "fused_conv2d1_relu1"
+
+
+@pytest.mark.no_roundtrip
+def test_without_a_mouse(shown):
+    browser = shown("digits")
+    browser.press("3")
+    assert browser.run("return document.activeElement.closest('.pane').id") == "tir"
+    for _ in range(30):
+        browser.press("\ue015")  # down
+    browser.press("\ue007")
+    assert browser.run("return page.state.nodes.size") > 0
+    browser.press("1")
+    browser.press("\ue007")
+    assert browser.run("return [...page.state.nodes]") == [0]
+    browser.press("\ue00c")  # Escape
+    assert browser.run("return page.state.nodes.size") == 0
+    theme = browser.run("return document.documentElement.dataset.theme")
+    browser.press("t")
+    assert browser.run("return document.documentElement.dataset.theme") != theme
+
+
+@pytest.mark.no_roundtrip
+def test_screen_readers_have_names_for_everything(shown):
+    browser = shown("digits")
+    landmarks = browser.run(
+        "return [...document.querySelectorAll('header,nav,main,aside,section')].map((e) => "
+        "[e.tagName, e.getAttribute('aria-label') || ''])"
+    )
+    assert [tag for tag, _ in landmarks].count("SECTION") == 6
+    assert all(label for tag, label in landmarks if tag in ("SECTION", "NAV", "ASIDE"))
+    nameless = browser.run(
+        "return [...document.querySelectorAll('button,input,select,[role=button],[role=listbox],[role=option]')]"
+        ".filter((e) => !(e.getAttribute('aria-label') || e.title || e.innerText || e.textContent"
+        " || e.labels?.[0]?.textContent)).map((e) => e.outerHTML)"
+    )
+    assert nameless == []
+
+
+@pytest.mark.no_roundtrip
+def test_pictures(shown, request):
+    """With --update-golden, the pictures of the documents."""
+    browser = shown("digits", "#kernel=fused_matmul_add&nodes=/fc/MatMul")
+    browser.run(
+        "page.theme('light'); const {asm} = page.panes;"
+        "const k = asm.rows.findIndex((r) => r.tir && !r.weak && /fmadd|mul/.test(r.t));"
+        "asm.choose(k); asm.box.scrollTop = k * 18 - 120; page.graph.fit()"
+    )
+    if request.config.getoption("--update-golden"):
+        browser.save(PICTURES / "explorer.png")
+        browser.run(
+            "const k = page.model.passes.findIndex((p) => p.name === 'FuseTIR');"
+            "page.theme('dark'); page.set({tab: 'memory'}); page.toPass(k); page.compare()"
+        )
+        browser.save(PICTURES / "explorer-dark.png")
+    for name in ("explorer", "explorer-dark"):
+        assert (PICTURES / f"{name}.png").stat().st_size > 20_000
+    assert "pictures/explorer.png" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- without a browser
+
+
+@pytest.mark.no_roundtrip
+def test_a_trace_and_an_executable_have_pages(tmp_path):
+    text = lw.lower(DIGITS).html(tmp_path / "trace.html", title="a <b> & c")
+    assert (tmp_path / "trace.html").read_text(encoding="utf-8") == text
+    assert "<title>a &lt;b&gt; &amp; c" in text and "http://" not in text.split("<script")[
+        0
+    ].replace("http://www.w3", "")
+    exe = lw.compile(DIGITS)
+    image = np.zeros((2, 1, 16, 16), "float32")
+    assert len(exe.html(inputs={"image": image}, number=1)) > len(text)
+
+
+def test_it_is_served_to_this_machine_only():
+    import http.client
+
+    with server("<p>page") as serving:
+        host, port = serving.server_address[:2]
+        assert host == "127.0.0.1"
+        thread = threading.Thread(target=serving.serve_forever, daemon=True)
+        thread.start()
+        answers = {}
+        for path, name in (
+            ("/", f"127.0.0.1:{port}"),
+            ("/x", f"127.0.0.1:{port}"),
+            ("/", "evil.example"),
+        ):
+            connection = http.client.HTTPConnection(host, port, timeout=10)
+            connection.request("GET", path, headers={"Host": name})
+            answer = connection.getresponse()
+            answers[path, name.split(":")[0]] = (answer.status, answer.read())
+        serving.shutdown()
+    assert answers["/", "127.0.0.1"] == (200, b"<p>page")
+    assert answers["/x", "127.0.0.1"][0] == answers["/", "evil.example"][0] == 404
+
+
+@pytest.mark.no_roundtrip
+def test_the_command_writes_a_file(tmp_path):
+    from typer.testing import CliRunner
+
+    assert isinstance(app, typer.Typer)
+    out = tmp_path / "page.html"
+    done = CliRunner().invoke(app, ["explore", DIGITS, "-o", str(out), "--number", "1"])
+    assert done.exit_code == 0, done.output
+    assert f"{out}: {out.stat().st_size} bytes" in done.output
+    assert "DecompressionStream" in out.read_text(encoding="utf-8")
