@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,24 +84,28 @@ def _llvm(text: str) -> Code:
             texts.append(_DBG.sub("", row))
             lines.append(line_of(found[1]) if found else 0)
         inside = inside and row != "}"
-    return Code(texts, _filled(texts, lines))
+    return Code(texts, _filled(texts, lines, lambda text: text.startswith("define")))
 
 
-def _filled(texts: list[str], lines: list[int]) -> list[int]:
+def _filled(
+    texts: list[str], lines: list[int], begins_function: Callable[[str], bool]
+) -> list[int]:
     """The lines, where an instruction without one (a spill, one that LLVM merged from several lines)
-    has that of the instruction before it in its block, else of the next one."""
+    has that of the instruction before it in its block, or the next one; of a block without any, in
+    its function; a helper without any belongs to the whole kernel, its first line."""
     filled = list(lines)
-    begin = 0
-    for at in range(len(texts) + 1):
-        if at < len(texts) and _is_code(texts[at]):
-            continue
-        block = range(begin, at)  # between labels
-        for order in (block, reversed(block)):
-            known = 0
-            for k in order:
-                known = filled[k] = filled[k] or known
-        begin = at + 1
-    return filled
+    for ends in (lambda text: not _is_code(text), begins_function):
+        begin = 0
+        for at in range(len(texts) + 1):
+            if at < len(texts) and not ends(texts[at]):
+                continue
+            part = [k for k in range(begin, at) if _is_code(texts[k])]
+            for order in (part, reversed(part)):
+                known = 0
+                for k in order:
+                    known = filled[k] = filled[k] or known
+            begin = at + 1
+    return [line or int(_is_code(text)) for text, line in zip(texts, filled, strict=True)]
 
 
 def _is_code(text: str) -> bool:
@@ -124,7 +129,7 @@ def _assembly(text: str) -> Code:
         lines.append(line if _is_code(row) else 0)
         if not row[0].isspace() and not row.startswith(".L"):
             line = 0  # another function
-    return Code(texts, _filled(texts, lines))
+    return Code(texts, _filled(texts, lines, lambda text: text[0] not in " .\t"))
 
 
 __all__ = ["Code", "Located", "located", "located_text"]
