@@ -158,7 +158,7 @@ class Explored:
             known = self._lines[id(func)] = func, numbered(func, name), origins_of(func)
         _, text, origins = known
         found = [() if n is None else origins.get(id(n), ()) for n in text.nodes]
-        if isinstance(func, PrimFunc):  # what belongs to no statement is said to be on its first line
+        if isinstance(func, PrimFunc):  # what belongs to no statement is on its first line
             found[0] = found[0] or names_of(func.span)
         return text, found
 
