@@ -251,6 +251,7 @@ def test_virtual_machine() -> None:
 def test_a_program_of_the_virtual_machine_is_saved_and_loaded(tmp_path: Path) -> None:
     func, x, w = dense_relu()
     exe = relay.vm.compile(func, "llvm", params={"w": w})
+    assert any(name.startswith("tvmgen_default_fused_nn_dense") for name in exe.primitive_ops)
     assert exe.globals == ["main"] and exe.get_function_params("main") == ["x"]
     assert "main(x)" in exe.bytecode and "functions: 1" in exe.stats
     code, lib = exe.save()

@@ -69,6 +69,12 @@ class Executable:
         """The functions that can be called."""
         return self.lib.function_names()
 
+    @property
+    def primitive_ops(self) -> list[str]:
+        """The names of the kernels; of a program that was compiled here."""
+        functions = [gvar.name_hint for gvar in self.lib.mod.functions]
+        return [name for name in functions if name not in self.globals]
+
     def get_function_params(self, func_name: str) -> list[str]:
         """The names of a function's parameters."""
         return self.lib.input_names(func_name)
