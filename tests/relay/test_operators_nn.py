@@ -551,6 +551,21 @@ CONTRIB = {
     "sparse_dense_blocks": (
         lambda x, *m: relay.nn.sparse_dense(x, m), [rand(3, 6), *BLOCKS], lambda x, *_: x @ WHOLE.T,
     ),
+    "sparse_conv2d": (
+        lambda x, *m: relay.nn.sparse_conv2d(x, m), [rand(1, 3, 2, 6), *rows_of(SPARSE)],
+        lambda x, *_: x @ SPARSE.T,
+    ),
+    "sparse_conv2d_nchw": (
+        lambda x, *m: relay.nn.sparse_conv2d(x, m, "NCHW"), [rand(1, 6, 3, 2), *rows_of(SPARSE)],
+        lambda x, *_: np.einsum("nchw,oc->nohw", x, SPARSE),
+    ),
+    "fixed_point_multiply_per_axis": (
+        lambda x, *m: relay.fixed_point_multiply_per_axis(x, *m, True, True, (1,)),
+        [ints(4, 3, high=90), *(np.array(v, "int32") for v in ([2**30, 2**29, 2**30], [1, 0, 2], [0, 1, 1]))],
+        lambda x, m, left, right: (
+            ((x.astype("int64") << left) * m + (np.int64(1) << (30 + right).astype("int64"))) >> (31 + right)
+        ),
+    ),
     "sparse_transpose": (
         lambda *m: relay.nn.sparse_transpose(m), rows_of(SPARSE), lambda *_: rows_of(SPARSE.T),
     ),

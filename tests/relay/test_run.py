@@ -323,3 +323,15 @@ def test_parameters_of_other_types_are_named() -> None:
     relay.build(relay.Function([x], x), "llvm", params={"x": np.ones((2, 3), "float32")})
     with pytest.raises(lw.LoopwrightError, match="type of a parameter is not known(.|\n)*%w"):
         relay.build(relay.Function([w], relay.nn.relu(w)), "llvm")
+
+
+@pytest.mark.parametrize("kind", ["vm", "graph", "debug"])
+def test_a_function_that_a_function_returns(kind: str) -> None:
+    x, y, a, b = (relay.var(name, shape=()) for name in "xyab")
+    minus = relay.var("minus")
+    inner = relay.Let(b, y + y, relay.Function([x], x - b))  # b is of each call of `minus`
+    calls = (relay.Call(minus, [a]), relay.Call(minus, [relay.const(2.0)]))
+    one, two = (relay.Call(call, [relay.const(9.0)]) for call in calls)
+    body = relay.Let(minus, relay.Function([y], inner), one * two)
+    run = relay.create_executor(kind, lw.IRModule({"main": relay.Function([a], body)})).evaluate()
+    assert float(run(1.0)) == (9 - 2) * (9 - 4)

@@ -10,6 +10,7 @@ operator strategy's kernel, a function given at the place of the translation. Se
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import LoopwrightError, explain
@@ -51,6 +52,14 @@ class CallSpan(Span):
 
     def __hash__(self) -> int:
         return id(self)
+
+
+@dataclass(frozen=True)
+class Closure:
+    """A function as a value, and the scopes that its free variables are of."""
+
+    func: Function
+    scopes: list[dict[int, Any]]
 
 
 class Translator:
@@ -165,7 +174,7 @@ class Translator:
         if isinstance(node, If):
             return self._if(node)
         if isinstance(node, Function):
-            return node  # called where it is applied
+            return Closure(node, list(self.scopes))  # called where it is applied
         if isinstance(node, Var):
             what = "a variable is free: no parameter and no let binds it"
             hint = "relay.Function(relay.analysis.free_vars(body), body)"
@@ -205,10 +214,10 @@ class Translator:
         if isinstance(call.op, Op):
             return self._emit(self._operator(call, args))
         callee = self.known(call.op)
-        if id(callee) in self.composites:
-            local = self.bb.emit(self.composites[id(callee)])
+        if isinstance(callee, Closure) and id(callee.func) in self.composites:
+            local = self.bb.emit(self.composites[id(callee.func)])
             return self.bb.emit(rx.Call(local, args))
-        if isinstance(callee, Function):
+        if isinstance(callee, Closure):
             return self._applied(callee, args)
         what = "a function as a value has no meaning in Relax here"
         hint = "call it directly, or write the program in Relax"
@@ -242,14 +251,16 @@ class Translator:
         except (ValueError, TypeError) as error:
             raise LoopwrightError(explain(f"{row.name}: {error}", span=call.span)) from error
 
-    def _applied(self, func: Function, args: list[Any]) -> Any:
+    def _applied(self, closure: Closure, args: list[Any]) -> Any:
         """The body of a function that is called where it stands, with its parameters bound."""
+        func = closure.func
         if len(args) != len(func.params):
             what = f"the function takes {len(func.params)} arguments"
             raise LoopwrightError(explain(what, got=str(len(args)), span=func.span))
-        self.scopes.append({id(p): a for p, a in zip(func.params, args, strict=True)})
+        around, given = self.scopes, zip(func.params, args, strict=True)
+        self.scopes = [*closure.scopes, {id(p): a for p, a in given}]
         result = self.value(func.body)
-        self.scopes.pop()
+        self.scopes = around
         return result
 
 

@@ -293,6 +293,28 @@ def sparse_add(
     return kernel(topi_nn.sparse_add, dense_data, sparse_data, sparse_indices, sparse_indptr)
 
 
+@op("nn.sparse_conv2d", attrs="SparseConv2DAttrs", view=False)
+def sparse_conv2d(
+    dense_data: Input,
+    sparse_data: Input,
+    sparse_indices: Input,
+    sparse_indptr: Input,
+    layout: str = "NHWC",
+    kernel_size: Any = (1, 1),
+) -> Any:
+    """The convolution by a matrix (channels of the result, channels) for a kernel of one element."""
+    if layout not in ("NHWC", "NCHW") or list(kernel_size) != [1, 1]:
+        what = "sparse_conv2d takes kernels of 1 x 1, in NHWC or NCHW"
+        hint = "nn.conv2d with dense weights"
+        raise NotImplementedError(explain(what, got=f"{kernel_size} in {layout}", instead=hint))
+    last = R.permute_dims(dense_data, [0, 2, 3, 1]) if layout == "NCHW" else dense_data
+    *outer, channels = last.struct_info.get_shape()
+    flat = R.reshape(last, [-1, channels])
+    made = kernel(topi_nn.sparse_dense, flat, sparse_data, sparse_indices, sparse_indptr, False)
+    result = R.reshape(made, [*outer, made.struct_info.get_shape()[1]])
+    return R.permute_dims(result, [0, 3, 1, 2]) if layout == "NCHW" else result
+
+
 def _parts(matrix: Any) -> tuple[Any, Any, Any]:
     """Values, columns and beginnings of rows, of scipy's matrices or as a tuple."""
     if hasattr(matrix, "indices"):
@@ -305,6 +327,14 @@ def _parts(matrix: Any) -> tuple[Any, Any, Any]:
 def _sparse_dense(dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False) -> Any:
     """dense @ sparse.T, or sparse @ dense.T; the sparse one as (values, columns, beginnings)."""
     return sparse_dense.builder(dense_mat, *_parts(sparse_mat), sparse_lhs)
+
+
+@view("nn.sparse_conv2d")
+def _sparse_conv2d(
+    dense_mat: Any, sparse_mat: Any, layout: str = "NHWC", kernel_size: Any = (1, 1)
+) -> Any:
+    """A convolution by a sparse matrix, given as (values, columns, beginnings)."""
+    return sparse_conv2d.builder(dense_mat, *_parts(sparse_mat), layout, kernel_size)
 
 
 @view("nn.sparse_transpose")

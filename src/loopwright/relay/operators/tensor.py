@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import topi
 from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import IntImm
@@ -14,7 +15,7 @@ from ...relax import expr as rx
 from ..expr import Constant, Expr
 from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
-from .core import Input, Inputs, R, op, view
+from .core import Input, Inputs, R, kernel, op, view
 
 # Relay's name -> Relax's, where it has another one.
 _SAME_NAME = """
@@ -331,3 +332,19 @@ def fixed_point_multiply(data: Input, multiplier: int, shift: int) -> Any:
     else:
         wide = R.left_shift(wide, rx.const(-right, "int64"))
     return R.astype(wide, str(data.struct_info.dtype))
+
+
+@op("fixed_point_multiply_per_axis", attrs="FixedPointMultiplyPerAxisAttrs")
+def fixed_point_multiply_per_axis(
+    x: Input,
+    multiplier: Input,
+    lshift: Input,
+    rshift: Input,
+    is_lshift_required: bool = False,
+    is_rshift_required: bool = False,
+    axes: Any = (),
+) -> Any:
+    """`fixed_point_multiply` by multipliers and shifts of their own along `axes`."""
+    shifts = (bool(is_lshift_required), bool(is_rshift_required))
+    given = (x, multiplier, lshift, rshift, *shifts, [int(a) for a in axes])
+    return kernel(topi.fixed_point_multiply_per_axis, *given)

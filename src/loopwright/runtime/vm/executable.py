@@ -18,10 +18,10 @@ _FORMAT = "loopwright.vm"
 
 
 class Executable:
-    """A compiled program. lib: the compiled model; what it has, this has too."""
+    """A compiled program. lib, mod: the compiled model; what it has, this has too."""
 
     def __init__(self, lib: Any) -> None:
-        self.lib = self.executable = lib
+        self.lib = self.mod = self.executable = lib
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "lib"), name)
