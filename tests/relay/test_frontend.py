@@ -164,3 +164,15 @@ def test_what_an_importer_asks_of_expressions() -> None:
     y = relay.var("y", shape=(2,))
     value = common.infer_value(y + relay.const(1.0), {"y": np.ones(2, "float32")})
     assert value.numpy().tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_batches(transposed: bool) -> None:
+    proto = model(
+        [helper.make_node("MatMul", ["a", "b"], ["y"])], {"a": [2, 3, 4], "b": [2, 4, 5]}, {}
+    )
+    mod, _ = from_onnx(proto, convert_config={"use_nt_batch_matmul": transposed})
+    assert ("transpose" in operators(mod)) == transposed and "nn.batch_matmul" in operators(mod)
+    a, b = array(2, 3, 4), array(2, 4, 5)
+    got = relay.create_executor("graph", mod).evaluate()(a, b)
+    np.testing.assert_allclose(got.numpy(), a @ b, rtol=1e-4, atol=1e-5)

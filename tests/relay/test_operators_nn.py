@@ -738,3 +738,11 @@ def test_windows_of_padding_alone(layout: str, shape: tuple[int, ...]) -> None:
     least = np.finfo("float32").min
     want = np.array([[least] * 4, [1, 1, 1, least], [1, 1, 1, least], [1, 1, 1, least]], "float32")
     np.testing.assert_array_equal(made.numpy().reshape(4, 4), want)
+
+
+def test_sparse_convolutions_of_larger_kernels_are_refused() -> None:
+    x, *m = (relay.var("x", shape=(1, 3, 2, 6)), *map(relay.const, rows_of(SPARSE)))
+    with pytest.raises(DiagnosticError, match="kernels of 1 x 1"):
+        relay.transform.InferType()(
+            lw.IRModule.from_expr(relay.nn.sparse_conv2d(x, m, kernel_size=(3, 3)))
+        )

@@ -25,7 +25,8 @@ def from_onnx(
     """Import an ONNX model: (its module, its parameters by name).
 
     shape, dtype: of inputs by name, instead of the model's. freeze_params: weights are constants, and
-    there are no parameters. convert_config: accepted for compatibility.
+    there are no parameters. convert_config: {"use_nt_batch_matmul": True} gives products of batches by
+    a transposed matrix; other entries are accepted for compatibility.
 
     Raises what `loopwright.frontend.onnx.from_onnx` raises, which does the work.
     """
@@ -38,7 +39,8 @@ def from_onnx(
     count = int(main.attrs["num_input"])
     names = [p.name_hint for p in main.params]
     given = main.attrs.get("params", ())
-    return from_relax(mod), dict(zip(names[count:], given, strict=True))
+    transposed = bool((convert_config or {}).get("use_nt_batch_matmul", False))
+    return from_relax(mod, transposed), dict(zip(names[count:], given, strict=True))
 
 
 __getattr__ = served(__name__)

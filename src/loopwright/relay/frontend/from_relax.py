@@ -228,6 +228,9 @@ def _(c: _Call) -> Any:
             return _builder("nn.dense")(c.x1, Constant(tensor(weight)), b[1])
         return _builder("nn.matmul")(c.x1, c.x2)
     if len(a) == len(b) == 3:
+        if c.work.nt_batch_matmul:
+            turned = _builder("transpose")(c.x2, [0, 2, 1])
+            return _builder("nn.batch_matmul")(c.x1, turned)
         return _builder("nn.batch_matmul")(c.x1, c.x2, transpose_b=False)
     return None
 
@@ -300,8 +303,8 @@ def _(c: _Call) -> Any:
 class _Reverser:
     """Makes a function of Relay of one of Relax, binding by binding."""
 
-    def __init__(self, mod: IRModule) -> None:
-        self.mod = mod
+    def __init__(self, mod: IRModule, nt_batch_matmul: bool = False) -> None:
+        self.mod, self.nt_batch_matmul = mod, nt_batch_matmul
         self.known: dict[rx.Var, Any] = {}
         self.inline: dict[rx.Var, Any] = {}  # shapes and numbers, which Relay has no values of
         self.definitions: dict[rx.Var, Any] = {}
@@ -518,11 +521,14 @@ def relay_type(info: Any) -> Any:
     return TensorType(extents, info.dtype)
 
 
-def from_relax(mod: IRModule) -> IRModule:
-    """The graph functions of a module of Relax as functions of Relay."""
+def from_relax(mod: IRModule, nt_batch_matmul: bool = False) -> IRModule:
+    """The graph functions of a module of Relax as functions of Relay. nt_batch_matmul: batches of
+    products are those by a transposed matrix."""
     functions = {}
     for gvar, func in mod.functions.items():
-        functions[gvar] = _Reverser(mod).function(func) if isinstance(func, rx.Function) else func
+        if isinstance(func, rx.Function):
+            func = _Reverser(mod, nt_batch_matmul).function(func)
+        functions[gvar] = func
     return IRModule(functions)
 
 

@@ -306,7 +306,7 @@ def sparse_conv2d(
     if layout not in ("NHWC", "NCHW") or list(kernel_size) != [1, 1]:
         what = "sparse_conv2d takes kernels of 1 x 1, in NHWC or NCHW"
         hint = "nn.conv2d with dense weights"
-        raise NotImplementedError(explain(what, got=f"{kernel_size} in {layout}", instead=hint))
+        raise ValueError(explain(what, got=f"{kernel_size} in {layout}", instead=hint))
     last = R.permute_dims(dense_data, [0, 2, 3, 1]) if layout == "NCHW" else dense_data
     *outer, channels = last.struct_info.get_shape()
     flat = R.reshape(last, [-1, channels])
