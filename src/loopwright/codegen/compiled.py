@@ -167,6 +167,10 @@ class CompiledModel(Timed):
         functions = few((self.described(n).text(n) for n in self.function_names()), 2)
         return f"<{type(self).__name__} for {self._target_text()}: {functions}>"
 
+    def _repr_html_(self) -> str:
+        """The functions of the model and its kernels in a notebook."""
+        return PAGE.get().notebook_executable(self)
+
     # -- files ---------------------------------------------------------------------------------
 
     def write(self, folder: str | Path, name: str = "model", **options: Any) -> list[Path]:

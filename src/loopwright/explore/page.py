@@ -13,6 +13,7 @@ from typing import Any
 from ..base.errors import LoopwrightError
 from .explored import Explored
 from .machine import machine
+from .notebook import notebook_executable, notebook_trace
 from .page_data import PageData
 
 _STYLES = ("page.css",)
@@ -96,4 +97,4 @@ def _written(text: str, file: str | Path | None) -> str:
     return text
 
 
-__all__ = ["page", "page_of_executable", "page_of_trace"]
+__all__ = ["notebook_executable", "notebook_trace", "page", "page_of_executable", "page_of_trace"]

@@ -22,6 +22,7 @@ Nodes are immutable by convention; equality is identity unless a class says othe
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform
@@ -275,6 +276,10 @@ class Node(metaclass=NodeMeta):
     def __repr__(self) -> str:
         printer = PRINTER.find()
         return self._plain_repr() if printer is None else printer.text(self)
+
+    def _repr_html_(self) -> str:
+        """The text of the node in a notebook."""
+        return f"<pre>{html.escape(repr(self))}</pre>"
 
     __str__ = __repr__
 

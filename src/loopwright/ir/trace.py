@@ -247,6 +247,10 @@ class Trace:
         what came from what; it needs no network."""
         return PAGE.get().page_of_trace(self, file, title)
 
+    def _repr_html_(self) -> str:
+        """The table of passes in a notebook; a row opens to show what the pass changed."""
+        return PAGE.get().notebook_trace(self)
+
     def table(self) -> str:
         """The passes as text: name, milliseconds, and which functions changed."""
         width = max([len(r.name) + 2 * r.depth for r in self.records], default=4)

@@ -16,13 +16,11 @@ from ...base.budget import BudgetError
 from ...base.errors import LoopwrightError, explain
 from ...base.names import free_name
 from ...base.plugins import broken, load_group
-from ...ir import trace
 from ...ir.dtype import DataType
 from ...ir.expr import DictAttrs
 from ...ir.module import IRModule
 from ...ir.prim_expr import PrimExpr
 from ...ir.prim_expr import Var as TirVar
-from ...ir.trace import ModelNode
 from ...relax.analysis import remove_all_unused
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import If, Tuple
@@ -33,7 +31,7 @@ from .expansion import count_nodes, own_size
 from .functions import expanding
 from .integer_rules import apply_rule
 from .loops import Loop
-from .reader import Model, Node, Port, load, name_of, node_of, ordered, read
+from .reader import Model, Node, Port, load, name_of, node_of, ordered, read, remember
 from .registry import Entry, find_converter
 from .tensors import array_of
 from .values import Value
@@ -280,6 +278,7 @@ class _Import:
         weights = {name_of(t.name): array_of(t, model.folder) for t in graph.initializer}
         nodes = [node_of(n, model.opsets, model.folder) for n in graph.node]
         wanted = [name_of(value.name) for value in graph.output]
+        remember(nodes)
         nodes = ordered(nodes, {*outer, *weights}, wanted)
         span, around = self.builder.span, self.values
         self.values = dict(outer)
@@ -337,9 +336,6 @@ class _Import:
 
     def _convert(self, node: Node, entry: Entry) -> None:
         self.builder.span = node.span
-        if (recording := trace.active()) is not None:
-            made = ModelNode(node.title, node.op_type, tuple(node.reads), tuple(node.outputs))
-            recording.nodes.setdefault(node.title, made)
         try:
             budget.check()
             inputs = [self.values[name] if name else None for name in node.inputs]

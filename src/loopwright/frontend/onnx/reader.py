@@ -16,6 +16,8 @@ import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...base.span import Span
+from ...ir import trace
+from ...ir.trace import ModelNode
 from .tensors import array_of, dtype_of
 
 # The newest opset of the standard domain whose operators the converters know.
@@ -237,6 +239,7 @@ def read(proto: Any, folder: Path | None = None, opset: int | None = None) -> Mo
     if not outputs:
         raise LoopwrightError(explain("this ONNX graph has no outputs", got=graph.name))
     nodes = [node_of(n, opsets, folder) for n in graph.node]
+    remember(nodes)
     known = {*initializers, *(p.name for p in inputs)}
     live = ordered(nodes, known, [p.name for p in outputs])
     return Model(live, inputs, outputs, initializers, opsets, folder)
@@ -380,6 +383,14 @@ def _short(value: Any) -> str:
 
 
 # ---------------------------------------------------------------- order
+
+
+def remember(nodes: list[Node]) -> None:
+    """Tell the active trace of the nodes of the file, also of those that nothing needs."""
+    recording = trace.active()
+    for node in () if recording is None else nodes:
+        made = ModelNode(node.title, node.op_type, tuple(node.reads), tuple(node.outputs))
+        recording.nodes.setdefault(node.title, made)
 
 
 def ordered(nodes: list[Node], known: set[str], wanted: list[str]) -> list[Node]:

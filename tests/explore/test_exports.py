@@ -1,0 +1,51 @@
+"""Notebooks, and files for other programs."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright.explore import Explored, model_explorer
+
+DIGITS = "src/loopwright/driver/data/digits.onnx"
+
+
+@pytest.mark.no_roundtrip
+def test_model_explorer(tmp_path):
+    text = model_explorer(Explored.compiled(DIGITS), tmp_path / "graph.json", "digits")
+    (graph,) = json.loads(text)["graphs"]
+    assert (tmp_path / "graph.json").read_text(encoding="utf-8") == text
+    nodes = {node["id"]: node for node in graph["nodes"]}
+    add = nodes["onnx:/fc/Add"]
+    assert (add["label"], add["namespace"]) == ("Add", "fc")
+    assert [edge["sourceNodeId"] for edge in add["incomingEdges"]] == ["onnx:/fc/MatMul"]
+    assert {"key": "kernels", "value": "fused_matmul_add"} in add["attrs"]
+
+
+@pytest.mark.no_roundtrip
+def test_a_profiled_run_as_chrome_trace(tmp_path):
+    exe = lw.compile(DIGITS)
+    profile = exe.profile(np.zeros((2, 1, 16, 16), "float32"), number=2)
+    text = profile.chrome_trace(tmp_path / "run.json")
+    assert (tmp_path / "run.json").read_text(encoding="utf-8") == text
+    events = json.loads(text)["traceEvents"]
+    assert len(events) == 14 and {e["name"] for e in events} == {e.name for e in profile}
+    for first, second in pairwise(events):
+        assert second["ts"] == pytest.approx(first["ts"] + first["dur"], abs=0.01)
+    assert sum(e["dur"] for e in events) == pytest.approx(profile.total_us, abs=0.1)
+
+
+@pytest.mark.no_roundtrip
+def test_notebooks():
+    trace = lw.lower(DIGITS)
+    text = trace._repr_html_()
+    assert "<summary>fused_conv2d1_relu1, " in text and "ApplyDefaultSchedule" in text
+    assert text.count("<tr>") < len(trace) and "<script" not in text
+    exe = lw.compile(DIGITS)
+    assert "<code>fused_matmul_add</code>" in exe._repr_html_()
+    shown = trace[0].before._repr_html_()
+    assert shown.startswith("<pre>") and "R.nn.conv2d" in shown and "&quot;n&quot;" in shown
