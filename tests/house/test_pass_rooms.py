@@ -24,6 +24,7 @@ RUN_BY = {
     "Gradient": "relax/training/setup_trainer.py",
     "MergeCompositeFunctions": "relax/byoc/partition.py",
     "MergeLayoutChanges": "relax/byoc/lower.py",
+    "SinkPermutes": "frontend/tflite/importer.py",
 }
 
 

@@ -20,6 +20,7 @@ from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.jit import gc_paused
 from ..codegen.lowered import Lowered
 from ..frontend.onnx import from_path_or_proto
+from ..frontend.tflite import from_path
 from ..ir import trace as tracing
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
@@ -33,6 +34,7 @@ from .front import DEFAULT_TARGET, compile
 from .options import DEFAULTS, EXEC_MODES, CompileOptions, Keywords
 
 IMPORTERS: Registry[str, Callable[[Any], IRModule | None]] = Registry("importer", compiles=True)
+IMPORTERS.register("tflite", from_path, origin=__name__)
 IMPORTERS.register("onnx", from_path_or_proto, origin=__name__)
 
 
@@ -107,7 +109,7 @@ def as_module(model: Any) -> IRModule:
         mod = next((mod for mod in found if mod is not None), None)
     if mod is not None:
         return mod
-    hint = "give an ONNX file's path, a ModelProto, an IRModule or a function"
+    hint = "give the path of an ONNX or TFLite file, a ModelProto, an IRModule or a function"
     if isinstance(model, (str, os.PathLike)) and not Path(model).exists():
         what = "there is no such file"
         raise FileNotFoundError(explain(what, got=model, instead=f"looked from {Path.cwd()}"))

@@ -36,6 +36,7 @@ from ..runtime.profiler import Profile
 from ..runtime.signature import Signature
 from .options import DEFAULTS, CompileOptions
 
+_SUFFIXES = (".onnx", ".tflite")  # of files that are a whole model
 _FORMAT = 1
 _ALIGN = 64
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -87,10 +88,10 @@ def _digest(data: bytes) -> str:
 
 
 def _content(model: Any) -> bytes | None:
-    """The bytes of an ONNX model given as a path or a ModelProto; None for anything else."""
+    """The bytes of an ONNX or TFLite model given as a path or a ModelProto; None for anything else."""
     if isinstance(model, (str, os.PathLike)):
         try:
-            return Path(model).read_bytes() if Path(model).suffix == ".onnx" else None
+            return Path(model).read_bytes() if Path(model).suffix in _SUFFIXES else None
         except OSError:
             return None  # the importer reports the error
     kind = type(model)

@@ -12,9 +12,11 @@ from ..ir.prim_op import cast, const, max_value, min_value
 from ..relax.struct_info import TensorStructInfo
 from .common import compute, normalize_axis
 from .core import case, op
-from .extents import dims_equal
+from .extents import differ, dims_equal, extents_of
+from .flow import along
 from .params import Axis, DType, Tensor
 
+_BYTES = ("int8", "uint8")
 _SHORT = ("int8", "uint8", "int16", "uint16", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -39,11 +41,16 @@ def _check(data, scale, zero_point, axis, known, made, out):
         if not dtype.is_void and str(dtype) not in allowed:
             hint = f"one of {', '.join(allowed)}"
             raise TypeError(explain(f"{what} of this dtype", got=str(dtype), instead=hint))
+    _check_of_channels(data, axis, scale=scale, zero_point=zero_point)
+
+
+def _check_of_channels(data, axis, **params):
+    """Raise ValueError where there is not one parameter, or one for each index of the axis."""
     if data.ndim == -1:
         return
     which = normalize_axis(axis, data.ndim) if data.ndim else 0
     shape = data.get_shape()
-    for name, param in (("scale", scale), ("zero_point", zero_point)):
+    for name, param in params.items():
         if param.ndim not in (-1, 0, 1):
             raise ValueError(explain(f"{name} must be a scalar or a vector", got=str(param)))
         dims = param.get_shape()
@@ -132,6 +139,92 @@ def _(data, scale, zero_point, axis=-1, out_dtype="float32"):
     return (gap * step.astype(np.float32)).astype(numpy_dtype(out_dtype))
 
 
+@op("relax.fixed_point_scale")
+def fixed_point_scale(data: Tensor, multiplier: Tensor, shift: Tensor, axis: Axis = -1):
+    """data (int32) * multiplier / 2**31 * 2**shift in int32, as TFLite rounds: the product to the nearest,
+    then the shift to the right away from zero. int64 data are scaled by the upper 16 bits of the multiplier
+    and rounded once. multiplier and shift (int32): scalars, or vectors with one number for each index of
+    `axis`."""
+    which = normalize_axis(axis, len(data.shape)) if data.shape else 0
+    long = lambda v: cast("int64", v)  # noqa: E731
+    none, one = long(0), long(1)
+
+    def cell(*i):
+        factor, by = (long(_of_channel(p, i, which)) for p in (multiplier, shift))
+        value = long(data(*i))
+        if data.dtype == "int64":
+            upper = (factor + (1 << 15)) >> 16
+            upper = tir.Select(factor < 0x7FFF0000, upper, long(0x7FFF))
+            return cast("int32", (value * upper + (one << (14 - by))) >> (15 - by))
+        high = ((value << tir.max(by, none)) * factor + (1 << 30)) >> 31
+        right = tir.max(none - by, none)
+        half = (one << right) >> 1
+        below = tir.Select(tir.all(high < 0, right > 0), one, none)
+        return cast("int32", (high + half - below) >> right)
+
+    return compute(data.shape, cell, "scaled", axes="i", tag="elemwise")
+
+
+@fixed_point_scale.infer
+def _(data, multiplier, shift, axis=-1):
+    wide = ("int32", "int64")
+    for what, info, allowed in (
+        ("data", data, wide),
+        ("multiplier", multiplier, wide[:1]),
+        ("shift", shift, wide[:1]),
+    ):
+        if not info.dtype.is_void and str(info.dtype) not in allowed:
+            hint = f"one of {', '.join(allowed)}"
+            raise TypeError(explain(f"{what} of this dtype", got=str(info.dtype), instead=hint))
+    _check_of_channels(data, axis, multiplier=multiplier, shift=shift)
+    return TensorStructInfo(data.shape, "int32", ndim=data.ndim)
+
+
+@fixed_point_scale.numpy
+def _(data, multiplier, shift, axis=-1):
+    factor, by = (_along(p, data, axis).astype(np.int64) for p in (multiplier, shift))
+    value = data.astype(np.int64)
+    if data.dtype == np.int64:
+        upper = np.where(factor < 0x7FFF0000, (factor + (1 << 15)) >> 16, 0x7FFF)
+        return ((value * upper + (1 << (14 - by))) >> (15 - by)).astype(np.int32)
+    high = ((value << np.maximum(by, 0)) * factor + (1 << 30)) >> 31
+    right = np.maximum(-by, 0)
+    half = (1 << right) >> 1
+    return ((high + half - ((high < 0) & (right > 0))) >> right).astype(np.int32)
+
+
+@op("relax.byte_lookup")
+def byte_lookup(data: Tensor, table: Tensor):
+    """table[q - least] for each byte q of data (int8 or uint8), of which `least` is the least: a function of
+    a quantized number. table: 256 elements of any dtype."""
+    (_,) = extents_of(table, "table", 256)
+    least = min_value(str(data.dtype)).value
+
+    def cell(*i):
+        return table(cast("int64", data(*i)) - least)
+
+    return compute(data.shape, cell, "looked_up", axes="i", tag="injective")
+
+
+@byte_lookup.infer
+def _(data, table):
+    if not data.dtype.is_void and str(data.dtype) not in _BYTES:
+        what = "relax.byte_lookup: data of this dtype"
+        raise TypeError(explain(what, got=str(data.dtype), instead=f"one of {', '.join(_BYTES)}"))
+    if table.ndim not in (-1, 1) or any(differ(d, 256) for d in table.get_shape() or ()):
+        raise ValueError(explain("the table must have 256 elements", got=str(table)))
+    return TensorStructInfo(data.shape, table.dtype, ndim=data.ndim)
+
+
+@byte_lookup.numpy
+def _(data, table):
+    return table[data.astype(np.int64) - np.iinfo(data.dtype).min]
+
+
+for _operator in (quantize, dequantize, fixed_point_scale):
+    _operator.layout(along("axis"))
+byte_lookup.layout(along())
+
 _SCALES, _ZEROS = np.array([0.5, 0.25, 0.1], np.float32), np.array([3, 0, -2], np.int8)
 quantize.samples(
     case((2, 3, 4), _SCALES, _ZEROS, axis=1),
@@ -141,4 +234,14 @@ quantize.samples(
 dequantize.samples(
     case(np.array([[1, -128, 127], [0, 5, -2]], np.int8), _SCALES, _ZEROS),
     case(np.array([[7], [200]], np.uint8), np.float32(0.5), np.int8(3), out_dtype="float16"),
+)
+_ACCUMULATED = np.array([[7, -(2**31), 2**31 - 1], [-3, -1, 100000]], np.int32)
+fixed_point_scale.samples(
+    case(_ACCUMULATED, np.array([1 << 30, 1518500250, 2**31 - 1], np.int32), np.array([0, -3, 1], np.int32)),
+    case(_ACCUMULATED.astype(np.int64) * 3, np.int32(1518500250), np.int32(-5)),
+    case(("n", 3), np.int32(1 << 30), np.int32(-2), dtype="int32"),
+)  # fmt: skip
+byte_lookup.samples(
+    case(np.array([[-128, 127], [0, 5]], np.int8), np.arange(256, dtype=np.float32)),
+    case(np.array([7, 255], np.uint8), np.arange(256).astype(np.int8)),
 )

@@ -73,7 +73,7 @@ def from_onnx(
         budget.allow(size=own_size(proto, folder))
         budget.allow(nodes=count_nodes(proto))
         load_group("loopwright.ops")  # a plug-in may bring converters, too
-        return _Import(
+        return Importer(
             read(proto, folder, opset),
             shape_dict,
             dtype_dict,
@@ -93,7 +93,9 @@ def from_path_or_proto(model: Any) -> IRModule | None:
     return None
 
 
-class _Import:
+class Importer:
+    """An import of a graph whose nodes have converters: ONNX's, and what is read in its form."""
+
     def __init__(
         self, model: Model, shapes: Any, dtypes: Any, keep_params: bool, sanitize: bool
     ) -> None:

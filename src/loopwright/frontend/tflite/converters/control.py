@@ -1,0 +1,52 @@
+"""Control flow: operators whose bodies are other graphs of the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
+from ....relax import op
+from ....relax.expr import ShapeExpr
+from ...onnx.context import Context
+from ...onnx.values import Value, literal
+from ..importer import Part, Turn
+from ..reader import Operator, TFLiteModel
+from .base import operator
+
+
+def _graph(cx: Any, node: Operator, option: str, count: int) -> TFLiteModel:
+    number = node.option(option)
+    if not 0 < number < len(cx.graphs):
+        raise ValueError(explain(f"there is no graph {number}", got=f"{len(cx.graphs)} graphs"))
+    graph = cx.graphs[number]
+    if len(graph.inputs) != count:
+        what = f"graph {number} takes {len(graph.inputs)} inputs"
+        raise ValueError(explain(what, got=count))
+    return graph
+
+
+@operator("IF")
+def branch(cx: Context, node: Operator, condition: Value, *given: Value) -> Any:
+    """Only the branch that is taken, where the condition follows from shapes and constants."""
+    names = node.inputs[1:]
+    options = ("ThenSubgraphIndex", "ElseSubgraphIndex")
+    then, other = (Part(_graph(cx, node, o, len(names)), names) for o in options)
+    elements = condition.elements
+    if elements is not None and elements.size == 1:
+        holds = literal(elements.reshape(-1)[0])
+        if not isinstance(holds, PrimExpr):
+            return cx.subgraph(then if holds else other)
+    if condition.ndim:
+        condition = cx.value(op.reshape(condition.expr, ShapeExpr([])))
+    return cx.choice(condition, then, other)
+
+
+@operator("WHILE")
+def loop(cx: Context, node: Operator, *state: Value) -> Any:
+    options = ("CondSubgraphIndex", "BodySubgraphIndex")
+    condition, body = (_graph(cx, node, o, len(state)) for o in options)
+    if len(body.outputs) != len(state) or len(condition.outputs) != 1:
+        raise ValueError(explain("a loop's body gives its state", got=f"{len(body.outputs)}"))
+    (first,) = cx.subgraph(Part(condition, node.inputs))
+    return cx.loop(Turn(condition, body), None, first, list(state))

@@ -1,0 +1,108 @@
+"""The custom operator at the end of detection networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....base.errors import explain
+from ....relax import op
+from ....relax.expr import PrimValue
+from ...onnx.context import Context
+from ...onnx.values import Value, literal
+from ..reader import Operator
+from .base import operator
+
+_OPTIONS = {  # what is read, and its default
+    "max_detections": None,
+    "max_classes_per_detection": None,
+    "detections_per_class": 100,
+    "num_classes": None,
+    "nms_score_threshold": None,
+    "nms_iou_threshold": None,
+    "y_scale": None,
+    "x_scale": None,
+    "h_scale": None,
+    "w_scale": None,
+    "use_regular_nms": False,
+}
+
+
+def _options(node: Operator) -> dict[str, Any]:
+    """The options, a map in the format flexbuffers: keys are looked up, nothing is walked."""
+    from flatbuffers import flexbuffers
+
+    found = dict(_OPTIONS)
+    table = flexbuffers.GetRoot(bytearray(node.custom)).AsMap
+    keys = table.Keys
+    for k in range(min(len(keys), 64)):
+        if keys[k].AsKey in found:
+            value = table.Values[k]
+            found[str(keys[k].AsKey)] = value.AsFloat if value.IsFloat else int(value.Value)
+    missing = [name for name, value in found.items() if value is None]
+    if missing:
+        raise ValueError(explain("options of the operator are missing", got=", ".join(missing)))
+    return found
+
+
+@operator("TFLite_Detection_PostProcess")
+def detections(cx: Context, node: Operator, codes: Value, scores: Value, anchors: Value) -> Any:
+    """(boxes, classes, scores, their number) of the best boxes that overlap none that is better. Boxes
+    are coded relative to anchors (y, x, height, width)."""
+    o, given = cx.onnx, _options(node)
+    most, classes = int(given["max_detections"]), int(given["num_classes"])
+    first = literal(scores.shape[2]) - classes
+    scale = np.array([given[f"{c}_scale"] for c in "yxhw"], np.float32)
+    where, size = (o.Slice(anchors, np.array([b]), np.array([b + 2]), np.array([1])) for b in (0, 2))
+    moved, grown = o.Split(o.Div(codes, scale), axis=2, num_outputs=2, outputs=2)
+    middle = o.Add(o.Mul(moved, size), where)
+    half = o.Mul(o.Mul(o.Exp(grown), size), 0.5)
+    boxes = o.Concat(o.Sub(middle, half), o.Add(middle, half), axis=2)
+    if given["use_regular_nms"]:
+        each = int(given["detections_per_class"])
+        limits = float(given["nms_iou_threshold"]), float(given["nms_score_threshold"])
+        found = op.vision.regular_non_max_suppression(
+            boxes.expr, scores.expr, each, most, classes, *limits
+        )
+        return [cx.value(cx.emit(found)[k]) for k in range(4)]
+    if given["max_classes_per_detection"] != 1:
+        what = "max_classes_per_detection must be 1"
+        raise ValueError(explain(what, got=given["max_classes_per_detection"]))
+    return _best(cx, boxes, scores, given, most, first)
+
+
+def _best(
+    cx: Context, boxes: Value, scores: Value, given: dict[str, Any], most: int, first: int
+) -> list[Any]:
+    """Each box with its best class."""
+    o = cx.onnx
+    named = o.Slice(scores, np.array([first]), np.array([2**31]), np.array([2]))
+    best = o.ReduceMax(named, np.array([2]), keepdims=0)
+    kinds = o.Cast(o.ArgMax(named, axis=2, keepdims=0), to=1)
+    # The threshold itself is enough.
+    least = np.nextafter(np.float32(given["nms_score_threshold"]), np.float32(-np.inf))
+    found = cx.emit(
+        op.vision.all_class_non_max_suppression(
+            boxes.expr,
+            o.Unsqueeze(best, np.array([1])).expr,
+            PrimValue(most),
+            cx.scalar(given["nms_iou_threshold"], "float32"),
+            cx.scalar(least, "float32"),
+            "onnx_exact",
+        )
+    )
+    rows, count = cx.value(found[0]), o.Reshape(cx.value(found[1]), np.array([1]))
+    have = literal(rows.shape[0])
+    if not isinstance(have, int):
+        raise ValueError(explain("the number of boxes must be known", got=str(boxes.info)))
+    chosen = o.Slice(rows, np.array([0, 2]), np.array([most, 3]), np.array([0, 1]))
+    chosen = o.Pad(chosen, np.array([0, 0, max(most - have, 0), 0]))
+    inside = o.Less(cx.value(cx.constant(np.arange(most))), count)
+
+    def picked(v: Value) -> Any:
+        part = o.Gather(v, o.Reshape(chosen, np.array([most])), axis=1)
+        mask = o.Unsqueeze(inside, np.arange(1, v.ndim - 1)) if v.ndim > 2 else inside
+        return o.Where(mask, part, 0.0)
+
+    return [picked(boxes), picked(kinds), picked(best), o.Cast(count, to=1)]

@@ -1,0 +1,225 @@
+"""Convolutions, pools and the other operators on images. They are computed channels first."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from ....base.errors import explain
+from ....relax import op
+from ....relax.expr import ShapeExpr
+from ...onnx.context import Context
+from ...onnx.values import Value, literal
+from ..reader import Operator
+from .base import channels_first, channels_last, operator
+
+# The axes of weights (out, rows, columns, in) as (out, in, rows, columns), by the operator.
+_AXES = {
+    "CONV_2D": [0, 3, 1, 2],
+    "DEPTHWISE_CONV_2D": [3, 0, 1, 2],
+    "CONV_3D": [4, 3, 0, 1, 2],
+}
+
+
+def window(node: Operator, rank: int = 2) -> dict[str, Any]:
+    """Steps and padding of a sliding window as ONNX says them."""
+    letters = "DHW"[3 - rank :]
+    found: dict[str, Any] = {"strides": [node.option(f"Stride{s}") for s in letters]}
+    found["auto_pad"] = "VALID" if node.option("Padding") else "SAME_UPPER"
+    found["dilations"] = [node.option(f"Dilation{s}Factor", 1) for s in letters]
+    return found
+
+
+def weight_of(cx: Context, node: Operator, x: Value, weight: Value) -> tuple[Value, int]:
+    """(a convolution's weight as (out, in, ...), the number of groups)."""
+    turned = rearranged(cx, weight, _AXES[node.op_type])
+    depth, have = literal(x.shape[-1]), literal(turned.shape[1])
+    if not (isinstance(depth, int) and isinstance(have, int) and have and depth % have == 0):
+        what = "the weight's channels must divide the image's"
+        raise ValueError(explain(what, got=f"{have} and {depth}"))
+    return turned, depth // have
+
+
+def rearranged(cx: Context, value: Value, axes: list[int]) -> Value:
+    """A tensor with its axes in another order; a constant one is moved here."""
+    if value.is_constant:
+        return cx.value(cx.constant(np.transpose(value.constant, axes), str(value.dtype)))
+    return cx.value(op.permute_dims(value.expr, axes))
+
+
+@operator("CONV_2D", "DEPTHWISE_CONV_2D", "CONV_3D")
+def conv(cx: Context, node: Operator, x: Value, weight: Value, bias: Value | None = None) -> Any:
+    weight, group = weight_of(cx, node, x, weight)
+    sizes = window(node, x.ndim - 2)
+    out = cx.onnx.Conv(channels_first(cx, x), weight, bias, group=group, **sizes)
+    return channels_last(cx, out)
+
+
+@operator("TRANSPOSE_CONV")
+def transpose_conv(
+    cx: Context, node: Operator, shape: Value, weight: Value, x: Value, bias: Value | None = None
+) -> Any:
+    weight = rearranged(cx, weight, [3, 0, 1, 2])
+    strides = [node.option("StrideH"), node.option("StrideW")]
+    return _transposed(cx, x, weight, bias, strides, node.option("Padding") == 0, shape)
+
+
+@operator("Convolution2DTransposeBias")
+def transpose_conv_bias(cx: Context, node: Operator, x: Value, weight: Value, bias: Value) -> Any:
+    """MediaPipe's custom operator; its options are three numbers in C's form."""
+    same, across, down = struct.unpack_from("<3i", node.custom)
+    weight = rearranged(cx, weight, [3, 0, 1, 2])
+    return _transposed(cx, x, weight, bias, [down, across], same == 1)
+
+
+def _transposed(
+    cx: Context,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    strides: list[int],
+    same: bool,
+    shape: Value | None = None,
+) -> Any:
+    kernel = [literal(d) for d in weight.shape[2:]]
+    have = [literal(d) for d in x.shape[1:3]]
+    wanted = [None, None] if shape is None else cx.integers(shape, "output_shape")[1:3]
+    sizes: dict[str, Any] = {"auto_pad": "SAME_UPPER" if same else "VALID"}
+    if all(isinstance(d, int) for d in (*have, *wanted)):
+        # What the result has beyond the windows that lie side by side.
+        more = [w - ((h - 1) * s + k) for h, w, s, k in zip(have, wanted, strides, kernel)]
+        cut = [max(-m, 0) for m in more]
+        pads = [c // 2 for c in cut] + [c - c // 2 for c in cut]
+        sizes = {"pads": pads, "output_padding": [max(m, 0) for m in more]}
+    out = cx.onnx.ConvTranspose(channels_first(cx, x), weight, bias, strides=strides, **sizes)
+    return channels_last(cx, out)
+
+
+def _pool(cx: Context, node: Operator, x: Value, kind: str, **more: Any) -> Any:
+    sizes = window(node)
+    if kind != "MaxPool":
+        del sizes["dilations"]
+    kernel = [node.option("FilterHeight"), node.option("FilterWidth")]
+    out = getattr(cx.onnx, kind)(channels_first(cx, x), kernel_shape=kernel, **sizes, **more)
+    return channels_last(cx, out)
+
+
+@operator("MAX_POOL_2D", moves=True)
+def max_pool(cx: Context, node: Operator, x: Value) -> Any:
+    return _pool(cx, node, x, "MaxPool")
+
+
+@operator("AVERAGE_POOL_2D")
+def average_pool(cx: Context, node: Operator, x: Value) -> Any:
+    return _pool(cx, node, x, "AveragePool", count_include_pad=0)
+
+
+@operator("L2_POOL_2D")
+def l2_pool(cx: Context, node: Operator, x: Value) -> Any:
+    squares = cx.onnx.Mul(x, x)
+    return cx.onnx.Sqrt(cx.value(average_pool(cx, node, squares)))
+
+
+@operator("RESIZE_BILINEAR")
+def resize_bilinear(cx: Context, node: Operator, x: Value, size: Value) -> Any:
+    return _resized(cx, node, x, size, "linear", "asymmetric", "floor")
+
+
+@operator("RESIZE_NEAREST_NEIGHBOR", moves=True)
+def resize_nearest(cx: Context, node: Operator, x: Value, size: Value) -> Any:
+    centers = node.option("HalfPixelCenters", False) or node.option("AlignCorners", False)
+    nearest = "round_prefer_ceil" if centers else "floor"
+    return _resized(cx, node, x, size, "nearest", "asymmetric", nearest)
+
+
+def _resized(
+    cx: Context, node: Operator, x: Value, size: Value, mode: str, places: str, nearest: str
+) -> Any:
+    if node.option("AlignCorners", False):
+        places = "align_corners"
+    elif node.option("HalfPixelCenters", False):
+        places = "half_pixel"
+    image = channels_first(cx, x)
+    sizes = cx.onnx.Concat(cx.onnx.Shape(image, end=2), cx.onnx.Cast(size, to=7), axis=0)
+    modes = {"coordinate_transformation_mode": places, "nearest_mode": nearest}
+    return channels_last(cx, cx.onnx.Resize(image, None, None, sizes, mode=mode, **modes))
+
+
+@operator("SPACE_TO_DEPTH", moves=True)
+def space_to_depth(cx: Context, node: Operator, x: Value) -> Any:
+    size = node.option("BlockSize")
+    return channels_last(cx, cx.onnx.SpaceToDepth(channels_first(cx, x), blocksize=size))
+
+
+@operator("DEPTH_TO_SPACE", moves=True)
+def depth_to_space(cx: Context, node: Operator, x: Value) -> Any:
+    size = node.option("BlockSize")
+    return channels_last(cx, cx.onnx.DepthToSpace(channels_first(cx, x), blocksize=size))
+
+
+def _blocks(cx: Context, block: Value) -> tuple[list[int], int]:
+    sizes = cx.numbers(block, "block_shape")
+    if any(b < 1 for b in sizes):
+        raise ValueError(explain("blocks must be positive", got=sizes))
+    return sizes, int(np.prod(sizes))
+
+
+@operator("SPACE_TO_BATCH_ND", moves=True)
+def space_to_batch(cx: Context, node: Operator, x: Value, block: Value, paddings: Value) -> Any:
+    sizes, count = _blocks(cx, block)
+    rank, fill = len(sizes), zero_of(node, x)
+    widths = np.array(cx.numbers(paddings, "paddings"), np.int64).reshape(rank, 2)
+    pads = np.zeros((x.ndim, 2), np.int64)
+    pads[1 : rank + 1] = widths
+    x = cx.onnx.Pad(x, pads.T.reshape(-1), fill)
+    dims = [cx.simplify(literal(d)) for d in x.shape]
+    parts = [p for d, b in zip(dims[1:], sizes) for p in (d // b, b)]
+    split = cx.value(op.reshape(x.expr, ShapeExpr([dims[0], *parts, *dims[rank + 1 :]])))
+    outer, inner = [1 + 2 * k for k in range(rank)], [2 + 2 * k for k in range(rank)]
+    moved = op.permute_dims(split.expr, [*inner, 0, *outer, *range(1 + 2 * rank, split.ndim)])
+    out = [dims[0] * count, *parts[0::2], *dims[rank + 1 :]]
+    return op.reshape(cx.emit(moved), ShapeExpr([cx.simplify(d) for d in out]))
+
+
+@operator("BATCH_TO_SPACE_ND", moves=True)
+def batch_to_space(cx: Context, node: Operator, x: Value, block: Value, crops: Value) -> Any:
+    sizes, count = _blocks(cx, block)
+    rank = len(sizes)
+    cut = np.array(cx.numbers(crops, "crops"), np.int64).reshape(rank, 2)
+    dims = [cx.simplify(literal(d)) for d in x.shape]
+    batch = cx.simplify(dims[0] // count)
+    split = cx.value(op.reshape(x.expr, ShapeExpr([*sizes, batch, *dims[1:]])))
+    order = [rank, *(a for k in range(rank) for a in (rank + 1 + k, k))]
+    moved = cx.emit(op.permute_dims(split.expr, [*order, *range(2 * rank + 1, split.ndim)]))
+    grown = [cx.simplify(d * b) for d, b in zip(dims[1:], sizes)]
+    whole = cx.value(op.reshape(moved, ShapeExpr([batch, *grown, *dims[rank + 1 :]])))
+    ends = [cx.simplify(d - int(c)) for d, c in zip(grown, cut[:, 1])]
+    axes = np.arange(1, rank + 1)
+    return cx.onnx.Slice(whole, cut[:, 0], cx.known(ends, "int64"), axes)
+
+
+def zero_of(node: Operator, x: Value) -> Any:
+    """What stands for zero in x, the first input."""
+    tensor = node.given[0]
+    if tensor is None or tensor.quantization is None or x.dtype.is_float:
+        return 0
+    return np.asarray(tensor.quantization.one_zero, tensor.dtype)
+
+
+@operator("LOCAL_RESPONSE_NORMALIZATION")
+def local_response(cx: Context, node: Operator, x: Value) -> Any:
+    """x / (bias + alpha * the sum of the squares of `radius` channels on each side) ** beta"""
+    o, radius = cx.onnx, node.option("Radius")
+    image = channels_first(cx, x)
+    around = {"size": 2 * radius + 1, "alpha": float(node.option("Alpha") * (2 * radius + 1))}
+    made = o.LRN(image, beta=float(node.option("Beta")), bias=float(node.option("Bias")), **around)
+    return channels_last(cx, made)
+
+
+@operator("L2_NORMALIZATION")
+def l2_normalization(cx: Context, node: Operator, x: Value) -> Any:
+    o = cx.onnx
+    squares = o.ReduceSum(o.Mul(x, x), np.array([-1]), keepdims=1)
+    return o.Div(x, o.Sqrt(o.Max(squares, 1e-6)))

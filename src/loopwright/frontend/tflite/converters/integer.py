@@ -1,0 +1,214 @@
+"""Quantized operators in integers, with TFLite's arithmetic: sums of products are scaled by a fixed-point
+multiplier (`relax.fixed_point_scale`), so that results are equal bit by bit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....relax import op
+from ...onnx.context import Context
+from ...onnx.values import Value
+from ..reader import Operator, Quantization, Tensor
+from .base import away, bounds, channels_first, channels_last, integer, stored
+from .elementwise import same_rank
+from .image import average_pool, rearranged, weight_of, window
+from .linear import rows_of, turned
+
+_SHIFTED = {"int8": 20, "uint8": 20, "int16": 15}  # bits that sums have beyond their operands
+
+
+def multiplier_of(real: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(multiplier, shift) of positive numbers: multiplier / 2**31 * 2**shift, rounded; 0 where that is
+    less than 2**-32."""
+    fraction, shift = np.frexp(np.asarray(real, np.float64))
+    fixed = np.floor(fraction * (1 << 31) + 0.5).astype(np.int64)
+    shift = shift + (fixed == 1 << 31)
+    fixed = np.where(fixed == 1 << 31, 1 << 30, fixed)
+    small = shift < -31
+    return np.where(small, 0, fixed).astype(np.int32), np.where(small, 0, shift).astype(np.int32)
+
+
+def _scaled(cx: Context, x: Any, real: Any, axis: int = 0) -> Value:
+    """x times a real number, or times one for each index of an axis."""
+    multiplier, shift = (cx.constant(v) for v in multiplier_of(real))
+    return cx.value(op.fixed_point_scale(cx.emit(x), multiplier, shift, axis))
+
+
+def _given(node: Operator, *places: int) -> list[Quantization]:
+    """The quantization of inputs."""
+    found = [node.given[k].quantization for k in places]  # type: ignore[union-attr]
+    assert all(q is not None for q in found)
+    return found  # type: ignore[return-value]
+
+
+def _requantized(cx: Context, node: Operator, total: Any, real: Any, axis: int = 0) -> Any:
+    """The result of the node from its exact value in units of `real` results."""
+    out = node.gives[0]
+    assert out.quantization is not None
+    real = np.asarray(real).reshape(-1) if np.size(real) > 1 else np.asarray(real).reshape(())
+    scaled = cx.onnx.Add(_scaled(cx, total, real, axis), out.quantization.one_zero)
+    return stored(cx, scaled, out, *bounds(node))
+
+
+def _centered(cx: Context, x: Value, tensor: Tensor, dtype: str = "int32") -> Value:
+    """x less its zero point."""
+    wide = cx.value(op.astype(x.expr, dtype))
+    q = tensor.quantization
+    return wide if q is None or not q.one_zero else cx.onnx.Sub(wide, q.one_zero)
+
+
+def _are_quantized(node: Operator, *places: int) -> bool:
+    return all(k < len(node.given) and _is_quantized(node.given[k]) for k in places)
+
+
+def _is_quantized(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.is_quantized
+
+
+def _wide(node: Operator) -> str:
+    """The type of sums of products."""
+    return "int64" if node.gives[0].dtype == "int16" else "int32"
+
+
+def _products(node: Operator) -> np.ndarray:
+    """What a product of the first two inputs is, in results: for each output where weights have
+    scales of their own."""
+    (x, w), out = _given(node, 0, 1), node.gives[0].quantization
+    assert out is not None
+    return x.scale.astype(np.float64) * w.scale.astype(np.float64) / np.float64(out.scale[0])
+
+
+@integer("CONV_2D", "DEPTHWISE_CONV_2D")
+def conv(cx: Context, node: Operator, x: Value, weight: Value, bias: Value | None = None) -> Any:
+    if not _are_quantized(node, 0, 1):
+        return None
+    kind, sizes = _wide(node), window(node)
+    weight, group = weight_of(cx, node, x, weight)
+    image = _centered(cx, channels_first(cx, x), node.given[0], kind)  # type: ignore[arg-type]
+    taps = _weight(cx, node, weight, kind)
+    total = cx.onnx.Conv(image, taps, group=group, **sizes)
+    if bias is not None:
+        total = cx.onnx.Add(total, cx.onnx.Reshape(_as(cx, bias, kind), np.array([-1, 1, 1])))
+    return channels_last(cx, _requantized(cx, node, total, _products(node), 1))
+
+
+def _weight(cx: Context, node: Operator, weight: Value, kind: str) -> Value:
+    """The second input less its zero point; those of channels are zero."""
+    q = _given(node, 1)[0]
+    wide = _as(cx, weight, kind)
+    return cx.onnx.Sub(wide, int(q.zero[0])) if q.zero.any() else wide
+
+
+def _as(cx: Context, value: Value, kind: str) -> Value:
+    return value if value.dtype == kind else cx.value(op.astype(value.expr, kind))
+
+
+@integer("FULLY_CONNECTED")
+def fully_connected(
+    cx: Context, node: Operator, x: Value, weight: Value, bias: Value | None = None
+) -> Any:
+    if not _are_quantized(node, 0, 1):
+        return None
+    kind = _wide(node)
+    rows, weight = rows_of(cx, node, x, weight)
+    left = _centered(cx, rows, node.given[0], kind)  # type: ignore[arg-type]
+    total = cx.onnx.MatMul(left, _weight(cx, node, weight, kind))
+    if bias is not None:
+        total = cx.onnx.Add(total, _as(cx, bias, kind))
+    return _requantized(cx, node, total, _products(node), total.ndim - 1)
+
+
+@integer("BATCH_MATMUL")
+def batch_matmul(cx: Context, node: Operator, a: Value, b: Value) -> Any:
+    if not _are_quantized(node, 0, 1) or _products(node).size > 1:
+        return None
+    sides = zip(turned(cx, node, a, b), node.given, strict=True)
+    left, right = (_centered(cx, v, t, _wide(node)) for v, t in sides)  # type: ignore[arg-type]
+    return _requantized(cx, node, cx.onnx.MatMul(left, right), _products(node))
+
+
+@integer("ADD", "SUB")
+def add(cx: Context, node: Operator, a: Value, b: Value) -> Any:
+    """Both in units of half of the greater scale, with more bits."""
+    if not _are_quantized(node, 0, 1):
+        return None
+    out, bits = node.gives[0], _SHIFTED[node.gives[0].dtype]
+    scales = [q.one_scale for q in _given(node, 0, 1)]
+    twice = 2 * max(scales)
+    sides = [
+        _scaled(cx, cx.onnx.Mul(_centered(cx, v, t), 1 << bits), s / twice)  # type: ignore[arg-type]
+        for v, t, s in zip(same_rank(cx, a, b), node.given, scales, strict=False)
+    ]
+    total = (cx.onnx.Add if node.op_type == "ADD" else cx.onnx.Sub)(*sides)
+    assert out.quantization is not None
+    return _requantized(cx, node, total, twice / ((1 << bits) * out.quantization.one_scale))
+
+
+@integer("MUL")
+def multiply(cx: Context, node: Operator, a: Value, b: Value) -> Any:
+    if not _are_quantized(node, 0, 1):
+        return None
+    pairs = zip(same_rank(cx, a, b), node.given, strict=False)
+    left, right = (_centered(cx, v, t) for v, t in pairs)  # type: ignore[arg-type]
+    return _requantized(cx, node, cx.onnx.Mul(left, right), _products(node))
+
+
+@integer("AVERAGE_POOL_2D")
+def average(cx: Context, node: Operator, x: Value) -> Any:
+    """The mean of the integers, which have one scale in the whole."""
+    mean = average_pool(cx, node, cx.value(op.astype(x.expr, "float32")))
+    return stored(cx, away(cx, mean), node.gives[0], *bounds(node))
+
+
+@integer("MEAN")
+def mean(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
+    """The sum, by a multiplier that divides by the number of elements."""
+    if not _are_quantized(node, 0):
+        return None
+    which = [a % x.ndim for a in cx.numbers(axes, "axis")]
+    extents = [getattr(x.shape[a], "value", None) for a in which]
+    if not which or None in extents or 0 in extents:
+        return None
+    count, out = math.prod(extents), node.gives[0]
+    keep = int(node.option("KeepDims", False))
+    wide = _centered(cx, x, node.given[0])  # type: ignore[arg-type]
+    total = cx.onnx.ReduceSum(wide, np.array(which), keepdims=keep)
+    assert out.quantization is not None
+    factor, shift = (
+        int(v) for v in multiplier_of(_given(node, 0)[0].one_scale / out.quantization.one_scale)
+    )
+    more = min(count.bit_length() - 1, 32, 31 + shift)
+    divided = cx.constant(np.int32((factor << more) // count)), cx.constant(np.int32(shift - more))
+    scaled = cx.value(op.fixed_point_scale(total.expr, *divided, 0))
+    return stored(cx, cx.onnx.Add(scaled, out.quantization.one_zero), out)
+
+
+@integer("QUANTIZE")
+def requantize(cx: Context, node: Operator, x: Value) -> Any:
+    if not _are_quantized(node, 0):
+        return None
+    out, q = node.gives[0].quantization, _given(node, 0)[0]
+    assert out is not None
+    wide = _centered(cx, x, node.given[0])  # type: ignore[arg-type]
+    return _requantized(cx, node, wide, q.one_scale / out.one_scale)
+
+
+@integer("SOFTMAX")
+def softmax(cx: Context, node: Operator, x: Value) -> Any:
+    """Exponentials of the 256 distances from the greatest element, by a table."""
+    out, q = node.gives[0], _given(node, 0)[0]
+    if out.dtype not in ("int8", "uint8") or x.dtype not in ("int8", "uint8"):
+        return None
+    o = cx.onnx
+    scale = np.float32(q.one_scale) * np.float32(node.option("Beta", 1.0))
+    table = np.exp(-scale * np.arange(256, dtype=np.float32))
+    wide = cx.value(op.astype(x.expr, "int32"))
+    distance = o.Sub(o.ReduceMax(wide, np.array([-1])), wide)
+    powers = cx.value(op.byte_lookup(op.astype(distance.expr, "uint8"), cx.constant(table)))
+    assert out.quantization is not None
+    total = o.Mul(o.ReduceSum(powers, np.array([-1])), out.quantization.one_scale)
+    scaled = o.Floor(o.Add(o.Mul(powers, o.Div(1.0, total)), 0.5))
+    return stored(cx, o.Add(scaled, float(out.quantization.one_zero)), out)

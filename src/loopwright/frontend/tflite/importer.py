@@ -1,0 +1,145 @@
+"""`from_tflite`: a TFLite model becomes a graph function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ...base import budget
+from ...base.plugins import load_group
+from ...ir.module import IRModule
+from ...relax.transform import SinkPermutes
+from ..onnx import registry
+from ..onnx.expansion import PORT
+from ..onnx.importer import Importer
+from ..onnx.reader import Node, ordered
+from ..onnx.registry import Entry
+from ..onnx.values import Value
+from .reader import DOMAIN, Operator, TFLiteModel, load, read
+
+
+def from_tflite(
+    model: Any,
+    shape_dict: dict[str, Any] | None = None,
+    dtype_dict: str | dict[str, str] | None = None,
+) -> IRModule:
+    """Import a TFLite model as an IRModule with a function `main`.
+
+    model: a path, or the bytes of a file.
+    shape_dict: shapes of inputs by name, instead of the model's; a dimension is a number, a name, or
+        a tir.Var.
+    dtype_dict: dtypes of inputs by name.
+
+    Dimensions that the file says are unknown (-1 in a shape signature) become symbolic variables.
+    Quantized operators are computed in integers as TFLite does; images are computed channels first.
+    Variables of the model (states of recurrent layers) are zero when a run starts. The module's
+    attributes "input_names" and "output_names" are the model's own names.
+
+    Raises LoopwrightError for an invalid model, for operators without a converter (all of them in
+    one message), for nodes that cannot be converted, naming the node, and BudgetError for a model
+    that asks for more work than a file of its size may (see `base.budget`).
+    """
+    with budget.started():
+        data = load(model)
+        budget.allow(size=len(data))
+        graphs = read(data)
+        count = sum(len(g.nodes) for g in graphs)
+        ports = sum(len(g.inputs) + len(g.outputs) for g in graphs)
+        budget.spend(nodes=count + PORT * ports)
+        load_group("loopwright.ops")  # a plug-in may bring converters, too
+        return SinkPermutes()(_Import(graphs, shape_dict, dtype_dict).run())
+
+
+def from_path(model: Any) -> IRModule | None:
+    """`from_tflite` for what looks like a path of a TFLite model, else None."""
+    if isinstance(model, (str, os.PathLike)) and Path(model).suffix == ".tflite":
+        return from_tflite(model)
+    return None
+
+
+def supported_operators() -> list[str]:
+    """The operators with a converter."""
+    return list(registry.supported_operators(DOMAIN))
+
+
+@dataclass
+class Part:
+    """A branch: a graph whose inputs are values around it, by name."""
+
+    graph: TFLiteModel
+    names: list[str]
+
+    @property
+    def output(self) -> list[Any]:
+        return self.graph.outputs
+
+
+@dataclass
+class Turn:
+    """A turn of a While as a Loop has it: the body, then the condition on what it gives."""
+
+    condition: TFLiteModel
+    body: TFLiteModel
+
+    @property
+    def input(self) -> list[Any]:
+        return [*_LOOP, *self.body.inputs]
+
+    @property
+    def output(self) -> list[Any]:
+        return [*self.condition.outputs, *self.body.outputs]
+
+
+@dataclass
+class _Name:
+    name: str
+
+
+_LOOP = [_Name("\0turn"), _Name("\0go")]  # no names of tensors
+
+
+class _Import(Importer):
+    def __init__(self, graphs: list[TFLiteModel], shapes: Any, dtypes: Any) -> None:
+        main = graphs[0]
+        main.nodes = _live(main)
+        super().__init__(main, shapes, dtypes or "float32", False, True)
+        self.graphs = graphs
+        self.depth = 0
+        self.context.graphs = graphs
+
+    def _subgraph(
+        self, graph: Any, feeds: Mapping[str, Value] = MappingProxyType({})
+    ) -> list[Value]:
+        """The outputs of a graph; its values are its own."""
+        if isinstance(graph, Turn):
+            body = self._subgraph(graph.body, feeds)
+            names = [p.name for p in graph.condition.inputs]
+            return [*self._subgraph(graph.condition, dict(zip(names, body, strict=True))), *body]
+        if isinstance(graph, Part):
+            names = [p.name for p in graph.graph.inputs]
+            given = [self.values[name] for name in graph.names]
+            return self._subgraph(graph.graph, dict(zip(names, given, strict=True)))
+        span, model, around = self.builder.span, self.model, self.values
+        self.depth += 1
+        if self.depth > len(self.graphs):
+            raise ValueError("graphs of the model call each other in a circle")
+        self.model, self.values = graph, dict(feeds)
+        try:
+            self._weights()
+            nodes = _live(graph)
+            for node, entry in zip(nodes, self._converters(nodes), strict=True):
+                self._convert(node, entry)
+            return [self.values[p.name] for p in graph.outputs]
+        finally:
+            self.depth -= 1
+            self.builder.span, self.model, self.values = span, model, around
+
+
+def _live(graph: TFLiteModel) -> list[Any]:
+    """The operators that the outputs need, in order."""
+    known = {*graph.initializers, *(p.name for p in graph.inputs)}
+    return ordered(graph.nodes, known, [p.name for p in graph.outputs])
