@@ -70,9 +70,9 @@ $(PY):
 	@$(PYTHON) -m venv $(VENV)
 
 $(SETUP): pyproject.toml | $(PY)
-	@$(PIP) --editable '.[dev,onnx,offload,rpc]'
+	@$(PIP) --editable '.[dev,onnx,tflite,offload,rpc]'
 	@touch $@
 
 $(LINT): pyproject.toml $(SETUP)
-	@$(PIP) --editable '.[dev,onnx,offload,rpc,lint]'
+	@$(PIP) --editable '.[dev,onnx,tflite,offload,rpc,lint]'
 	@touch $@

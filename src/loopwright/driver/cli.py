@@ -1,7 +1,7 @@
 """The command line: `loopwright show | explore | run | bench | check | compile MODEL`, `loopwright
 plugins`.
 
-MODEL is an ONNX file. Inputs come from `--feeds FILE.npz` (arrays by input name); otherwise they are
+MODEL is an ONNX or a TFLite file. Inputs come from `--feeds FILE.npz` (arrays by input name); otherwise they are
 random. `--dims n=4,height=32`, or one number, gives symbolic sizes: `run`, `bench` and `check` make
 random inputs of these sizes (default 1), `show` and `compile` fix them in the code.
 """
@@ -46,7 +46,7 @@ from .options import CompileOptions
 EXPLORE: Slot[Any] = Slot("driver.explore")
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-Model = Annotated[Path, typer.Argument(help="An ONNX file.")]
+Model = Annotated[Path, typer.Argument(help="An ONNX or a TFLite file.")]
 TargetText = Annotated[str, typer.Option("--target", help="A target, as in TVM.")]
 Feeds = Annotated[Path | None, typer.Option("--feeds", help="Arrays by input name (.npz).")]
 Dims = Annotated[

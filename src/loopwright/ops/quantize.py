@@ -139,58 +139,81 @@ def _(data, scale, zero_point, axis=-1, out_dtype="float32"):
     return (gap * step.astype(np.float32)).astype(numpy_dtype(out_dtype))
 
 
-@op("relax.fixed_point_scale")
-def fixed_point_scale(data: Tensor, multiplier: Tensor, shift: Tensor, axis: Axis = -1):
-    """data (int32) * multiplier / 2**31 * 2**shift in int32, as TFLite rounds: the product to the nearest,
-    then the shift to the right away from zero. int64 data are scaled by the upper 16 bits of the multiplier
-    and rounded once. multiplier and shift (int32): scalars, or vectors with one number for each index of
-    `axis`."""
+@op("relax.requantize")
+def requantize(
+    data: Tensor,
+    multiplier: Tensor,
+    shift: Tensor,
+    axis: Axis = -1,
+    zero_point: int = 0,
+    low: int = -(2**31),
+    high: int = 2**31 - 1,
+    out_dtype: DType = "int32",
+):
+    """data (int32) * multiplier / 2**31 * 2**shift + zero_point, within [low, high], in `out_dtype`. It is
+    rounded as TFLite does: the product to the nearest, then the shift to the right away from zero. int64 data
+    are scaled by the upper 16 bits of the multiplier and rounded once. multiplier and shift (int32): scalars,
+    or vectors with one number for each index of `axis`."""
     which = normalize_axis(axis, len(data.shape)) if data.shape else 0
     long = lambda v: cast("int64", v)  # noqa: E731
     none, one = long(0), long(1)
 
-    def cell(*i):
-        factor, by = (long(_of_channel(p, i, which)) for p in (multiplier, shift))
-        value = long(data(*i))
+    def scaled(value, factor, by):
         if data.dtype == "int64":
             upper = (factor + (1 << 15)) >> 16
             upper = tir.Select(factor < 0x7FFF0000, upper, long(0x7FFF))
-            return cast("int32", (value * upper + (one << (14 - by))) >> (15 - by))
-        high = ((value << tir.max(by, none)) * factor + (1 << 30)) >> 31
+            return (value * upper + (one << (14 - by))) >> (15 - by)
+        product = ((value << tir.max(by, none)) * factor + (1 << 30)) >> 31
         right = tir.max(none - by, none)
         half = (one << right) >> 1
-        below = tir.Select(tir.all(high < 0, right > 0), one, none)
-        return cast("int32", (high + half - below) >> right)
+        below = tir.Select(tir.all(product < 0, right > 0), one, none)
+        return (product + half - below) >> right
 
-    return compute(data.shape, cell, "scaled", axes="i", tag="elemwise")
+    def cell(*i):
+        factor, by = (long(_of_channel(p, i, which)) for p in (multiplier, shift))
+        value = scaled(long(data(*i)), factor, by) + zero_point
+        return cast(out_dtype, tir.max(tir.min(value, long(high)), long(low)))
+
+    return compute(data.shape, cell, "requantized", axes="i", tag="elemwise")
 
 
-@fixed_point_scale.infer
-def _(data, multiplier, shift, axis=-1):
+@requantize.infer
+def _(data, multiplier, shift, axis=-1, zero_point=0, low=0, high=0, out_dtype="int32"):
     wide = ("int32", "int64")
-    for what, info, allowed in (
-        ("data", data, wide),
-        ("multiplier", multiplier, wide[:1]),
-        ("shift", shift, wide[:1]),
+    for what, dtype, allowed in (
+        ("data", data.dtype, wide),
+        ("multiplier", multiplier.dtype, wide[:1]),
+        ("shift", shift.dtype, wide[:1]),
+        ("out_dtype", DataType(out_dtype), ("int8", "uint8", "int16", "int32")),
     ):
-        if not info.dtype.is_void and str(info.dtype) not in allowed:
+        if not dtype.is_void and str(dtype) not in allowed:
             hint = f"one of {', '.join(allowed)}"
-            raise TypeError(explain(f"{what} of this dtype", got=str(info.dtype), instead=hint))
+            raise TypeError(explain(f"{what} of this dtype", got=str(dtype), instead=hint))
     _check_of_channels(data, axis, multiplier=multiplier, shift=shift)
-    return TensorStructInfo(data.shape, "int32", ndim=data.ndim)
+    return TensorStructInfo(data.shape, out_dtype, ndim=data.ndim)
 
 
-@fixed_point_scale.numpy
-def _(data, multiplier, shift, axis=-1):
+@requantize.numpy
+def _(
+    data,
+    multiplier,
+    shift,
+    axis=-1,
+    zero_point=0,
+    low=-(2**31),
+    high=2**31 - 1,
+    out_dtype="int32",
+):
     factor, by = (_along(p, data, axis).astype(np.int64) for p in (multiplier, shift))
     value = data.astype(np.int64)
     if data.dtype == np.int64:
         upper = np.where(factor < 0x7FFF0000, (factor + (1 << 15)) >> 16, 0x7FFF)
-        return ((value * upper + (1 << (14 - by))) >> (15 - by)).astype(np.int32)
-    high = ((value << np.maximum(by, 0)) * factor + (1 << 30)) >> 31
-    right = np.maximum(-by, 0)
-    half = (1 << right) >> 1
-    return ((high + half - ((high < 0) & (right > 0))) >> right).astype(np.int32)
+        value = (value * upper + (1 << (14 - by))) >> (15 - by)
+    else:
+        product = ((value << np.maximum(by, 0)) * factor + (1 << 30)) >> 31
+        right = np.maximum(-by, 0)
+        value = (product + ((1 << right) >> 1) - ((product < 0) & (right > 0))) >> right
+    return np.clip(value + zero_point, low, high).astype(numpy_dtype(out_dtype))
 
 
 @op("relax.byte_lookup")
@@ -221,7 +244,7 @@ def _(data, table):
     return table[data.astype(np.int64) - np.iinfo(data.dtype).min]
 
 
-for _operator in (quantize, dequantize, fixed_point_scale):
+for _operator in (quantize, dequantize, requantize):
     _operator.layout(along("axis"))
 byte_lookup.layout(along())
 
@@ -236,10 +259,10 @@ dequantize.samples(
     case(np.array([[7], [200]], np.uint8), np.float32(0.5), np.int8(3), out_dtype="float16"),
 )
 _ACCUMULATED = np.array([[7, -(2**31), 2**31 - 1], [-3, -1, 100000]], np.int32)
-fixed_point_scale.samples(
+requantize.samples(
     case(_ACCUMULATED, np.array([1 << 30, 1518500250, 2**31 - 1], np.int32), np.array([0, -3, 1], np.int32)),
-    case(_ACCUMULATED.astype(np.int64) * 3, np.int32(1518500250), np.int32(-5)),
-    case(("n", 3), np.int32(1 << 30), np.int32(-2), dtype="int32"),
+    case(_ACCUMULATED.astype(np.int64) * 3, np.int32(1518500250), np.int32(-5), zero_point=3),
+    case(("n", 3), np.int32(1 << 30), np.int32(-2), dtype="int32", low=-128, high=127, out_dtype="int8"),
 )  # fmt: skip
 byte_lookup.samples(
     case(np.array([[-128, 127], [0, 5]], np.int8), np.arange(256, dtype=np.float32)),

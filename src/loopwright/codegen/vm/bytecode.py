@@ -124,11 +124,7 @@ class Writer:
     def binding(self, binding: Any) -> None:
         span = binding.span or binding.value.span
         self.builder.place = str(span) if span else ""
-        kind = _check(binding.value) if self.matched < 0 else ""
-        if self.checked < 0 and kind != "check":
-            self.checked = self.position()
-        if self.matched < 0 and not kind:
-            self.matched = self.position()
+        self.after_checks(_check(binding.value) if self.matched < 0 else "")
         if isinstance(binding.value, rx.Function):
             what = f"{self.name}: a function within a function"
             raise LoopwrightError(explain(what, instead="run the pass LambdaLift first"))
@@ -138,6 +134,13 @@ class Writer:
             self.given.add(binding.var)
         alias = isinstance(binding.value, rx.Var) and value.kind == "r"
         self.values[binding.var] = self.copied(value) if alias else value
+
+    def after_checks(self, kind: str) -> None:
+        """Note where the checks end, before a step of a kind: "" is none of them."""
+        if self.checked < 0 and kind != "check":
+            self.checked = self.position()
+        if self.matched < 0 and not kind:
+            self.matched = self.position()
 
     def copied(self, value: Operand) -> Operand:
         dst = self.fresh()
@@ -163,6 +166,7 @@ class Writer:
 
     def test(self, node: rx.If) -> int:
         """Write the test of a condition; returns its position."""
+        self.after_checks("")
         cond = self.register(self.value(node.cond))
         if node.cond in self.given and _is_bool(node.cond.struct_info):
             cond = self.emit("vm.builtin.read_bool", [cond])

@@ -16,10 +16,9 @@ from ...relax.transform import SinkPermutes
 from ..onnx import registry
 from ..onnx.expansion import PORT
 from ..onnx.importer import Importer
-from ..onnx.reader import Node, ordered
-from ..onnx.registry import Entry
+from ..onnx.reader import ordered
 from ..onnx.values import Value
-from .reader import DOMAIN, Operator, TFLiteModel, load, read
+from .reader import DOMAIN, TFLiteModel, load, read
 
 
 def from_tflite(
@@ -49,6 +48,7 @@ def from_tflite(
         graphs = read(data)
         count = sum(len(g.nodes) for g in graphs)
         ports = sum(len(g.inputs) + len(g.outputs) for g in graphs)
+        budget.allow(nodes=count)
         budget.spend(nodes=count + PORT * ports)
         load_group("loopwright.ops")  # a plug-in may bring converters, too
         return SinkPermutes()(_Import(graphs, shape_dict, dtype_dict).run())

@@ -25,10 +25,11 @@ from ...base.span import Span
 from ...ir.dtype import numpy_dtype
 from ..onnx.reader import Model as Graph
 from ..onnx.reader import Node, Port
+from .sparse import Level, Sparsity
 
 DOMAIN = "tflite"
 _IDENTIFIER = b"TFL3"
-_BROKEN = (struct.error, ValueError, TypeError, IndexError, OverflowError, AttributeError)
+_BROKEN = (struct.error, ValueError, TypeError, LookupError, OverflowError, AttributeError)
 # TensorType -> dtype; int4 lies two in a byte.
 _DTYPES = {
     0: "float32",
@@ -83,6 +84,7 @@ class Tensor:
     quantization: Quantization | None
     data: np.ndarray | None
     is_variable: bool
+    sparsity: Sparsity | None = None
 
     @property
     def is_quantized(self) -> bool:
@@ -93,15 +95,17 @@ class Tensor:
         """The elements of a constant or of a variable, which is zero at first; int4 as int8.
         Raises LoopwrightError where its bytes do not fill its shape."""
         kind, count = numpy_dtype(self.dtype), prod(self.dims)
+        if min(self.dims, default=0) < 0:
+            raise _misfit(self, 0 if self.data is None else self.data.size)
         if self.data is None:
             return np.broadcast_to(np.zeros((), kind), self.dims)
-        if min(self.dims, default=0) < 0:
-            raise _misfit(self, self.data.size)
         if self.dtype == "int4":
             if self.data.size != (count + 1) // 2:
                 raise _misfit(self, self.data.size)
             halves = np.stack([self.data << 4, self.data & 0xF0], -1).view(np.int8) >> 4
             return halves.reshape(-1)[:count].reshape(self.dims)
+        if self.sparsity is not None and self.data.size % kind.itemsize == 0:
+            return self.sparsity.dense(self.data.view(kind), self.dims)
         if self.data.size != count * kind.itemsize:
             raise _misfit(self, self.data.size)
         return self.data.view(kind).reshape(self.dims)
@@ -150,11 +154,13 @@ class TFLiteModel(Graph):
     """A graph of a file in the form of the importer; its constants are Tensors."""
 
     def initializer_dtype(self, name: str) -> str:
-        dtype = self.initializers[name].dtype
-        return dtype
+        return self.initializers[name].dtype
 
     def initializer(self, name: str) -> np.ndarray:
-        return self.initializers[name].array()
+        try:
+            return self.initializers[name].array()
+        except _BROKEN as error:
+            raise LoopwrightError(f"tensor {name}: {error}") from error
 
 
 # ---------------------------------------------------------------- files
@@ -323,14 +329,29 @@ class _Reader:
             _DTYPES.get(kind, names_of("TensorType").get(kind, f"type {kind}").lower()),
             tuple(signature if len(signature) == len(dims) and not data.size else dims),
             self.quantization(tensor.Quantization()),
-            self.dense(tensor, data) if data.size else None,
+            data if data.size else None,
             bool(tensor.IsVariable()),
+            self.sparsity(tensor.Sparsity()),
         )
 
-    def dense(self, tensor: Any, data: np.ndarray) -> np.ndarray:
-        if tensor.Sparsity() is not None:
-            return np.zeros(0, np.uint8)  # DENSIFY, which has no converter, would read it
-        return data
+    def sparsity(self, given: Any) -> Sparsity | None:
+        if given is None:
+            return None
+        order, blocks = (self.integers(given, name) for name in ("TraversalOrder", "BlockMap"))
+        return Sparsity(order, blocks, [self.level(m) for m in self.vector(given, "DimMetadata")])
+
+    def level(self, given: Any) -> Level:
+        if given.Format() == schema().DimensionType.DENSE:
+            return Level(given.DenseSize())
+        parts = []
+        for name in ("ArraySegments", "ArrayIndices"):
+            kind = names_of("SparseIndexVector")[getattr(given, f"{name}Type")()]
+            vector = getattr(schema(), kind)()
+            table = getattr(given, name)()
+            vector.Init(table.Bytes, table.Pos)
+            parts.append(_array(vector, "Values"))
+            self.spend(parts[-1].nbytes)
+        return Level(0, *parts)
 
     def quantization(self, q: Any) -> Quantization | None:
         if q is None or not q.ScaleLength():

@@ -1,4 +1,4 @@
-"""Importers of models, to Relay: `from_onnx`."""
+"""Importers of models, to Relay: `from_onnx`, `from_tflite`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from ...base.errors import explain
 from ...frontend.onnx import from_onnx as relax_from_onnx
+from ...frontend.tflite import from_tflite as relax_from_tflite
 from ...ir.module import IRModule
 from ...runtime.tensor import Tensor
 from ..left_out import served
@@ -43,6 +44,16 @@ def from_onnx(
     return from_relax(mod, transposed), dict(zip(names[count:], given, strict=True))
 
 
+def from_tflite(
+    model: Any,
+    shape_dict: dict[str, Any] | None = None,
+    dtype_dict: str | dict[str, str] | None = None,
+) -> tuple[IRModule, dict[str, Tensor]]:
+    """Import a TFLite model, as `loopwright.frontend.tflite.from_tflite` does: (its module, no
+    parameters)."""
+    return from_relax(relax_from_tflite(model, shape_dict, dtype_dict)), {}
+
+
 __getattr__ = served(__name__)
 
-__all__ = ["from_onnx", "from_relax"]
+__all__ = ["from_onnx", "from_relax", "from_tflite"]

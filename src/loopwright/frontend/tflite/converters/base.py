@@ -27,6 +27,7 @@ from ..reader import DOMAIN, Operator, Tensor
 
 Converter = Callable[..., Any]
 ONNX_TYPES = {dtype: number for number, dtype in DTYPES.items()}
+HOW: dict[str, str] = {}  # for each operator, how quantized tensors come in
 INTEGER: dict[str, Converter] = {}  # integer arithmetic; None as an answer: not this one
 _BYTES = ("int8", "uint8")
 # ActivationFunctionType -> least and greatest real number.
@@ -34,16 +35,18 @@ _LIMITS = {1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 
 
 def operator(
-    *names: str, moves: bool = False, unary: bool = False
+    *names: str, moves: bool = False, unary: bool = False, activates: bool = False
 ) -> Callable[[Converter], Converter]:
-    """Register a converter for operators; see the file's docstring."""
+    """Register a converter for operators; see the file's docstring. activates: it applies the activation
+    of its options itself, not to the result."""
+    after = (lambda cx, node, out: out) if activates else activated
 
     def define(convert: Converter) -> Converter:
         @functools.wraps(convert)
         def dispatched(cx: Context, node: Operator, *inputs: Value | None) -> Any:
             plain = not any(t is not None and t.is_quantized for t in (*node.given, *node.gives))
             if plain:
-                return activated(cx, node, convert(cx, node, *inputs))
+                return after(cx, node, convert(cx, node, *inputs))
             own = INTEGER.get(node.op_type)
             out = own(cx, node, *inputs) if own and node.gives[0].is_quantized else None
             if out is not None:
@@ -54,7 +57,7 @@ def operator(
                 return _looked_up(cx, node, convert, *inputs)
             pairs = zip(inputs, node.given, strict=False)
             reals = [dequantized(cx, x, t) if t and t.is_quantized else x for x, t in pairs]
-            out = activated(cx, node, convert(cx, node, *reals))
+            out = after(cx, node, convert(cx, node, *reals))
             parts = out if isinstance(out, list) else [out]
             return [
                 quantized(cx, p, t) if t.is_quantized and p is not None else p
@@ -62,6 +65,7 @@ def operator(
             ]
 
         for name in names:
+            HOW[name] = "moved" if moves else "table" if unary else "real numbers"
             register_converter(name, 1, dispatched, DOMAIN)
         return convert
 

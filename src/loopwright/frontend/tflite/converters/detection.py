@@ -8,7 +8,6 @@ import numpy as np
 
 from ....base.errors import explain
 from ....relax import op
-from ....relax.expr import PrimValue
 from ...onnx.context import Context
 from ...onnx.values import Value, literal
 from ..reader import Operator
@@ -54,7 +53,9 @@ def detections(cx: Context, node: Operator, codes: Value, scores: Value, anchors
     most, classes = int(given["max_detections"]), int(given["num_classes"])
     first = literal(scores.shape[2]) - classes
     scale = np.array([given[f"{c}_scale"] for c in "yxhw"], np.float32)
-    where, size = (o.Slice(anchors, np.array([b]), np.array([b + 2]), np.array([1])) for b in (0, 2))
+    where, size = (
+        o.Slice(anchors, np.array([b]), np.array([b + 2]), np.array([1])) for b in (0, 2)
+    )
     moved, grown = o.Split(o.Div(codes, scale), axis=2, num_outputs=2, outputs=2)
     middle = o.Add(o.Mul(moved, size), where)
     half = o.Mul(o.Mul(o.Exp(grown), size), 0.5)
@@ -86,7 +87,7 @@ def _best(
         op.vision.all_class_non_max_suppression(
             boxes.expr,
             o.Unsqueeze(best, np.array([1])).expr,
-            PrimValue(most),
+            cx.scalar(most, "int64"),
             cx.scalar(given["nms_iou_threshold"], "float32"),
             cx.scalar(least, "float32"),
             "onnx_exact",

@@ -1,5 +1,5 @@
 """Quantized operators in integers, with TFLite's arithmetic: sums of products are scaled by a fixed-point
-multiplier (`relax.fixed_point_scale`), so that results are equal bit by bit."""
+multiplier (`relax.requantize`), so that results are equal bit by bit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...onnx.values import Value
 from ..reader import Operator, Quantization, Tensor
 from .base import away, bounds, channels_first, channels_last, integer, stored
 from .elementwise import same_rank
-from .image import average_pool, rearranged, weight_of, window
+from .image import average_pool, weight_of, window
 from .linear import rows_of, turned
 
 _SHIFTED = {"int8": 20, "uint8": 20, "int16": 15}  # bits that sums have beyond their operands
@@ -31,12 +31,6 @@ def multiplier_of(real: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.where(small, 0, fixed).astype(np.int32), np.where(small, 0, shift).astype(np.int32)
 
 
-def _scaled(cx: Context, x: Any, real: Any, axis: int = 0) -> Value:
-    """x times a real number, or times one for each index of an axis."""
-    multiplier, shift = (cx.constant(v) for v in multiplier_of(real))
-    return cx.value(op.fixed_point_scale(cx.emit(x), multiplier, shift, axis))
-
-
 def _given(node: Operator, *places: int) -> list[Quantization]:
     """The quantization of inputs."""
     found = [node.given[k].quantization for k in places]  # type: ignore[union-attr]
@@ -45,12 +39,20 @@ def _given(node: Operator, *places: int) -> list[Quantization]:
 
 
 def _requantized(cx: Context, node: Operator, total: Any, real: Any, axis: int = 0) -> Any:
-    """The result of the node from its exact value in units of `real` results."""
-    out = node.gives[0]
-    assert out.quantization is not None
+    """The result of the node from its exact value in units of `real` results; of one for each index of
+    an axis."""
     real = np.asarray(real).reshape(-1) if np.size(real) > 1 else np.asarray(real).reshape(())
-    scaled = cx.onnx.Add(_scaled(cx, total, real, axis), out.quantization.one_zero)
-    return stored(cx, scaled, out, *bounds(node))
+    return _scaled(cx, node, total, multiplier_of(real), axis, *bounds(node))
+
+
+def _scaled(
+    cx: Context, node: Operator, total: Any, by: Any, axis: int, low: int, high: int
+) -> Any:
+    multiplier, shift = (cx.constant(v) for v in by)
+    out, x = node.gives[0], cx.emit(total)
+    assert out.quantization is not None
+    zero = out.quantization.one_zero
+    return op.requantize(x, multiplier, shift, axis, zero, low, high, out.dtype)
 
 
 def _centered(cx: Context, x: Value, tensor: Tensor, dtype: str = "int32") -> Value:
@@ -139,12 +141,26 @@ def add(cx: Context, node: Operator, a: Value, b: Value) -> Any:
     scales = [q.one_scale for q in _given(node, 0, 1)]
     twice = 2 * max(scales)
     sides = [
-        _scaled(cx, cx.onnx.Mul(_centered(cx, v, t), 1 << bits), s / twice)  # type: ignore[arg-type]
+        _in_units(cx, v, t, multiplier_of(s / twice), bits)  # type: ignore[arg-type]
         for v, t, s in zip(same_rank(cx, a, b), node.given, scales, strict=False)
     ]
     total = (cx.onnx.Add if node.op_type == "ADD" else cx.onnx.Sub)(*sides)
     assert out.quantization is not None
     return _requantized(cx, node, total, twice / ((1 << bits) * out.quantization.one_scale))
+
+
+def _in_units(cx: Context, x: Value, tensor: Tensor, by: Any, bits: int) -> Value:
+    """x less its zero point, shifted and scaled, in int32; that of a byte by a table."""
+
+    def units(wide: Any) -> Value:
+        return cx.value(op.requantize(wide, *(cx.constant(v) for v in by)))
+
+    if tensor.dtype == "int16":
+        return units(cx.onnx.Mul(_centered(cx, x, tensor), 1 << bits).expr)
+    info = np.iinfo(tensor.dtype)
+    every = np.arange(info.min, info.max + 1) - tensor.quantization.one_zero  # type: ignore[union-attr]
+    table = units(cx.constant((every << bits).astype(np.int32))).constant
+    return cx.value(op.byte_lookup(x.expr, cx.constant(table)))
 
 
 @integer("MUL")
@@ -181,9 +197,8 @@ def mean(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
         int(v) for v in multiplier_of(_given(node, 0)[0].one_scale / out.quantization.one_scale)
     )
     more = min(count.bit_length() - 1, 32, 31 + shift)
-    divided = cx.constant(np.int32((factor << more) // count)), cx.constant(np.int32(shift - more))
-    scaled = cx.value(op.fixed_point_scale(total.expr, *divided, 0))
-    return stored(cx, cx.onnx.Add(scaled, out.quantization.one_zero), out)
+    divided = np.int32((factor << more) // count), np.int32(shift - more)
+    return _scaled(cx, node, total, divided, 0, *bounds(node))
 
 
 @integer("QUANTIZE")

@@ -71,22 +71,22 @@ def _joined(cx: Context, steps: list[Value], axis: int) -> Value:
     return cx.onnx.Concat(*(cx.onnx.Unsqueeze(s, np.array([axis])) for s in steps), axis=axis)
 
 
-def _started(cx: Context, state: Value | None, batch: Any) -> Any:
+def _started(cx: Context, state: Value | None, batch: Any) -> Value:
     """The state before the first step: that of each row, where the file has a batch of one."""
     assert state is not None
     if cx.equal(state.shape[0], batch):
         return state
-    return op.broadcast_to(state.expr, ShapeExpr([batch, *state.shape[1:]]))
+    return cx.value(op.broadcast_to(state.expr, ShapeExpr([batch, *state.shape[1:]])))
 
 
-@operator("UNIDIRECTIONAL_SEQUENCE_RNN")
+@operator("UNIDIRECTIONAL_SEQUENCE_RNN", activates=True)
 def rnn(
     cx: Context, node: Operator, x: Value, w: Value, r: Value, bias: Value, state: Value
 ) -> Any:
     o, kind = cx.onnx, node.option("FusedActivationFunction")
     steps, axis = _steps(cx, node, x)
     w, r = (rearranged(cx, v, [1, 0]) for v in (w, r))
-    held, outs = cx.value(_started(cx, state, steps[0].shape[0])), []
+    held, outs = _started(cx, state, steps[0].shape[0]), []
     for step in steps:
         total = o.Add(o.Add(o.MatMul(step, w), o.MatMul(held, r)), bias)
         held = cx.value(limited_real(cx, total, kind))
@@ -99,7 +99,7 @@ _WEIGHTS, _RECURRENT, _BIASES = (1, 2, 3, 4), (5, 6, 7, 8), (12, 13, 14, 15)
 _PEEPHOLES, _PROJECTION, _STATES, _NORMS = (9, 10, None, 11), (16, 17), (18, 19), (20, 21, 22, 23)
 
 
-@operator("UNIDIRECTIONAL_SEQUENCE_LSTM")
+@operator("UNIDIRECTIONAL_SEQUENCE_LSTM", activates=True)
 def lstm(cx: Context, node: Operator, x: Value, *given: Value | None) -> Any:
     """Each gate: an activation of x W + h R + (c P) + b, normalized where there are norms. Without
     weights of its own the input gate is 1 - the forget gate."""
@@ -117,7 +117,7 @@ def lstm(cx: Context, node: Operator, x: Value, *given: Value | None) -> Any:
     peepholes, norms, biases = pick(_PEEPHOLES), pick(_NORMS), pick(_BIASES)
     projection, shift = pick(_PROJECTION)
     batch = steps[0].shape[0]
-    h, c = (cx.value(_started(cx, s, batch)) for s in pick(_STATES))
+    h, c = (_started(cx, s, batch) for s in pick(_STATES))
     kind = node.option("FusedActivationFunction")
     clips = [node.option(name, 0.0) for name in ("CellClip", "ProjClip")]
     outs = []
@@ -166,7 +166,9 @@ def svdf(
     filters, memory = (literal(d) for d in times.shape)
     batch = x.shape[0]
     now = o.Unsqueeze(o.MatMul(x, rearranged(cx, features, [1, 0])), np.array([2]))
-    before = cx.value(op.reshape(_started(cx, state, batch), ShapeExpr([batch, filters, memory])))
+    before = cx.value(
+        op.reshape(_started(cx, state, batch).expr, ShapeExpr([batch, filters, memory]))
+    )
     before = o.Slice(before, np.array([1]), np.array([memory]), np.array([2]))
     weighted = o.Mul(o.Concat(before, now, axis=2), o.Unsqueeze(times, np.array([0])))
     grouped = o.Reshape(weighted, np.array([-1, filters // rank, rank * memory]))

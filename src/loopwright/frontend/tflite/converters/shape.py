@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
-from ....ir.prim_expr import PrimExpr
 from ....relax import op
-from ....relax.expr import ShapeExpr
 from ...onnx.context import Context
 from ...onnx.values import Value, literal
 from ..reader import Operator
@@ -65,6 +63,11 @@ def shape_of(cx: Context, node: Operator, x: Value) -> Any:
 @operator("RANK")
 def rank_of(cx: Context, node: Operator, x: Value) -> Any:
     return cx.scalar(x.ndim, "int32")
+
+
+@operator("DENSIFY", moves=True)
+def densify(cx: Context, node: Operator, x: Value) -> Any:
+    return x  # sparse constants are made dense as they are read
 
 
 @operator("FILL")
@@ -176,9 +179,7 @@ def strided_slice(
 
 
 @operator("PAD", "PADV2", moves=True)
-def pad(
-    cx: Context, node: Operator, x: Value, paddings: Value, value: Value | None = None
-) -> Any:
+def pad(cx: Context, node: Operator, x: Value, paddings: Value, value: Value | None = None) -> Any:
     widths = cx.onnx.Reshape(cx.onnx.Transpose(long(cx, paddings), perm=[1, 0]), np.array([-1]))
     given = zero_of(node, x) if value is None else value
     return cx.onnx.Pad(x, widths, given)
