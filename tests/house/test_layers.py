@@ -13,8 +13,10 @@ from .source import PACKAGE, ROOT, sources
 
 # Third parties that a user may not have, or that are too slow to import with the package.
 OPTIONAL = {
+    "flatbuffers",
     "onnx",
     "onnxruntime",
+    "tflite",
     "torch",
     "tvm_ffi",
     "llvmlite",

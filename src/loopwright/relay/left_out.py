@@ -25,7 +25,7 @@ _PARTS: dict[str, str] = {
         shape_func flatten_tuple_type from_tuple_type to_tuple_type""",
     "searches for sparse weights": "DenseToSparse Conv2dToSparse Conv2dToSparse2 process_params",
     "importers but for ONNX": """from_caffe from_caffe2 from_coreml from_darknet from_keras from_mxnet
-        from_oneflow from_paddle from_pytorch from_tensorflow from_tflite""",
+        from_oneflow from_paddle from_pytorch from_tensorflow""",
     "searches for partitions": "CollagePartition",
     "differentiation": "gradient FirstOrderGradient LazyGradientInit",
     "loops by recursion": "loops while_loop",
