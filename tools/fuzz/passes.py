@@ -46,6 +46,7 @@ RELAX_ANYWHERE = [
     "ConvertLayout",
     "DropHostCopies",
     "MergeLayoutChanges",
+    "SinkPermutes",
     "RewriteDataflowReshape",
     "AttachGlobalSymbol",
 ]
