@@ -31,7 +31,13 @@ NAMES = [
 
 # Operators whose inference needs to know an extent: a count of numbers, the length of index vectors.
 REFUSED = {
-    *("relax.gather_nd", "relax.scatter_nd", "relax.quantize", "relax.dequantize"),
+    *(
+        "relax.gather_nd",
+        "relax.scatter_nd",
+        "relax.quantize",
+        "relax.dequantize",
+        "relax.requantize",
+    ),
     *("relax.multinomial_from_uniform", "relax.dynamic_strided_slice"),
 }
 
