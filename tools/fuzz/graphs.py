@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,11 +33,11 @@ def search(options: argparse.Namespace) -> int:
     """Run cases; the first of each group of faults is made small and saved."""
     report = Report("graphs")
     found: list[tuple[int, Outcome]] = []
-    for seed, outcome, _ in Pool(
-        by_seed, options.processes, name=lambda seed: make(seed).operators()
-    ).run(range(options.seed, options.seed + options.count)):
-        if report.add(seed, outcome) and outcome.kind in FAULTS:
-            found.append((seed, outcome))
+    pool = Pool(by_seed, options.processes, name=lambda seed: make(seed).operators())
+    with contextlib.suppress(KeyboardInterrupt):  # what came out so far counts
+        for seed, outcome, _ in pool.run(range(options.seed, options.seed + options.count)):
+            if report.add(seed, outcome) and outcome.kind in FAULTS:
+                found.append((seed, outcome))
     print(report.text(), flush=True)
     found.sort(key=lambda item: FAULTS.index(item[1].kind))
     shrunk: set[str] = set()
