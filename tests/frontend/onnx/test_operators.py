@@ -406,6 +406,7 @@ QUANTIZED = [
         symbolic=False,
     ),
     case("DynamicQuantizeLinear", X, outputs=3),
+    case("DynamicQuantizeLinear", np.zeros((2, 3), np.float32), outputs=3),
     case("MatMulInteger", U8[0], U8[1].T.copy(), MIDDLE, MIDDLE, fed=1),
     case("QLinearMatMul", U8[0], ONE, MIDDLE, U8[1].T.copy(), ONE, MIDDLE, ONE, MIDDLE, fed=1),
     case(

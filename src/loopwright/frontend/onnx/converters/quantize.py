@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ....base.errors import explain
 from ....ir.prim_op import max_value, min_value
 from ....relax import op
@@ -115,7 +117,8 @@ def dynamic_quantize_linear(cx: Context, node: Node, x: Value) -> Any:
         return reduce(some, keepdims=0)
 
     low, high = o.Min(extreme(o.ReduceMin), 0.0), o.Max(extreme(o.ReduceMax), 0.0)
-    scale = o.Div(o.Sub(high, low), 255.0)
+    apart = o.Sub(high, low)  # 0 for zeros alone, which any scale is for
+    scale = o.Where(o.Equal(apart, 0.0), np.float32(1), o.Div(apart, 255.0))
     zero = o.Cast(o.Round(o.Clip(o.Neg(o.Div(low, scale)), 0.0, 255.0)), to=2)
     return [o.QuantizeLinear(x, scale, zero), scale, zero]
 
