@@ -84,6 +84,12 @@ class _Failed(Exception):
         self.stage = stage
 
 
+def in_c(case: Case) -> bool:
+    """Whether C has all that a case needs: no values of the run steer it."""
+    steered = any("values" in spec for spec in case.inputs.values())
+    return not (steered or NOT_IN_C & {node[0] for node in case.nodes})
+
+
 def judge(
     case: Case, say: Callable[[str], None] = lambda stage: None, full: bool = False
 ) -> Outcome:
@@ -118,8 +124,7 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
             lowered = _stage(say, "legalize", lambda: LegalizeOps()(mod))
             loops = Interpreter(lowered)["main"]
             results["loops"] = [_stage(say, "loops", lambda f=f: arrays(loops(*f))) for f in feeds]
-        steered = any("values" in spec for spec in case.inputs.values())
-        if (full or case.seed // 2 % C_EVERY == 0) and not (steered or NOT_IN_C & names):
+        if (full or case.seed // 2 % C_EVERY == 0) and in_c(case):
             results["C"] = _c(say, mod, case, feeds)
     except _Failed as failed:
         if why:

@@ -28,7 +28,7 @@ from tests.codegen.test_c_models import MODELS
 
 from . import instrumented
 from .graphs import make
-from .judge import NOT_IN_C, Outcome
+from .judge import Outcome, in_c
 from .onnx_model import to_onnx
 from .relax_module import to_module
 from .report import Report
@@ -75,7 +75,7 @@ def _model(item: int | str) -> _Model:
 
 def judge_c(item: int | str, say: Callable[[str], None]) -> Outcome:
     """Build a graph as C and run it; only what the sanitizers say counts."""
-    if isinstance(item, int) and NOT_IN_C & {node[0] for node in make(item).nodes}:
+    if isinstance(item, int) and not in_c(make(item)):
         return Outcome("skipped", "make", "no C for sizes from data")
     try:
         model = _model(item)
