@@ -59,7 +59,7 @@ def mel_weight_matrix(
     """The filters of the operator `relax.signal.mel_weight_matrix`; places of edges are rounded down to
     frequencies of the transform, as ONNX does."""
     count, size = int(bins.item()), int(length.item())
-    if count * size >= 1 << 56:  # which is no array at all to numpy
+    if count * size >= 1 << 34:  # before anything of their length is made
         raise MemoryError(f"{count} filters of {size} numbers")
     ends = 2595 * np.log1p(np.array([low.item(), high.item()]) / 700) / np.log(10)
     step = (ends[1] - ends[0]) / (count + 2)
