@@ -269,3 +269,14 @@ def test_a_comparison_that_its_bound_decides_stays_equivalent():
         for x, y in itertools.product(range(6), range(8)):
             env = {"x": x, "y": y}
             assert evaluate(made, env) == evaluate(cond, env), made
+
+
+def test_a_comparison_has_one_direction():
+    x, y = Var("x", "int32"), Var("y", "int32")
+    for one, other in (
+        (x >= 20, pe.LE(20, x)),
+        (y > x, x < y),
+        (y + 1 > x * 2, pe.LT(x * 2, y + 1)),
+    ):
+        assert structural_equal(Analyzer().simplify(one), Analyzer().simplify(other))
+    assert isinstance(Analyzer().simplify(x >= 20), pe.LE)

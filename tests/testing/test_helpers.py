@@ -193,3 +193,11 @@ def test_requirements_of_processors():
     ):
         (mark,) = getattr(testing, f"requires_{name}").marks("compile-and-run")
         assert mark.args == (feature not in has,)
+
+
+def test_calls_of_the_same_function_are_equal_expressions():
+    v = lw.tir.Var("v", "int32")
+    one, two = (lw.tir.call_extern("int32", "f", v + n) for n in (1, 2))
+    testing.assert_prim_expr_equal(one, lw.tir.call_extern("int32", "f", v + 1))
+    with pytest.raises(ValueError, match="not proven equal"):
+        testing.assert_prim_expr_equal(one, two)

@@ -320,3 +320,17 @@ def main(B: T.Buffer((4,), "float32")):
 """)
     assert analysis.calculate_workspace_bytes(func) == 105
     assert analysis.calculate_workspace_bytes(func, 16) == 16 + 112
+
+
+def test_a_view_of_a_buffer_is_defined_for_its_scope():
+    @T.prim_func
+    def func(A: T.Buffer((256, 256), "int32")):
+        for i in range(16):
+            start = T.int32()
+            B = T.Buffer((16, 16), "int32", elem_offset=start)
+            T.attr([B, A], "buffer_bind_scope", T.tvm_tuple(i * 16, 16, 0, 16, dtype="handle"))
+            B[0, 0] = start
+
+    assert analysis.verify_well_formed(func)
+    body = func.body.replace(body=func.body.body.body)  # without the scope
+    refuse(func.with_body(body), "undefined-buffer", "got: B")

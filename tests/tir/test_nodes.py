@@ -56,6 +56,18 @@ def test_buffer_offsets():
     assert str(a.get_flattened_buffer().shape[0]) == "n * T.int64(8)"
     with pytest.raises(ValueError, match="one stride for each dimension"):
         tir.decl_buffer((4, 8), strides=[1])
+    c = tir.decl_buffer((n, n), "float32", "C", elem_offset=tir.const(100, "int64"))
+    assert str(c.offset_of([2, 3])[0]) == "n * T.int64(2) + T.int64(103)"
+
+
+def test_the_type_of_a_pointer():
+    kind = tir.PointerType(tir.PrimType("float"), "shared")
+    pointer = tir.Var("p", kind)
+    assert pointer.dtype == "handle" and pointer.type_annotation == kind
+    assert pointer.type_annotation.storage_scope == "shared"
+    assert kind.element_type.dtype == "float32" and kind.script() == 'T.handle("float32", "shared")'
+    same = tir.Var("q", "handle", type_annotation=("float32", "shared"))
+    assert isinstance(same.type_annotation, tir.PointerType) and same.type_annotation == kind
 
 
 def test_scopes_and_pointers():
@@ -241,6 +253,30 @@ def test_specialize():
         scale.specialize({a: tir.decl_buffer((4,))})
     with pytest.raises(ValueError, match="takes parameters"):
         scale.specialize({tir.Var("x"): 1})
+
+
+def test_specialize_folds_what_becomes_literal():
+    @T.prim_func
+    def func(a: T.handle, b: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n // 8, 8))
+        B = T.match_buffer(b, (n,))
+        for i in range(n - 1):
+            B[i] = A[i // 8, i % 8]
+
+    made = func.specialize({func.params[1]: tir.decl_buffer((16,))})
+    assert [int(x) for x in made.buffers[0].shape] == [2, 8] and made.body.extent.value == 15
+
+
+def test_specialize_to_another_parameter_is_one_memory():
+    @T.prim_func
+    def func(A: T.Buffer((4,)), B: T.Buffer((4,))):
+        flat = T.decl_buffer((4,), data=B.data)
+        flat[0] = A[0]
+
+    made = func.specialize({func.params[1]: func.buffers[0]})
+    assert made.buffers[1].data is made.buffers[0].data
+    assert made.body.buffer.data is made.buffers[0].data
 
 
 def test_tensor_intrinsics():

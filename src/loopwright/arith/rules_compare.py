@@ -33,8 +33,17 @@ def _compare(ctx: Context, expr: Any) -> Any:
     best = built if ctx.costs.of(built) < ctx.costs.of(kept) else kept
     narrow = _narrowed(ctx, best, p)
     if narrow is None or ctx.costs.of(narrow) > ctx.costs.of(best):
-        return best
+        return _upward(best)
     return _compare(ctx, narrow)
+
+
+_MIRRORED = {pe.GT: pe.LT, pe.GE: pe.LE}
+
+
+def _upward(expr: Any) -> Any:
+    """x >= 20 is 20 <= x, one form of both."""
+    mirrored = _MIRRORED.get(type(expr))
+    return expr if mirrored is None else mirrored._make(expr.b, expr.a, span=expr.span)
 
 
 def _narrowed(ctx: Context, expr: Any, p: Poly) -> Any:

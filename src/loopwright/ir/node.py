@@ -249,7 +249,14 @@ class Node(metaclass=NodeMeta):
 
     def __reduce__(self) -> tuple[Any, ...]:
         reduced = (type(self), tuple(self.field_values()), self.span)
-        return _rebuild, reduced, (None, self.extras())
+        return _rebuild, reduced, self.__getstate__()
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        return None, self.extras()
+
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        for name, value in state[1].items():
+            object.__setattr__(self, name, value)
 
     def same_as(self, other: object) -> bool:
         """Whether `other` is this very object."""

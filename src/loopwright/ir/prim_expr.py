@@ -109,15 +109,48 @@ class ConstExpr(PrimExpr):
     __slots__ = ()
 
 
+class PrimType(Node):
+    """The type of a scalar, as TVM spells it."""
+
+    dtype: DataType
+
+    def __init__(self, dtype: Any, span: Span | None = None) -> None:
+        self._set(DataType(dtype), span)
+
+
+class PointerType(tuple[str, str]):
+    """The type of a pointer variable: (what it points to, where that lies)."""
+
+    __slots__ = ()
+    script: Any = Node.script
+    show: Any = Node.show
+    __repr__: Any = Node.__repr__
+    __str__: Any = Node.__repr__
+
+    def __new__(cls, element_type: Any, storage_scope: str = "global") -> PointerType:
+        element = element_type.dtype if isinstance(element_type, PrimType) else element_type
+        return super().__new__(cls, (element, storage_scope))
+
+    @property
+    def element_type(self) -> Any:
+        """What it points to, as a type."""
+        return self[0] if isinstance(self[0], PointerType) else PrimType(self[0])
+
+    @property
+    def storage_scope(self) -> str:
+        """Where that lies: "global", "shared", ..."""
+        return self[1]
+
+
 class Var(PrimExpr):
     """A scalar variable, or with dtype "handle" a pointer. Each object is its own variable.
 
-    `type_annotation` holds what a pointer points to, as (element dtype, storage scope).
+    `type_annotation` holds what a pointer points to, and where that lies.
     """
 
     name: str = ignore()
     dtype: DataType
-    type_annotation: tuple[str, str] | None = field(default=None)
+    type_annotation: PointerType | None = field(default=None)
     bound_by_identity: ClassVar[bool] = True
 
     def __init__(
@@ -130,8 +163,9 @@ class Var(PrimExpr):
         if not isinstance(name, str):
             raise CallTypeError(explain("the name of a variable is text", got=repr(name)))
         if isinstance(dtype, PointerType):
-            type_annotation = (dtype.element_type, dtype.storage_scope)
-            dtype = "handle"
+            type_annotation, dtype = dtype, "handle"
+        elif type_annotation is not None:
+            type_annotation = PointerType(*type_annotation)
         self._set(name, DataType(dtype), type_annotation, span)
 
     @property
@@ -148,19 +182,6 @@ class SizeVar(Var, init=False):
     """A variable that is never negative (a shape's dimension)."""
 
     __slots__ = ()
-
-
-class PrimType(Node):
-    """The type of a scalar, as TVM spells it."""
-
-    dtype: DataType
-
-
-class PointerType(Node):
-    """The type of a pointer variable: what it points to and where that lies."""
-
-    element_type: str
-    storage_scope: str = field(default="global")
 
 
 class Range(Node):

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from ..arith.analyzer import Analyzer
 from ..base.errors import explain
 from ..base.late import Slot
 from ..ir.dtype import DataType
 from ..ir.literals import is_zero
 from ..ir.node import Node, define, field, ignore
-from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
+from ..ir.prim_expr import IntImm, PointerType, PrimExpr, Range, Var
 from ..ir.prim_op import add, const, convert, multiply
 
 
@@ -75,8 +76,12 @@ class Buffer(Node):
         return [slice(first, last) for first, last in pairwise(ends)]
 
     def offset_of(self, indices: Any) -> list[PrimExpr]:
-        """Element offset of `indices` from the start of `data`: one for each dimension of the memory,
-        that is one if there are no axis separators."""
+        """Element offset of `indices` from the start of `data`, simplified: one for each dimension of
+        the memory, that is one if there are no axis separators."""
+        return [Analyzer().simplify(offset) for offset in self.offsets(indices)]
+
+    def offsets(self, indices: Any) -> list[PrimExpr]:
+        """`offset_of` as the sum of products that it is."""
         wanted = [convert(i) for i in indices]
         if not self.axis_separators:
             return [self.flat_offset(wanted)]
@@ -169,9 +174,9 @@ def _extent(value: Any) -> PrimExpr:
     return extent
 
 
-def pointed(dtype: DataType, scope: str) -> tuple[str, str]:
+def pointed(dtype: DataType, scope: str) -> PointerType:
     """The annotation of a pointer to elements: a bool is a byte in memory."""
-    return "int8" if dtype.is_bool else str(dtype), scope
+    return PointerType("int8" if dtype.is_bool else str(dtype), scope)
 
 
 def decl_buffer(

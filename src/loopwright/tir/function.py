@@ -10,9 +10,10 @@ from ..base.errors import explain, suggest
 from ..base.registry import Registry
 from ..ir.expr import DictAttrs
 from ..ir.function import BaseFunc, as_attrs
+from ..ir.functor import rewrite
 from ..ir.node import Node, define, field
-from ..ir.prim_expr import IntImm, PrimExpr, Var
-from ..ir.prim_op import cast, convert
+from ..ir.prim_expr import BinaryOpExpr, IntImm, PrimExpr, Var
+from ..ir.prim_op import cast, convert, fold_binary
 from ..ir.structural import structural_equal
 from ..ir.variables import substitute
 from .buffer import Buffer
@@ -72,7 +73,10 @@ class PrimFunc(BaseFunc):
                 what = "specialize takes parameters of the function"
                 raise ValueError(explain(what, got=param.name, instead=f"one of {names}"))
             if isinstance(value, Buffer):
-                _match(self.buffer_map.get(param), value, known)
+                declared = self.buffer_map.get(param)
+                _match(declared, value, known)
+                if declared is not None and value in self.buffer_map.values():  # one memory
+                    known[declared.data] = value.data
             elif param in self.buffer_map:
                 what = f"parameter {param.name} is a buffer"
                 raise ValueError(explain(what, got=value, instead="pass a Buffer"))
@@ -83,7 +87,7 @@ class PrimFunc(BaseFunc):
                     raise ValueError(explain(what, got=str(scalar)))
         params = tuple(p for p in self.params if p not in known)
         func = self if len(params) == len(self.params) else self.replace(params=params)
-        return substitute(func, known)
+        return rewrite(substitute(func, known), _folded)
 
     @property
     def buffers(self) -> list[Buffer]:
@@ -94,6 +98,11 @@ class PrimFunc(BaseFunc):
     def is_private(self) -> bool:
         """Whether other modules cannot call it (no `global_symbol`)."""
         return "global_symbol" not in self.attrs
+
+
+def _folded(node: Any) -> Any:
+    """The value of an operation on literals."""
+    return fold_binary(type(node), node.a, node.b) if isinstance(node, BinaryOpExpr) else None
 
 
 def _scalar(param: Var, value: Any) -> Any:

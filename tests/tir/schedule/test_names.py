@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from loopwright import tir
+from loopwright.script import tir as T
 
 from . import programs as p
 
@@ -203,3 +204,30 @@ def test_an_instruction_is_a_line_of_python() -> None:
     assert str(step) == "_, _ = sch.get_loops(block=_)"
     assert block.same_as(block) and not loop.same_as(step.outputs[1])
     assert step.kind.same_as(kind)
+
+
+@T.prim_func
+def two_nests(A: T.Buffer((8, 8)), B: T.Buffer((8, 8))):
+    for i, j in T.grid(8, 8):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = T.float32(1)
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+
+
+def test_refs_follow_a_replaced_part() -> None:
+    state = tir.schedule.ScheduleState(two_nests)
+    first, second = state.mod["main"].body.block.body.seq
+    gone, kept = state.get_sref(first), state.get_sref(second)
+    block = state.get_sref(second.body.body.block)
+    other = first.replace(loop_var=tir.Var("k", "int32"), body=tir.Evaluate(0))
+    state.replace(gone, other)
+    now = state.mod["main"].body.block.body.seq
+    assert gone.stmt is None and state.get_sref(now[1]) is kept
+    renamed = block.stmt.replace(name_hint="other")
+    state.replace(block, renamed, {block.stmt: renamed})
+    assert block.stmt is renamed and block.parent.parent is kept
+    assert state.get_sref(renamed) is block

@@ -7,6 +7,7 @@ import pytest
 from loopwright.ir.module import IRModule
 from loopwright.ir.op import Op
 from loopwright.ir.prim_expr import EQ, And, Call, Cast, IntImm, Mul, Or, Var
+from loopwright.ir.target import Target
 from loopwright.script import from_source
 from loopwright.tir import transform as tt
 from loopwright.tir.expr import BufferLoad
@@ -157,3 +158,14 @@ def main(a: T.handle):
 def test_private_functions_get_no_entry():
     mod = IRModule({"f": from_source(TEXT).without_attr("global_symbol")})
     assert tt.MakePackedAPI()(mod) is mod
+
+
+def test_a_function_for_the_host_is_bound_to_it() -> None:
+    func = from_source(
+        "@T.prim_func\n"
+        "def func(A: T.Buffer((4,), 'float32')):\n"
+        "    T.func_attr({'tir.is_host_func': True})\n"
+        "    A[0] = T.float32(1)\n"
+    )
+    made = tt.BindTarget(Target("cuda", host="llvm"))(IRModule({"main": func}))["main"]
+    assert made.attrs["target"].kind.name == "llvm" and "tir.is_host_func" not in made.attrs

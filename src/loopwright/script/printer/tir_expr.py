@@ -104,8 +104,8 @@ def _prim_type(p: Printer, node: pe.PrimType) -> str:
 
 @expr_of(pe.PointerType)
 def _pointer_type(p: Printer, node: pe.PointerType) -> str:
-    args = [dtype_text(node.element_type)]
-    return call_text(p.tir("handle"), args + [quote(s) for s in [node.storage_scope] if s])
+    element, scope = node
+    return call_text(p.tir("handle"), [dtype_text(element)] + [quote(s) for s in [scope] if s])
 
 
 @expr_of(pe.Range)

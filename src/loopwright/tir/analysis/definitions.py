@@ -134,6 +134,11 @@ class _Scopes(Visitor):
 
     def visit_AttrStmt(self, node: st.AttrStmt) -> None:
         self.visit(node.value)
+        if node.attr_key == "buffer_bind_scope":
+            defined = self.matched(node.node[0], node)
+            self.visit(node.body)
+            self.leave(*defined)
+            return
         thread = node.node if isinstance(node.node, IterVar) else None
         if thread is None or thread.var in self.live:
             self.visit(node.body)

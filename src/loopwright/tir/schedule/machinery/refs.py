@@ -139,6 +139,22 @@ class Index:
             for name in body_fields(kind):
                 self.walk(getattr(stmt, name), parent)
 
+    def keep(self, before: Index, renamed: dict[Block, Block]) -> None:
+        """Put the refs of the version before in place of those for the same loops and blocks."""
+        old_blocks = {renamed.get(block, block): ref for block, ref in before.blocks.items()}
+        old: dict[Any, Ref] = {**before.loops, **old_blocks}
+        new: dict[Any, Ref] = {**self.loops, **self.blocks}
+        kept = {ref: old.get(key, ref) for key, ref in new.items()}
+        for key, ref in old.items():
+            if key not in new:
+                ref.stmt = None
+        for ref, to in kept.items():
+            to.stmt, to.realize, to.parent = ref.stmt, ref.realize, kept.get(ref.parent)
+            to.children = [kept[child] for child in ref.children]
+        self.loops = {var: kept[ref] for var, ref in self.loops.items()}
+        self.blocks = {block: kept[ref] for block, ref in self.blocks.items()}
+        self.root = None if self.root is None else kept[self.root]
+
 
 @cache
 def body_fields(kind: type) -> tuple[str, ...]:

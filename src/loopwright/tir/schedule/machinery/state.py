@@ -173,11 +173,14 @@ class ScheduleState:
     def replace(
         self, src_sref: Ref, tgt_stmt: Any, block_sref_reuse: dict[Block, Block] | None = None
     ) -> None:
-        """Replace a loop or block by another statement (TVM's name for `update`)."""
+        """Replace a loop or block by another statement (TVM's name for `update`). Refs that are at
+        hand follow what they stand for; `stmt` of those that are gone is None."""
         if isinstance(tgt_stmt, Block):
             tgt_stmt = src_sref.realize.replace(block=tgt_stmt)
-            block_sref_reuse = {src_sref.stmt: tgt_stmt.block, **(block_sref_reuse or {})}
-        self.update(src_sref.func, {src_sref: tgt_stmt}, block_sref_reuse)
+        reuse = dict(block_sref_reuse or {})
+        before = self.index(src_sref.func)
+        moved = self.update(src_sref.func, {src_sref: tgt_stmt}, reuse)
+        self.index(src_sref.func).keep(before, {**moved, **reuse})
 
     def update(
         self,

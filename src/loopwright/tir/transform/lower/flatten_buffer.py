@@ -68,7 +68,7 @@ class _Flatten(Simplifying):
 
     def index(self, buffer: Buffer, indices: tuple[Any, ...]) -> tuple[Any, ...]:
         if buffer.axis_separators and not self.native:
-            return tuple(map(self.ana.expand, buffer.offset_of(indices)))
+            return tuple(map(self.ana.expand, buffer.offsets(indices)))
         if not indices:
             offset = buffer.elem_offset
             return (const(0, "int32") if offset is None else self.ana.simplify(offset),)

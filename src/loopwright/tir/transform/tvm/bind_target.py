@@ -33,6 +33,9 @@ class BindTarget(PrimFuncPass):
         if "target" in func.attrs:
             return func
         target = Target.current() if self.target is None else Target(self.target)
+        if "tir.is_host_func" in func.attrs:
+            host = target.host or Target("llvm")
+            func, target = func.without_attr("tir.is_host_func"), host.with_host(host)
         return func.with_attr("target", target)
 
 
