@@ -38,6 +38,7 @@ ALSO: dict[str, str] = {
 
 # TVM's name -> what it is: "module:name", or a module.
 NAMES: dict[str, str] = {
+    "arith._ffi_api.NarrowPredicateExpression": "compat.predicates:narrow_predicate",
     "base._LIB": "compat.ffi:_LIB",
     "container.Array": "compat.layout:Array",
     "container.Map": "compat.layout:Map",
@@ -79,6 +80,7 @@ NAMES: dict[str, str] = {
     "target._ffi_api.llvm_cpu_has_feature": "codegen.llvm.target_info:llvm_cpu_has_features",
     "target._ffi_api.target_has_feature": "codegen.llvm.target_info:target_has_features",
     "tir.Any": "relay.types:Any",
+    "tir.analysis._ffi_api._identify_memcpy": "compat.predicates:identify_memcpy",
     "testing.disable_span_filling": "compat.layout:spans_as_they_are",
     "testing.enable_span_filling": "compat.layout:spans_as_they_are",
     "tir.expr.EqualOp": "compat.layout:EqualOp",

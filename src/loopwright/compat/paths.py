@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Paths below the package whose place differs here; the longest match counts.
 PATHS: dict[str, str] = {
+    "arith._ffi_api": "compat.predicates",
     "auto_scheduler": "compat.autotvm",
     "autotvm": "compat.autotvm",
     "autotvm.task": "compat.autotvm",
@@ -113,6 +114,7 @@ PATHS: dict[str, str] = {
     "target.target": "ir.target",
     "target.tag": "ir.target",
     "testing.utils": "testing",
+    "tir.analysis._ffi_api": "compat.predicates",
     "tir.block_dependence_info": "tir.schedule",
     "te.hybrid.runtime": "te.hybrid_runtime",
     "tir.block_scope": "tir.schedule",

@@ -33,11 +33,12 @@ class CompareBeforeAfter:
         for name in ("before", "Before", "expected", "Expected", "transform"):
             given = vars(cls).get(name)
             if given is not None and not isinstance(given, FIXTURE):
-                make = cls._applied if name == "transform" else cls._fixture
+                make = cls._applied if name == "transform" else cls._normalize_before
                 setattr(cls, name.lower(), make(given))
 
     @classmethod
-    def _fixture(cls, given: Any) -> Any:
+    def _normalize_before(cls, given: Any) -> Any:
+        """The fixture `before` or `expected` (TVM's name: its other bases of tests call it)."""
         if isinstance(given, staticmethod):
             given = given.__func__
         if inspect.isfunction(given) and "self" in inspect.signature(given).parameters:

@@ -190,7 +190,7 @@ def _union(boxes: list[Box], buffer: Buffer, block: st.Block) -> BufferRegion:
         for other in spans[1:]:
             low = _pick(low, other[0], block, least=True)
             high = _pick(high, other[1], block, least=False)
-        ranges.append(_range(low, high))
+        ranges.append(range_between(low, high))
     return BufferRegion(buffer, tuple(ranges))
 
 
@@ -206,7 +206,8 @@ def _pick(a: PrimExpr, b: PrimExpr, block: st.Block, *, least: bool) -> PrimExpr
     return minimum(a, b) if least else maximum(a, b)
 
 
-def _range(low: PrimExpr, high: PrimExpr) -> Range:
+def range_between(low: PrimExpr, high: PrimExpr) -> Range:
+    """The numbers from `low` to `high`, which is one of them."""
     size = difference(add(high, 1), low)
     if isinstance(size, int):
         return Range.from_min_extent(low, const(size, low.dtype))
