@@ -50,3 +50,13 @@ def test_blocks_in_blocks():
     assert [int(s) for s in way.backward_index([1, 1, 2, 1, 1])] == [9, 13]
     split = tir.bijective_layout("OI8i", "OI4i2i")
     assert [int(s) for s in split.forward_index([3, 1, 5])] == [3, 1, 2, 1]
+
+
+def test_axes_have_the_type_of_indices():
+    outer, *_, block = tir.layout("NCHW16c", dtype="int64").axes
+    assert outer.var.name == "N" and str(outer.dom.extent) == "N_shape"
+    assert block.dom.extent.value == 16 and block.var.dtype == outer.dom.min.dtype == "int64"
+    assert tir.layout("NCHW").axes[0].var.dtype == "int32"
+    for dtype in ("float32", None):
+        with pytest.raises(TypeError, match="int32 or int64"):
+            tir.layout("NCHW", dtype=dtype)

@@ -279,6 +279,26 @@ def test_specialize_to_another_parameter_is_one_memory():
     assert made.body.buffer.data is made.buffers[0].data
 
 
+def test_specialize_to_a_place_in_memory_binds_a_pointer():
+    @T.prim_func(private=True)
+    def before(a: T.handle("float32"), b: T.Ptr[T.float32]):
+        A = T.decl_buffer(32, "float32", data=a)
+        B = T.decl_buffer(16, "float32", data=b)
+        for i in range(16):
+            B[i] = A[i] * 2.0
+
+    @T.prim_func(private=True)
+    def after(a: T.handle("float32")):
+        A = T.decl_buffer(32, "float32", data=a)
+        b: T.Ptr[T.float32] = T.address_of(A[16])
+        B = T.decl_buffer(16, "float32", data=b)
+        for i in range(16):
+            B[i] = A[i] * 2.0
+
+    made = before.specialize({before.params[1]: tir.address_of(before.body.buffer[16])})
+    assert_structural_equal(made, after)
+
+
 def test_tensor_intrinsics():
     @T.prim_func
     def desc(A: T.Buffer((4,)), B: T.Buffer((4,))):

@@ -95,8 +95,8 @@ def If(condition: _Any) -> _IfFrame: """A branch: `with T.If(c): with T.Then(): 
 def Let(expr: _Any, where: dict[Var, _Any] | None = None) -> PrimExpr: """`expr` with variables standing for values: `T.Let(x + 1, where={x: y})`."""
 def LetStmt(value: _Any, type_annotation: _Any = None, *, var: Var | None = None) -> _Wrap: """A variable for the rest of the scope."""
 class Ptr(Var):
-    """A pointer variable, as an annotation."""
-    def __init__(self, dtype: _Any, storage_scope: str = 'global') -> None: """A pointer variable, as an annotation."""
+    """`T.Ptr[T.float32]`, `T.Ptr("float32", "shared")`: a pointer variable, as an annotation."""
+    def __init__(self, dtype: _Any, storage_scope: str = 'global') -> None: """`T.Ptr[T.float32]`, `T.Ptr("float32", "shared")`: a pointer variable, as an annotation."""
 def Then() -> _BranchFrame: """The branch taken where the condition holds."""
 def While(condition: _Any) -> _WhileFrame: """A loop that runs while the condition holds."""
 alloc_sblock = alloc_buffer

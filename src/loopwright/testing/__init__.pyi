@@ -7,6 +7,7 @@ from _pytest.mark.structures import MarkDecorator as _MarkDecorator
 from loopwright.arith.analyzer import Analyzer as Analyzer
 from loopwright.ir.dtype import numpy_dtype as numpy_dtype
 from loopwright.ir.prim_expr import PrimExpr as PrimExpr
+from loopwright.ir.structural import structural_equal as structural_equal
 from loopwright.testing.ast_printer import dump_ast as dump_ast
 from loopwright.testing.cases import (
     fixture as fixture, parameter as parameter, parameters as parameters,

@@ -10,8 +10,9 @@ from typing import Any
 
 from ..arith import Analyzer
 from ..base.errors import explain
+from ..ir.dtype import DataType
 from ..ir.node import Node
-from ..ir.prim_expr import PrimExpr
+from ..ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import add, ceildiv, const, convert, floordiv, floormod, multiply
 from .index_map import IndexMap
 
@@ -24,8 +25,12 @@ class Layout(Node):
     blocks of an axis, "OI16i64o2i", the last one is the innermost."""
 
     name: str
+    dtype: DataType  # of indices
 
-    def __init__(self, name: str, span: Any = None) -> None:
+    def __init__(self, name: str, dtype: str = "int32", span: Any = None) -> None:
+        if dtype not in ("int32", "int64"):
+            what = "indices of a layout are int32 or int64"
+            raise TypeError(explain(what, got=repr(dtype)))
         parts = _PART.findall(name)
         letters = [letter for _, letter in parts]
         whole = [letter for letter in letters if letter.isupper()]
@@ -36,7 +41,16 @@ class Layout(Node):
         if bad:
             hint = 'upper-case letters, and lower-case ones with a factor: "NCHW16c"'
             raise ValueError(explain("this is not a layout", got=repr(name), instead=hint))
-        self._set(name, span)
+        self._set(name, DataType(dtype), span)
+
+    @property
+    def axes(self) -> tuple[IterVar, ...]:
+        """The axes as iterations: a block's are as many as its factor says, others `N_shape`."""
+        made = []
+        for letter, factor in self.parts:
+            extent = Var(f"{letter}_shape", self.dtype) if factor < 0 else const(factor, self.dtype)
+            made.append(IterVar(Range.upto(extent), Var(letter, self.dtype)))
+        return tuple(made)
 
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
@@ -178,13 +192,14 @@ def _parts(name: str) -> tuple[tuple[str, int], ...]:
 
 
 @cache
-def _layout(name: str) -> Layout:
-    return Layout(name)
+def _layout(name: str, dtype: str) -> Layout:
+    return Layout(name, dtype)
 
 
 def layout(layout_str: Any, dtype: str = "int32") -> Layout:
-    """The layout of that name."""
-    return layout_str if isinstance(layout_str, Layout) else _layout(str(layout_str))
+    """The layout of that name, with indices of a type. Raises TypeError for others than int32 and
+    int64."""
+    return layout_str if isinstance(layout_str, Layout) else _layout(str(layout_str), dtype)
 
 
 def bijective_layout(src_layout: Any, dst_layout: Any) -> BijectiveLayout | None:

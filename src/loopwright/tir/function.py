@@ -10,14 +10,14 @@ from ..base.errors import explain, suggest
 from ..base.registry import Registry
 from ..ir.expr import DictAttrs
 from ..ir.function import BaseFunc, as_attrs
-from ..ir.functor import rewrite
+from ..ir.functor import Rewriter, rewrite
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import BinaryOpExpr, IntImm, PrimExpr, Var
 from ..ir.prim_op import cast, convert, fold_binary
 from ..ir.structural import structural_equal
 from ..ir.variables import substitute
 from .buffer import Buffer
-from .stmt import Stmt
+from .stmt import DeclBuffer, LetStmt, Stmt
 
 
 class PrimFunc(BaseFunc):
@@ -87,7 +87,9 @@ class PrimFunc(BaseFunc):
                     raise ValueError(explain(what, got=str(scalar)))
         params = tuple(p for p in self.params if p not in known)
         func = self if len(params) == len(self.params) else self.replace(params=params)
-        return rewrite(substitute(func, known), _folded)
+        places = {v: e for v, e in known.items() if v.dtype.is_handle and not isinstance(e, Var)}
+        func = substitute(func, {v: e for v, e in known.items() if v not in places})
+        return rewrite(_BindPointers(places).visit(func) if places else func, _folded)
 
     @property
     def buffers(self) -> list[Buffer]:
@@ -98,6 +100,26 @@ class PrimFunc(BaseFunc):
     def is_private(self) -> bool:
         """Whether other modules cannot call it (no `global_symbol`)."""
         return "global_symbol" not in self.attrs
+
+
+class _BindPointers(Rewriter):
+    """Replaces pointers by expressions; a buffer that is declared on one needs a variable for it."""
+
+    def __init__(self, values: dict[Var, PrimExpr]) -> None:
+        self.values = values
+        self.bound: set[Var] = set()
+
+    def visit_Var(self, node: Var) -> PrimExpr:
+        return node if node in self.bound else self.values.get(node, node)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+        data = node.buffer.data
+        if data not in self.values or data in self.bound:
+            return self.visit_default(node)
+        self.bound.add(data)
+        made = LetStmt(data, self.values[data], self.visit_default(node))
+        self.bound.remove(data)
+        return made
 
 
 def _folded(node: Any) -> Any:

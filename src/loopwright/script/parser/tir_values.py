@@ -63,9 +63,17 @@ def buffer_var(dtype: Any, storage_scope: str = "global") -> Var:
     return Var("", "handle", type_annotation=pointer_type(dtype, storage_scope))
 
 
-def Ptr(dtype: Any, storage_scope: str = "global") -> Var:
-    """A pointer variable, as an annotation."""
-    return handle(dtype, storage_scope)
+class _Ptr:
+    """`T.Ptr[T.float32]`, `T.Ptr("float32", "shared")`: a pointer variable, as an annotation."""
+
+    def __call__(self, dtype: Any, storage_scope: str = "global") -> Var:
+        return handle(dtype, storage_scope)
+
+    def __getitem__(self, given: Any) -> Var:
+        return self(*given) if isinstance(given, tuple) else self(given)
+
+
+Ptr = _Ptr()
 
 
 def void(expr: Any = None, *, is_size_var: Any = False) -> PrimExpr:
