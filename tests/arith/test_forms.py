@@ -116,6 +116,10 @@ SAME = {
     "floormod(x*8+y*16+j,8)": "j",
     "i*8+j-j": "i * 8",
     "floordiv(i*2+1,2)": "i",
+    "5<n": "5 < n",
+    "Not(n<4)": "4 <= n",
+    "Not(all_of(n<4,m<4))": "4 <= n or 4 <= m",
+    "Select(Not(n<4),n,m)": "T.Select(4 <= n, n, m)",
 }
 
 DIFFERENT = {
@@ -128,15 +132,11 @@ DIFFERENT = {
     "floormod(i*8+j,32)": ("(i * 8 + j) % 32", "i % 4 * 8 + j"),
     "floordiv(n,-1)": ("n * -1", "n // -1"),
     "n*2<m*2": ("n < m", "n - m < 0"),
-    "5<n": ("n > 5", "5 < n"),
     "n+1==m+1": ("n == m", "n + 1 == m + 1"),
     "n*2==4": ("n == 2", "n * 2 == 4"),
     "n-m==0": ("n == m", "n - m == 0"),
     "all_of(n<4,n<8)": ("n < 4", "n < 4 and n < 8"),
     "all_of(n<4,n<4)": ("n < 4", "n < 4 and n < 4"),
-    "Not(n<4)": ("n >= 4", "4 <= n"),
-    "Not(all_of(n<4,m<4))": ("n >= 4 or m >= 4", "4 <= n or 4 <= m"),
-    "Select(Not(n<4),n,m)": ("T.Select(n >= 4, n, m)", "T.Select(4 <= n, n, m)"),
     "floordiv(n*16+i,16)": ("n + i // 16", "i // 16 + n"),
     "floormod(x*6,4)": ("x * 6 % 4", "x % 2 * 2"),
     "floordiv(x+y*8+j,8)": ("y + (x + j) // 8", "(x + j) // 8 + y"),
