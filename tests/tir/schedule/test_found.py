@@ -832,3 +832,22 @@ def test_memory_whose_size_depends_on_the_lane() -> None:
     args = [np.arange(8, dtype="float32"), np.zeros(4, "float32")]
     run(low, args)
     assert args[1].tolist() == [0, 2, 4, 6]
+
+
+def test_parts_of_a_loop_of_vectors_do_not_share_what_each_lane_had_for_itself() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((8,)), B: T.Buffer((8,))):
+        C = T.alloc_buffer((8,))
+        for i in range(8):
+            for j in range(2):
+                with T.block("C"):
+                    v = T.axis.spatial(8, i // 2 * 2 + j)
+                    C[v] = A[v]
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = C[v]
+
+    sch = tir.Schedule(f)
+    loop = sch.get_loops("B")[0]
+    sch.vectorize(loop)
+    refused(lambda: sch.loop_partition(loop, [1, None]), "conflict with each other")

@@ -107,14 +107,19 @@ def check_parallel_around(state: ScheduleState, ref: Ref) -> None:
     """Raise ScheduleError where a loop around a moved block whose iterations run together may no
     longer do so."""
     for above in ref.ancestors():
-        how = None if above.is_block else together(above.stmt)
-        if how is None:
-            continue
-        kind = above.stmt.kind
-        sure = check_parallel(state, above, kind, across_threads=False)
-        if not sure or kind != ForKind.PARALLEL:
-            vectors = how == "vectorized"
-            check_races(state, above, ForKind.VECTORIZED if vectors else ForKind.PARALLEL)
+        if not above.is_block:
+            check_together(state, above)
+
+
+def check_together(state: ScheduleState, loop: Ref) -> None:
+    """Raise ScheduleError for a loop whose iterations run together and may not."""
+    how, kind = together(loop.stmt), loop.stmt.kind
+    if how is None:
+        return
+    sure = check_parallel(state, loop, kind, across_threads=False)
+    if not sure or kind != ForKind.PARALLEL:
+        vectors = how == "vectorized"
+        check_races(state, loop, ForKind.VECTORIZED if vectors else ForKind.PARALLEL)
 
 
 def check_parallel_with_sources(state: ScheduleState, ref: Ref) -> None:

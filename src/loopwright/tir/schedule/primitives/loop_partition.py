@@ -7,11 +7,11 @@ from typing import Any
 
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import add, cast, const, subtract
-from ...stmt import Block, For, ForKind, seq
+from ...stmt import Block, For, seq
 from ...stmt_functor import renew_defs
 from ..machinery import LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.loop_nests import check_plain
-from ..machinery.parallel_checks import check_parallel, check_races
+from ..machinery.parallel_checks import check_together
 from ..machinery.rewriting import BlockRewriter, Rebind
 from ..machinery.state import bind_range
 
@@ -71,9 +71,8 @@ def loop_partition(
 def _check_still_parallel(sch: ScheduleBase, loops: list[Ref]) -> None:
     """Raise ScheduleError where iterations had buffers of their own, which the parts now share."""
     for ref in loops:
-        if not ref.is_block and ref.stmt.kind == ForKind.PARALLEL:
-            if not check_parallel(sch.state, ref, ForKind.PARALLEL, across_threads=False):
-                check_races(sch.state, ref)
+        if not ref.is_block:
+            check_together(sch.state, ref)
         _check_still_parallel(sch, ref.children)
 
 
