@@ -105,6 +105,12 @@ def test_operator(op_type, attributes, inputs):
         ("TopK", {}, (X, ints(9)), "a number from 0 to 4"),
         ("Expand", {}, (X, ints(2, 4)), "cannot be expanded"),
         ("Range", {}, (F32(0), F32(1), F32(0)), "a step that is not 0"),
+        (
+            "MelWeightMatrix",
+            {},
+            (np.int64(4), np.int64(16), np.int64(0), F32(0), F32(9)),
+            "a sample rate is positive",
+        ),
         ("Slice", {}, (X, ints(0), ints(1), ints(0), ints(0)), "a step may not be 0"),
         ("Pad", {"mode": "edge"}, (X, ints(1, 1)), "input pads must hold 6 numbers"),
         ("Tile", {}, (X, ints(-1, 1, 1)), "a size may not be negative"),

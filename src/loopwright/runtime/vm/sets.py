@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.errors import explain
 from ..packed_func import register_func
 
 
@@ -61,6 +62,8 @@ def mel_weight_matrix(
     count, size = int(bins.item()), int(length.item())
     if count * size >= 1 << 34:  # before anything of their length is made
         raise MemoryError(f"{count} filters of {size} numbers")
+    if not rate.item() > 0:
+        raise ValueError(explain("a sample rate is positive", got=rate.item()))
     ends = 2595 * np.log1p(np.array([low.item(), high.item()]) / 700) / np.log(10)
     step = (ends[1] - ends[0]) / (count + 2)
     edges = 700 * np.expm1((np.arange(count + 2) * step + ends[0]) / 2595 * np.log(10))
