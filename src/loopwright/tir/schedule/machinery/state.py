@@ -177,6 +177,7 @@ class ScheduleState:
         hand follow what they stand for; `stmt` of those that are gone is None."""
         if isinstance(tgt_stmt, Block):
             tgt_stmt = src_sref.realize.replace(block=tgt_stmt)
+            block_sref_reuse = {src_sref.stmt: tgt_stmt.block, **(block_sref_reuse or {})}
         reuse = dict(block_sref_reuse or {})
         before = self.index(src_sref.func)
         moved = self.update(src_sref.func, {src_sref: tgt_stmt}, reuse)
