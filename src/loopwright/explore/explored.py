@@ -294,15 +294,22 @@ class Explored:
 
     def _passes(self, nodes: set[str]) -> list[str]:
         """The passes that changed a kernel that came from nodes."""
-        found = []
-        for record in self.steps:
-            for name in record.changed_functions():
-                func = record.after.get(name) or record.before.get(name)
-                whole = isinstance(func, Function) and not func.attrs.get("Primitive")
-                if not whole and not nodes.isdisjoint(self.seen.in_function(func)):
-                    found.append(record.name)
-                    break
+        found = (
+            record.name
+            for record, funcs in self._changes
+            if any(not nodes.isdisjoint(self.seen.in_function(func)) for func in funcs)
+        )
         return list(dict.fromkeys(found))
+
+    @cached_property
+    def _changes(self) -> list[tuple[PassRecord, list[Any]]]:
+        """The kernels that each pass changed."""
+        rows = []
+        for record in self.steps:
+            names = record.changed_functions()
+            funcs = [record.after.get(name) or record.before.get(name) for name in names]
+            rows.append((record, [func for func in funcs if not _is_graph(func)]))
+        return rows
 
     def subjects(self, name: str) -> set[str]:
         """What decisions about a node of the model are named by: its functions at every step."""
