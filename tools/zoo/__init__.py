@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from .models import MODELS, Feeds, Member, Model
 from .registry import RegistryError, fetch, zoo_folder
+from .tflite import TFLITE
 
-__all__ = ["MODELS", "Feeds", "Member", "Model", "RegistryError", "fetch", "zoo_folder"]
+__all__ = ["MODELS", "TFLITE", "Feeds", "Member", "Model", "RegistryError", "fetch", "zoo_folder"]

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from . import MODELS, RegistryError, fetch
+from . import MODELS, TFLITE, RegistryError, fetch
 
 
 def main() -> int:
@@ -16,13 +16,13 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="the models, what they are, their licences")
     fetching = commands.add_parser("fetch", help="download models and print their paths")
-    fetching.add_argument("names", nargs="+", choices=list(MODELS), metavar="NAME")
+    fetching.add_argument("names", nargs="+", choices=[*MODELS, *TFLITE], metavar="NAME")
     feeding = commands.add_parser("feeds", help="write a model's inputs, keys in0:NAME, in1:NAME")
     feeding.add_argument("name", choices=list(MODELS))
     feeding.add_argument("file")
     options = parser.parse_args()
     if options.command == "list":
-        for model in MODELS.values():
+        for model in (*MODELS.values(), *TFLITE.values()):
             print(f"{model.name:16} {model.licence:11} {model.about}")
     elif options.command == "fetch":
         try:

