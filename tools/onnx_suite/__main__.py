@@ -34,6 +34,8 @@ def main() -> int:
     outcomes: dict[int, Outcome] = {}
     for index, outcome, _ in pool.run(chosen):
         outcomes[index] = outcome
+        if outcome.kind != "right":
+            print(f"{cases[index].name}: {cause(outcome)}", file=sys.stderr, flush=True)
         if sys.stderr.isatty():
             print(f"\r{len(outcomes)} of {len(chosen)}", end="", file=sys.stderr)
     report(outcomes)

@@ -45,8 +45,11 @@ class Context:
         self.choice: Callable[[Value, Any, Any], list[Value]]
         # Converts a node that is not of the file, with these inputs.
         self.part: Callable[[Any, list[Value | None]], list[Any]]
+        # Makes a constant of texts.
+        self.texts: Callable[[np.ndarray], Value]
         self.onnx = Standard(self)
-        self.loop: Callable[[Any, Value | None, Value | None, list[Value]], list[Value]]
+        # A loop: one turn, the number of turns, whether to begin, the state, how many are collected.
+        self.loop: Callable[..., list[Value]]
         self.draws = 0  # calls of random numbers so far
         self._constants: dict[Any, np.ndarray | None] = {}
         self._scalars: dict[tuple[Any, str], rx.Constant] = {}
@@ -98,6 +101,12 @@ class Context:
         data.view()[...] = array
         info = TensorStructInfo(array.shape, kind)
         return rx.Constant(data, info) if kind != data.dtype else rx.Constant(data)
+
+    def literal(self, array: np.ndarray) -> Value:
+        """A constant of the file: numbers, or texts."""
+        if array.dtype == object:
+            return self.texts(array)
+        return Value(self, self.constant(array))
 
     def scalar(self, value: Any, dtype: str) -> rx.Constant:
         """A 0-d constant; the same one for the same number."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from keyword import iskeyword
 from pathlib import Path
 from types import MappingProxyType
@@ -31,9 +31,10 @@ from .expansion import count_nodes, own_size
 from .functions import expanding
 from .integer_rules import apply_rule
 from .loops import Loop
-from .reader import Model, Node, Port, load, name_of, node_of, ordered, read, remember
+from .reader import Model, Node, Port, dim_of, load, name_of, node_of, ordered, read, remember
 from .registry import Entry, find_converter
-from .tensors import array_of
+from .tensors import STRING, array_of
+from .things import OBJECT, Texts, Thing, declared, form_of, joined, known_texts, moving_texts
 from .values import Value
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -110,10 +111,12 @@ class Importer:
         self.context.choice = self._choice
         self.context.part = self._part
         self.context.loop = self._loop
+        self.context.texts = lambda array: known_texts(self.context, array)
         self.values: dict[str, Value] = {}
         self.dims: dict[str, TirVar] = {}
         self.names: set[str] = set()
         self.wanted = {p.name for p in model.outputs}
+        self.texts: list[str] = []  # initializers of strings
 
     def run(self) -> IRModule:
         converters = self._converters(self.model.nodes)
@@ -126,6 +129,8 @@ class Importer:
             attrs["params"] = [constant.data for constant in kept.values()]
         with self.builder.function("main", [*inputs, *params], attrs):
             with self.builder.dataflow():
+                for name in self.texts:
+                    self.values[name] = known_texts(self.context, self.model.initializer(name))
                 for node, entry in zip(self.model.nodes, converters, strict=True):
                     self._convert(node, entry)
                 self.builder.span = None
@@ -153,6 +158,8 @@ class Importer:
 
     def _input(self, port: Port) -> RelaxVar:
         dtype = port.dtype
+        if port.kind is not None:
+            return self._thing(port)
         if isinstance(self.dtypes, dict):
             dtype = self.dtypes.get(port.name, dtype)
         elif not dtype:
@@ -169,6 +176,21 @@ class Importer:
             info = TensorStructInfo(shape, dtype)
         var = RelaxVar(name, info)
         self.values[port.name] = Value(self.context, var)
+        return var
+
+    def _thing(self, port: Port) -> RelaxVar:
+        """An input that is no tensor of numbers."""
+        var = RelaxVar(self._param_name(port.name), OBJECT)
+        try:
+            value = Thing(self.context, declared(port.kind), var)
+        except ValueError as error:
+            raise LoopwrightError(f"input {port.name}: {error}") from error
+        tensor = port.kind.tensor_type
+        if isinstance(value.form, Texts) and value.form.ndim >= 0:
+            name = str(var.name_hint)
+            dims = [dim_of(d) for d in tensor.shape.dim]
+            value.dims = [self._dim(d, f"{name}_dim{k}") for k, d in enumerate(dims)]
+        self.values[port.name] = value
         return var
 
     def _dim(self, dim: Any, fresh: str) -> Any:
@@ -214,8 +236,12 @@ class Importer:
         parameters."""
         used = {name for node in self.model.nodes for name in node.reads} | self.wanted
         kept: dict[str, Any] = {}
+        texts = self.texts
         for name in self.model.initializers:
             if name not in used:
+                continue
+            if self.model.initializers[name].data_type == STRING:
+                texts.append(name)
                 continue
             dtype = self.model.initializer_dtype(name)
             constant = self.context.constant(self.model.initializer(name), dtype)
@@ -286,7 +312,7 @@ class Importer:
         self.values = dict(outer)
         try:
             for name, array in weights.items():
-                self.values[name] = Value(self.context, self.context.constant(array))
+                self.values[name] = self.context.literal(array)
             for node, entry in zip(nodes, self._converters(nodes), strict=True):
                 self._convert(node, entry)
             return [self.values[name] for name in wanted]
@@ -294,25 +320,30 @@ class Importer:
             self.builder.span, self.values = span, around
 
     def _loop(
-        self, graph: Any, limit: Value | None, go: Value | None, state: list[Value]
+        self,
+        turn: Callable[[list[Value]], list[Value]],
+        limit: Value | None,
+        go: Value | None,
+        state: list[Value],
+        collected: int,
     ) -> list[Value]:
-        """The outputs of a loop over a graph."""
+        """The outputs of a loop; see `Loop`."""
         for given in (limit, go, *state):
             if given is not None:
                 _ = given.output
         for value in self.values.values():
             value.leave_block()
-        with self.builder.between_dataflow():
-            return Loop(self.context, graph, self._turn, limit, go).outputs(state)
 
-    def _turn(self, graph: Any, feeds: dict[str, Value]) -> list[Value]:
-        """The outputs of a loop's graph. Known integers that become tensors in it do not in the
-        graph around it."""
-        outer = self.values
-        self.values = {name: value.copy() for name, value in outer.items()}
-        results = self._subgraph(graph, feeds)
-        self.values = outer
-        return results
+        def apart(given: list[Value]) -> list[Value]:
+            # Known integers that become tensors in a turn do not in the graph around it.
+            outer = self.values
+            self.values = {name: value.copy() for name, value in outer.items()}
+            results = turn(given)
+            self.values = outer
+            return results
+
+        with self.builder.between_dataflow():
+            return Loop(self.context, apart, limit, go).outputs(state, collected)
 
     def _choice(self, condition: Value, *graphs: Any) -> list[Value]:
         """The outputs of one of two graphs. An If is no part of a dataflow block: the open one ends
@@ -320,20 +351,33 @@ class Importer:
         cond = condition.output
         for value in self.values.values():
             value.leave_block()
+        forms: list[list[Any]] = []
         with self.builder.between_dataflow():
-            then, other = (self.builder.branch(lambda g=g: self._branch(g)) for g in graphs)
+            then, other = (self.builder.branch(lambda g=g: self._branch(g, forms)) for g in graphs)
             chosen = self.builder.emit(If(cond, then, other))
-        count = len(graphs[0].output)
-        return [self.context.value(chosen[k] if count > 1 else chosen) for k in range(count)]
+        parts = [chosen[k] for k in range(len(forms[0]))] if len(forms[0]) > 1 else [chosen]
+        kinds = [joined(a, b) for a, b in zip(*forms, strict=True)]
+        return [self._chosen(part, form) for part, form in zip(parts, kinds, strict=True)]
 
-    def _branch(self, graph: Any) -> Any:
+    def _chosen(self, part: Any, form: Any) -> Value:
+        """An output of one of two graphs; where these differ in a dimension, it is a new one."""
+        if not isinstance(form, TensorStructInfo):
+            return Thing(self.context, form, self.context.emit(part))
+        value = self.context.value(part)
+        if value.info.get_shape() is None and form.ndim >= 0:
+            return self.context.found(value.expr, *[None] * form.ndim)
+        return value
+
+    def _branch(self, graph: Any, forms: list[list[Any]]) -> Any:
         """The outputs of a graph in a dataflow block of its own. Known integers that become tensors
-        in it do not in the graph around it."""
+        in it do not in the graph around it. forms: gets what the outputs are."""
         outer = self.values
         self.values = {name: value.copy() for name, value in outer.items()}
         with self.builder.dataflow():
-            results = [value.output for value in self._subgraph(graph)]
+            values = self._subgraph(graph)
+            results = [value.output for value in values]
         self.values = outer
+        forms.append([form_of(value) for value in values])
         return results[0] if len(results) == 1 else Tuple(results)
 
     def _convert(self, node: Node, entry: Entry) -> None:
@@ -354,7 +398,8 @@ class Importer:
         _check_inputs(node, entry, inputs)
         outputs = apply_rule(self.context, node, inputs)
         if outputs is None:
-            outputs = entry.convert(self.context, node, *inputs)
+            convert = moving_texts(node, entry.convert, inputs)
+            outputs = convert(self.context, node, *inputs)
         self._check_attributes(node)
         parts = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
         for k, name in enumerate(node.outputs):

@@ -37,7 +37,7 @@ def apply_rule(cx: Context, node: Node, inputs: list[Value | None]) -> Any:
 
 def find_rule(node: Node, inputs: list[Value | None]) -> Rule | None:
     """The rule of a node whose inputs are known integers, or that asks for a shape."""
-    if node.domain:
+    if node.domain or any(v is not None and not v.is_tensor for v in inputs):
         return None
     if node.op_type in ("Shape", "Size"):
         return RULES[node.op_type]

@@ -34,10 +34,11 @@ from ...relax.struct_info import (
     TupleStructInfo,
 )
 from .context import Context
+from .things import OBJECT, Thing, form_of, info_of, joined
 from .values import Value
 
 _TRIES = 4  # each makes a dimension of the state one that varies, or is the last
-Body = Callable[[Any, dict[str, Value]], list[Value]]
+Body = Callable[[list[Value]], list[Value]]
 
 
 @dataclass
@@ -52,22 +53,21 @@ class _Made:
 
 
 class Loop:
-    """A loop being imported. body: converts the graph with values for its inputs."""
+    """A loop being imported. body: one turn; it takes its number, whether it goes on, and the state,
+    and gives whether there is another turn, the state after it, and what is collected."""
 
-    def __init__(
-        self, cx: Context, graph: Any, body: Body, limit: Value | None, go: Value | None
-    ) -> None:
-        self.cx, self.graph, self.body = cx, graph, body
+    def __init__(self, cx: Context, body: Body, limit: Value | None, go: Value | None) -> None:
+        self.cx, self.body = cx, body
         self.limit, self.go = limit, go
         self.varying: set[TirVar] = set()
 
-    def outputs(self, carried: list[Value]) -> list[Value]:
-        """The state after the last turn, then what the turns collected."""
-        cx = self.cx
-        infos = [v.info for v in carried]
+    def outputs(self, carried: list[Value], collected: int) -> list[Value]:
+        """The state after the last turn, then what the turns collected, so many tensors each."""
+        cx, self.count = self.cx, collected
+        infos: list[Any] = [v.info if v.is_tensor else form_of(v) for v in carried]
         for _ in range(_TRIES):
             made = self.attempt(infos)
-            wider = [self.joined(k, a, b.info) for k, (a, b) in enumerate(zip(infos, made.state))]
+            wider = [self.joined(k, a, b) for k, (a, b) in enumerate(zip(infos, made.state))]
             if all(a is b for a, b in zip(infos, wider, strict=True)):
                 break
             infos = wider
@@ -87,8 +87,10 @@ class Loop:
         lists = fields[len(infos) :]
         return [*state, *(self.stacked(f, v) for f, v in zip(lists, made.items, strict=True))]
 
-    def found(self, expr: Any, info: TensorStructInfo) -> Value:
+    def found(self, expr: Any, info: Any) -> Value:
         """A part of the state after the loop."""
+        if not isinstance(info, TensorStructInfo):
+            return Thing(self.cx, info, self.cx.builder.emit(expr))
         dims = [None if d in self.varying else d for d in info.get_shape() or ()]
         return self.cx.found(self.cx.builder.emit(expr), *dims)
 
@@ -102,8 +104,12 @@ class Loop:
         called = op.call_pure_packed("relax.run.stack", *given, sinfo_args=info)
         return self.cx.found(self.cx.builder.emit(called), None, *dims)
 
-    def joined(self, k: int, info: TensorStructInfo, after: TensorStructInfo) -> TensorStructInfo:
-        """A struct info that holds before and after a turn; the same one where `info` does."""
+    def joined(self, k: int, info: Any, value: Value) -> Any:
+        """A struct info, or form, that holds before and after a turn; the same one where `info` does."""
+        if not isinstance(info, TensorStructInfo):
+            form = joined(info, form_of(value))
+            return info if form == info else form
+        after = value.info
         dims, others = info.get_shape(), after.get_shape()
         if dims is None or others is None or len(dims) != len(others) or info.dtype != after.dtype:
             what = f"value {k} of a Loop's state must keep its rank and data type"
@@ -117,21 +123,20 @@ class Loop:
 
     # -- the function --------------------------------------------------------------------------
 
-    def attempt(self, infos: list[TensorStructInfo]) -> _Made:
-        """The function, for a state of these struct infos."""
+    def attempt(self, infos: list[Any]) -> _Made:
+        """The function, for a state of these struct infos and forms."""
         cx, builder = self.cx, self.cx.builder
-        names = [value.name for value in self.graph.input]
         turn, go = rx.Var("i", TensorStructInfo((), "int64")), rx.Var("go", _FLAG)
-        state = [rx.Var(f"state{k}", info) for k, info in enumerate(infos)]
-        lists = [rx.Var(f"list{k}", ObjectStructInfo()) for k in range(self.count(infos))]
+        state = [rx.Var(f"state{k}", info_of(info)) for k, info in enumerate(infos)]
+        lists = [rx.Var(f"list{k}", ObjectStructInfo()) for k in range(self.count)]
         limit = [] if self.limit is None else [rx.Var("limit", TensorStructInfo((), "int64"))]
-        feeds = dict(zip(names, (Value(cx, v) for v in (turn, go, *state)), strict=False))
+        feeds = [Value(cx, turn), Value(cx, go), *map(self.fed, state, infos)]
         outs: list[Value] = []
         following: list[Any] = []
 
         def inside() -> Any:
             with builder.dataflow():
-                outs.extend(self.body(self.graph, feeds))
+                outs.extend(self.body(feeds))
                 new = [op.add(turn, rx.const(np.array(1, np.int64))), _scalar(cx, outs[0])]
                 new += [v.expr for v in outs[1 : 1 + len(state)]]
                 for item, collected in zip(outs[1 + len(state) :], lists, strict=True):
@@ -166,9 +171,10 @@ class Loop:
         items = outs[1 + len(state) :]
         return _Made(gvar, func, [*captured, *values], outs[1 : 1 + len(state)], items)
 
-    def count(self, infos: list[Any]) -> int:
-        """The number of outputs that are collected."""
-        return len(self.graph.output) - 1 - len(infos)
+    def fed(self, var: rx.Var, info: Any) -> Value:
+        """A part of the state in a turn."""
+        plain = isinstance(info, TensorStructInfo)
+        return Value(self.cx, var) if plain else Thing(self.cx, info, var)
 
     def test(self, turn: rx.Var, go: rx.Var, limit: rx.Var | None = None) -> Any:
         """Whether there is another turn."""
@@ -177,8 +183,10 @@ class Loop:
         before = self.cx.builder.emit(op.less(turn, limit))
         return self.cx.builder.emit(op.logical_and(before, go))
 
-    def erased(self, info: TensorStructInfo) -> TensorStructInfo:
+    def erased(self, info: Any) -> Any:
         """What is known of a part of the state whatever the number of turns."""
+        if not isinstance(info, TensorStructInfo):
+            return OBJECT
         dims = info.get_shape() or ()
         if any(d in self.varying for d in dims):
             return TensorStructInfo(dtype=info.dtype, ndim=len(dims))

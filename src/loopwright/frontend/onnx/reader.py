@@ -18,7 +18,7 @@ from ...base.errors import LoopwrightError, explain
 from ...base.span import Span
 from ...ir import trace
 from ...ir.trace import ModelNode
-from .tensors import array_of, dtype_of
+from .tensors import STRING, array_of, dtype_of
 
 # The newest opset of the standard domain whose operators the converters know.
 NEWEST_OPSET = 28
@@ -131,11 +131,13 @@ class Node:
 
 @dataclass
 class Port:
-    """A graph input or output. `dims`: None for no shape, else ints, names, or None each."""
+    """A graph input or output. `dims`: None for no shape, else ints, names, or None each. kind: the
+    TypeProto of what is no tensor of numbers."""
 
     name: str
     dtype: str
     dims: list[int | str | None] | None
+    kind: Any = None
 
 
 @dataclass
@@ -282,21 +284,24 @@ def _port(value: Any, kind: str) -> Port:
         raise LoopwrightError(explain(f"an {kind} of the graph has no name"))
     name = name_of(value.name)
     which = value.type.WhichOneof("value")
-    if which not in (None, "tensor_type"):
-        what = f"{kind} {name} is not a tensor"
-        raise LoopwrightError(explain(what, got=which, instead="only tensors are supported"))
+    if which == "sparse_tensor_type":
+        what = f"{kind} {name} is a sparse tensor"
+        raise LoopwrightError(explain(what, instead="make it dense"))
     tensor = value.type.tensor_type
+    if which not in (None, "tensor_type") or tensor.elem_type == STRING:
+        return Port(name, "object", None, value.type)
     dtype = ""
     if tensor.elem_type:
         try:
             dtype = dtype_of(tensor.elem_type)
         except (ValueError, TypeError) as error:
             raise LoopwrightError(f"{kind} {name}: {error}") from error
-    dims = [_dim(d) for d in tensor.shape.dim] if tensor.HasField("shape") else None
+    dims = [dim_of(d) for d in tensor.shape.dim] if tensor.HasField("shape") else None
     return Port(name, dtype, dims)
 
 
-def _dim(dim: Any) -> int | str | None:
+def dim_of(dim: Any) -> int | str | None:
+    """A dimension of a TensorShapeProto."""
     which = dim.WhichOneof("value")
     if which == "dim_value":
         return dim.dim_value if dim.dim_value >= 0 else None
@@ -360,7 +365,7 @@ def _text(data: bytes) -> str:
 
 _GRAPHS = (5, 10)
 _FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
-_FIELDS |= {9: "tensors", 10: "graphs", 11: "sparse_tensor", 12: "sparse_tensors"}
+_FIELDS |= {9: "tensors", 10: "graphs", 11: "sparse_tensor", 12: "sparse_tensors", 13: "tp"}
 _ATTRIBUTES: dict[int, Any] = {
     1: lambda a, _: float(a.f),
     2: lambda a, _: int(a.i),
@@ -374,6 +379,7 @@ _ATTRIBUTES: dict[int, Any] = {
     10: lambda a, _: list(a.graphs),
     11: lambda a, _: a.sparse_tensor,
     12: lambda a, _: list(a.sparse_tensors),
+    13: lambda a, _: a.tp,
 }
 
 

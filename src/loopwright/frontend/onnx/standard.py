@@ -50,7 +50,7 @@ class Standard:
         if isinstance(given, (bool, int, float)) and not isinstance(given, np.generic):
             given = np.asarray(given, numpy_dtype(dtype))
         if isinstance(given, (np.ndarray, np.generic, list)):
-            given = self._context.constant(np.asarray(given))
+            return self._context.literal(np.asarray(given))
         return self._context.value(given)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ...base.errors import explain
 from ...ir.dtype import numpy_dtype
 
+STRING = 8  # TensorProto.STRING
 # TensorProto.DataType -> dtype.
 DTYPES = {
     1: "float32",
@@ -39,7 +40,7 @@ DTYPES = {
     27: "float6_e2m3fn",
     28: "float6_e3m2fn",
 }
-_REFUSED = {0: "undefined", 8: "string", 14: "complex64", 15: "complex128"}
+_REFUSED = {0: "undefined", STRING: "string", 14: "complex64", 15: "complex128"}
 _PACKED = ("uint4", "int4", "uint2", "int2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 EXTERNAL = 1  # TensorProto.EXTERNAL
 
@@ -49,7 +50,7 @@ def dtype_of(elem_type: int) -> str:
     dtype = DTYPES.get(elem_type)
     if dtype is None:
         name = _REFUSED.get(elem_type, f"number {elem_type}")
-        hint = "numbers and bool; encode strings before the model"
+        hint = "numbers and bool"
         raise ValueError(explain("element type is not supported", got=name, instead=hint))
     return dtype
 
@@ -57,8 +58,10 @@ def dtype_of(elem_type: int) -> str:
 def array_of(tensor: Any, folder: Path | None) -> np.ndarray:
     """The numpy array of a TensorProto; `folder` is where external data lies.
 
-    Types below a byte come one element per byte (int4 as int8).
+    Types below a byte come one element per byte (int4 as int8), texts as objects.
     """
+    if tensor.data_type == STRING:
+        return _texts_of(tensor)
     dtype = dtype_of(tensor.data_type)
     dims = tuple(tensor.dims)
     if any(d < 0 for d in dims):
@@ -73,6 +76,16 @@ def array_of(tensor: Any, folder: Path | None) -> np.ndarray:
             raise ValueError(explain("a tensor's data does not fill its shape", got=got))
         return np.frombuffer(raw, kind).reshape(dims)
     return _by_onnx(tensor, dtype, dims)
+
+
+def _texts_of(tensor: Any) -> np.ndarray:
+    dims, found = tuple(tensor.dims), tensor.string_data
+    if len(found) != prod(dims):
+        got = f"{len(found)} strings for {list(dims)}"
+        raise ValueError(explain("a tensor's data does not fill its shape", got=got))
+    array = np.empty(len(found), object)
+    array[:] = [text.decode("utf-8", "replace") for text in found]
+    return array.reshape(dims)
 
 
 def _by_onnx(tensor: Any, dtype: str, dims: tuple[int, ...]) -> np.ndarray:

@@ -29,6 +29,8 @@ class Value:
 
     __slots__ = ("_context", "_elements", "_expr", "_kind", "_searched")
 
+    is_tensor = True  # of numbers
+
     def __init__(
         self,
         context: Context,

@@ -1,8 +1,11 @@
 """The virtual machine: bytecode, its builder, the machine that runs it."""
 
 from . import numbers as numbers
+from . import pictures as pictures
+from . import sequences as sequences
 from . import sets as sets
 from . import steering as steering
+from . import texts as texts
 from .builder import ExecBuilder as ExecBuilder
 from .bytecode import VMExecutable as VMExecutable
 from .bytecode import VMFuncKind as VMFuncKind

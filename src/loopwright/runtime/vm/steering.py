@@ -59,6 +59,15 @@ def squeezed_sizes(shape: ShapeTuple, axes: Any) -> ShapeTuple:
     return ShapeTuple(d for a, d in enumerate(shape) if a not in which)
 
 
+@builtin("relax.run.lasting_sizes")
+def lasting_sizes(shape: ShapeTuple, kept: ShapeTuple) -> ShapeTuple:
+    """The extents of a shape without its ones. kept: those that are not known to be 1; none may be."""
+    if 1 in kept:
+        what = "Squeeze without axes met an extent of 1 that was not known when it was compiled"
+        raise VMValueError(explain(what, got=tuple(shape), instead="give the axes, or the shape"))
+    return kept
+
+
 @builtin("relax.run.unsqueezed_sizes")
 def unsqueezed_sizes(shape: ShapeTuple, axes: Any) -> ShapeTuple:
     """The shape with axes of extent 1 put in; they are counted in the result."""

@@ -1,7 +1,7 @@
 """Values of the virtual machine, and how they come in and go out.
 
 Registers hold what native code takes: tvm-ffi tensors, Python tuples for tuples, `ShapeTuple`,
-numbers, strings, None. Outside, tensors are `Tensor` and tuples are lists.
+numbers, strings, None; and numpy arrays of objects, which are tensors of texts. Outside, tensors are `Tensor` and tuples are lists.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def arrive(value: Any, known: dict[int, Any] | None = None) -> Any:
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, np.ndarray):
+        if value.dtype.kind in "OU":  # texts
+            return value.astype(object, copy=False)
         return from_dlpack(value).__tvm_ffi_object__()
     if isinstance(value, tuple) and value and all(type(v) is int for v in value):
         return ShapeTuple(value)
@@ -70,7 +72,7 @@ def depart(value: Any, known: dict[int, Any] | None = None) -> Any:
         same = None if known is None else known.get(id(value))
         return Tensor.from_ffi(value) if same is None else same
     if isinstance(value, np.ndarray):
-        return Tensor(value)
+        return value if value.dtype == object else Tensor(value)
     if isinstance(value, ffi().Array):
         return [depart(v, known) for v in arrive(value)]
     return outward(value) if callable(value) and not isinstance(value, type) else value

@@ -22,8 +22,10 @@ from . import (
     resize,
     sampling,
     scatter,
+    sequences,
     shape,
     signal,
+    texts,
     training,
     trees,
 )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ..context import Context
-from ..reader import Node
+from ..reader import Node, name_of
 from ..registry import converter
 from ..values import Value, literal
 
@@ -28,8 +31,101 @@ def branch(cx: Context, node: Node, condition: Value) -> Any:
     return cx.choice(condition, then, other)
 
 
+def _fed(graph: Any, values: list[Value]) -> dict[str, Value]:
+    """Values by the names of a graph's inputs."""
+    return dict(zip((name_of(port.name) for port in graph.input), values, strict=False))
+
+
 @converter("Loop")
 def loop(
     cx: Context, node: Node, limit: Value | None = None, go: Value | None = None, *state: Value
 ) -> Any:
-    return cx.loop(node.graph("body"), limit, go, list(state))
+    body = node.graph("body")
+    collected = len(body.output) - 1 - len(state)
+    turn = lambda given: cx.subgraph(body, _fed(body, given))  # noqa: E731
+    return cx.loop(turn, limit, go, list(state), collected)
+
+
+@converter("Scan", 9)
+def scan(cx: Context, node: Node, *given: Value) -> Any:
+    body, count = node.graph("body"), node.integer("num_scan_inputs")
+    state, read = list(given[: len(given) - count]), list(given[len(given) - count :])
+    if not 0 < count <= len(given):
+        what = "attribute num_scan_inputs must lie between 1 and the number of inputs"
+        raise ValueError(explain(what, got=count))
+    written = len(body.output) - len(state)
+    back, back_out = _per(node, "scan_input", "directions", count), None
+    axes = _per(node, "scan_input", "axes", count)
+    back_out, axes_out = (_per(node, "scan_output", n, written) for n in ("directions", "axes"))
+    results = _scanned(cx, body, state, _turned(cx, read, axes, back))
+    outputs = results[len(state) :]
+    for k, (axis, reverse) in enumerate(zip(axes_out, back_out, strict=True)):
+        y = _flipped(cx, outputs[k]) if reverse else outputs[k]
+        outputs[k] = cx.value(_moved(y, 0, axis % y.ndim)) if axis % y.ndim else y
+    return [*results[: len(state)], *outputs]
+
+
+def _per(node: Node, which: str, what: str, count: int) -> list[int]:
+    """An attribute with a number for each tensor, 0 where it is left out."""
+    found = node.integers(f"{which}_{what}", None) or [0] * count
+    if len(found) != count:
+        text = f"attribute {which}_{what} must have {count} numbers"
+        raise ValueError(explain(text, got=len(found)))
+    return found
+
+
+def _moved(x: Value, source: int, target: int) -> Any:
+    """x with one axis moved to another place."""
+    order = [a for a in range(x.ndim) if a != source]
+    order.insert(target, source)
+    return op.permute_dims(x.expr, order)
+
+
+def _flipped(cx: Context, x: Value) -> Value:
+    return cx.value(op.flip(x.expr, 0))
+
+
+def _turned(cx: Context, read: list[Value], axes: list[int], back: list[int]) -> list[Value]:
+    """What is scanned with that axis first, in the order of the turns."""
+    found = []
+    for x, axis, reverse in zip(read, axes, back, strict=True):
+        axis = axis % x.ndim
+        first = cx.value(_moved(x, axis, 0)) if axis else x
+        found.append(_flipped(cx, first) if reverse else first)
+    return found
+
+
+def _scanned(cx: Context, body: Any, state: list[Value], read: list[Value]) -> list[Value]:
+    """The state after the last turn, and what turns gave, along a new first axis. read: what each
+    turn gets a part of, along the first axis."""
+    read = cx.aligned(read, [[0] * len(read)])
+    names = [v.output for v in read]
+    count = cx.value(cx.known([read[0].shape[0]], "int64").expr)
+
+    def turn(given: list[Value]) -> list[Value]:
+        number, go, *kept = given
+        parts = [cx.value(op.take(x, number.expr, 0)) for x in names]
+        return [go, *cx.subgraph(body, _fed(body, [*kept, *parts]))]
+
+    return cx.loop(turn, count, None, state, len(body.output) - len(state))
+
+
+@converter("Scan", 8)
+def scan_of_batch(cx: Context, node: Node, lengths: Value | None = None, *given: Value) -> Any:
+    """Of opset 8: a batch, each sequence of which is scanned on its own."""
+    if lengths is not None:
+        raise ValueError(explain("Scan of opset 8 with lengths of sequences is not supported"))
+    body, count = node.graph("body"), node.integer("num_scan_inputs")
+    state, read = list(given[: len(given) - count]), list(given[len(given) - count :])
+    back = node.integers("directions", None) or [0] * count
+    rows = literal(read[0].shape[0])
+    if not isinstance(rows, int):
+        what = "Scan of opset 8 needs a known batch"
+        raise ValueError(explain(what, got=rows, instead="shape_dict, or a newer opset"))
+    whole: list[list[Value]] = []
+    for row in range(rows):
+        pick = lambda v, row=row: cx.onnx.Gather(v, np.int64(row), axis=0)  # noqa: E731
+        parts = _turned(cx, [pick(v) for v in read], [0] * count, back)
+        whole.append(_scanned(cx, body, [pick(v) for v in state], parts))
+    stack = lambda vs: cx.onnx.Concat(*(cx.onnx.Unsqueeze(v, [0]) for v in vs), axis=0)  # noqa: E731
+    return [stack(vs) for vs in zip(*whole, strict=True)]

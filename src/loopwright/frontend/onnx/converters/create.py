@@ -33,11 +33,13 @@ def constant(cx: Context, node: Node) -> Any:
         "value_int": lambda: np.int64(node.integer("value_int")),
         "value_floats": lambda: np.asarray(node.reals("value_floats"), np.float32),
         "value_ints": lambda: np.asarray(node.integers("value_ints"), np.int64),
+        "value_string": lambda: np.asarray(node.text("value_string"), object),
+        "value_strings": lambda: np.asarray(node.texts("value_strings"), object),
     }
     if given[0] not in readers:
         what = f"Constant by attribute {given[0]} is not supported"
         raise ValueError(explain(what, instead=f"use {', '.join(readers)}"))
-    return cx.constant(readers[given[0]]())
+    return cx.literal(readers[given[0]]())
 
 
 @converter("ConstantOfShape", 9)

@@ -15,8 +15,9 @@ from ....relax import op
 from ..context import Context
 from ..reader import Node
 from ..registry import converter, register_converter
-from ..tensors import dtype_of
+from ..tensors import STRING, dtype_of
 from ..values import Value, literal
+from .texts import cast_texts, written
 
 # ---------------------------------------------------------------- one input
 
@@ -84,11 +85,17 @@ def cast(cx: Context, node: Node, x: Value) -> Any:
     to = node.attributes.get("to")
     if isinstance(to, str):  # opset 1 names the type
         return op.astype(x.expr, DataType(node.text("to").lower().replace("double", "float64")))
-    return _cast(cx, node, x, dtype_of(node.integer("to")))
+    to = node.integer("to")
+    if to == STRING:
+        node.skip("saturate", "round_mode")
+        return x if not x.is_tensor else written(cx, x)
+    return _cast(cx, node, x, dtype_of(to))
 
 
 def _cast(cx: Context, node: Node, x: Value, dtype: str) -> Any:
     saturate, mode = node.integer("saturate", 1), node.text("round_mode", "up")
+    if not x.is_tensor:
+        return cast_texts(cx, x, dtype)
     if dtype == "float8_e8m0fnu" and x.dtype != dtype:
         return _exponents(cx, x, mode, bool(saturate))
     if not dtype.startswith("float8") or not x.dtype.is_float or x.dtype.bits <= 8:

@@ -13,7 +13,9 @@ from ....relax import op
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
+from ..things import at_places, known_texts, places
 from ..values import Value, literal
+from .texts import texts_of
 
 DOMAIN = "ai.onnx.ml"
 _F32 = 1  # TensorProto.FLOAT
@@ -33,10 +35,10 @@ class Labels:
     def __len__(self) -> int:
         return len(self.values)
 
-    def of(self, cx: Context, chosen: Value) -> Value | None:
-        """The labels of the chosen classes; None for texts."""
-        if self.values.dtype.kind == "U":
-            return None
+    def of(self, cx: Context, chosen: Value) -> Value:
+        """The labels of the chosen classes."""
+        if self.values.dtype == object:
+            return at_places(cx, known_texts(cx, self.values), chosen)
         return cx.onnx.Gather(self.values, chosen)
 
 
@@ -45,7 +47,7 @@ def class_labels(node: Node, integers: str) -> Labels:
     numbers, texts = node.integers(integers, None), node.texts("classlabels_strings", None)
     if not numbers and not texts:
         raise ValueError(explain(f"attribute {integers} or classlabels_strings is missing"))
-    return Labels(np.asarray(numbers, np.int64) if numbers else np.asarray(texts, np.str_))
+    return Labels(np.asarray(numbers, np.int64) if numbers else np.asarray(texts, object))
 
 
 def transformed(cx: Context, scores: Value, how: str) -> Value:
@@ -271,7 +273,10 @@ def imputer(cx: Context, node: Node, x: Value) -> Any:
 @converter("OneHotEncoder", 1, DOMAIN)
 def one_hot_encoder(cx: Context, node: Node, x: Value) -> Any:
     o, kinds = cx.onnx, np.asarray(node.integers("cats_int64s", []), np.int64)
-    node.skip("cats_strings")
+    names = node.texts("cats_strings", [])
+    if not x.is_tensor:
+        kinds = np.arange(len(names))
+        x = places(cx, known_texts(cx, np.asarray(names, object)), texts_of(x))
     same = o.Equal(o.Unsqueeze(o.Cast(x, to=7), [-1]), kinds)
     if node.flag("zeros", True):
         return o.Cast(same, to=_F32)
@@ -305,6 +310,29 @@ def feature_vectorizer(cx: Context, node: Node, *inputs: Value) -> Any:
     return o.Concat(*parts, axis=1)
 
 
+@converter("LabelEncoder", 1, DOMAIN)
+def label_encoder_old(cx: Context, node: Node, x: Value) -> Any:
+    names = np.asarray(node.texts("classes_strings"), object)
+    numbers = np.arange(len(names))
+    text, number = node.text("default_string", "_Unused"), node.integer("default_int64", -1)
+    if x.is_tensor:
+        return _looked_up(cx, x, numbers, names, text)
+    return _looked_up(cx, x, names, numbers, number)
+
+
+@converter("CategoryMapper", 1, DOMAIN)
+def category_mapper(cx: Context, node: Node, x: Value) -> Any:
+    numbers = np.asarray(node.integers("cats_int64s"), np.int64)
+    names = np.asarray(node.texts("cats_strings"), object)
+    text, number = node.text("default_string", "_Unused"), node.integer("default_int64", -1)
+    if len(numbers) != len(names) or not len(names):
+        what = "a CategoryMapper needs as many numbers as names"
+        raise ValueError(explain(what, got=f"{len(numbers)} and {len(names)}"))
+    if x.is_tensor:
+        return _looked_up(cx, x, numbers, names, text)
+    return _looked_up(cx, x, names, numbers, number)
+
+
 @converter("LabelEncoder", 2, DOMAIN)
 @converter("LabelEncoder", 4, DOMAIN)
 def label_encoder(cx: Context, node: Node, x: Value) -> Any:
@@ -325,21 +353,29 @@ def _column(node: Node, name: str) -> np.ndarray:
         return np.asarray(integers, np.int64)
     if reals:
         return np.asarray(reals, np.float32)
-    raise ValueError(explain(f"the {name} of a LabelEncoder must be numbers"))
+    return np.asarray(node.texts(f"{name}_strings"), object)
 
 
 def _default(node: Node, dtype: Any) -> Any:
     tensor = node.tensor("default_tensor", None)
-    node.skip("default_string")
+    text = node.text("default_string", "_Unused")
     integer, real = node.integer("default_int64", -1), node.real("default_float", -0.0)
     if tensor is not None:
-        return np.asarray(tensor).ravel()[0].item()
+        return tensor.reshape(-1).tolist()[0]
+    if np.dtype(dtype).kind == "O":
+        return text
     return integer if np.dtype(dtype).kind in "iu" else real
 
 
 def _looked_up(cx: Context, x: Value, keys: np.ndarray, values: np.ndarray, default: Any) -> Value:
     """The value of each key, the first where a key is there twice."""
     o = cx.onnx
+    if values.dtype == object:
+        numbers = _looked_up(cx, x, keys, np.arange(len(values)), len(values))
+        return at_places(cx, known_texts(cx, np.append(values, default)), numbers)
+    if keys.dtype == object:
+        where = places(cx, known_texts(cx, keys), texts_of(x))
+        return o.Gather(np.append(values, np.asarray(default, values.dtype)), where)
     lost = keys != keys
     unique, first = np.unique(keys[~lost], return_index=True)
     out: Any = np.asarray(default, values.dtype)

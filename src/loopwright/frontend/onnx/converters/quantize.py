@@ -97,7 +97,7 @@ def _dequantize(
     cx: Context, x: Value, scale: Value, zero: Value | None, axis: int, block: int = 0
 ) -> Any:
     kind = str(scale.dtype)
-    one = all(v is None or v.ndim == 0 or literal(v.shape[0]) == 1 for v in (scale, zero))
+    one = all(v is None or [literal(d) for d in v.shape] in ([], [1]) for v in (scale, zero))
     axis = 0 if one else axis
     if _is_plain(cx, x, scale, zero, axis):
         none = cx.scalar(0, str(x.dtype))

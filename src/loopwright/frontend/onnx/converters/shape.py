@@ -133,7 +133,7 @@ def flatten(cx: Context, node: Node, data: Value) -> Any:
 
 @converter("Squeeze")
 def squeeze_attribute(cx: Context, node: Node, data: Value) -> Any:
-    return _squeeze(data, node.integers("axes", None))
+    return _squeeze(cx, data, node.integers("axes", None))
 
 
 @converter("Squeeze", 13)
@@ -141,14 +141,15 @@ def squeeze(cx: Context, node: Node, data: Value, axes: Value | None = None) -> 
     if axes is not None and known_numbers(axes) is None:
         rank = data.ndim - cx.count(axes, "axes")
         return view(cx, data, sizes(cx, "squeezed_sizes", rank, data, axes))
-    return _squeeze(data, None if axes is None else cx.numbers(axes, "axes"))
+    return _squeeze(cx, data, None if axes is None else cx.numbers(axes, "axes"))
 
 
-def _squeeze(data: Value, axes: list[int] | None) -> Any:
+def _squeeze(cx: Context, data: Value, axes: list[int] | None) -> Any:
+    """Without axes, those of extent 1 go; the run checks that an extent which only it knows is another,
+    since the rank is fixed by then."""
     if axes is None and not all(isinstance(d, IntImm) for d in data.shape):
-        hint = "give the axes, or the input's shape by shape_dict"
-        what = "Squeeze without axes needs a known shape"
-        raise ValueError(explain(what, got=str(data.info), instead=hint))
+        kept = [d for d in data.shape if literal(d) != 1]
+        return view(cx, data, sizes(cx, "lasting_sizes", len(kept), data, ShapeExpr(kept)))
     return op.squeeze(data.expr, axes)
 
 

@@ -1,0 +1,285 @@
+"""Sequences, optional values and maps: lists while importing where all is known, else of the run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
+from ....relax.struct_info import TensorStructInfo
+from ..context import Context
+from ..reader import Node, name_of
+from ..registry import converter
+from ..tensors import dtype_of
+from ..things import (
+    Map,
+    Optional,
+    Sequence,
+    Thing,
+    arrived,
+    called,
+    declared,
+    form_of,
+    joined,
+    taken,
+)
+from ..values import Value, literal
+
+ML = "ai.onnx.ml"
+_MOST_PARTS = 256  # of a sequence that is kept as a list
+
+
+def _sequence(x: Value) -> Thing:
+    """A value that must be a sequence; one that an optional value holds is one, too."""
+    form = x.form if isinstance(x, Thing) else None
+    if isinstance(x, Thing) and isinstance(form, Optional) and isinstance(form.item, Sequence):
+        return x.items[0] if x.items else Thing(x._context, form.item, x.expr)  # type: ignore[return-value]
+    if not isinstance(x, Thing) or not isinstance(form, Sequence):
+        raise TypeError(explain("an input is not a sequence", got=str(form or x.info)))
+    return x
+
+
+def _made(cx: Context, items: list[Value]) -> Thing:
+    form: Any = None
+    for item in items:
+        form = joined(form, form_of(item))
+    return Thing(cx, Sequence(form), items=items)
+
+
+def _place(position: Value | None) -> int | None:
+    """A known position."""
+    elements = None if position is None else position.elements
+    if elements is None or elements.size != 1 or isinstance(elements.flat[0], PrimExpr):
+        return None
+    return int(elements.flat[0])
+
+
+@converter("SequenceEmpty", 11)
+def sequence_empty(cx: Context, node: Node) -> Any:
+    node.skip("dtype")
+    return Thing(cx, Sequence(None), items=[])
+
+
+@converter("SequenceConstruct", 11)
+def sequence_construct(cx: Context, node: Node, first: Value, *rest: Value) -> Any:
+    return _made(cx, [first, *rest])
+
+
+@converter("SequenceAt", 11)
+def sequence_at(cx: Context, node: Node, sequence: Value, position: Value) -> Any:
+    given, place = _sequence(sequence), _place(position)
+    if given.items is not None and place is not None:
+        if not -len(given.items) <= place < len(given.items):
+            what = "input position is out of range"
+            raise ValueError(explain(what, got=f"{place} of {len(given.items)}"))
+        return given.items[place]
+    if given.form.item is None:
+        raise ValueError(explain("the kind of a sequence's values is not known"))
+    return taken(cx, given.form.item, "sequence_at", given, position)
+
+
+@converter("SequenceInsert", 11)
+def sequence_insert(
+    cx: Context, node: Node, sequence: Value, tensor: Value, position: Value | None = None
+) -> Any:
+    given, place = _sequence(sequence), _place(position)
+    if given.items is not None and (position is None or place is not None):
+        items, count = list(given.items), len(given.items)
+        place = count if place is None else place
+        if not -count <= place <= count:
+            raise ValueError(explain("input position is out of range", got=f"{place} of {count}"))
+        items.insert(place, tensor)
+        return _made(cx, items)
+    form = Sequence(joined(given.form.item, form_of(tensor)))
+    args = [] if position is None else [position]
+    return Thing(cx, form, called(cx, "sequence_insert", given, tensor, *args))
+
+
+@converter("SequenceErase", 11)
+def sequence_erase(cx: Context, node: Node, sequence: Value, position: Value | None = None) -> Any:
+    given, place = _sequence(sequence), _place(position)
+    if given.items is not None and (position is None or place is not None):
+        items, count = list(given.items), len(given.items)
+        place = count - 1 if place is None else place
+        if not -count <= place < count:
+            raise ValueError(explain("input position is out of range", got=f"{place} of {count}"))
+        del items[place]
+        return _made(cx, items)
+    args = [] if position is None else [position]
+    return Thing(cx, given.form, called(cx, "sequence_erase", given, *args))
+
+
+@converter("SequenceLength", 11)
+def sequence_length(cx: Context, node: Node, sequence: Value) -> Any:
+    given = _sequence(sequence)
+    if given.items is not None:
+        return cx.known(np.asarray(len(given.items), object), "int64")
+    return called(cx, "sequence_length", given, info=TensorStructInfo((), "int64"))
+
+
+@converter("ConcatFromSequence", 11)
+def concat_from_sequence(cx: Context, node: Node, sequence: Value) -> Any:
+    given, axis, new = _sequence(sequence), node.integer("axis"), node.flag("new_axis")
+    if given.items:
+        parts = [cx.onnx.Unsqueeze(v, [axis]) if new else v for v in given.items]
+        return cx.onnx.Concat(*parts, axis=axis)
+    item = given.form.item
+    if not isinstance(item, TensorStructInfo):
+        return Thing(cx, item, called(cx, "sequence_joined", given, axis, new))
+    rank = item.ndim + new if item.ndim >= 0 else -1
+    form = TensorStructInfo(dtype=item.dtype, ndim=rank)
+    return taken(cx, form, "sequence_joined", given, axis, new)
+
+
+@converter("SplitToSequence", 11)
+def split_to_sequence(cx: Context, node: Node, x: Value, split: Value | None = None) -> Any:
+    axis, keep = node.integer("axis", 0), node.flag("keepdims", True) or split is not None
+    if not -x.ndim <= axis < x.ndim:
+        what = "attribute axis is out of range"
+        raise ValueError(explain(what, got=f"{axis} for rank {x.ndim}"))
+    axis %= x.ndim
+    sizes = _sizes(split, literal(x.shape[axis]))
+    if sizes is not None and len(sizes) <= _MOST_PARTS:
+        parts = cx.onnx.Split(x, sizes, axis=axis, outputs=len(sizes)) if len(sizes) > 1 else [x]
+        parts = parts if sizes else []
+        return _made(cx, [v if keep else cx.onnx.Squeeze(v, [axis]) for v in parts])
+    form = TensorStructInfo(dtype=x.dtype, ndim=x.ndim - (not keep))
+    given = split if split is not None else cx.onnx.Identity(np.int64(1))
+    return Thing(cx, Sequence(form), called(cx, "sequence_split", x, given, axis, keep))
+
+
+def _sizes(split: Value | None, extent: Any) -> list[int] | None:
+    """The sizes of the parts, where they are known."""
+    if not isinstance(extent, int):
+        return None
+    if split is None:
+        return [1] * extent
+    elements = split.elements
+    if elements is None or any(isinstance(e, PrimExpr) for e in elements.flat):
+        return None
+    if split.ndim:
+        return [int(e) for e in elements.flat]
+    step = int(elements.item())
+    if step < 1:
+        raise ValueError(explain("the size of parts must be positive", got=step))
+    return [min(step, extent - k) for k in range(0, extent, step)]
+
+
+@converter("SequenceMap", 17)
+def sequence_map(cx: Context, node: Node, sequence: Value, *rest: Value) -> Any:
+    """A graph's outputs for each value of a sequence, and those beside it; other inputs stay."""
+    body, given = node.graph("body"), [_sequence(sequence), *rest]
+    names, each = [name_of(p.name) for p in body.input], [v for v in given if _is_sequence(v)]
+    if all(v.items is not None for v in each):
+        turns = []
+        for k in range(len(each[0].items or ())):
+            feeds = [v.items[k] if _is_sequence(v) else v for v in given]  # type: ignore[attr-defined]
+            turns.append(cx.subgraph(body, dict(zip(names, feeds, strict=True))))
+        if turns:
+            return [_made(cx, list(items)) for items in zip(*turns, strict=True)]
+        return [Thing(cx, Sequence(None), items=[]) for _ in body.output]
+    count = cx.value(called(cx, "sequence_length", each[0], info=TensorStructInfo((), "int64")))
+    held = [v.output for v in given]
+
+    def turn(state: list[Value]) -> list[Value]:
+        number, go, *found = state
+        feeds = []
+        for value, expr in zip(given, held, strict=True):
+            if _is_sequence(value):
+                feeds.append(taken(cx, value.form.item, "sequence_at", expr, number))  # type: ignore[attr-defined]
+            else:
+                feeds.append(value)
+        outs = cx.subgraph(body, dict(zip(names, feeds, strict=True)))
+        grown = []
+        for before, out in zip(found, outs, strict=True):
+            form = Sequence(joined(before.form.item, form_of(out)))  # type: ignore[attr-defined]
+            grown.append(Thing(cx, form, called(cx, "sequence_insert", before, out)))
+        return [go, *grown]
+
+    start: list[Value] = [Thing(cx, Sequence(None), items=[]) for _ in body.output]
+    return cx.loop(turn, count, None, start, 0)
+
+
+def _is_sequence(value: Value) -> bool:
+    return isinstance(value, Thing) and isinstance(value.form, Sequence)
+
+
+# ---------------------------------------------------------------- optional values
+
+
+@converter("Optional", 15)
+def optional(cx: Context, node: Node, value: Value | None = None) -> Any:
+    if value is not None:
+        node.skip("type")
+        return Thing(cx, Optional(form_of(value)), items=[value])
+    kind = node._get("type", object, "a type", None)
+    return Thing(cx, Optional(None if kind is None else declared(kind)), items=[])
+
+
+def _known_optional(value: Value | None) -> list[Value] | None:
+    """What an optional value holds, None where the run decides."""
+    if value is None:
+        return []
+    if isinstance(value, Thing) and isinstance(value.form, Optional):
+        return value.items
+    return [value]
+
+
+@converter("OptionalHasElement", 15)
+def optional_has_element(cx: Context, node: Node, value: Value | None = None) -> Any:
+    items = _known_optional(value)
+    if items is not None:
+        return cx.known(np.asarray(bool(items), object), "bool")
+    return called(cx, "has_element", value, info=TensorStructInfo((), "bool"))
+
+
+@converter("OptionalGetElement", 15)
+def optional_get_element(cx: Context, node: Node, value: Value) -> Any:
+    items = _known_optional(value)
+    if items:
+        return items[0]
+    form = value.form.item  # type: ignore[attr-defined]
+    if form is None or items is not None:
+        raise ValueError(explain("an optional value is empty", instead="OptionalHasElement tells"))
+    return taken(cx, form, "element", value)
+
+
+# ---------------------------------------------------------------- maps
+
+
+@converter("ZipMap", 1, ML)
+def zip_map(cx: Context, node: Node, x: Value) -> Any:
+    keys = node.integers("classlabels_int64s", None) or node.texts("classlabels_strings", None)
+    node.skip("classlabels_strings")
+    if not keys:
+        raise ValueError(explain("attribute classlabels_int64s or _strings is missing"))
+    return Thing(cx, Sequence(Map()), called(cx, "rows_as_maps", x, json.dumps(keys)))
+
+
+@converter("DictVectorizer", 1, ML)
+def dict_vectorizer(cx: Context, node: Node, x: Value) -> Any:
+    keys = node.integers("int64_vocabulary", None) or node.texts("string_vocabulary", None)
+    node.skip("string_vocabulary")
+    if not keys:
+        raise ValueError(explain("attribute int64_vocabulary or string_vocabulary is missing"))
+    info = TensorStructInfo((1, len(keys)), "float32")
+    return called(cx, "numbers_of_map", x, json.dumps(keys), "float32", info=info)
+
+
+@converter("CastMap", 1, ML)
+def cast_map(cx: Context, node: Node, x: Value) -> Any:
+    to, sparse = node.text("cast_to", "TO_FLOAT"), node.text("map_form", "DENSE") == "SPARSE"
+    dtype = {"TO_FLOAT": 1, "TO_INT64": 7}.get(to)
+    length = node.integer("max_map", 1) if sparse else -1
+    if dtype is None:
+        what = "CastMap gives numbers"
+        raise ValueError(explain(what, got=to, instead="TO_FLOAT or TO_INT64"))
+    info = TensorStructInfo(dtype=dtype_of(dtype), ndim=2)
+    found = called(cx, "values_of_map", x, length, dtype_of(dtype), info=info)
+    return arrived(cx, info, found)
+
+
+__all__: list[str] = []

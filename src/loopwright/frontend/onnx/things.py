@@ -1,0 +1,314 @@
+"""Values that are no tensors of numbers: texts, sequences, optional values, maps.
+
+Of each the form is known, which says what it holds. Sequences whose length is known, and optional
+values of which it is known whether they are there, are lists of Values while importing; they become
+values of the run only where one is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from collections.abc import Sequence as Items
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import explain
+from ...ir.prim_expr import IntImm
+from ...relax import expr as rx
+from ...relax import op
+from ...relax.struct_info import ObjectStructInfo, TensorStructInfo
+from .context import Context
+from .reader import Node
+from .tensors import STRING, dtype_of
+from .values import Value, literal
+
+OBJECT = ObjectStructInfo()
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A tensor of strings. ndim: its rank, -1 where it is not known."""
+
+    ndim: int
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """item: the form of its values, None where it has none yet."""
+
+    item: Any
+
+
+@dataclass(frozen=True)
+class Optional:
+    """item: the form of the value that may be there, None where it is not."""
+
+    item: Any
+
+
+@dataclass(frozen=True)
+class Map:
+    """Numbers or texts by key."""
+
+
+class Thing(Value):
+    """A value of the model that is no tensor of numbers.
+
+    form: what it is. items: the values that a sequence or an optional value is known to hold. dims:
+    the dimensions of texts, where they are known.
+    """
+
+    __slots__ = ("dims", "form", "items")
+    is_tensor = False
+
+    def __init__(
+        self, cx: Context, form: Any, expr: Any = None, items: Items[Value] | None = None
+    ) -> None:
+        super().__init__(cx, expr)
+        self.form, self.items = form, None if items is None else list(items)
+        self.dims: list[Any] | None = None
+        self._searched = True  # it has no elements that are integers
+
+    def copy(self) -> Value:
+        other = Thing(self._context, self.form, self._expr, self.items)
+        other.dims = self.dims
+        return other
+
+    @property
+    def expr(self) -> Any:
+        if self._expr is None:
+            cx, items = self._context, [v.expr for v in self.items or ()]
+            if isinstance(self.form, Sequence):
+                self._expr = called(cx, "sequence", *items)
+            else:
+                self._expr = items[0] if items else cx.emit(op.null_value())
+        return self._expr
+
+    @property
+    def constant(self) -> None:
+        return None
+
+
+def called(cx: Context, name: str, *args: Any, info: Any = OBJECT) -> Any:
+    """The result of `relax.run.NAME`; numbers and strings of Python are its arguments, too."""
+    given = [_argument(a) for a in args]
+    return cx.emit(op.call_pure_packed(f"relax.run.{name}", *given, sinfo_args=info))
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, Value):
+        return value.expr
+    if isinstance(value, str):
+        return rx.StringImm(value)
+    return rx.PrimValue(value) if isinstance(value, (bool, int)) else value
+
+
+def form_of(value: Value) -> Any:
+    """What a value is: a form of this file, or a tensor's struct info without its symbols."""
+    if isinstance(value, Thing):
+        return value.form
+    dims = value.info.get_shape()
+    if dims is None:
+        return TensorStructInfo(dtype=value.dtype, ndim=value.info.ndim)
+    return _tensor(str(value.dtype), [literal(d) for d in dims])
+
+
+def _tensor(dtype: str, dims: list[Any]) -> TensorStructInfo:
+    """A tensor of which some dimensions are numbers."""
+    if all(isinstance(d, int) for d in dims):
+        return TensorStructInfo(dims, dtype)
+    return TensorStructInfo(dtype=dtype, ndim=len(dims))
+
+
+def joined(a: Any, b: Any) -> Any:
+    """A form that holds for values of both. Raises ValueError where there is none."""
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, TensorStructInfo) and isinstance(b, TensorStructInfo) and a.dtype == b.dtype:
+        x, y = _numbers(a), _numbers(b)
+        if x is not None and x == y:
+            return a
+        return TensorStructInfo(dtype=a.dtype, ndim=a.ndim if a.ndim == b.ndim else -1)
+    for maybe, other in ((a, b), (b, a)):
+        if isinstance(maybe, Optional):
+            return Optional(
+                joined(maybe.item, other.item if isinstance(other, Optional) else other)
+            )
+    if isinstance(a, Sequence) and isinstance(b, Sequence):
+        return Sequence(joined(a.item, b.item))
+    if isinstance(a, Texts) and isinstance(b, Texts):
+        return a if a == b else Texts(-1)
+    if isinstance(a, Map) and isinstance(b, Map):
+        return a
+    what = "a value must be of one kind, whichever way it comes"
+    raise ValueError(explain(what, got=f"{_shown(a)} and {_shown(b)}"))
+
+
+def _shown(form: Any) -> str:
+    return str(form) if isinstance(form, TensorStructInfo) else type(form).__name__.lower()
+
+
+def _numbers(info: TensorStructInfo) -> list[int] | None:
+    dims = info.get_shape()
+    if dims is None or not all(isinstance(d, IntImm) for d in dims):
+        return None
+    return [d.value for d in dims]
+
+
+def info_of(form: Any) -> Any:
+    """The struct info of a variable for values of a form."""
+    return form if isinstance(form, TensorStructInfo) else OBJECT
+
+
+def arrived(cx: Context, form: Any, expr: Any) -> Value:
+    """A value that the run gives. form: what it is."""
+    if not isinstance(form, TensorStructInfo):
+        return Thing(cx, form, expr)
+    if form.ndim < 0 or _numbers(form) is not None:
+        return Value(cx, cx.builder.match_cast(expr, form))
+    return cx.found(expr, *[None] * form.ndim)
+
+
+def taken(cx: Context, form: Any, name: str, *args: Any) -> Value:
+    """The result of `relax.run.NAME`, of a form."""
+    info = OBJECT
+    if isinstance(form, TensorStructInfo):
+        info = TensorStructInfo(dtype=form.dtype, ndim=form.ndim)
+    return arrived(cx, form, called(cx, name, *args, info=info))
+
+
+def declared(kind: Any) -> Any:
+    """The form that a TypeProto says. Raises ValueError for what is not supported."""
+    which = kind.WhichOneof("value")
+    if which == "tensor_type":
+        tensor = kind.tensor_type
+        rank = len(tensor.shape.dim) if tensor.HasField("shape") else -1
+        if tensor.elem_type == STRING:
+            return Texts(rank)
+        dims = [
+            d.dim_value if d.WhichOneof("value") == "dim_value" else None for d in tensor.shape.dim
+        ]
+        dtype = dtype_of(tensor.elem_type)
+        return _tensor(dtype, dims) if rank >= 0 else TensorStructInfo(dtype=dtype)
+    if which == "sequence_type":
+        return Sequence(declared(kind.sequence_type.elem_type))
+    if which == "optional_type":
+        return Optional(declared(kind.optional_type.elem_type))
+    if which == "map_type":
+        return Map()
+    raise ValueError(explain("this kind of value is not supported", got=which))
+
+
+# ---------------------------------------------------------------- texts
+
+# Operators that move texts, or ask whether they are the same: which of their outputs are texts (None:
+# all). They work on places in a pool of the texts, where the order is that of the texts.
+_ON_PLACES: dict[str, tuple[int, ...] | None] = dict.fromkeys(
+    [
+        "Compress",
+        "Concat",
+        "Expand",
+        "Flatten",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Pad",
+        "Reshape",
+        "Scatter",
+        "ScatterElements",
+        "ScatterND",
+        "Slice",
+        "SpaceToDepth",
+        "DepthToSpace",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+        "Where",
+        "ReverseSequence",
+        "CenterCropPad",
+        "ArrayFeatureExtractor",
+    ]
+)
+_ON_PLACES |= {"Equal": (), "Shape": (), "Size": (), "Unique": (0,)}
+
+
+def moving_texts(node: Node, convert: Callable[..., Any], inputs: list[Value | None]) -> Any:
+    """The converter of a node, or where it moves texts that converter on places of a pool."""
+    texts = [v for v in inputs if isinstance(v, Thing) and isinstance(v.form, Texts)]
+    if not texts or node.op_type not in _ON_PLACES:
+        return convert
+
+    def run(cx: Context, node: Node, *inputs: Value | None) -> list[Any]:
+        table = called(cx, "pool", *texts)
+        given = [
+            places(cx, table, v) if isinstance(v, Thing) and isinstance(v.form, Texts) else v
+            for v in inputs
+        ]
+        found = cx.part(node, given)
+        wanted = _ON_PLACES[node.op_type]
+        return [
+            v if v is None or (wanted is not None and k not in wanted) else at_places(cx, table, v)
+            for k, v in enumerate(found)
+        ]
+
+    return run
+
+
+def known_texts(cx: Context, array: np.ndarray) -> Thing:
+    """A constant tensor of texts."""
+    data = json.dumps([list(array.shape), [_plain(t) for t in array.reshape(-1)]])
+    made = Thing(cx, Texts(array.ndim), called(cx, "texts", data))
+    made.dims = list(array.shape)
+    return made
+
+
+def _plain(text: Any) -> str:
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+
+
+def places(cx: Context, table: Any, texts: Thing) -> Value:
+    """For each text its place in a table, int64; -1 where it is not there."""
+    dims = texts.dims
+    if texts.form.ndim < 0:
+        raise ValueError(explain("the rank of an input is not known", got="a tensor of strings"))
+    info = TensorStructInfo(dtype="int64", ndim=texts.form.ndim)
+    found = called(cx, "places", table, texts, info=info)
+    if dims is None:
+        value = cx.found(found, *[None] * info.ndim)
+        texts.dims = list(value.shape)
+        return value
+    return cx.found(found, *dims)
+
+
+def at_places(cx: Context, table: Any, where: Value) -> Thing:
+    """The texts at places of a table."""
+    made = Thing(cx, Texts(where.info.ndim), called(cx, "texts_at", table, where))
+    dims = where.info.get_shape()
+    made.dims = None if dims is None else list(dims)
+    return made
+
+
+__all__ = [
+    "OBJECT",
+    "Map",
+    "Optional",
+    "Sequence",
+    "Texts",
+    "Thing",
+    "arrived",
+    "at_places",
+    "called",
+    "declared",
+    "form_of",
+    "info_of",
+    "joined",
+    "known_texts",
+    "moving_texts",
+    "places",
+    "taken",
+]

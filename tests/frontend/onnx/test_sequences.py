@@ -1,0 +1,279 @@
+"""Texts, sequences, optional values and maps, as onnx's definitions say."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import loopwright as lw
+from loopwright.base.errors import LoopwrightError
+from loopwright.relax.expr import Function
+
+pytestmark = pytest.mark.no_roundtrip  # the models are compiled as a whole
+
+FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
+node, tensor = helper.make_node, helper.make_tensor_value_info
+sequence = helper.make_tensor_sequence_value_info
+
+
+def model(nodes, inputs, outputs, arrays=(), opset=21, more=()):
+    graph = helper.make_graph(
+        nodes, "g", inputs, outputs, [onnx.numpy_helper.from_array(a, n) for n, a in arrays]
+    )
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, v) for d, v in more)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def texts(*values):
+    return np.array(values, dtype=object)
+
+
+def test_a_sequence_of_known_length_leaves_no_sequence():
+    """Split, one part changed, joined again: only tensors, so one native function."""
+    nodes = [
+        node("SplitToSequence", ["x", "sizes"], ["s"], axis=1),
+        node("SequenceAt", ["s", "one"], ["b"]),
+        node("Neg", ["b"], ["c"]),
+        node("SequenceErase", ["s", "one"], ["t"]),
+        node("SequenceInsert", ["t", "c", "zero"], ["u"]),
+        node("ConcatFromSequence", ["u"], ["y"], axis=1),
+        node("SequenceLength", ["u"], ["n"]),
+    ]
+    arrays = [("sizes", np.array([1, 2])), ("one", np.array(1)), ("zero", np.array(0))]
+    given = model(
+        nodes,
+        [tensor("x", FLOAT, ["k", 3])],
+        [tensor("y", FLOAT, None), tensor("n", INT64, [])],
+        arrays,
+    )
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    y, n = lw.compile(given)(x)
+    np.testing.assert_array_equal(y.numpy(), np.concatenate([-x[:, 1:], x[:, :1]], 1))
+    assert n.numpy() == 2
+    calls = lw.frontend.onnx.from_onnx(given).script()
+    assert "relax.run" not in calls
+
+
+def test_a_sequence_of_the_run():
+    """Parts whose number only the run tells; a place that is not there is an error."""
+    nodes = [
+        node("SplitToSequence", ["x", "size"], ["s"]),
+        node("SequenceAt", ["s", "at"], ["b"]),
+        node("Exp", ["b"], ["y"]),
+        node("SequenceInsert", ["s", "y", "at"], ["t"]),
+    ]
+    inputs = [tensor("x", FLOAT, ["n", 2]), tensor("size", INT64, []), tensor("at", INT64, [])]
+    outputs = [tensor("y", FLOAT, None), sequence("t", FLOAT, None)]
+    run = lw.compile(model(nodes, inputs, outputs))
+    x = np.arange(10, dtype=np.float32).reshape(5, 2)
+    y, parts = run(x, np.array(2), np.array(-1))
+    np.testing.assert_allclose(y.numpy(), np.exp(x[4:]), rtol=1e-6)
+    assert [p.shape for p in parts] == [(2, 2), (2, 2), (1, 2), (1, 2)]
+    np.testing.assert_allclose(parts[2].numpy(), np.exp(x[4:]), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"out of range\n  got: 3 of 3"):
+        run(x, np.array(2), np.array(3))
+
+
+def test_a_sequence_is_the_state_of_a_loop():
+    body = helper.make_graph(
+        [
+            node("Unsqueeze", ["i", "zero"], ["end"]),
+            node("Slice", ["x", "zero", "end"], ["part"]),
+            node("SequenceInsert", ["s", "part"], ["t"]),
+            node("Identity", ["go"], ["more"]),
+        ],
+        "body",
+        [tensor("i", INT64, []), tensor("go", TensorProto.BOOL, []), sequence("s", FLOAT, None)],
+        [tensor("more", TensorProto.BOOL, []), sequence("t", FLOAT, None)],
+    )
+    nodes = [
+        node("SequenceEmpty", [], ["s0"]),
+        node("Loop", ["n", "", "s0"], ["out"], body=body),
+        node("ConcatFromSequence", ["out"], ["y"], axis=0),
+    ]
+    inputs = [tensor("x", FLOAT, ["m"]), tensor("n", INT64, [])]
+    run = lw.compile(model(nodes, inputs, [tensor("y", FLOAT, None)], [("zero", np.array([0]))]))
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(run(x, np.array(4)).numpy(), [0, 0, 1, 0, 1, 2])
+
+
+def test_optional_values_by_the_run():
+    kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, ["n"]))
+    then = helper.make_graph(
+        [node("OptionalGetElement", ["x"], ["a"])], "then", [], [tensor("a", FLOAT, None)]
+    )
+    other = helper.make_graph(
+        [node("Identity", ["z"], ["b"])], "other", [], [tensor("b", FLOAT, None)]
+    )
+    nodes = [
+        node("OptionalHasElement", ["x"], ["has"]),
+        node("If", ["has"], ["y"], then_branch=then, else_branch=other),
+    ]
+    given = model(
+        nodes,
+        [helper.make_value_info("x", kind)],
+        [tensor("y", FLOAT, None)],
+        [("z", np.zeros(3, np.float32))],
+    )
+    run = lw.compile(given)
+    np.testing.assert_array_equal(run(np.ones(2, np.float32)).numpy(), [1, 1])
+    np.testing.assert_array_equal(run(None).numpy(), [0, 0, 0])
+
+
+def test_texts_move_as_numbers_do():
+    nodes = [
+        node("Transpose", ["x"], ["t"]),
+        node("Gather", ["t", "at"], ["g"]),
+        node("Concat", ["g", "c"], ["y"], axis=0),
+        node("Equal", ["y", "c"], ["same"]),
+        node("Unique", ["y"], ["u", "", "", "count"]),
+    ]
+    outputs = [tensor("y", STRING, None), tensor("same", TensorProto.BOOL, None)]
+    outputs += [tensor("u", STRING, None), tensor("count", INT64, None)]
+    given = model(
+        nodes,
+        [tensor("x", STRING, ["n", "m"]), tensor("at", INT64, [1])],
+        outputs,
+        [("c", texts("é", "").reshape(1, 2))],
+    )
+    x = texts("b", "", "a", "é", "b", "b").reshape(2, 3)
+    y, same, unique, count = lw.compile(given)(x, np.array([2]))
+    expected = np.concatenate([x.T[[2]], texts("é", "").reshape(1, 2)])
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(same.numpy(), expected == texts("é", "").reshape(1, 2))
+    np.testing.assert_array_equal(unique, np.unique(expected.astype(str)))
+    np.testing.assert_array_equal(count.numpy(), [1, 1, 1, 1])
+
+
+def test_numbers_as_texts_and_back():
+    nodes = [node("Cast", ["x"], ["t"], to=STRING), node("Cast", ["t"], ["y"], to=FLOAT)]
+    outputs = [tensor("t", STRING, None), tensor("y", FLOAT, None)]
+    x = np.array([1.5, -0.25, np.inf, np.nan, 3.0], np.float32)
+    t, y = lw.compile(model(nodes, [tensor("x", FLOAT, ["n"])], outputs))(x)
+    assert list(t) == ["1.5", "-0.25", "INF", "NaN", "3"]
+    np.testing.assert_array_equal(y.numpy(), x)
+
+
+def test_a_wrong_kind_of_input_is_named():
+    given = model(
+        [node("StringConcat", ["x", "x"], ["y"])],
+        [tensor("x", STRING, ["n"])],
+        [tensor("y", STRING, None)],
+    )
+    run = lw.compile(given)
+    assert list(run(texts("a", "b"))) == ["aa", "bb"]
+    with pytest.raises(TypeError, match="a tensor of texts is a numpy array of str objects"):
+        run(np.ones(2, np.float32))
+    sums = model(
+        [node("Add", ["x", "x"], ["y"])], [tensor("x", STRING, ["n"])], [tensor("y", STRING, None)]
+    )
+    with pytest.raises(LoopwrightError, match="Add: an input is not a tensor"):
+        lw.compile(sums)
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+def test_scan_reads_and_writes_along_axes(direction):
+    body = helper.make_graph(
+        [node("Add", ["s", "p"], ["t"]), node("Identity", ["t"], ["o"])],
+        "body",
+        [tensor("s", FLOAT, ["k"]), tensor("p", FLOAT, ["k"])],
+        [tensor("t", FLOAT, ["k"]), tensor("o", FLOAT, ["k"])],
+    )
+    nodes = [
+        node(
+            "Scan",
+            ["s0", "x"],
+            ["last", "y"],
+            body=body,
+            num_scan_inputs=1,
+            scan_input_axes=[1],
+            scan_input_directions=[direction],
+            scan_output_axes=[1],
+            scan_output_directions=[direction],
+        )
+    ]
+    inputs = [tensor("s0", FLOAT, ["k"]), tensor("x", FLOAT, ["k", "n"])]
+    run = lw.compile(model(nodes, inputs, [tensor("last", FLOAT, None), tensor("y", FLOAT, None)]))
+    for n in (4, 1):
+        x = np.arange(2 * n, dtype=np.float32).reshape(2, n)
+        s0 = np.array([10, 20], np.float32)
+        last, y = run(s0, x)
+        order = x[:, ::-1] if direction else x
+        sums = s0[:, None] + np.cumsum(order, 1)
+        np.testing.assert_allclose(y.numpy(), sums[:, ::-1] if direction else sums)
+        np.testing.assert_allclose(last.numpy(), s0 + x.sum(1))
+
+
+def test_maps():
+    ml = [("ai.onnx.ml", 3)]
+    zipped = node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["no", "yes"])
+    kind = helper.make_sequence_type_proto(
+        helper.make_map_type_proto(STRING, helper.make_tensor_type_proto(FLOAT, []))
+    )
+    given = model(
+        [zipped], [tensor("x", FLOAT, ["n", 2])], [helper.make_value_info("y", kind)], more=ml
+    )
+    got = lw.compile(given)(np.array([[0.25, 0.75], [1, 0]], np.float32))
+    assert got == [{"no": 0.25, "yes": 0.75}, {"no": 1.0, "yes": 0.0}]
+    rows = node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "b"])
+    entry = helper.make_map_type_proto(STRING, helper.make_tensor_type_proto(FLOAT, []))
+    given = model([rows], [helper.make_value_info("x", entry)], [tensor("y", FLOAT, None)], more=ml)
+    np.testing.assert_array_equal(lw.compile(given)({"b": 2.0}).numpy(), [[0, 2]])
+
+
+def test_labels_of_texts():
+    ml = [("ai.onnx.ml", 3)]
+    encode = node(
+        "LabelEncoder",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        keys_strings=["a", "b"],
+        values_int64s=[7, 8],
+        default_int64=-2,
+    )
+    back = node(
+        "LabelEncoder",
+        ["y"],
+        ["z"],
+        domain="ai.onnx.ml",
+        keys_int64s=[7, 8],
+        values_strings=["A", "B"],
+        default_string="?",
+    )
+    given = model(
+        [encode, back],
+        [tensor("x", STRING, ["n"])],
+        [tensor("y", INT64, None), tensor("z", STRING, None)],
+        more=ml,
+    )
+    y, z = lw.compile(given)(texts("b", "c", "a"))
+    np.testing.assert_array_equal(y.numpy(), [8, -2, 7])
+    assert list(z) == ["B", "?", "A"]
+
+
+def test_squeeze_of_an_extent_that_the_run_tells():
+    given = model(
+        [node("Squeeze", ["x"], ["y"])],
+        [tensor("x", FLOAT, ["n", 1, 2])],
+        [tensor("y", FLOAT, None)],
+    )
+    run = lw.compile(given)
+    assert run(np.ones((3, 1, 2), np.float32)).shape == (3, 2)
+    with pytest.raises(ValueError, match="Squeeze without axes met an extent of 1"):
+        run(np.ones((1, 1, 2), np.float32))
+
+
+def test_exported_models_take_texts(tmp_path):
+    given = model(
+        [node("StringConcat", ["x", "x"], ["y"])],
+        [tensor("x", STRING, ["n"])],
+        [tensor("y", STRING, None)],
+    )
+    path = tmp_path / "m.so"
+    exe = lw.compile(given)
+    assert isinstance(lw.frontend.onnx.from_onnx(given)["main"], Function)
+    exe.export_library(str(path))
+    assert list(lw.runtime.load_module(str(path))["main"](texts("q"))) == ["qq"]
