@@ -13,6 +13,7 @@ from .source import PACKAGE, ROOT, sources
 
 # Third parties that a user may not have, or that are too slow to import with the package.
 OPTIONAL = {
+    "PIL",
     "flatbuffers",
     "onnx",
     "onnxruntime",

@@ -30,6 +30,7 @@ from ..base.errors import LoopwrightError, UnknownName, explain, suggest
 from ..base.late import Slot
 from ..base.plugins import plugins
 from ..codegen.llvm.library import c_name
+from ..frontend.onnx.survey import survey
 from ..ir import trace as tracing
 from ..relax.analysis import defined_symbolic_vars
 from ..relax.byoc import get_backend
@@ -175,9 +176,22 @@ def check(
     dims: Dims = "",
     threads: Threads = None,
     tolerance: Annotated[float, typer.Option(min=0, help="Greatest relative difference.")] = 1e-4,
+    run: Annotated[bool, typer.Option(help="Compile and compare, after the report.")] = True,
 ) -> None:
-    """Compare compiled results with a numpy evaluation of the model's operators."""
-    mod = as_module(str(model))
+    """Report what becomes of each operator (native, decomposed, interpreted, missing), which values
+    only the run tells, and what will be slow; then compare compiled results with a numpy evaluation."""
+    found = survey(str(model))
+    mod = None if found.missing or found.error or not run else as_module(str(model))
+    if run:
+        _check_runs(target)
+    if mod is not None and feeds is None:
+        read_dims(dims, (v.name for f in mod.functions.values() for v in defined_symbolic_vars(f)))
+    for line in found.lines():
+        typer.echo(line)
+    if found.missing or found.error:
+        raise typer.Exit(1)
+    if mod is None:
+        return
     exe = _compiled(mod, target, threads)
     given = make_feeds(exe, feeds, dims)
     args = [given[name] for name in exe.input_names()]
@@ -262,12 +276,16 @@ def show_plugins() -> None:
 
 def _compiled(model: Any, target: str, threads: int | None) -> Any:
     """A compiled model that runs here. Raises LoopwrightError if the target's cannot."""
+    _check_runs(target)
+    return compile(model, target, threads=threads)
+
+
+def _check_runs(target: str) -> None:
     result = backend_of(as_target(target)).result
     if not result.runs:
         what = f"{result.form} is not run from here"
         hint = f"loopwright compile MODEL -o FOLDER --target {target}"
         raise LoopwrightError(explain(what, got=target, instead=hint))
-    return compile(model, target, threads=threads)
 
 
 def _fixed(model: Path, dims: str) -> Any:

@@ -312,16 +312,18 @@ class BlockBuilder:
 
     def branch(self, build: Callable[[], Any]) -> rx.SeqExpr:
         """What `build` emits and returns, as a branch of an If."""
-        function = self._function()
+        function, depth = self._function(), len(self._frames)
         outer, function._blocks = function._blocks, []
-        with self.inner_scope():
-            self._begin_binding_block()
-            result = build()
-            result = result if isinstance(result, rx.Var) else self.emit(result)
-            self._close_into_function()
-            body = self.normalize(rx.SeqExpr(function._blocks, result))
-        function._blocks = outer
-        return body
+        try:
+            with self.inner_scope():
+                self._begin_binding_block()
+                result = build()
+                result = result if isinstance(result, rx.Var) else self.emit(result)
+                self._close_into_function()
+                return self.normalize(rx.SeqExpr(function._blocks, result))
+        finally:
+            function._blocks = outer
+            del self._frames[depth:]  # what an error left open
 
     def _define(self, var: rx.Var) -> None:
         if self._scopes and var.struct_info is not None:

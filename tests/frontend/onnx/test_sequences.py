@@ -254,18 +254,6 @@ def test_labels_of_texts():
     assert list(z) == ["B", "?", "A"]
 
 
-def test_squeeze_of_an_extent_that_the_run_tells():
-    given = model(
-        [node("Squeeze", ["x"], ["y"])],
-        [tensor("x", FLOAT, ["n", 1, 2])],
-        [tensor("y", FLOAT, None)],
-    )
-    run = lw.compile(given)
-    assert run(np.ones((3, 1, 2), np.float32)).shape == (3, 2)
-    with pytest.raises(ValueError, match="Squeeze without axes met an extent of 1"):
-        run(np.ones((1, 1, 2), np.float32))
-
-
 def test_exported_models_take_texts(tmp_path):
     given = model(
         [node("StringConcat", ["x", "x"], ["y"])],

@@ -48,6 +48,8 @@ class Context:
         # Makes a constant of texts.
         self.texts: Callable[[np.ndarray], Value]
         self.onnx = Standard(self)
+        # Asks that what follows is converted for two ways to get this node's outputs.
+        self.fork: Callable[..., bool]
         # A loop: one turn, the number of turns, whether to begin, the state, how many are collected.
         self.loop: Callable[..., list[Value]]
         self.draws = 0  # calls of random numbers so far

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
 from pathlib import Path
 from types import MappingProxyType
@@ -21,9 +21,10 @@ from ...ir.expr import DictAttrs
 from ...ir.module import IRModule
 from ...ir.prim_expr import PrimExpr
 from ...ir.prim_expr import Var as TirVar
+from ...relax import op
 from ...relax.analysis import remove_all_unused
 from ...relax.block_builder import BlockBuilder
-from ...relax.expr import If, Tuple
+from ...relax.expr import If, StringImm, Tuple
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import TensorStructInfo
 from .context import Context
@@ -34,9 +35,20 @@ from .loops import Loop
 from .reader import Model, Node, Port, dim_of, load, name_of, node_of, ordered, read, remember
 from .registry import Entry, find_converter
 from .tensors import STRING, array_of
-from .things import OBJECT, Texts, Thing, declared, form_of, joined, known_texts, moving_texts
+from .things import (
+    OBJECT,
+    Texts,
+    Thing,
+    declared,
+    form_of,
+    info_of,
+    joined,
+    known_texts,
+    moving_texts,
+)
 from .values import Value
 
+Way = Callable[[], list[Value]]
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -111,17 +123,20 @@ class Importer:
         self.context.choice = self._choice
         self.context.part = self._part
         self.context.loop = self._loop
+        self.context.fork = self._fork
         self.context.texts = lambda array: known_texts(self.context, array)
         self.values: dict[str, Value] = {}
         self.dims: dict[str, TirVar] = {}
         self.names: set[str] = set()
         self.wanted = {p.name for p in model.outputs}
         self.texts: list[str] = []  # initializers of strings
+        self.direct = True  # whether what is converted is a node of a graph
+        self.fork: tuple[Value, Sequence[Way]] | None = None
 
     def run(self) -> IRModule:
         converters = self._converters(self.model.nodes)
         self._check_dicts()
-        inputs = [self._input(p) for p in self.model.inputs]
+        inputs, outputs = [self._input(p) for p in self.model.inputs], self.model.outputs
         kept = self._weights()
         params = [self.values[name].expr for name in kept]
         attrs: dict[str, Any] = {"num_input": len(inputs)}
@@ -131,10 +146,9 @@ class Importer:
             with self.builder.dataflow():
                 for name in self.texts:
                     self.values[name] = known_texts(self.context, self.model.initializer(name))
-                for node, entry in zip(self.model.nodes, converters, strict=True):
-                    self._convert(node, entry)
+                found = self._nodes(self.model.nodes, converters, [p.name for p in outputs])
                 self.builder.span = None
-                results = [self._output(p) for p in self.model.outputs]
+                results = [value.output for value in found]
             self.builder.emit_func_output(results[0] if len(results) == 1 else Tuple(results))
         gvar = self.builder.get().get_global_var("main")
         # What was only read while importing (bounds, axes, shapes) leaves no binding behind.
@@ -295,7 +309,11 @@ class Importer:
             what = f"its definition uses {node.op_type}, which has no converter"
             raise ValueError(explain(what, instead="register_converter for either"))
         budget.spend(nodes=1)
-        return self._outputs(node, entry, inputs)
+        direct, self.direct = self.direct, False
+        try:
+            return self._outputs(node, entry, inputs)
+        finally:
+            self.direct = direct
 
     def _subgraph(
         self, graph: Any, feeds: Mapping[str, Value] = MappingProxyType({})
@@ -308,16 +326,14 @@ class Importer:
         wanted = [name_of(value.name) for value in graph.output]
         remember(nodes)
         nodes = ordered(nodes, {*outer, *weights}, wanted)
-        span, around = self.builder.span, self.values
+        span, around, direct = self.builder.span, self.values, self.direct
         self.values = dict(outer)
         try:
             for name, array in weights.items():
                 self.values[name] = self.context.literal(array)
-            for node, entry in zip(nodes, self._converters(nodes), strict=True):
-                self._convert(node, entry)
-            return [self.values[name] for name in wanted]
+            return self._nodes(nodes, self._converters(nodes), wanted)
         finally:
-            self.builder.span, self.values = span, around
+            self.builder.span, self.values, self.direct = span, around, direct
 
     def _loop(
         self,
@@ -348,16 +364,90 @@ class Importer:
     def _choice(self, condition: Value, *graphs: Any) -> list[Value]:
         """The outputs of one of two graphs. An If is no part of a dataflow block: the open one ends
         before it, with all values so far as its outputs (the unused ones are removed later)."""
+        ways = [lambda g=g: self._subgraph(g) for g in graphs]
+        found = self._either(condition, ways, even=self.direct)
+        if found is None:
+            self._fork(condition, *ways)
+            found = [self.context.known([0], "int64") for _ in graphs[0].output]
+        return found
+
+    def _fork(self, condition: Value, *ways: Way) -> bool:
+        """Let the nodes after this one be converted for both of two ways to get its outputs. False for
+        a node that is no node of a graph: it has to do without."""
+        if self.direct:
+            self.fork = (condition, ways)
+        return self.direct
+
+    def _nodes(self, nodes: list[Node], entries: list[Entry], wanted: list[str]) -> list[Value]:
+        """Convert nodes in order; the values of `wanted`."""
+        for k, (node, entry) in enumerate(zip(nodes, entries, strict=True)):
+            self.direct, self.fork = True, None
+            self._convert(node, entry)
+            if self.fork is None:
+                continue
+            condition, ways = self.fork
+
+            def after(way: Way, node: Node = node, k: int = k) -> list[Value]:
+                budget.spend(nodes=len(nodes) - k)
+                self.values.update(zip(node.outputs, way(), strict=False))
+                return self._nodes(nodes[k + 1 :], entries[k + 1 :], wanted)
+
+            found = self._either(condition, [lambda w=w: after(w) for w in ways], lenient=True)
+            assert found is not None
+            return found
+        return [self.values[name] for name in wanted]
+
+    def _either(
+        self, condition: Value, ways: Sequence[Way], even: bool = False, lenient: bool = False
+    ) -> list[Value] | None:
+        """What one of two ways gives, as the run chooses.
+
+        even: None where the rank of a tensor depends on it. lenient: a way that cannot be converted
+        is an error of the run, unless none can.
+        """
         cond = condition.output
         for value in self.values.values():
             value.leave_block()
         forms: list[list[Any]] = []
         with self.builder.between_dataflow():
-            then, other = (self.builder.branch(lambda g=g: self._branch(g, forms)) for g in graphs)
-            chosen = self.builder.emit(If(cond, then, other))
-        parts = [chosen[k] for k in range(len(forms[0]))] if len(forms[0]) > 1 else [chosen]
-        kinds = [joined(a, b) for a, b in zip(*forms, strict=True)]
+            sides = [self._side(w, forms, lenient) for w in ways]
+            errors = [side for side in sides if isinstance(side, LoopwrightError)]
+            if len(errors) == len(sides):
+                raise errors[0]
+            if errors:
+                at = sides.index(errors[0])
+                sides[at] = self.builder.branch(lambda: _refused(errors[0], forms[0]))
+                forms *= 2
+            kinds = [joined(a, b) for a, b in zip(*forms, strict=True)]
+            if even and any(map(_is_uneven, kinds, *forms)):
+                return None
+            chosen = self.builder.emit(If(cond, *sides))
+        parts = [chosen[k] for k in range(len(kinds))] if len(kinds) > 1 else [chosen]
         return [self._chosen(part, form) for part, form in zip(parts, kinds, strict=True)]
+
+    def _side(self, way: Way, forms: list[list[Any]], lenient: bool) -> Any:
+        """A branch with the values of a way, or the error if that may be. forms: gets what they are."""
+        span, outer, direct = self.builder.span, self.values, self.direct
+
+        def inside() -> Any:
+            with self.builder.dataflow():
+                values = way()
+                results = [value.output for value in values]
+            forms.append([form_of(value) for value in values])
+            return results[0] if len(results) == 1 else Tuple(results)
+
+        # Known integers that become tensors in a branch do not in the graph around it.
+        self.values = {name: value.copy() for name, value in outer.items()}
+        try:
+            return self.builder.branch(inside)
+        except BudgetError:
+            raise
+        except LoopwrightError as error:
+            if not lenient:
+                raise
+            return error
+        finally:
+            self.builder.span, self.values, self.direct = span, outer, direct
 
     def _chosen(self, part: Any, form: Any) -> Value:
         """An output of one of two graphs; where these differ in a dimension, it is a new one."""
@@ -367,18 +457,6 @@ class Importer:
         if value.info.get_shape() is None and form.ndim >= 0:
             return self.context.found(value.expr, *[None] * form.ndim)
         return value
-
-    def _branch(self, graph: Any, forms: list[list[Any]]) -> Any:
-        """The outputs of a graph in a dataflow block of its own. Known integers that become tensors
-        in it do not in the graph around it. forms: gets what the outputs are."""
-        outer = self.values
-        self.values = {name: value.copy() for name, value in outer.items()}
-        with self.builder.dataflow():
-            values = self._subgraph(graph)
-            results = [value.output for value in values]
-        self.values = outer
-        forms.append([form_of(value) for value in values])
-        return results[0] if len(results) == 1 else Tuple(results)
 
     def _convert(self, node: Node, entry: Entry) -> None:
         self.builder.span = node.span
@@ -414,8 +492,20 @@ class Importer:
             what = f"attributes that {node.op_type} has not at opset {node.opset}"
             raise ValueError(explain(what, got=", ".join(sorted(unread))))
 
-    def _output(self, port: Port) -> Any:
-        return self.values[port.name].output
+
+def _is_uneven(form: Any, *sides: Any) -> bool:
+    """Whether a tensor has a rank on each side, and not the same one."""
+    tensors = all(isinstance(f, TensorStructInfo) for f in (form, *sides))
+    return tensors and form.ndim < 0 and all(f.ndim >= 0 for f in sides)
+
+
+def _refused(error: LoopwrightError, forms: list[Any]) -> Any:
+    """Values of some forms, of which a program only has the error."""
+    results = [
+        op.call_pure_packed("relax.run.refused", StringImm(str(error)), sinfo_args=info_of(form))
+        for form in forms
+    ]
+    return results[0] if len(results) == 1 else Tuple(results)
 
 
 def _check_inputs(node: Node, entry: Entry, inputs: list[Value | None]) -> None:

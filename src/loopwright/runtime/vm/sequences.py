@@ -102,6 +102,12 @@ def has_element(value: Any) -> Any:
     return arrive(np.asarray(value is not None))
 
 
+@builtin("relax.run.refused")
+def refused(message: str) -> Any:
+    """The error of a part of the program that could not be compiled."""
+    raise VMValueError(message)
+
+
 @builtin("relax.run.element")
 def element(value: Any) -> Any:
     """An optional value that must be there."""

@@ -111,7 +111,7 @@ def _scanned(cx: Context, body: Any, state: list[Value], read: list[Value]) -> l
 
 
 @converter("Scan", 8)
-def scan_of_batch(cx: Context, node: Node, lengths: Value | None = None, *given: Value) -> Any:
+def scan_of_batch(cx: Context, node: Node, lengths: Value | None, *given: Value) -> Any:
     """Of opset 8: a batch, each sequence of which is scanned on its own."""
     if lengths is not None:
         raise ValueError(explain("Scan of opset 8 with lengths of sequences is not supported"))

@@ -145,12 +145,25 @@ def squeeze(cx: Context, node: Node, data: Value, axes: Value | None = None) -> 
 
 
 def _squeeze(cx: Context, data: Value, axes: list[int] | None) -> Any:
-    """Without axes, those of extent 1 go; the run checks that an extent which only it knows is another,
-    since the rank is fixed by then."""
-    if axes is None and not all(isinstance(d, IntImm) for d in data.shape):
-        kept = [d for d in data.shape if literal(d) != 1]
-        return view(cx, data, sizes(cx, "lasting_sizes", len(kept), data, ShapeExpr(kept)))
-    return op.squeeze(data.expr, axes)
+    """Without axes, those of extent 1 go: with one extent that only the run knows, that one, too, or not;
+    of more of them the run checks that none is 1."""
+    if axes is not None or all(isinstance(d, IntImm) for d in data.shape):
+        return op.squeeze(data.expr, axes)
+    ones = [a for a, d in enumerate(data.shape) if literal(d) == 1]
+    open_ones = [a for a, d in enumerate(data.shape) if not isinstance(d, IntImm)]
+    if len(open_ones) == 1:
+        one = cx.with_dims
+        (axis,) = open_ones
+        extent = cx.value(op.shape_to_tensor(ShapeExpr([data.shape[axis]])))
+        alone = cx.onnx.Equal(extent, np.int64(1))
+        ways = (
+            lambda: [cx.value(op.squeeze(one(data, {axis: 1}).expr, sorted([*ones, axis])))],
+            lambda: [cx.value(op.squeeze(data.expr, ones))],
+        )
+        if cx.fork(cx.onnx.Reshape(alone, np.zeros(0, np.int64)), *ways):
+            return data
+    kept = [data.shape[a] for a in range(data.ndim) if a not in ones]
+    return view(cx, data, sizes(cx, "lasting_sizes", len(kept), data, ShapeExpr(kept)))
 
 
 @converter("Unsqueeze")

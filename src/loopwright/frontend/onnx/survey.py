@@ -1,0 +1,184 @@
+"""What becomes of a model's operators, found by importing it: `survey(model)`.
+
+An operator is native (kernels), decomposed (its definition's operators are), interpreted (a function of
+the runtime in Python does it), folded (nothing is left of it), or missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.errors import LoopwrightError
+from ...ir.expr import GlobalVar
+from ...ir.op import Op
+from ...ir.prim_expr import Var as TirVar
+from ...relax.expr import Call, ExternFunc, Function, If, MatchCast, SeqExpr
+from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
+from .functions import expanding
+from .importer import from_onnx
+from .reader import Node, domain_name, load, node_of
+from .registry import find_converter
+
+KINDS = ("native", "decomposed", "interpreted", "folded", "missing")
+_RUN = ("relax.run.", "vm.builtin.")
+_GRAPHS = (5, 10)  # AttributeProto's GRAPH and GRAPHS
+# They read numbers, no more; or are no way that a right run takes.
+_FREE = ("vm.builtin.tensor_to_shape", "relax.run.sizes", "relax.run.refused")
+
+
+@dataclass
+class Survey:
+    """counts: how many nodes of an operator (domain, name, version) are of which kind. dynamic: values
+    that only the run tells, by what reads them. slow: what will be, and why. error: why the model
+    cannot be imported, if that is so for another reason than missing operators."""
+
+    counts: dict[tuple[str, str, int], Counter[str]] = field(
+        default_factory=lambda: defaultdict(Counter)
+    )
+    dynamic: list[str] = field(default_factory=list)
+    slow: list[str] = field(default_factory=list)
+    error: str = ""
+
+    @property
+    def missing(self) -> list[tuple[str, str, int]]:
+        """The operators without a converter."""
+        return [key for key, kinds in self.counts.items() if kinds["missing"]]
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        yield f"{'operator':34} {'version':>7} " + " ".join(f"{k:>11}" for k in KINDS)
+        for (domain, name, version), kinds in sorted(self.counts.items()):
+            title = f"{domain}.{name}" if domain else name
+            shown = " ".join(f"{kinds[k] or '':>11}" for k in KINDS)
+            yield f"{title:34} {version:>7} {shown}".rstrip()
+        for title, found in (("dynamic values", self.dynamic), ("slow", self.slow)):
+            yield f"{title}: {'' if found else 'none'}".rstrip()
+            yield from (f"  {line}" for line in found)
+        if self.error:
+            yield f"cannot be imported: {self.error}"
+
+
+def survey(model: Any) -> Survey:
+    """What becomes of each operator of a model, in the time of an import. Raises LoopwrightError for
+    what is no ONNX model."""
+    proto, folder = load(model)
+    opsets = {domain_name(o.domain): o.version for o in proto.opset_import}
+    local = {(domain_name(f.domain), f.name) for f in proto.functions}
+    bodies = [f.node for f in proto.functions]
+    nodes = [
+        n
+        for part in (proto.graph.node, *bodies)
+        for n in _all_nodes(part, opsets, folder)
+        if (n.domain, n.op_type) not in local
+    ]
+    found = Survey()
+    ways = {id(n): _way(n) for n in nodes}
+    calls: dict[str, set[str]] = {}
+    if all(ways.values()):
+        try:
+            calls = _calls(from_onnx(model), found)
+        except LoopwrightError as error:
+            found.error = str(error)
+    for node in nodes:
+        key = (node.domain, node.op_type, node.opset)
+        found.counts[key][_kind(ways[id(node)], calls.get(node.title), bool(calls))] += 1
+    return found
+
+
+def _all_nodes(protos: Any, opsets: dict[str, int], folder: Any) -> Iterator[Node]:
+    """Nodes, and those of the graphs that are their attributes."""
+    for proto in protos:
+        yield node_of(proto, opsets, folder)
+        for attribute in proto.attribute:
+            if attribute.type in _GRAPHS:
+                for graph in (attribute.g, *attribute.graphs):
+                    yield from _all_nodes(graph.node, opsets, folder)
+
+
+def _way(node: Node) -> str:
+    """How a node is converted: "own", "definition", or "" where nothing does it."""
+    if find_converter(node.op_type, node.opset, node.domain) is not None:
+        return "own"
+    return "definition" if expanding(node, lambda *_: []) is not None else ""
+
+
+def _kind(way: str, called: set[str] | None, known: bool) -> str:
+    if not way:
+        return "missing"
+    if called is not None and any(name.startswith(_RUN) and name not in _FREE for name in called):
+        return "interpreted"
+    if way == "definition":
+        return "decomposed"
+    return "native" if called or not known else "folded"
+
+
+def _calls(mod: Any, found: Survey) -> dict[str, set[str]]:
+    """What the bindings of each node call, by the node's title; notes what is dynamic and slow."""
+    calls: dict[str, set[str]] = defaultdict(set)
+    read: dict[str, None] = {}
+    for func in mod.functions.values():
+        if not isinstance(func, Function):
+            continue
+        for binding in _bindings(func.body):
+            value = getattr(binding, "value", None)
+            title = str(binding.span or getattr(value, "span", None) or "")
+            name = _callee(value)
+            # The definition's operators are its node's, too: onnx:/node/Add.
+            calls[title].add(name)
+            if "/" in title:
+                calls[title.rpartition("/")[0]].add("decomposed")
+            if isinstance(binding, MatchCast):
+                read.update((f"{title}: {d}", None) for d in _symbols(binding.struct_info))
+            found.slow += _slow(value, name, title)
+    found.dynamic += read
+    return calls
+
+
+def _bindings(body: Any) -> Iterator[Any]:
+    for block in body.blocks if isinstance(body, SeqExpr) else ():
+        for binding in block.bindings:
+            yield binding
+            value = getattr(binding, "value", None)
+            if isinstance(value, If):
+                yield from _bindings(value.true_branch)
+                yield from _bindings(value.false_branch)
+
+
+def _callee(value: Any) -> str:
+    if not isinstance(value, Call):
+        return type(value).__name__
+    first = value.args[0] if value.args else None
+    if isinstance(first, ExternFunc):
+        return str(first.global_symbol)
+    if isinstance(value.op, GlobalVar):
+        return value.op.name_hint
+    return value.op.name if isinstance(value.op, Op) else type(value.op).__name__
+
+
+def _symbols(info: Any) -> list[str]:
+    dims: Any = ()
+    if isinstance(info, TensorStructInfo):
+        dims = info.get_shape() or ()
+    elif isinstance(info, ShapeStructInfo):
+        dims = info.values or ()
+    return [d.name for d in dims if isinstance(d, TirVar) and d.name in ("read", "found")]
+
+
+def _slow(value: Any, name: str, title: str) -> Iterator[str]:
+    """What of a binding costs more than a kernel of its size should, and why."""
+    if name.startswith(_RUN) and name not in _FREE:
+        yield f"{title}: {name} runs in Python: what it gives, or how large, depends on data"
+    elif isinstance(value, Call) and isinstance(value.op, GlobalVar) and name.startswith("loop"):
+        yield f"{title}: each turn of the loop is a step of the virtual machine"
+    elif isinstance(value, If):
+        yield f"{title}: a choice of the run ends the native function before it"
+    elif isinstance(value, Call) and name in ("relax.matmul", "relax.nn.conv2d"):
+        dtype = str(value.struct_info.dtype)
+        if dtype == "float64":
+            yield f"{title}: {name} in float64 has half the lanes of float32"
+
+
+__all__ = ["KINDS", "Survey", "survey"]
