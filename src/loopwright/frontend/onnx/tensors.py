@@ -50,7 +50,7 @@ def dtype_of(elem_type: int) -> str:
     dtype = DTYPES.get(elem_type)
     if dtype is None:
         name = _REFUSED.get(elem_type, f"number {elem_type}")
-        hint = "numbers and bool"
+        hint = "numbers, bool and strings"
         raise ValueError(explain("element type is not supported", got=name, instead=hint))
     return dtype
 
