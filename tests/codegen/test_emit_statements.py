@@ -278,6 +278,22 @@ def test_atomic_add_and_access_pointers():
     agree(f, ramp(64, "int32"), np.zeros(4, "int32"), np.zeros(4, "float32"))
 
 
+def test_what_an_error_computes_is_not_known_after_it():
+    @T.prim_func
+    def f(A: T.Buffer((8,), "int32")):
+        n = A[0]
+        assert n > 0, T.tvm_tuple("twice is {value}", n * 2)
+        A[1] = n * 2
+
+    made = compiled({"f": f})
+    x = np.array([3, *range(1, 8)], "int32")
+    made["f"](x)
+    assert x[1] == 6
+    x[0] = -4
+    with pytest.raises(ValueError, match="^twice is -8$"):
+        made["f"](x)
+
+
 def test_assertions_outside_and_inside_parallel_loops():
     @T.prim_func
     def outside(A: T.Buffer((8,), "int32")):

@@ -225,7 +225,7 @@ class FunctionText(Context):
         self.jump_if(failed, bad, good)
         self.place(bad)
         if raise_error is not None:
-            raise_error()
+            self.scoped(raise_error)
         self.leave_failed()
         self.place(good)
 
