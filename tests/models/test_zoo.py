@@ -6,8 +6,11 @@ import dataclasses
 
 import pytest
 
+import loopwright as lw
 import tools.zoo.registry as fetching
 from tools.zoo import MODELS, RegistryError, fetch
+
+from .conftest import relative_error
 
 
 @pytest.mark.parametrize("name", ["centerface", "ppocr-cls", "magika"])
@@ -40,3 +43,14 @@ def test_registry_out_of_reach(monkeypatch, tmp_path):
     monkeypatch.setattr(fetching, "_PIP", ("-c", "import sys; sys.exit('no route to host')"))
     with pytest.raises(RegistryError, match="could not download magika==1.0.3: no route to host"):
         fetch("magika")
+
+
+@pytest.mark.slow
+def test_dynamic_quantization_of_a_whole_model(zoo):
+    """onnxruntime's own optimization levels differ by 2e-2 here (a byte more or less)."""
+    model = zoo("minilm-l3-dynq")
+    run = lw.compile(str(model.path))
+    for case in model.cases:
+        got = run.run(case.feeds)
+        for name, expected in case.expected.items():
+            assert relative_error(got[name].numpy(), expected) <= 2e-2

@@ -7,7 +7,7 @@ that, so that it also tests dynamic dimensions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +67,32 @@ def _free_height_and_width(path: Path) -> None:
                 dims[index].dim_param = prefix.format(value.name) + name
     del model.graph.value_info[:]
     onnx.save(model, path)
+
+
+def _in_float16(path: Path) -> None:
+    """Weights and arithmetic in float16, inputs and outputs in float32, by onnxruntime's converter. It
+    sees initializers only, so weights of Constant nodes become such."""
+    import onnx
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    model = onnx.load(path)
+    held = [
+        n for n in model.graph.node if n.op_type == "Constant" and n.attribute[0].name == "value"
+    ]
+    for node in held:
+        weight = model.graph.initializer.add()
+        weight.CopyFrom(node.attribute[0].t)
+        weight.name = node.output[0]
+        model.graph.node.remove(node)
+    left_out = ["Resize", "Range"]
+    onnx.save(convert_float_to_float16(model, keep_io_types=True, op_block_list=left_out), path)
+
+
+def _quantized_as_it_runs(path: Path) -> None:
+    """Matrix products in integers whose scales the run finds, by onnxruntime's quantizer."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(path, path, weight_type=QuantType.QInt8)
 
 
 def _rapidocr(file: str, sha256: str) -> tuple[Member]:
@@ -345,4 +371,19 @@ _TABLE = (
     ),
 )
 
-MODELS: dict[str, Model] = {model.name: model for model in _TABLE}
+_PLAIN = {model.name: model for model in _TABLE}
+_DERIVED = (
+    replace(
+        _PLAIN["ppocr-rec"],
+        name="ppocr-rec-fp16",
+        about="ppocr-rec with float16 weights and arithmetic",
+        prepare=_in_float16,
+    ),
+    replace(
+        _PLAIN["minilm-l3"],
+        name="minilm-l3-dynq",
+        about="minilm-l3 with MatMulInteger and DynamicQuantizeLinear",
+        prepare=_quantized_as_it_runs,
+    ),
+)
+MODELS: dict[str, Model] = {**_PLAIN, **{model.name: model for model in _DERIVED}}
