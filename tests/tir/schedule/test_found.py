@@ -851,3 +851,41 @@ def test_parts_of_a_loop_of_vectors_do_not_share_what_each_lane_had_for_itself()
     loop = sch.get_loops("B")[0]
     sch.vectorize(loop)
     refused(lambda: sch.loop_partition(loop, [1, None]), "conflict with each other")
+
+
+def test_a_copy_behind_a_parallel_loop_would_share_what_each_iteration_has() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((1,)), B: T.Buffer((4,))):
+        C = T.alloc_buffer((1,))
+        for i in T.parallel(4):
+            with T.block("C"):
+                v = T.axis.spatial(1, 0)
+                C[v] = A[v]
+            with T.block("B"):
+                v = T.axis.spatial(4, i)
+                B[v] = C[0]
+
+    sch = tir.Schedule(f)
+    text = sch.mod.script()
+    refused(lambda: sch.cache_write("C", 0, "shared", ["B"]), "conflict with|write the same")
+    assert sch.mod.script() == text
+
+
+def test_a_region_that_is_only_declared_goes_with_its_buffer() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((4,)), B: T.Buffer((4,))):
+        C = T.alloc_buffer((4,))
+        for i in range(4):
+            with T.block("C"):
+                v = T.axis.spatial(4, i)
+                C[v] = A[v]
+        for i in range(4):
+            with T.block("B"):
+                v = T.axis.spatial(4, i)
+                T.reads(A[v], C[v])
+                T.writes(B[v])
+                B[v] = A[v]
+
+    sch = tir.Schedule(f, debug_mask="all")
+    sch.compute_inline("C")
+    check(sch, f)

@@ -85,7 +85,8 @@ class MapLoads(BlockRewriter):
 
     def visit_Block(self, node: Block) -> Any:
         block = self.visit_default(node)
-        if block is not node:
+        declared = any(r.buffer is self.buffer for r in node.reads)  # of what it no longer reads
+        if block is not node or declared:
             block = with_detected_regions(block)
             self.renamed[node] = block
         return block

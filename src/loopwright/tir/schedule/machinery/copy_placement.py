@@ -21,7 +21,7 @@ from .axis_bindings import injective, linear_terms
 from .axis_domains import Span, axis_loop
 from .block_moves import body_items, holds, with_items
 from .errors import ScheduleError
-from .parallel_checks import check_parallel_around, updates_in_place
+from .parallel_checks import check_parallel_with_sources, updates_in_place
 from .predicates import own_tests
 from .refs import Ref
 from .regions import (
@@ -301,11 +301,11 @@ def insert(
     before = state.func(func)
     around = {scope: allocate} if at is scope else {scope: allocate, at: grow}
     done = state.update(func, changes, renamed, around)
-    if state.enable_check and at is not scope:
+    if state.enable_check:
         index = state.index(func)
         with state.undone(func, before, done):
             for _, _, block in nests:
-                check_parallel_around(state, index.blocks[block])
+                check_parallel_with_sources(state, index.blocks[block])
 
 
 def check_kinds(at: Ref) -> None:
