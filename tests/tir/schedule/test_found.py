@@ -889,3 +889,22 @@ def test_a_region_that_is_only_declared_goes_with_its_buffer() -> None:
     sch = tir.Schedule(f, debug_mask="all")
     sch.compute_inline("C")
     check(sch, f)
+
+
+def test_places_that_only_a_condition_keeps_inside_are_not_computed_before_it() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((3,)), I: T.Buffer((1,), "int32"), B: T.Buffer((5,))):
+        C = T.alloc_buffer((3,))
+        for i in range(3):
+            with T.block("C"):
+                v = T.axis.spatial(3, i)
+                C[v] = A[v]
+        for i in range(5):
+            with T.block("B"):
+                v = T.axis.spatial(5, i)
+                B[v] = T.if_then_else(v >= 1 and v < 2, C[I[v - 1]], T.float32(0))
+
+    sch = tir.Schedule(f)
+    sch.compute_at("C", sch.get_loops("B")[0])
+    assert "T.axis.spatial(3, I" not in sch.mod.script()
+    run(sch.mod["main"], [np.ones(3, "float32"), np.zeros(1, "int32"), np.zeros(5, "float32")])

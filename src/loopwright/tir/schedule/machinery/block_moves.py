@@ -8,8 +8,7 @@ from math import prod
 from typing import Any
 
 from ....arith import Analyzer
-from ....ir.functor import pre_order_visit
-from ....ir.literals import conjuncts
+from ....ir.functor import post_order_visit
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ....ir.prim_op import add, const, logical_and, subtract
 from ....ir.variables import vars_in
@@ -182,7 +181,8 @@ def move(
     more = more or Checks()
     if state.enable_check:
         check_order(ref, at, position)
-        spans = {v: span for v, span in spans.items() if is_steady(ref, at, span)}
+        around = state.analyzer(at)
+        spans = {v: span for v, span in spans.items() if is_steady(around, ref, span)}
         if not runs_over(state, ref, without=spans):
             what = f"block {ref.stmt.name_hint!r} runs over only a part of the domain of an axis"
             hint = "loops over the whole domain of each axis that does not index its result"
@@ -229,22 +229,18 @@ def move(
                 more.also(state, moved, state.index(ref.func).loops[at.stmt.loop_var])
 
 
-def is_steady(ref: Ref, at: Ref, span: Span) -> bool:
-    """Whether a span may be computed wherever the loop `at` runs: what it loads is never written,
-    and no condition keeps the loads in range."""
-    loaded: set[Any] = set()
-
-    def note(node: Any) -> bool:
-        if isinstance(node, BufferLoad):
-            loaded.add(node.buffer)
-        return True
-
+def is_steady(ana: Analyzer, ref: Ref, span: Span) -> bool:
+    """Whether a span may be computed wherever a loop runs, of which `ana` knows: what it loads is never
+    written, and in range whatever holds there."""
+    loads: list[BufferLoad] = []
     for end in span:
-        pre_order_visit(end, note)
-    if not loaded:
-        return True
-    written = any(loaded & write_buffers(other.stmt) for other in siblings(ref))
-    return not written and all(not conjuncts(b.realize.predicate) for b in at.blocks())
+        post_order_visit(end, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
+    loaded = {load.buffer for load in loads}
+    return not any(loaded & write_buffers(other.stmt) for other in siblings(ref)) and all(
+        ana.can_prove(index >= 0) and ana.can_prove(index < extent)
+        for load in loads
+        for index, extent in zip(load.indices, load.buffer.shape, strict=True)
+    )
 
 
 def kept_tests(state: ScheduleState, ref: Ref, loops: list[AxisLoop]) -> list[PrimExpr]:
