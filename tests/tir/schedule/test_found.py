@@ -908,3 +908,13 @@ def test_places_that_only_a_condition_keeps_inside_are_not_computed_before_it() 
     sch.compute_at("C", sch.get_loops("B")[0])
     assert "T.axis.spatial(3, I" not in sch.mod.script()
     run(sch.mod["main"], [np.ones(3, "float32"), np.zeros(1, "int32"), np.zeros(5, "float32")])
+
+
+def test_places_in_a_schedule_stay_when_its_copy_goes_on() -> None:
+    sch = tir.Schedule(COPY)
+    block = sch.get_block("B")
+    ref, node = sch.get_sref(block), sch.get(block)
+    other = sch.copy()
+    other.annotate(block, "note", 1)
+    assert sch.get_sref(block) is ref and ref.stmt is node
+    assert sch.get_loops(block)

@@ -91,7 +91,6 @@ class ScheduleState:
     def copy(self) -> ScheduleState:
         """An independent state; handles are copied too."""
         other = ScheduleState(self._mod, debug_mask=self.debug_mask, enable_check=self.enable_check)
-        other._indices = dict(self._indices)
         other.handles = {block: Handle(h.func, h.block) for block, h in self.handles.items()}
         return other
 
