@@ -110,8 +110,11 @@ class EarlyInits(LeafKeeper):
             return []
         first = {f.loop_var: f.min for f in found.loops}
         for axis in reduced:
+            begin = substitute(values[axis.var], first)
             if vars_in(values[axis.var]) & around:
-                parts.append(EQ(substitute(values[axis.var], first), axis.dom.min))
+                parts.append(EQ(begin, axis.dom.min))
+            elif not self.ana.can_prove_equal(begin, axis.dom.min):
+                return []  # other loops begin the reduction
         fresh = {f.loop_var: f.loop_var.copy_with_suffix("_init") for f in kept}
         axes = {a.var: a.var.copy_with_suffix("_init") for a in spatial}
         outside, inside = SubstituteStmt(dict(fresh)), SubstituteStmt(dict(axes))

@@ -918,3 +918,130 @@ def test_places_in_a_schedule_stay_when_its_copy_goes_on() -> None:
     other.annotate(block, "note", 1)
     assert sch.get_sref(block) is ref and ref.stmt is node
     assert sch.get_loops(block)
+
+
+def test_only_the_part_that_begins_a_reduction_runs_its_init() -> None:
+    @T.prim_func
+    def f(hA: T.handle, B: T.Buffer((), "int64")):
+        n = T.int32()
+        A = T.match_buffer(hA, (n,), "int64")
+        for i in range(n):
+            with T.block("B"):
+                v = T.axis.reduce(n, i)
+                with T.init():
+                    B[()] = T.int64(0)
+                B[()] = B[()] + A[v]
+
+    sch = tir.Schedule(f, debug_mask="all")
+    sch.loop_partition(sch.split(sch.get_loops("B")[0], [4, None, 8])[0], [None, 3])
+    for n in (0, 1, 12, 40):
+        total = np.array(-1)
+        run(sch.mod["main"], [np.arange(n) + 1, total])
+        assert total == n * (n + 1) // 2
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda sch: sch.reindex_cache_read("B", 1, "global", lambda i: (3 - i,)),
+        lambda sch: sch.reindex("B", ("read", 1)),
+        lambda sch: sch.transform_layout("I", ("write", 0), lambda i: (i // 2, i % 2)),
+    ],
+    ids=["reindex_cache_read", "reindex", "transform_layout"],
+)
+def test_the_indices_of_a_region_follow_a_new_buffer(step: Any) -> None:
+    @T.prim_func
+    def f(A: T.Buffer((4,)), B: T.Buffer((4,))):
+        I = T.alloc_buffer((4,), "int32")
+        for i in range(4):
+            with T.block("I"):
+                v = T.axis.spatial(4, i)
+                I[v] = 3 - v
+        for i in range(4):
+            with T.block("B"):
+                v = T.axis.spatial(4, i)
+                T.reads(A[I[v]], I[v])
+                T.writes(B[v])
+                B[v] = A[I[v]]
+
+    sch = tir.Schedule(f, debug_mask="all")
+    step(sch)
+    place, index = sch.get(sch.get_block("B")).reads
+    load = place.region[0].min
+    assert load.buffer is index.buffer
+    assert_structural_equal(load.indices, tuple(r.min for r in index.region))
+    check(sch, f)
+
+
+@T.prim_func
+def ragged(A: T.Buffer((4, 4, 4)), B: T.Buffer((4, 4))):
+    for k0, i in T.grid(2, 4):
+        for j in range(i + 1):
+            for k1 in range(2):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    k = T.axis.reduce(4, k0 * 2 + k1)
+                    with T.init():
+                        B[v, w] = T.float32(0)
+                    B[v, w] = B[v, w] + A[v, w, k]
+
+
+@T.prim_func
+def ragged_rows(A: T.Buffer((4, 4, 4)), B: T.Buffer((4, 4))):
+    for i in range(4):
+        for j in range(i + 1):
+            for k in range(4):
+                with T.block("B"):
+                    v, w, r = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        B[v, w] = T.float32(0)
+                    B[v, w] = B[v, w] + A[v, w, r]
+
+
+@T.prim_func
+def ragged_padding(A: T.Buffer((5,)), B: T.Buffer((4, 4))):
+    for i in range(4):
+        for j in range(i + 1):
+            with T.block("B"):
+                v, w = T.axis.remap("SS", [i, j])
+                B[v, w] = T.if_then_else(v + w < 5, A[v + w], T.float32(0))
+
+
+RAGGED = {
+    "decompose_reduction": (
+        ragged,
+        lambda sch: sch.decompose_reduction("B", sch.get_loops("B")[0]),
+    ),
+    "blockize": (ragged, lambda sch: sch.blockize(sch.get_loops("B")[1])),
+    "rfactor": (ragged_rows, lambda sch: sch.rfactor(sch.get_loops("B")[2], 0)),
+    "decompose_padding": (
+        ragged_padding,
+        lambda sch: sch.decompose_padding("B", sch.get_loops("B")[0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RAGGED)
+def test_a_copy_of_loops_has_the_ranges_of_its_own_loops(name: str) -> None:
+    func, step = RAGGED[name]
+    sch = tir.Schedule(func, debug_mask="all")
+    step(sch)
+    check(sch, func)
+
+
+def test_an_init_in_loops_whose_ranges_depend_on_the_reduction_is_refused() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((4, 4)), B: T.Buffer((4,))):
+        for k0, k1 in T.grid(2, 2):
+            for i in range(k1 + 3):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    k = T.axis.reduce(4, k0 * 2 + k1)
+                    with T.init():
+                        B[v] = T.float32(0)
+                    B[v] = B[v] + A[v, k]
+
+    sch = tir.Schedule(f)
+    outer, inner, _ = sch.get_loops("B")
+    refused(lambda: sch.decompose_reduction("B", outer), "range of loop 'i' depends on a loop")
+    refused(lambda: sch.blockize(inner), "range of loop 'i' depends on a loop")

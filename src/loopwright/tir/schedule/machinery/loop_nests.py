@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ....ir.prim_expr import IntImm, Var
 from ....ir.variables import uses_any
-from ...stmt import ForKind
+from ...stmt import For, ForKind
 from .errors import ScheduleError
 from .refs import Ref
 
@@ -43,6 +44,15 @@ def check_nest(refs: list[Ref]) -> None:
             got = f"range({node.min}, {node.min} + {node.extent})"
             raise ScheduleError(what, got=got, instead="loops of fixed ranges", at=node)
         seen.add(node.loop_var)
+
+
+def check_ranges(loops: Iterable[For], left_out: set[Var]) -> None:
+    """Raise ScheduleError where the range of a loop that is to be copied depends on one that is
+    left out of the copy."""
+    for loop in loops:
+        if uses_any(loop.min, left_out) or uses_any(loop.extent, left_out):
+            what = f"the range of loop {loop.loop_var.name!r} depends on a loop that repeats it"
+            raise ScheduleError(what, got=loop.range, instead="loops of fixed ranges", at=loop)
 
 
 def only_block(at: Ref, step: str) -> Ref:

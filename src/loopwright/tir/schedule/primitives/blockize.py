@@ -13,7 +13,7 @@ from ....ir.variables import uses_any, vars_in
 from ...buffer import Buffer, BufferRegion
 from ...stmt import Block, BlockRealize, For, Stmt, seq
 from ..machinery import BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
-from ..machinery.loop_nests import only_block, single_path
+from ..machinery.loop_nests import check_ranges, only_block, single_path
 from ..machinery.regions import Box, loop_domain, region_covers, relax, union_box, whole
 from ..machinery.rewriting import substitute
 
@@ -173,8 +173,8 @@ def outer_block(
         outer_init = _init_nest(node, init, halves, inside, writes, inner_tests)
     outer = Block(
         [h.outer for h in halves if h.outer is not None],
-        _relaxed(ana, reads, halves),
-        _relaxed(ana, writes, halves),
+        _relaxed(ana, reads, halves, inside),
+        _relaxed(ana, writes, halves, inside),
         f"{node.name_hint}_o",
         _inner_nest(ref, inside, halves, inner, inner_tests),
         outer_init,
@@ -252,7 +252,7 @@ def _outer_of_several(
         inner_axes = tuple(h.inner for h in halves if h.inner is not None)
         inner = substitute(node.replace(iter_vars=()), whole_axes).replace(iter_vars=inner_axes)
         renamed[node] = inner
-        domain = {axis.var: axis.dom for axis in inner_axes}
+        domain = loop_domain(inside) | {axis.var: axis.dom for axis in inner_axes}
         for region in inner.reads:
             box = relax(ana, region.region, domain, region.buffer.shape)
             if not region_covers(ana, writes.get(region.buffer), box, region.buffer.shape):
@@ -411,9 +411,11 @@ def _divide_tests(ref: Ref, moving: set[Var]) -> tuple[list[PrimExpr], list[Prim
     return outer, inner
 
 
-def _relaxed(ana: Analyzer, regions: Any, halves: list[Halves]) -> list[BufferRegion]:
+def _relaxed(
+    ana: Analyzer, regions: Any, halves: list[Halves], inside: list[Ref]
+) -> list[BufferRegion]:
     """The regions over all inner axes."""
-    domain = {h.inner.var: h.inner.dom for h in halves if h.inner is not None}
+    domain = loop_domain(inside) | {h.inner.var: h.inner.dom for h in halves if h.inner is not None}
     for h in halves:
         if h.outer is not None:
             ana.bind(h.outer.var, h.outer.dom)
@@ -434,33 +436,21 @@ def _init_nest(
     tests: list[PrimExpr],
 ) -> Stmt:
     """The init of the outer block: a block over the inner spatial axes."""
-    axes = {
-        h.inner.var: h.inner.var.copy_with_suffix("_init")
+    kept = [
+        h
         for a, h in zip(node.iter_vars, halves, strict=True)
-        if h.inner is not None and a.iter_type == IterVar.DataPar
-    }
-    values: list[PrimExpr] = []
-    kept: list[IterVar] = []
-    used: set[Var] = set()
-    for a, h in zip(node.iter_vars, halves, strict=True):
-        if h.inner is not None and h.inner_value is not None and a.iter_type == IterVar.DataPar:
-            kept.append(h.inner.replace(var=axes[h.inner.var]))
-            values.append(h.inner_value)
-            used |= vars_in(h.inner_value)
+        if h.inner is not None and h.inner_value is not None and a.iter_type == IterVar.DataPar
+    ]
+    values = [h.inner_value for h in kept]
+    used: set[Var] = set().union(*map(vars_in, values))
     loops: list[For] = [r.stmt for r in inside if r.stmt.loop_var in used]
-    fresh = {f.loop_var: f.loop_var.copy_with_suffix("_init") for f in loops}
-    inner_loops = {r.stmt.loop_var for r in inside}
-    predicate = conjunction(
-        substitute(t, fresh) for t in tests if not vars_in(t) & (inner_loops - set(fresh))
-    )
-    block = Block(
-        kept,
-        [],
-        [substitute(w, axes) for w in writes],
-        f"{node.name_hint}_init",
-        substitute(init, axes),
-    )
-    nest: Stmt = BlockRealize._make(tuple(substitute(v, fresh) for v in values), predicate, block)
+    dropped = {r.stmt.loop_var for r in inside} - used
+    check_ranges(loops, dropped)
+    predicate = conjunction(t for t in tests if not vars_in(t) & dropped)
+    block = Block([h.inner for h in kept], [], writes, f"{node.name_hint}_init", init)
+    nest: Stmt = BlockRealize(values, predicate, block)
     for f in reversed(loops):
-        nest = f.replace(loop_var=fresh[f.loop_var], body=nest)
+        nest = f.replace(body=nest)
+    defined = [f.loop_var for f in loops] + [h.inner.var for h in kept]
+    nest = substitute(nest, {v: v.copy_with_suffix("_init") for v in defined})
     return nest

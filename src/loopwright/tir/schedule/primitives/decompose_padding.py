@@ -32,7 +32,7 @@ from ..machinery import (
 )
 from ..machinery.axis_bindings import driven
 from ..machinery.buffer_accesses import single_store, with_detected_regions
-from ..machinery.loop_nests import single_path
+from ..machinery.loop_nests import check_ranges, single_path
 from ..machinery.parallel_checks import check_parallel_around
 from ..machinery.rewriting import substitute
 from ..machinery.scope import check_complete
@@ -122,42 +122,27 @@ def _constant(ref: Ref, below: list[Ref], store: BufferStore, fill: PrimExpr) ->
     """(the block that writes the constant, its nest in loops like those `below`)"""
     node: Block = ref.stmt
     used, _ = driven(ref)
-    loops = {
-        r.stmt.loop_var: r.stmt.loop_var.copy_with_suffix("_pad")
-        for r in below
-        if r.stmt.loop_var in used or is_one(r.stmt.extent)
-    }
-    axes = {a.var: a.var.copy_with_suffix("_pad") for a in node.iter_vars}
-    block = Block._make(
-        tuple(a.replace(var=axes[a.var]) for a in node.iter_vars),
-        (),
-        (),
-        f"{node.name_hint}_pad_const",
-        store.replace(value=fill, indices=tuple(substitute(i, axes) for i in store.indices)),
-        None,
-        (),
-        (),
-        {},
-        span=node.span,
-    )
+    loops = [r.stmt for r in below if r.stmt.loop_var in used or is_one(r.stmt.extent)]
+    name = f"{node.name_hint}_pad_const"
+    body = store.replace(value=fill)
+    block = Block._make(node.iter_vars, (), (), name, body, None, (), (), {}, span=node.span)
     block = with_detected_regions(block)
-    dropped = {r.stmt.loop_var for r in below} - set(loops)
+    dropped = {r.stmt.loop_var for r in below} - {f.loop_var for f in loops}
+    check_ranges(loops, dropped)
     tests = [p for p in conjuncts(ref.realize.predicate) if not vars_in(p) & dropped]
-    values = {**_still(ref, below), **loops}
-    nest: Stmt = BlockRealize._make(
-        tuple(substitute(v, values) for v in ref.realize.iter_values),
-        substitute(conjunction(tests), loops),
-        block,
-    )
-    for r in reversed(below):
-        if r.stmt.loop_var in loops:
-            kind = r.stmt.kind if r.stmt.kind != ForKind.PARALLEL else ForKind.SERIAL
-            thread = r.stmt.thread_binding
-            if thread is not None:
-                thread = thread.replace(var=thread.var.copy_with_suffix(""))
-            own = {"loop_var": loops[r.stmt.loop_var], "thread_binding": thread}
-            nest = r.stmt.replace(**own, body=nest, kind=kind)
-    return block, nest
+    still = _still(ref, below)
+    values = tuple(substitute(v, still) for v in ref.realize.iter_values)
+    nest: Stmt = BlockRealize._make(values, conjunction(tests), block)
+    for f in reversed(loops):
+        kind = f.kind if f.kind != ForKind.PARALLEL else ForKind.SERIAL
+        thread = f.thread_binding
+        if thread is not None:
+            thread = thread.replace(var=thread.var.copy_with_suffix(""))
+        nest = f.replace(thread_binding=thread, body=nest, kind=kind)
+    defined = [f.loop_var for f in loops] + [a.var for a in node.iter_vars]
+    renamed: dict[Block, Block] = {}
+    nest = substitute(nest, {v: v.copy_with_suffix("_pad") for v in defined}, None, renamed)
+    return renamed.get(block, block), nest
 
 
 def _trimmed(

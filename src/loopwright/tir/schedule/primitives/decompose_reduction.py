@@ -9,6 +9,7 @@ from ...buffer import BufferRegion
 from ...stmt import Block, BlockRealize, For, ForKind, Stmt, seq
 from ..machinery import BlockArg, BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.axis_bindings import driven, injective
+from ..machinery.loop_nests import check_ranges
 from ..machinery.regions import axis_values
 from ..machinery.rewriting import substitute
 from ..machinery.scope import why_not_reduction
@@ -53,42 +54,25 @@ def decompose_reduction(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Blo
     for above in ref.loops():
         if above.is_under(at) and above.stmt.loop_var in used:
             inner.append(above.stmt)
-    loops = {f.loop_var: f.loop_var.copy_with_suffix("_init") for f in inner}
-    axes = {a.var: a.var.copy_with_suffix("_init") for a in spatial}
-    below = {r.stmt.loop_var for r in ref.loops() if r.is_under(at)} - set(loops)
+    own = {f.loop_var for f in inner}
+    below = {r.stmt.loop_var for r in ref.loops() if r.is_under(at)} - own
+    check_ranges(inner, below)
     predicate = conjunction(
-        substitute(part, loops)
-        for part in conjuncts(ref.realize.predicate)
-        if vars_in(part).isdisjoint(below)
+        p for p in conjuncts(ref.realize.predicate) if vars_in(p).isdisjoint(below)
     )
-    renamed: dict[Block, Block] = {}
-    body = substitute(node.init, axes, None, renamed)
+    name, notes = f"{node.name_hint}_init", dict(node.annotations)
     init = Block._make(
-        tuple(a.replace(var=axes[a.var]) for a in spatial),
-        (),
-        tuple(substitute(r, axes) for r in node.writes),
-        f"{node.name_hint}_init",
-        body,
-        None,
-        (),
-        (),
-        dict(node.annotations),
-        span=node.span,
+        tuple(spatial), (), node.writes, name, node.init, None, (), (), notes, span=node.span
     )
-    values = tuple(substitute(bound[a.var], loops) for a in spatial)
+    values = tuple(bound[a.var] for a in spatial)
     nest: Stmt = BlockRealize._make(values, predicate, init, span=ref.realize.span)
     for f in reversed(inner):
         kind = f.kind if f.kind != ForKind.PARALLEL else ForKind.SERIAL
-        nest = For._make(
-            loops[f.loop_var],
-            f.min,
-            f.extent,
-            kind,
-            nest,
-            f.thread_binding,
-            dict(f.annotations),
-            span=f.span,
-        )
+        nest = f.replace(body=nest, kind=kind)
+    renamed: dict[Block, Block] = {}
+    defined = (*own, *(a.var for a in spatial))
+    nest = substitute(nest, {v: v.copy_with_suffix("_init") for v in defined}, None, renamed)
+    init = renamed.pop(init, init)
     update = node.replace(
         init=None,
         name_hint=f"{node.name_hint}_update",

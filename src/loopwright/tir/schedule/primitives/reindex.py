@@ -183,7 +183,7 @@ class _Accesses(BlockRewriter):
         return store if self.to is None else BufferStore(self.to[0], store.value, self.to[1])
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
-        return node
+        return node if self.to is None else self.visit_default(node)
 
     def visit_Block(self, node: Block) -> Any:
         block = super().visit_Block(node)

@@ -78,15 +78,13 @@ def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
     first, first_values = _first_block(ref, at, reducer, partial, axis)
     fresh = {r.stmt.loop_var: r.stmt.loop_var.copy_with_suffix("") for r in chain}
     nest: Stmt = BlockRealize._make(
-        tuple(substitute(v, fresh) for v in first_values),
-        substitute(ref.realize.predicate, fresh),
-        first,
-        span=ref.realize.span,
+        first_values, ref.realize.predicate, first, span=ref.realize.span
     )
     for r in reversed(chain):
-        low, extent = (substitute(end, fresh) for end in (r.stmt.min, r.stmt.extent))
-        var = fresh[r.stmt.loop_var]
-        nest = r.stmt.replace(loop_var=var, min=low, extent=extent, body=nest)
+        nest = r.stmt.replace(body=nest)
+    renamed: dict[Block, Block] = {}
+    nest = substitute(nest, fresh, None, renamed)
+    first = renamed.get(first, first)
 
     second, second_values = _second_block(ref, at, reducer, partial, axis)
     dropped = reduce_loops - {at.stmt.loop_var}

@@ -218,9 +218,10 @@ class MapAccesses(BlockRewriter):
     def regions(
         self, declared: tuple[BufferRegion, ...], found: tuple[BufferRegion, ...]
     ) -> tuple[BufferRegion, ...]:
-        """The declared regions, with those found for the new buffer in the old one's place."""
+        """The declared regions, with those found for the new buffer in the old one's place, and
+        indices that load from it."""
         places = [n for n, region in enumerate(declared) if region.buffer is self.old]
-        kept = [region for region in declared if region.buffer is not self.old]
+        kept = [self.visit_default(r) for r in declared if r.buffer is not self.old]
         at = places[0] if places else len(kept)
         kept[at:at] = [region for region in found if region.buffer is self.new]
         return tuple(kept)
