@@ -50,7 +50,7 @@ NOT_IN_C = {
 NOT_IN_C |= {"relax.dynamic_strided_slice"}
 ULPS_OF_OTHERS = 512
 ULPS_OF_BYTES = 1 << 18
-OF_BYTES = {"com.microsoft::DynamicQuantizeLSTM"}  # there it rounds every state to a byte
+OF_BYTES = {"com.microsoft::DynamicQuantizeLSTM"}  # the states of a batch share a scale there
 LOOPS_ELEMENTS = 600  # of inputs; that interpreter takes microseconds for each step
 
 

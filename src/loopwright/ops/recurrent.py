@@ -60,6 +60,14 @@ ACTIVATIONS: dict[str, tuple[Callable[[Any, float, float], Any], float, float]] 
 _COUNT = {"rnn": 1, "gru": 2, "lstm": 3}  # activations of one direction
 
 
+def _by_bytes(x: np.ndarray) -> np.ndarray:
+    """x rounded to bytes: its range, with 0, in 255 steps."""
+    low, high = min(x.min(initial=0), 0), max(x.max(initial=0), 0)
+    scale = x.dtype.type((high - low) / 255 if high > low else 1)
+    zero = np.rint(-low / scale)
+    return (np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale
+
+
 class _Cell:
     """One step of one element. The numbers are expressions or arrays."""
 
@@ -117,6 +125,7 @@ def recurrence(
     clip: float = 0.0,
     input_forget: bool = False,
     linear_before_reset: bool = False,
+    rounded: bool = False,
 ):
     """The steps of a recurrent layer: (states (length, ways, batch, size), the last state (ways, batch,
     size), and for "lstm" the last cell).
@@ -128,7 +137,8 @@ def recurrence(
     o and f; with `linear_before_reset` the bias (ways, size) of the recurrent part of a GRU's candidate.
     activations, with their numbers
     `alpha` and `beta`: those of each way. clip: the greatest size of what they get, but for the
-    cell that an LSTM shows, as onnxruntime has it; 0 for any.
+    cell that an LSTM shows, as onnxruntime has it; 0 for any. rounded: what the weight gets of a state
+    is rounded to bytes, as in a product of quantized numbers.
     """
     ways, many, flip = len(WAYS[direction]), GATES[kind], WAYS[direction]
     length, _, batch, _ = extents_of(gates, "gates", None, ways, None, None)
@@ -160,6 +170,7 @@ def recurrence(
 
         def weigh(state, first, count, sums, d):
             """sums[m, gate, :] = state[m, :] @ weight of gates from `first` on."""
+            state = by_bytes(state) if rounded else state
             step = blocks // together
             with rows(ib, long(count), "gate") as n, rows(ib, step, "block") as block:
                 gate = n + first
@@ -187,6 +198,27 @@ def recurrence(
             if not (isinstance(size, IntImm) and size.value % LANES == 0):
                 with rows(ib, size - whole * LANES, "j") as j:
                     body(whole * LANES + j)
+
+        def by_bytes(state):
+            seen = ib.allocate(dtype, [held, size], "seen")
+            ends = ib.allocate(dtype, [2], "ends")
+            for m in range(held):
+                for n in range(2):
+                    ends[n] = const(0, dtype)
+                with rows(ib, size, "j") as j:
+                    ends[0] = tir.min(ends[0], state[m, j])
+                    ends[1] = tir.max(ends[1], state[m, j])
+                apart = ib.let("apart", ends[1] - ends[0])
+                scale = ib.let("scale", tir.Select(apart > 0, apart / 255.0, const(1, dtype)))
+                zero = ib.let("zero", tir.round((0.0 - ends[0]) / scale))
+
+                def near(j, m=m, scale=scale, zero=zero):
+                    byte = tir.round(state[m, j] / scale) + zero
+                    byte = tir.max(tir.min(byte, const(255, dtype)), const(0, dtype))
+                    seen[m, j] = (byte - zero) * scale
+
+                each(near)
+            return seen
 
         def run(d, way, block):
             state, after = ib.allocate(dtype, [held, size], "state"), None
@@ -293,10 +325,12 @@ def _(**given):
 def _(
     gates, weight, lengths, states, extra=None, kind="lstm", direction="forward", activations=(),
     alpha=(), beta=(), clip=0.0, input_forget=False, linear_before_reset=False,
+    rounded=False,
 ):  # fmt: skip
     flip, (many, blocks, size) = WAYS[direction], weight.shape[1:4]
     weight = weight.transpose(0, 3, 1, 2, 4).reshape(-1, size, many, blocks * LANES)
     step_of = _Cell(kind, activations, alpha, beta, clip, input_forget, linear_before_reset)
+    see = _by_bytes if rounded else lambda state: state
     out = np.zeros((*gates.shape[:3], size), gates.dtype)
     last, last_cell = np.array(states[0]), np.array(states[-1])
     for d, b in np.ndindex(*last.shape[:2]):
@@ -305,7 +339,7 @@ def _(
         count = min(int(lengths[b]), len(gates))
         for t in range(count - 1, -1, -1) if flip[d] else range(count):
             given = gates[t, d, b].reshape(many, size)
-            sums = np.einsum("k,kgj->gj", h, weight[d, :, :, :size])
+            sums = np.einsum("k,kgj->gj", see(h), weight[d, :, :, :size])
             if kind == "rnn":
                 h = step_of.act(d, 0, given[0] + sums[0])
             elif kind == "lstm":
@@ -315,7 +349,7 @@ def _(
                 if linear_before_reset:
                     inner = opened * (sums[2] + (0 if extra is None else extra[d]))
                 else:
-                    inner = (opened * h) @ weight[d, :, 2, :size]
+                    inner = see(opened * h) @ weight[d, :, 2, :size]
                 h = step_of.gru(d, [given[0] + sums[0], given[2] + inner], h)
             out[t, d, b] = h
         last[d, b], last_cell[d, b] = h, c
@@ -344,4 +378,5 @@ recurrence.samples(
     case((4, 1, 5, 9), _packed(1, 3, 3), _LENGTHS, [(1, 5, 3)], (1, 3), linear_before_reset=True,
          **_GRU),
     case(("n", 1, 5, 6), _packed(1, 6, 1), _LENGTHS % 3, [(1, 5, 6)], **_RNN),
+    case((4, 1, 5, 80), _packed(1, 20, 4), _LENGTHS, [(1, 5, 20), (1, 5, 20)], rounded=True),
 )  # fmt: skip

@@ -144,6 +144,7 @@ def _same_operator(since: int, name: str, renamed: Mapping[str, str]) -> Entry:
 
 def _entry(since: int, convert: Converter) -> Entry:
     params = list(inspect.signature(convert).parameters.values())[2:]
+    params = [p for p in params if p.kind is not p.KEYWORD_ONLY]  # of other converters, no inputs
     plain = [p for p in params if p.kind is not p.VAR_POSITIONAL]
     least = sum(p.default is p.empty for p in plain)
     most = len(plain) if len(plain) == len(params) else None

@@ -17,6 +17,7 @@ from ..context import Context
 from ..reader import Node
 from ..registry import register_converter
 from ..values import Value, literal
+from .recurrent import LAYERS
 
 DOMAIN = "com.microsoft"
 _FLOAT, _INT64 = 1, 7  # TensorProto's data types
@@ -390,16 +391,19 @@ def dynamic_quantize_lstm(
     h: Value | None, c: Value | None, p: Value | None, w_scale: Value, w_zero: Value, r_scale: Value,
     r_zero: Value,
 ) -> Any:  # fmt: skip
+    """Inputs are rounded to bytes all together, each state of a sequence by itself, so that it does not
+    depend on the others of the batch (in onnxruntime those of a thread share a scale)."""
+    o = cx.onnx
+
     def real(q: Value, scale: Value, zero: Value) -> Value:
         """[directions, inputs, gates] with a scale for each direction, or each gate of it."""
-        o = cx.onnx
         axes = [1, 2] if scale.ndim == 1 else [1]
         wide = o.Sub(o.Cast(q, to=_FLOAT), o.Cast(o.Unsqueeze(zero, axes), to=_FLOAT))
         return o.Transpose(o.Mul(wide, o.Unsqueeze(scale, axes)), perm=[0, 2, 1])
 
     weights = real(w, w_scale, w_zero), real(r, r_scale, r_zero)
-    count = len(node.outputs)
-    return cx.onnx.LSTM(x, *weights, b, lengths, h, c, p, outputs=count, **_all_of(node))
+    short = o.DequantizeLinear(*o.DynamicQuantizeLinear(x, outputs=3))
+    return LAYERS["lstm"](cx, node, short, *weights, b, lengths, h, c, p, rounded=True)
 
 
 # ---------------------------------------------------------------- weights of few bits

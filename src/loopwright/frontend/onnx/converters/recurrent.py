@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ....base.errors import explain
@@ -89,7 +90,7 @@ def _packed(cx: Context, weight: Any, sizes: tuple[int, int, int]) -> Any:
     return cx.emit(op.permute_dims(cut, [0, 1, 2, 4, 3]))
 
 
-def _layer(kind: str) -> None:
+def _layer(kind: str) -> Callable[..., Any]:
     many = GATES[kind]
 
     def convert(
@@ -103,6 +104,8 @@ def _layer(kind: str) -> None:
         hidden: Value | None = None,
         cell: Value | None = None,
         peepholes: Value | None = None,
+        *,
+        rounded: bool = False,
     ) -> Any:
         node.skip("output_sequence")
         direction, batched = node.text("direction", "forward"), node.flag("layout")
@@ -145,6 +148,7 @@ def _layer(kind: str) -> None:
                 clip=node.real("clip", 0.0),
                 input_forget=kind == "lstm" and node.flag("input_forget"),
                 linear_before_reset=late,
+                rounded=rounded,
             )
         )
         outs = []
@@ -154,8 +158,7 @@ def _layer(kind: str) -> None:
             outs.append(out if x.dtype == dtype else op.astype(out, str(x.dtype)))
         return outs
 
-    register_converter(kind.upper(), 1, convert)
+    return register_converter(kind.upper(), 1, convert)
 
 
-for _kind in GATES:
-    _layer(_kind)
+LAYERS = {kind: _layer(kind) for kind in GATES}
