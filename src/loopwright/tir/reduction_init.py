@@ -115,26 +115,22 @@ class EarlyInits(LeafKeeper):
                 parts.append(EQ(begin, axis.dom.min))
             elif not self.ana.can_prove_equal(begin, axis.dom.min):
                 return []  # other loops begin the reduction
-        fresh = {f.loop_var: f.loop_var.copy_with_suffix("_init") for f in kept}
-        axes = {a.var: a.var.copy_with_suffix("_init") for a in spatial}
-        outside, inside = SubstituteStmt(dict(fresh)), SubstituteStmt(dict(axes))
         init = Block(
-            [a.replace(var=axes[a.var]) for a in spatial],
+            spatial,
             [],
-            [inside.visit(r) for r in block.writes],
+            block.writes,
             f"{block.name_hint}_init",
-            inside.visit(block.init),
+            block.init,
             annotations=dict(block.annotations),
             span=block.span,
         )
-        at = [outside.visit(values[a.var]) for a in spatial]
-        nest: Stmt = BlockRealize(at, conjunction(map(outside.visit, parts)), init)
+        nest: Stmt = BlockRealize([values[a.var] for a in spatial], conjunction(parts), init)
         for f in reversed(kept):
             kind = ForKind.SERIAL if f.kind == ForKind.PARALLEL else f.kind
-            low, extent = outside.visit(f.min), outside.visit(f.extent)
-            nest = f.replace(
-                loop_var=fresh[f.loop_var], min=low, extent=extent, kind=kind, body=nest
-            )
+            nest = f.replace(kind=kind, body=nest)
+        defined = [f.loop_var for f in kept] + [a.var for a in spatial]
+        fresh = {v: v.copy_with_suffix("_init") for v in defined}
+        nest = SubstituteStmt(fresh).visit(nest)
         self.moved.add(block)
         return [nest]
 

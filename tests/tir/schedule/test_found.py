@@ -14,7 +14,7 @@ from loopwright.ir.structural import assert_structural_equal
 from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.tir import transform as tt
-from loopwright.tir.analysis import out_of_bounds_errors, race_errors
+from loopwright.tir.analysis import out_of_bounds_errors, race_errors, verify_well_formed
 from loopwright.tir.interpreter import run
 from loopwright.tir.schedule import ScheduleError, Trace
 from loopwright.tir.transform import default_tir_pipeline
@@ -1045,3 +1045,23 @@ def test_an_init_in_loops_whose_ranges_depend_on_the_reduction_is_refused() -> N
     outer, inner, _ = sch.get_loops("B")
     refused(lambda: sch.decompose_reduction("B", outer), "range of loop 'i' depends on a loop")
     refused(lambda: sch.blockize(inner), "range of loop 'i' depends on a loop")
+
+
+def test_an_early_init_has_the_domains_of_its_own_loops() -> None:
+    @T.prim_func
+    def f(hA: T.handle, B: T.Buffer((4, 4))):
+        n = T.int32()
+        A = T.match_buffer(hA, (4, 4, n))
+        for k, i in T.grid(n, 4):
+            for j in range(i + 1):
+                with T.block("B"):
+                    v, w, r = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        B[v, w] = T.float32(0)
+                    B[v, w] = B[v, w] + A[v, w, r]
+
+    lowered = tt.LowerInitBlock()(lw.IRModule({"main": f}))
+    assert verify_well_formed(lowered)
+    sums = np.full((4, 4), -1, "float32")
+    run(lowered["main"], [np.zeros((4, 4, 0), "float32"), sums])
+    np.testing.assert_array_equal(sums, -np.triu(np.ones((4, 4)), 1))
