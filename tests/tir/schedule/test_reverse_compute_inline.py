@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from loopwright import tir
 from loopwright.script import from_source
+from loopwright.script import tir as T
 from loopwright.tir.schedule import ScheduleError
 
 from .util import check
@@ -193,3 +194,23 @@ def test_refused(load: str) -> None:
     with pytest.raises(ScheduleError, match="do not follow from its load of B"):
         sch.reverse_compute_inline("C")
     assert sch.func is before
+
+
+def test_a_consumer_whose_loops_depend_on_each_other() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((4, 4)), C: T.Buffer((4, 4))):
+        B = T.alloc_buffer((4, 4))
+        for i, j in T.grid(4, 4):
+            with T.block("B"):
+                v, w = T.axis.remap("SS", [i, j])
+                B[v, w] = A[v, w] * T.float32(2)
+        for i in range(4):
+            for j in range(i + 1):
+                with T.block("C"):
+                    v = T.axis.spatial(4, i)
+                    w = T.axis.spatial(4, j)
+                    C[v, w] = B[v, w] + T.float32(1)
+
+    sch = tir.Schedule(f, debug_mask="all")
+    sch.reverse_compute_inline("C")
+    check(sch, f)

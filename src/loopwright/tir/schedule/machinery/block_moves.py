@@ -235,15 +235,13 @@ def is_steady(ana: Analyzer, ref: Ref, span: Span) -> bool:
     loads: list[BufferLoad] = []
     for end in span:
         post_order_visit(end, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
+    if not loads:
+        return True
     loaded = {load.buffer for load in loads}
-    return (
-        not loads
-        or not any(loaded & write_buffers(other.stmt) for other in siblings(ref))
-        and all(
-            ana.can_prove(index >= 0) and ana.can_prove(index < extent)
-            for load in loads
-            for index, extent in zip(load.indices, load.buffer.shape, strict=True)
-        )
+    return not any(loaded & write_buffers(other.stmt) for other in siblings(ref)) and all(
+        ana.can_prove(index >= 0) and ana.can_prove(index < extent)
+        for load in loads
+        for index, extent in zip(load.indices, load.buffer.shape, strict=True)
     )
 
 

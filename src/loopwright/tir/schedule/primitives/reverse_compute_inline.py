@@ -229,12 +229,13 @@ def where_it_runs(sch: ScheduleBase, ref: Ref) -> list[PrimExpr]:
         ana = sch.state.analyzer(ref)
         inverse = left_inverse(ana, values, {v: loops[v] for v in loops if v in used})
         predicate = conjuncts(ref.realize.predicate)
-        if inverse is None or any(vars_in(p) & set(loops) - used for p in predicate):
+        limits = [*predicate, *(loops[v] for v in used)]
+        if inverse is None or any(vars_in(p) & set(loops) - used for p in limits):
             raise
     table = inverse([a.var for a in ref.stmt.iter_vars])
     tests = [substitute(p, table) for p in predicate]
     for var, value in table.items():
-        tests += outside(ana, value, loops[var])
+        tests += outside(ana, value, substitute(loops[var], table))
     for axis, value in zip(ref.stmt.iter_vars, values, strict=True):
         back = substitute(value, table)
         if not ana.can_prove_equal(back, axis.var):
