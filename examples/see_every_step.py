@@ -6,6 +6,7 @@ python examples/see_every_step.py
 from __future__ import annotations
 
 import difflib
+import itertools
 from pathlib import Path
 
 import loopwright as lw
@@ -54,9 +55,11 @@ def main() -> None:
     exe = lw.compile(MODEL)
     print("\n# its loops as the code generator read them")
     print(head(exe.lowered["fused_conv2d_relu"].script()))
-    print("\n# its LLVM; comments name the nodes of the file")
-    text = exe.program.text("fused_conv2d_relu")
-    print(head(text[text.index("; onnx:") :], 6))
+    print("\n# its LLVM; comments name the nodes of the file that the lines after them compute")
+    code = exe.program.text("fused_conv2d_relu").splitlines()
+    for line, following in itertools.pairwise(code):
+        if "; onnx:" in line:
+            print(head(f"{line}\n{following}"))
     print("\n# its assembly: multiply-adds of whole vectors")
     code = exe.program.assembly("fused_conv2d_relu").splitlines()
     print("\n".join([line for line in code if "vfmadd" in line][:4]))

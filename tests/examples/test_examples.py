@@ -25,7 +25,9 @@ EXAMPLES = {
         "schedule fused_conv2d_relu",
         "tir.VectorizeLoop",
         "T.parallel",
-        "; onnx:/conv1, onnx:/relu1",
+        "; onnx:/conv1\n",
+        "; onnx:/relu1\n",
+        "; onnx:/conv1, onnx:/relu1\n",
     ],
     "seed0_relay_to_tir": [
         "did you mean relay.nn.dense?",

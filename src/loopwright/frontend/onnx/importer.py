@@ -15,7 +15,7 @@ from ...base import budget
 from ...base.budget import BudgetError
 from ...base.errors import LoopwrightError, explain
 from ...base.names import free_name
-from ...base.plugins import broken, load_group
+from ...base.plugins import broken
 from ...ir.dtype import DataType
 from ...ir.expr import DictAttrs
 from ...ir.module import IRModule
@@ -85,7 +85,6 @@ def from_onnx(
         proto, folder = load(model)
         budget.allow(size=own_size(proto, folder))
         budget.allow(nodes=count_nodes(proto))
-        load_group("loopwright.ops")  # a plug-in may bring converters, too
         return Importer(
             read(proto, folder, opset),
             shape_dict,

@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain, suggest
+from ...base.plugins import load_group
 from ...base.registry import Registry, origin_of
 from ...ops.core import OPERATORS, find_operator
 from .reader import domain_name
@@ -87,7 +88,7 @@ def converter(op_type: str, since: int = 1, domain: str = "") -> Callable[[Conve
 
 def find_converter(op_type: str, opset: int, domain: str = "") -> Entry | None:
     """The converter that holds at this version of the domain, or None."""
-    versions = _versions(CONVERTERS.revision).get((domain, op_type), [])
+    versions = _known().get((domain, op_type), [])
     place = bisect_right(versions, opset)
     return CONVERTERS[domain, op_type, versions[place - 1]] if place else None
 
@@ -96,9 +97,14 @@ def supported_operators(domain: str = "") -> dict[str, list[int]]:
     """{operator: the versions from which its converters hold}."""
     return {
         name: versions
-        for (where, name), versions in sorted(_versions(CONVERTERS.revision).items())
+        for (where, name), versions in sorted(_known().items())
         if where == domain_name(domain)
     }
+
+
+def _known() -> dict[tuple[str, str], list[int]]:
+    load_group("loopwright.ops")  # a plug-in may bring converters, too
+    return _versions(CONVERTERS.revision)
 
 
 @lru_cache(maxsize=1)
