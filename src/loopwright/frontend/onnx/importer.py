@@ -34,7 +34,7 @@ from .integer_rules import apply_rule
 from .loops import Loop
 from .reader import Model, Node, Port, dim_of, load, name_of, node_of, ordered, read, remember
 from .registry import Entry, find_converter
-from .tensors import STRING, array_of
+from .tensors import array_of
 from .things import (
     OBJECT,
     Texts,
@@ -253,7 +253,7 @@ class Importer:
         for name in self.model.initializers:
             if name not in used:
                 continue
-            if self.model.initializers[name].data_type == STRING:
+            if self.model.holds_texts(name):
                 texts.append(name)
                 continue
             dtype = self.model.initializer_dtype(name)

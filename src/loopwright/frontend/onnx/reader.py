@@ -151,6 +151,10 @@ class Model:
     opsets: dict[str, int]
     folder: Path | None
 
+    def holds_texts(self, name: str) -> bool:
+        """Whether the elements of an initializer are texts."""
+        return self.initializers[name].data_type == STRING
+
     def initializer_dtype(self, name: str) -> str:
         """The dtype of an initializer."""
         try:

@@ -78,30 +78,6 @@ class Part:
         return self.graph.outputs
 
 
-@dataclass
-class Turn:
-    """A turn of a While as a Loop has it: the body, then the condition on what it gives."""
-
-    condition: TFLiteModel
-    body: TFLiteModel
-
-    @property
-    def input(self) -> list[Any]:
-        return [*_LOOP, *self.body.inputs]
-
-    @property
-    def output(self) -> list[Any]:
-        return [*self.condition.outputs, *self.body.outputs]
-
-
-@dataclass
-class _Name:
-    name: str
-
-
-_LOOP = [_Name("\0turn"), _Name("\0go")]  # no names of tensors
-
-
 class _Import(Importer):
     def __init__(self, graphs: list[TFLiteModel], shapes: Any, dtypes: Any) -> None:
         main = graphs[0]
@@ -115,10 +91,6 @@ class _Import(Importer):
         self, graph: Any, feeds: Mapping[str, Value] = MappingProxyType({})
     ) -> list[Value]:
         """The outputs of a graph; its values are its own."""
-        if isinstance(graph, Turn):
-            body = self._subgraph(graph.body, feeds)
-            names = [p.name for p in graph.condition.inputs]
-            return [*self._subgraph(graph.condition, dict(zip(names, body, strict=True))), *body]
         if isinstance(graph, Part):
             names = [p.name for p in graph.graph.inputs]
             given = [self.values[name] for name in graph.names]
@@ -131,9 +103,7 @@ class _Import(Importer):
         try:
             self._weights()
             nodes = _live(graph)
-            for node, entry in zip(nodes, self._converters(nodes), strict=True):
-                self._convert(node, entry)
-            return [self.values[p.name] for p in graph.outputs]
+            return self._nodes(nodes, self._converters(nodes), [p.name for p in graph.outputs])
         finally:
             self.depth -= 1
             self.builder.span, self.model, self.values = span, model, around

@@ -153,6 +153,9 @@ class Operator(Node):
 class TFLiteModel(Graph):
     """A graph of a file in the form of the importer; its constants are Tensors."""
 
+    def holds_texts(self, name: str) -> bool:
+        return False
+
     def initializer_dtype(self, name: str) -> str:
         return self.initializers[name].dtype
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
+from ....base.registry import Registry
 from ....relax import op
 from ...onnx.context import Context
 from ...onnx.registry import register_converter
@@ -27,8 +28,10 @@ from ..reader import DOMAIN, Operator, Tensor
 
 Converter = Callable[..., Any]
 ONNX_TYPES = {dtype: number for number, dtype in DTYPES.items()}
-HOW: dict[str, str] = {}  # for each operator, how quantized tensors come in
-INTEGER: dict[str, Converter] = {}  # integer arithmetic; None as an answer: not this one
+# For each operator, how quantized tensors come in.
+HOW: Registry[str, str] = Registry("TFLite operator")
+# Integer arithmetic; None as an answer: not this one.
+INTEGER: Registry[str, Converter] = Registry("integer TFLite operator", compiles=True)
 _BYTES = ("int8", "uint8")
 # ActivationFunctionType -> least and greatest real number.
 _LIMITS = {1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
@@ -65,7 +68,7 @@ def operator(
             ]
 
         for name in names:
-            HOW[name] = "moved" if moves else "table" if unary else "real numbers"
+            HOW.register(name, "moved" if moves else "table" if unary else "real numbers")
             register_converter(name, 1, dispatched, DOMAIN)
         return convert
 
@@ -76,7 +79,8 @@ def integer(*names: str) -> Callable[[Converter], Converter]:
     """Register the integer arithmetic of operators whose first result is quantized."""
 
     def define(convert: Converter) -> Converter:
-        INTEGER.update(dict.fromkeys(names, convert))
+        for name in names:
+            INTEGER.register(name, convert)
         return convert
 
     return define

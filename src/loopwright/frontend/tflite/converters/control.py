@@ -10,7 +10,7 @@ from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...onnx.context import Context
 from ...onnx.values import Value, literal
-from ..importer import Part, Turn
+from ..importer import Part
 from ..reader import Operator, TFLiteModel
 from .base import operator
 
@@ -49,4 +49,11 @@ def loop(cx: Context, node: Operator, *state: Value) -> Any:
     if len(body.outputs) != len(state) or len(condition.outputs) != 1:
         raise ValueError(explain("a loop's body gives its state", got=f"{len(body.outputs)}"))
     (first,) = cx.subgraph(Part(condition, node.inputs))
-    return cx.loop(Turn(condition, body), None, first, list(state))
+    fed = lambda graph, values: dict(zip((p.name for p in graph.inputs), values, strict=True))  # noqa: E731
+
+    def turn(given: list[Value]) -> list[Value]:
+        _, _, *before = given
+        after = cx.subgraph(body, fed(body, before))
+        return [*cx.subgraph(condition, fed(condition, after)), *after]
+
+    return cx.loop(turn, None, first, list(state), 0)
