@@ -145,6 +145,20 @@ def quantized(g, op):
     g.call(op, v, scale, zero, axis=axis, out_dtype=dtype)
 
 
+@maker("requantize")
+def requantized(g, op):
+    v = g.pick(["int32"], (0, 4), exact=True, finite=True)
+    multiplier, shift = g.rng.randint(2**30, 2**31 - 1), g.rng.randint(-9, 2)
+    given = g.weight("int32", [multiplier], []), g.weight("int32", [shift], [])
+    g.call(op, v, *given, zero_point=g.rng.randint(-9, 9), low=-128, high=127, out_dtype="int8")
+
+
+@maker("byte_lookup")
+def looked_up(g, op):
+    table = g.weight("float32", [x / 4 for x in range(256)], [256])
+    g.call(op, g.pick(["int8", "uint8"], (0, 4), exact=True, finite=True), table)
+
+
 @maker("image.resize2d")
 def resize(g, op):
     layout = g.rng.choice(["NCHW", "NHWC"])

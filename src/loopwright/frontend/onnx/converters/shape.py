@@ -504,7 +504,7 @@ def _pad(
 
 @converter("DepthToSpace")
 def depth_to_space(cx: Context, node: Node, data: Value) -> Any:
-    size, mode = node.integer("blocksize"), _block_mode(node)
+    size, mode = _blocks(node)
     n, c, h, w = (literal(d) for d in _rank4(data))
     depth = cx.simplify(c // (size * size))
     inner = [size, size, depth] if mode == "DCR" else [depth, size, size]
@@ -516,7 +516,7 @@ def depth_to_space(cx: Context, node: Node, data: Value) -> Any:
 
 @converter("SpaceToDepth")
 def space_to_depth(cx: Context, node: Node, data: Value) -> Any:
-    size, mode = node.integer("blocksize"), _block_mode(node)
+    size, mode = _blocks(node)
     n, c, h, w = (literal(d) for d in _rank4(data))
     small = [cx.simplify(h // size), cx.simplify(w // size)]
     split = op.reshape(data.expr, ShapeExpr([n, c, small[0], size, small[1], size]))
@@ -525,11 +525,14 @@ def space_to_depth(cx: Context, node: Node, data: Value) -> Any:
     return op.reshape(moved, ShapeExpr([n, c * size * size, *small]))
 
 
-def _block_mode(node: Node) -> str:
-    mode = node.text("mode", "DCR")
+def _blocks(node: Node) -> tuple[int, str]:
+    """(blocksize, mode)"""
+    size, mode = node.integer("blocksize"), node.text("mode", "DCR")
     if mode not in ("DCR", "CRD"):
         raise ValueError(explain("attribute mode must be DCR or CRD", got=mode))
-    return mode
+    if size < 1:
+        raise ValueError(explain("attribute blocksize must be 1 or more", got=size))
+    return size, mode
 
 
 def _rank4(data: Value) -> tuple[Any, ...]:

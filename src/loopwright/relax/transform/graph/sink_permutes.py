@@ -10,9 +10,9 @@ Before (-) and after (+)::
     -             lv: R.Tensor((1, 6, 6, 4), dtype="float32") = R.permute_dims(x, axes=[0, 2, 3, 1])
     -             lv1: R.Tensor((1, 6, 6, 4), dtype="float32") = R.nn.relu(lv)
     -             lv2: R.Tensor((1, 4, 6, 6), dtype="float32") = R.permute_dims(lv1, axes=[0, 3, 1, 2])
-    -             gv: R.Tensor((1, 4, 6, 6), dtype="float32") = R.nn.conv2d(lv2, w)
     +             lv1: R.Tensor((1, 4, 6, 6), dtype="float32") = R.nn.relu(x)
-    +             gv: R.Tensor((1, 4, 6, 6), dtype="float32") = R.nn.conv2d(lv1, w)
+    +             lv2: R.Tensor((1, 4, 6, 6), dtype="float32") = lv1
+                  gv: R.Tensor((1, 4, 6, 6), dtype="float32") = R.nn.conv2d(lv2, w)
                   R.output(gv)
               return gv
 
