@@ -3,7 +3,9 @@
 import ctypes
 import os
 import platform
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from loopwright.codegen.llvm import compiler, jit, workers
@@ -31,6 +33,22 @@ def test_every_level_computes_the_same(opt):
     library = jit.load_objects([jit.compile_object(SQUARE, opt=opt)], exports=["square"])
     assert INT(library["square"])(7) == 49
     assert ("alloca" in jit.optimized_ir(SQUARE, opt=opt)) == (opt == "none")
+
+
+@pytest.mark.parametrize("opt", compiler.LEVELS)
+def test_every_level_sums_the_same(opt):
+    rng = np.random.default_rng(0)
+    image, weight = (rng.integers(-4, 5, s).astype(np.int32) for s in ((2, 7, 6), (4, 2, 2, 2)))
+    sums = np.zeros((4, 8, 7), np.int32)
+    text = Path(__file__).with_name("padded_conv.ll").read_text()
+    library = jit.load_objects([jit.compile_object(text, opt=opt)], exports=["conv"])
+    conv = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
+    conv(library["conv"])(image.ctypes.data, weight.ctypes.data, sums.ctypes.data)
+    parts = [(u, v) for u in range(2) for v in range(2)]
+    padded = np.pad(image, ((0, 0), (1, 1), (1, 1)))
+    at = lambda u, v: padded[:, u : u + 8, v : v + 7]  # noqa: E731
+    wanted = sum(np.einsum("cyx,oc->oyx", at(u, v), weight[:, :, u, v]) for u, v in parts)
+    assert (sums == wanted).all()
 
 
 def test_assembly_is_readable():

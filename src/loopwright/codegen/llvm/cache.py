@@ -28,7 +28,7 @@ from loopwright.base.errors import explain
 from loopwright.base.trusted import is_open, lock, weakness
 
 _MAGIC = b"LWOBJ2\0\0"
-_VERSION = "1"  # increase when the same text must compile differently
+_VERSION = "2"  # increase when the same text must compile differently
 _DIGEST = 16
 _HEAD = len(_MAGIC) + _DIGEST
 _KINDS = "objects", "executables"

@@ -87,9 +87,16 @@ def resolve(
     return triple, cpu or "", features or ""
 
 
+@cache
+def _set_options() -> None:
+    # NewGVN's phis of operations give wrong values: tests/codegen/padded_conv.ll is a case.
+    llvm.set_option("loopwright", "-enable-phi-of-ops=false")
+
+
 def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, opt: str) -> None:
     if opt == "none":
         return
+    _set_options()
     level = 1 if opt == "short" else int(opt[1])
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     tuning.loop_vectorization = tuning.slp_vectorization = level >= 2
