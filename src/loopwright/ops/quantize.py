@@ -90,9 +90,11 @@ def _(data, scale, zero_point, axis=-1, out_dtype="int8"):
 
 
 def _along(param, data, axis):
+    if param.ndim == 0:
+        return param
     shape = [1] * data.ndim
     shape[axis] = -1
-    return param if param.ndim == 0 else param.reshape(shape)
+    return param.reshape(shape)
 
 
 @quantize.numpy
@@ -263,6 +265,7 @@ requantize.samples(
     case(_ACCUMULATED, np.array([1 << 30, 1518500250, 2**31 - 1], np.int32), np.array([0, -3, 1], np.int32)),
     case(_ACCUMULATED.astype(np.int64) * 3, np.int32(1518500250), np.int32(-5), zero_point=3),
     case(("n", 3), np.int32(1 << 30), np.int32(-2), dtype="int32", low=-128, high=127, out_dtype="int8"),
+    case(np.int32(-1001), np.int32(1 << 30), np.int32(-2)),
 )  # fmt: skip
 byte_lookup.samples(
     case(np.array([[-128, 127], [0, 5]], np.int8), np.arange(256, dtype=np.float32)),
