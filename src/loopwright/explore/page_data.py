@@ -238,7 +238,7 @@ class PageData:
             bytes_ += math.prod(extents) * buffer.dtype.bits * buffer.dtype.lanes // 8
         try:
             return {"flops": float(estimate_tir_flops(fixed.body)), "bytes": bytes_}
-        except Exception:  # what is not counted has no rate
+        except ValueError:  # loops whose extent only data tell have no rate
             return {"bytes": bytes_}
 
     def _with_blocks(self, name: str) -> Any:

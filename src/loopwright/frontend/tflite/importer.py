@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 from ...base import budget
-from ...base.plugins import load_group
 from ...ir.module import IRModule
 from ...relax.transform import SinkPermutes
 from ..onnx import registry
@@ -50,7 +49,6 @@ def from_tflite(
         ports = sum(len(g.inputs) + len(g.outputs) for g in graphs)
         budget.allow(nodes=count)
         budget.spend(nodes=count + PORT * ports)
-        load_group("loopwright.ops")  # a plug-in may bring converters, too
         return SinkPermutes()(_Import(graphs, shape_dict, dtype_dict).run())
 
 

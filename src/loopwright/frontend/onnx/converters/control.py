@@ -18,9 +18,14 @@ from ..values import Value, literal
 
 @converter("If")
 def branch(cx: Context, node: Node, condition: Value) -> Any:
-    """Only the branch that is taken, where the condition follows from shapes and constants."""
     node.skip("then_branch", "else_branch")
     then, other = node.graph("then_branch"), node.graph("else_branch")
+    return chosen(cx, condition, then, other)
+
+
+def chosen(cx: Context, condition: Value, then: Any, other: Any) -> Any:
+    """The outputs of one of two graphs: only of that taken, where the condition follows from shapes and
+    constants."""
     elements = condition.elements
     if elements is not None and elements.size == 1:
         holds = literal(elements.reshape(-1)[0])

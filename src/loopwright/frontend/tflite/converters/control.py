@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....base.errors import explain
-from ....ir.prim_expr import PrimExpr
-from ....relax import op
-from ....relax.expr import ShapeExpr
 from ...onnx.context import Context
-from ...onnx.values import Value, literal
+from ...onnx.converters.control import chosen
+from ...onnx.values import Value
 from ..importer import Part
 from ..reader import Operator, TFLiteModel
 from .base import operator
@@ -28,18 +26,10 @@ def _graph(cx: Any, node: Operator, option: str, count: int) -> TFLiteModel:
 
 @operator("IF")
 def branch(cx: Context, node: Operator, condition: Value, *given: Value) -> Any:
-    """Only the branch that is taken, where the condition follows from shapes and constants."""
     names = node.inputs[1:]
     options = ("ThenSubgraphIndex", "ElseSubgraphIndex")
     then, other = (Part(_graph(cx, node, o, len(names)), names) for o in options)
-    elements = condition.elements
-    if elements is not None and elements.size == 1:
-        holds = literal(elements.reshape(-1)[0])
-        if not isinstance(holds, PrimExpr):
-            return cx.subgraph(then if holds else other)
-    if condition.ndim:
-        condition = cx.value(op.reshape(condition.expr, ShapeExpr([])))
-    return cx.choice(condition, then, other)
+    return chosen(cx, condition, then, other)
 
 
 @operator("WHILE")
