@@ -65,6 +65,8 @@ def test_predicate_bounds_a_fusion():
     found = detect_iter_map([fused], ranges(i=4, j=8), LT(fused, Range(0, 29).extent))
     assert len(found) == 1, found.errors
     assert not detect_iter_map([i], ranges(i=4, j=8), And(i < j, i < 3)).indices
+    of_no_iterator = detect_iter_map([n, i], ranges(i=4), n < 3)
+    assert "does not bound an iterator" in of_no_iterator.errors[0]
 
 
 def test_simplify_by_the_map():

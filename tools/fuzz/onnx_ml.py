@@ -27,8 +27,10 @@ def labels(g: Builder, count: int) -> list[int]:
     return g.rng.sample(range(-9, 30), count)
 
 
-def forest(g: Builder, width: int, targets: int, leaves: str) -> dict[str, Any]:
-    """Attributes of a random ensemble of trees."""
+def forest(
+    g: Builder, width: int, targets: int, leaves: str, whole: bool = False
+) -> dict[str, Any]:
+    """Attributes of a random ensemble of trees. whole: each leaf gives to all targets."""
     nodes: list[list[Any]] = []  # tree, node, column, value, mode, yes, no, missing
     weights: list[list[Any]] = []  # tree, node, target, weight
     modes = g.rng.choice([BRANCHES[:1], BRANCHES[1:2], BRANCHES])
@@ -38,7 +40,9 @@ def forest(g: Builder, width: int, targets: int, leaves: str) -> dict[str, Any]:
         node = [tree, own, g.rng.randrange(width), g.rng.randint(-8, 8) / 4, "LEAF", 0, 0, 0]
         nodes.append(node)
         if depth == 0 or g.rng.random() < 0.2:
-            for target in g.rng.sample(range(targets), g.rng.randint(1, targets)):
+            for target in g.rng.sample(
+                range(targets), g.rng.randint(targets if whole else 1, targets)
+            ):
                 weights.append([tree, own, target, *uniform(g, 1)])
             return own
         node[4], node[7] = g.rng.choice(modes), g.rng.choice([0, 0, 1])
@@ -62,9 +66,11 @@ def trees(g, op):
     width, targets = g.rng.choice([1, 3, 5]), g.rng.choice([1, 2, 3])
     x = rows(g, width)
     if op.endswith("Regressor"):
-        made = forest(g, width, targets, "target")
+        # onnxruntime leaves out the base of a target that no leaf of a row gives to.
+        based = g.rng.random() < 0.4
+        made = forest(g, width, targets, "target", whole=based)
         more = {"aggregate_function": g.rng.choice(["SUM", "AVERAGE", "MIN", "MAX"])}
-        more |= {"base_values": uniform(g, targets)} if g.rng.random() < 0.4 else {}
+        more |= {"base_values": uniform(g, targets)} if based else {}
         result = ("float32", [x.shape[0], g.const(targets)])
         g.add(op, [x], result, exact=False, n_targets=targets, **made, **more)
         return
@@ -100,8 +106,8 @@ def ensemble(g, op):
         "leaf_weights": {"tensor": ["float32", uniform(g, leaves)]},
         "tree_roots": [0],
         "aggregate_function": g.rng.choice([0, 1, 2, 3]),
-        # Of one score, and of a target that no leaf gives to, onnxruntime makes something else.
-        "post_transform": g.rng.choice([0, 1]) if targets > 1 else 0,
+        # Of one score onnxruntime makes something else, and it has 1 and 2 the other way round.
+        "post_transform": g.rng.choice([0, 3]) if targets > 1 else 0,
     }
     x = rows(g, width)
     g.add(op, [x], ("float32", [x.shape[0], g.const(targets)]), exact=False, **more)

@@ -90,6 +90,8 @@ class Detector:
         if self.ana.nonneg(room):
             return
         inner = {m: -f for m, f in room.items() if self.involved({m: 1})}
+        if not inner:
+            raise NotAffine(f"the predicate {condition} does not bound an iterator")
         bound = P.shift({m: f for m, f in room.items() if not self.involved({m: 1})}, 1)
         self.bounds[P.key_of(inner)] = bound  # inner < bound
 

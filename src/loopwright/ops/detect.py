@@ -153,7 +153,7 @@ def _(boxes, scores, most, least, worst, output_format="onnx"):
         flat = [row for rows_ in found for row in rows_]
         out = np.zeros((batch * classes * count, 3), np.int64)
         out[: len(flat)] = np.reshape(flat, (-1, 3))
-        return out, np.array([len(flat)])
+        return out, np.array([len(flat)], np.int64)
     out, values = (
         np.zeros((batch, classes * count, 2), np.int64),
         np.zeros((batch, classes * count), scores.dtype),
@@ -161,7 +161,7 @@ def _(boxes, scores, most, least, worst, output_format="onnx"):
     for b, rows_ in enumerate(found):
         for n, (_, c, j) in enumerate(rows_):
             out[b, n], values[b, n] = (c, j), scores[b, c, j]
-    return out, values, np.array([len(rows_) for rows_ in found])
+    return out, values, np.array([len(rows_) for rows_ in found], np.int64)
 
 
 _RNG = np.random.default_rng(1)
@@ -171,6 +171,7 @@ _LIMITS = (np.array(3, np.int32), np.array(0.21, np.float32), np.array(0.3, np.f
 all_class_non_max_suppression.samples(
     case(_BOXES, _SCORES, *_LIMITS),
     case(_BOXES, _SCORES, *_LIMITS, output_format="tensorflow"),
+    case(_BOXES[:0], _SCORES[:0], *_LIMITS, output_format="tensorflow"),
     case(_BOXES, _SCORES, np.array(-1, np.int32), *_LIMITS[1:]),
     case(_BOXES, _SCORES, *_LIMITS, output_format="onnx_exact"),
     case(_BOXES, _SCORES, np.array(0, np.int64), *_LIMITS[1:], output_format="onnx_exact"),

@@ -48,6 +48,13 @@ THREADS = """
             v = T.axis.spatial(2, i)
             C[v] = B[v]
 """
+OVERLAP = """
+    for i in range(3):
+        for k in range(2):
+            with T.block("C"):
+                v = T.axis.spatial(4, i + k)
+                C[v] = A[v]
+"""
 LEFT = """
     for i in T.vectorized(3):
         for k in range(2):
@@ -220,6 +227,18 @@ CASES: dict[str, tuple[str, list[Any], Step, str]] = {
         [(6, 1), 6, 6],
         lambda s: s.blockize(s.get_loops("B")[1]),
         "the range of loop 'k' depends on loops outside",
+    ),
+    "lanes that write one element": (
+        OVERLAP,
+        [4, 4, 4],
+        lambda s: s.vectorize(s.get_loops("C")[0]),
+        "iterations of loop 'i' conflict",
+    ),
+    "virtual threads that write one element": (
+        OVERLAP,
+        [4, 4, 4],
+        lambda s: s.bind(s.get_loops("C")[0], "vthread.x"),
+        "iterations of loop 'i' conflict",
     ),
     "axes that begin at 1": (
         INSIDE,

@@ -17,6 +17,7 @@ from ...ir.op import Op
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...ir.prim_op import convert
+from ...ir.variables import uses_any
 from ...relax import expr as rx
 from ...relax import op
 from ...relax.block_builder import BlockBuilder
@@ -53,6 +54,7 @@ class Context:
         # A loop: one turn, the number of turns, whether to begin, the state, how many are collected.
         self.loop: Callable[..., list[Value]]
         self.draws = 0  # calls of random numbers so far
+        self._told: set[TirVar] = set()  # what data decides at run time
         self._constants: dict[Any, np.ndarray | None] = {}
         self._scalars: dict[tuple[Any, str], rx.Constant] = {}
 
@@ -184,6 +186,7 @@ class Context:
         info = ShapeStructInfo(ndim=count)
         found = self.emit(op.call_pure_packed(name, *args, sinfo_args=info))
         symbols = [TirVar("read", "int64") for _ in range(count)]
+        self._told.update(symbols)
         if nonnegative:
             for symbol in symbols:
                 self.analyzer.assume_nonnegative(symbol)
@@ -296,6 +299,7 @@ class Context:
     def symbol(self) -> TirVar:
         """A new dimension that data decides."""
         symbol = TirVar("found", "int64")
+        self._told.add(symbol)
         self.analyzer.assume_nonnegative(symbol)
         return symbol
 
@@ -317,7 +321,8 @@ class Context:
         return [self.with_dims(v, c) for v, c in zip(values, changes, strict=True)]
 
     def broadcast(self, *values: Value) -> list[Any]:
-        """Expressions of values that are about to broadcast, dimensions aligned."""
+        """Expressions of values that are about to broadcast, dimensions aligned, but for those that
+        data decides beside literal ones: they may well be 1."""
         if any(v.info.get_shape() is None for v in values):
             return [v.expr for v in values]
         rank = max(v.ndim for v in values)
@@ -325,6 +330,12 @@ class Context:
         groups = []
         for back in range(1, rank + 1):
             axes = [_broadcast_axis(v, back) for v in ranked]
+            dims = [None if a is None else v.shape[a] for v, a in zip(ranked, axes, strict=True)]
+            if any(isinstance(d, IntImm) for d in dims):
+                axes = [
+                    None if d is None or uses_any(d, self._told) else a
+                    for a, d in zip(axes, dims, strict=True)
+                ]
             if sum(a is not None for a in axes) > 1:
                 groups.append(axes)
         return [v.expr for v in (self.aligned(ranked, groups) if groups else ranked)]

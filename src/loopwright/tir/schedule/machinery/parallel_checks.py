@@ -19,9 +19,12 @@ from .scope import producers, read_buffers, write_buffers
 from .state import ScheduleState, replaced
 
 
-def check_parallel(state: ScheduleState, ref: Ref, how: ForKind, *, across_threads: bool) -> bool:
-    """Raise ScheduleError unless the iterations of a loop may run at the same time. False where
-    it is not certain that they write elements of their own."""
+def check_parallel(
+    state: ScheduleState, ref: Ref, how: str | None, *, across_threads: bool
+) -> bool:
+    """Raise ScheduleError unless the iterations of a loop may run at the same time, as `together`
+    says how. False where it is not certain that they write elements of their own; real threads
+    may write the same values."""
     var = ref.stmt.loop_var
     blocks = ref.blocks()
     sure = True
@@ -42,14 +45,14 @@ def check_parallel(state: ScheduleState, ref: Ref, how: ForKind, *, across_threa
             hint = "a loop over spatial axes; rfactor makes one of a reduction"
             raise ScheduleError(what, instead=hint, at=[ref.stmt, block.node])
         if driven and (not updates or across_threads or one_to_one(state, block, var)):
-            if how == ForKind.PARALLEL or (how == ForKind.VECTORIZED and updates):
+            if how is not None:
                 inner = [r for r in block.loops() if r.is_under(ref)]
                 sure = sure and (injective(state, block, inner) or is_private(ref, block))
             continue
         if not updates and (block.stmt.iter_vars or _writes_differ(block, var)):
-            sure = sure and (how == ForKind.VECTORIZED or is_private(ref, block))
+            sure = sure and (how == "vectorized" or is_private(ref, block))
             continue
-        if how != ForKind.VECTORIZED and is_private(ref, block):
+        if how != "vectorized" and is_private(ref, block):
             continue
         what = f"the iterations of loop {var.name!r} write the same elements"
         hint = f"a loop whose iterations each write elements of their own in {block.stmt.name_hint}"
@@ -89,9 +92,10 @@ def _dimension(region: BufferRegion, axis: Var) -> int | None:
     return None
 
 
-def check_races(state: ScheduleState, ref: Ref, kind: ForKind = ForKind.PARALLEL) -> None:
-    """Raise ScheduleError where two iterations of a loop are found to conflict."""
+def check_races(state: ScheduleState, ref: Ref, how: str | None) -> None:
+    """Raise ScheduleError where two iterations of a loop that run together are found to conflict."""
     func = state.func(ref.func)
+    kind = ForKind.VECTORIZED if how == "vectorized" else ForKind.PARALLEL
     loop = ref.stmt.replace(kind=kind, thread_binding=None)
     tried = func.with_body(replaced(func.body, ref, loop))
     errors = race_errors(tried, loop.loop_var)
@@ -113,13 +117,12 @@ def check_parallel_around(state: ScheduleState, ref: Ref) -> None:
 
 def check_together(state: ScheduleState, loop: Ref) -> None:
     """Raise ScheduleError for a loop whose iterations run together and may not."""
-    how, kind = together(loop.stmt), loop.stmt.kind
+    how = together(loop.stmt)
     if how is None:
         return
-    sure = check_parallel(state, loop, kind, across_threads=False)
-    if not sure or kind != ForKind.PARALLEL:
-        vectors = how == "vectorized"
-        check_races(state, loop, ForKind.VECTORIZED if vectors else ForKind.PARALLEL)
+    sure = check_parallel(state, loop, how, across_threads=False)
+    if not sure or loop.stmt.kind != ForKind.PARALLEL:
+        check_races(state, loop, how)
 
 
 def check_parallel_with_sources(state: ScheduleState, ref: Ref) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir.prim_expr import IntImm, IterVar, Var
+from ...analysis.parallel import together
 from ...stmt import For, ForKind
 from ..machinery import LoopRV, ScheduleBase, ScheduleError, primitive
 from ..machinery.parallel_checks import (
@@ -106,15 +107,13 @@ def set_kind(sch: ScheduleBase, loop: LoopRV, kind: ForKind, tag: str = "") -> N
         what = f"loop {node.loop_var.name!r} does not have a constant number of iterations"
         hint = "split it by the length of a vector"
         raise ScheduleError(what, got=node.extent, instead=hint, at=node)
-    if sch.enable_check:
-        across = tag.startswith("threadIdx")
-        sure = check_parallel(sch.state, ref, kind, across_threads=across)
-        if not sure:
-            check_races(sch.state, ref)
-        elif not writes_by_axes(ref, across_threads=across):
-            in_order = kind == ForKind.VECTORIZED
-            check_races(sch.state, ref, ForKind.VECTORIZED if in_order else ForKind.PARALLEL)
     binding = None
     if tag:
         binding = IterVar(None, Var(tag, node.loop_var.dtype), IterVar.ThreadIndex, tag)
-    sch.state.update(ref.func, {ref: node.replace(kind=kind, thread_binding=binding)})
+    made = node.replace(kind=kind, thread_binding=binding)
+    if sch.enable_check:
+        how, across = together(made), tag.startswith("threadIdx")
+        sure = check_parallel(sch.state, ref, how, across_threads=across)
+        if not sure or not writes_by_axes(ref, across_threads=across):
+            check_races(sch.state, ref, how)
+    sch.state.update(ref.func, {ref: made})
