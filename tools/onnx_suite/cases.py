@@ -19,6 +19,8 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.onnx.backend import Backend
 from tools.fuzz.judge import Outcome
 
+from .standard import verdict
+
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted", "real")
 _ROOT = Path(onnx.__file__).parent.parent
 
@@ -81,7 +83,8 @@ def run(index: int, say: Callable[[str], None] = lambda stage: None) -> Outcome:
                 Runner.assert_similar_outputs(*parts, case.rtol, case.atol)
     except AssertionError as error:
         lines = " ".join(str(error).split())
-        return Outcome("wrong" if stage == "compare" else "error", stage, lines[:600], ops)
+        kind = verdict(model, inputs, expected, outputs, case) if stage == "compare" else "error"
+        return Outcome(kind, stage, lines[:600], ops)
     except (LoopwrightError, ValueError, TypeError) as error:
         kind = "wrong" if stage == "compare" else "refused"
         return Outcome(kind, stage, f"{type(error).__name__}: {error}", ops)

@@ -17,8 +17,8 @@ BEGIN, END = "<!-- suite: made by tools.onnx_suite -->", "<!-- end of suite -->"
 
 def cause(outcome: Outcome) -> str:
     """A failure without what differs from case to case: names, numbers, the operator."""
-    if outcome.kind == "wrong":
-        return f"wrong | {outcome.operators}"
+    if outcome.stage == "compare":
+        return f"{outcome.kind} | {outcome.operators}"
     text = outcome.message.strip().split("\n")[0]
     text = re.sub(r"^(\w+Error|\w+): ", "", text)
     text = re.sub(r"^[A-Z]\w+: ", "", text)

@@ -74,6 +74,32 @@ def test_no_way_that_can_be_is_an_error_of_the_import():
         lw.compile(model(nodes, inputs, [tensor("y", FLOAT, None)], ARRAYS + weight))
 
 
+@pytest.mark.parametrize("last", [1, 2])
+def test_a_rank_of_the_run_inside_a_branch_that_is_taken(last):
+    """What follows the outer If, whose condition is known, is converted for each rank."""
+    inner = [
+        node("Shape", ["x"], ["dims"]),
+        node("Gather", ["dims", "last"], ["n"]),
+        node("Equal", ["n", "one"], ["alone"]),
+        squeezed_if("alone"),
+        node("Neg", ["s"], ["t"]),
+    ]
+    taken = helper.make_graph(inner, "taken", [], [tensor("t", FLOAT, None)])
+    other = helper.make_graph([node("Exp", ["x"], ["u"])], "o", [], [tensor("u", FLOAT, None)])
+    nodes = [
+        node("If", ["true"], ["r"], then_branch=taken, else_branch=other),
+        node("Reshape", ["r", "flat"], ["f"]),
+        node("Shape", ["r"], ["y"]),
+    ]
+    arrays = [*ARRAYS, ("true", np.array(True)), ("flat", np.array([-1]))]
+    outputs = [tensor("f", FLOAT, None), tensor("y", INT64, None)]
+    run = lw.compile(model(nodes, [tensor("x", FLOAT, ["m", "n"])], outputs, arrays))
+    x = np.arange(3 * last, dtype=np.float32).reshape(3, last)
+    flat, dims = run(x)
+    np.testing.assert_array_equal(flat.numpy(), -x.ravel())
+    np.testing.assert_array_equal(dims.numpy(), [3] if last == 1 else [3, 2])
+
+
 @pytest.mark.parametrize("rows", [1, 3])
 def test_squeeze_without_axes(rows):
     nodes = [node("Squeeze", ["x"], ["s"]), node("Neg", ["s"], ["y"])]

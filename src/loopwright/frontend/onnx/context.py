@@ -42,6 +42,8 @@ class Context:
         self.analyzer = Analyzer()
         # Converts a graph that is an attribute; gives its outputs.
         self.subgraph: Callable[..., list[Value]]
+        # The same, for a graph whose outputs are those of the node that is converted.
+        self.taken: Callable[[Any], list[Value]]
         # Converts two of which a condition chooses one at run time; gives the chosen one's outputs.
         self.choice: Callable[[Value, Any, Any], list[Value]]
         # Converts a node that is not of the file, with these inputs.

@@ -120,6 +120,7 @@ class Importer:
         self.context = Context(self.builder, model.opsets.get("", 1))
         self.context.subgraph = self._subgraph
         self.context.choice = self._choice
+        self.context.taken = self._taken
         self.context.part = self._part
         self.context.loop = self._loop
         self.context.fork = self._fork
@@ -131,6 +132,11 @@ class Importer:
         self.texts: list[str] = []  # initializers of strings
         self.direct = True  # whether what is converted is a node of a graph
         self.fork: tuple[Value, Sequence[Way]] | None = None
+        self.inside = False  # whether a node's outputs are those of the graph converted next
+        self.above: tuple[Value, str] | None = (
+            None  # a condition and node that the graph around forks at
+        )
+        self.decided: dict[str, int] = {}  # which way such a node goes
 
     def run(self) -> IRModule:
         converters = self._converters(self.model.nodes)
@@ -370,6 +376,27 @@ class Importer:
             found = [self.context.known([0], "int64") for _ in graphs[0].output]
         return found
 
+    def _taken(self, graph: Any) -> list[Value]:
+        """The outputs of a graph as those of the node that holds it. Where the run tells their rank, what
+        follows the node is converted for each."""
+        self.inside, self.above = self.direct, None
+        try:
+            found = self._subgraph(graph)
+        finally:
+            self.inside = False
+        if self.above is not None:
+            condition, name = self.above
+            self._fork(condition, *(lambda k=k: self._decide(graph, name, k) for k in (0, 1)))
+        return found
+
+    def _decide(self, graph: Any, name: str, way: int) -> list[Value]:
+        before = self.decided
+        self.decided = before | {name: way}
+        try:
+            return self._subgraph(graph)
+        finally:
+            self.decided = before
+
     def _fork(self, condition: Value, *ways: Way) -> bool:
         """Let the nodes after this one be converted for both of two ways to get its outputs. False for
         a node that is no node of a graph: it has to do without."""
@@ -379,20 +406,28 @@ class Importer:
 
     def _nodes(self, nodes: list[Node], entries: list[Entry], wanted: list[str]) -> list[Value]:
         """Convert nodes in order; the values of `wanted`."""
+        inside, self.inside = self.inside, False
         for k, (node, entry) in enumerate(zip(nodes, entries, strict=True)):
             self.direct, self.fork = True, None
             self._convert(node, entry)
             if self.fork is None:
                 continue
-            condition, ways = self.fork
+            (condition, ways), self.fork = self.fork, None
+            name = node.outputs[0]
+            if name in self.decided:
+                self.values.update(zip(node.outputs, ways[self.decided[name]](), strict=False))
+                continue
 
             def after(way: Way, node: Node = node, k: int = k) -> list[Value]:
                 budget.spend(nodes=len(nodes) - k)
                 self.values.update(zip(node.outputs, way(), strict=False))
                 return self._nodes(nodes[k + 1 :], entries[k + 1 :], wanted)
 
-            found = self._either(condition, [lambda w=w: after(w) for w in ways], lenient=True)
-            assert found is not None
+            rest = [lambda w=w: after(w) for w in ways]
+            found = self._either(condition, rest, even=inside, lenient=True)
+            if found is None:
+                self.above = condition, name
+                found = [self.context.known([0], "int64") for _ in wanted]
             return found
         return [self.values[name] for name in wanted]
 

@@ -30,7 +30,7 @@ def chosen(cx: Context, condition: Value, then: Any, other: Any) -> Any:
     if elements is not None and elements.size == 1:
         holds = literal(elements.reshape(-1)[0])
         if not isinstance(holds, PrimExpr):
-            return cx.subgraph(then if holds else other)
+            return cx.taken(then if holds else other)
     if condition.ndim:
         condition = cx.value(op.reshape(condition.expr, ShapeExpr([])))
     return cx.choice(condition, then, other)

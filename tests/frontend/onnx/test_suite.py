@@ -1,0 +1,52 @@
+"""onnx's backend suite, compiled: the tool that counts it, and what it judges."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tools.fuzz.workers import Limits, Pool
+from tools.onnx_suite.cases import all_cases, run
+from tools.onnx_suite.standard import verdict
+
+from .support import operator
+
+# The standard's definition is a transformation of the graph around it.
+REFUSED = {"test_gradient_of_add", "test_gradient_of_add_and_mul"}
+PARTS = 6
+
+
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, PARTS))]
+)
+def test_nothing_is_wrong(part):
+    cases = all_cases()
+    chosen = [k for k in range(part, len(cases), PARTS) if cases[k].name not in REFUSED]
+    fine = ("right", "drawn", "nearer")
+    failed = {
+        cases[k].name: outcome
+        for k, outcome, _ in Pool(run, 1, Limits(120)).run(chosen)
+        if outcome.kind not in fine
+    }
+    assert len(chosen) > 300 and not failed
+
+
+CASE = SimpleNamespace(rtol=1e-3, atol=1e-7)
+
+
+def test_of_two_results_the_nearer_is_no_fault():
+    model, feeds = operator("Add", np.float16([1]), np.float16([2.0**-11]))
+    (low, high) = np.float16([1]), np.float16([1 + 2.0**-8])
+    inputs = list(feeds.values())
+    assert verdict(model, inputs, [high], [low], CASE) == "nearer"
+    assert verdict(model, inputs, [low], [high], CASE) == "wrong"
+    assert verdict(model, inputs, [high], [low.astype(np.float32)], CASE) == "wrong"
+
+
+def test_drawn_numbers_agree_in_type_and_shape():
+    model, feeds = operator("Bernoulli", np.float32([0.5, 0.5]))
+    x, inputs = np.float32([0, 1]), list(feeds.values())
+    assert verdict(model, inputs, [x], [1 - x], CASE) == "drawn"
+    assert verdict(model, inputs, [x], [x[:1]], CASE) == "wrong"
