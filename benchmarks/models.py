@@ -19,7 +19,16 @@ from tools.zoo import MODELS, Feeds, fetch, zoo_folder
 ZOO = ("centerface", "ppocr-cls", "magika")
 MLP = {"mlp_b64": 64, "mlp_b1": 1}
 DEFAULT = (*ZOO, *MLP)
-TORCH = ("resnet50", "mobilenet_v2", "bert_base", "vit_b16", "gpt2_s64", "llama_decode")
+TORCH = (
+    "resnet18",
+    "resnet50",
+    "mobilenet_v2",
+    "bert_tiny",
+    "bert_base",
+    "vit_b16",
+    "gpt2_s64",
+    "llama_decode",
+)
 
 
 @dataclass(frozen=True)

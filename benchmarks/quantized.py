@@ -1,14 +1,17 @@
 """Networks that onnxruntime's quantizer made, beside onnxruntime: python -m benchmarks.quantized
 
-A stack of convolutions and a transformer block, in each form of the quantizer (static QDQ and QOperator,
-dynamic), for activations in uint8 and int8; interleaved as in `benchmarks.run`.
+A stack of convolutions and a transformer block, and, where torch is installed, exports of resnet18,
+mobilenet_v2 and a small BERT, in each form of the quantizer: static QDQ and QOperator, dynamic, scales per
+tensor and per channel, activations in uint8 and int8; interleaved as in `benchmarks.run`.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,14 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from onnxruntime import quantization as oq
+from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from .models import Case
+from tools.zoo import Feeds
+
+from .models import Case, load, names
 from .run import Result, measure, table
 
+EXPORTED = ("resnet18", "mobilenet_v2", "bert_tiny")
 _RNG = np.random.default_rng(0)
 
 
@@ -65,49 +72,65 @@ def layers(path: Path, width: int = 256, rows: int = 128) -> Path:
 
 
 class _Rows(oq.CalibrationDataReader):
-    def __init__(self, x: np.ndarray) -> None:
-        self.rest = [x, x * 0.5]
+    def __init__(self, feeds: Feeds) -> None:
+        half = {n: x * 0.5 if x.dtype.kind == "f" else x[:, ::-1] for n, x in feeds.items()}
+        self.rest = [feeds, half]
 
     def get_next(self) -> Any:
-        return {"x": self.rest.pop()} if self.rest else None
+        return self.rest.pop() if self.rest else None
 
 
-def cases(folder: Path) -> list[Case]:
-    """Every network in every form."""
-    found = []
+def networks(folder: Path) -> Iterator[Case]:
+    """In float32."""
     for name, make, shape in (
         ("conv", convolutions, (1, 64, 56, 56)),
         ("layers", layers, (1, 128, 256)),
     ):
         x = _RNG.normal(size=shape).astype(np.float32)
-        plain = make(folder / f"{name}.onnx")
-        found.append(Case(name, plain, {"x": x}))
-        for form in (oq.QuantFormat.QDQ, oq.QuantFormat.QOperator):
-            for short in (oq.QuantType.QUInt8, oq.QuantType.QInt8):
-                path = folder / f"{name}-{form.name}-{short.name}.onnx"
+        yield Case(name, make(folder / f"{name}.onnx"), {"x": x})
+    for name in (n for n in EXPORTED if n in names()):
+        exported = load(name)
+        path = folder / f"{name}.onnx"
+        quant_pre_process(str(exported.path), str(path))
+        yield Case(name, path, exported.feeds)
+
+
+def cases(plain: Case, folder: Path, only: str) -> Iterator[Case]:
+    """A network in every form whose name `only` is in."""
+    for each in (False, True):
+        scales = "channel" if each else "tensor"
+        forms = [(f, t) for f in oq.QuantFormat for t in (oq.QuantType.QUInt8, oq.QuantType.QInt8)]
+        for form, short in [*forms, ("dynamic", None)]:
+            kind = form if short is None else f"{form.name}-{short.name}"
+            case = Case(f"{plain.name}-{kind}-{scales}", folder / "quantized.onnx", plain.feeds)
+            if not re.search(only, case.name):
+                continue
+            if short is None:
+                oq.quantize_dynamic(plain.path, case.path, per_channel=each)
+            else:
                 options = {"activation_type": short, "weight_type": oq.QuantType.QInt8}
+                rows = _Rows(plain.feeds)
                 oq.quantize_static(
-                    plain, path, _Rows(x), quant_format=form, per_channel=True, **options
+                    plain.path, case.path, rows, quant_format=form, per_channel=each, **options
                 )
-                found.append(Case(path.stem, path, {"x": x}))
-        path = folder / f"{name}-dynamic.onnx"
-        oq.quantize_dynamic(plain, path)
-        found.append(Case(path.stem, path, {"x": x}))
-    return found
+            yield case
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", default="", help="a regular expression that names must contain")
     options = parser.parse_args()
     engines = dict.fromkeys(["loopwright", "onnxruntime"], sys.executable)
     rows: dict[str, dict[str, Result]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for case in cases(Path(folder)):
-            rows[case.name], failures = measure(case, engines, options.threads, options.rounds, 0.2)
-            for engine, why in failures.items():
-                print(f"{case.name}: {engine}: {why}", file=sys.stderr)
+        for plain in networks(Path(folder)):
+            for case in cases(plain, Path(folder), options.only):
+                row, failures = measure(case, engines, options.threads, options.rounds, 0.2)
+                rows[case.name] = row
+                for engine, why in failures.items():
+                    print(f"{case.name}: {engine}: {why}", file=sys.stderr)
     print(table(rows))
     return 0
 

@@ -6,7 +6,7 @@ transformers of `_HUGGING_FACE` need the package `transformers`; nothing is down
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -54,6 +54,21 @@ class Bottleneck(nn.Module):
         return F.relu(self.body(x) + self.shortcut(x))
 
 
+class BasicBlock(nn.Module):
+    """ResNet's two 3x3 with their shortcut, of the smaller networks."""
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            conv_bn(inputs, width, 3, stride, activation=nn.ReLU), conv_bn(width, width, 3)
+        )
+        same = stride == 1 and inputs == width
+        self.shortcut = nn.Identity() if same else conv_bn(inputs, width, 1, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.body(x) + self.shortcut(x))
+
+
 class Classifier(nn.Module):
     """Features, mean over the image, 1000 classes."""
 
@@ -66,14 +81,24 @@ class Classifier(nn.Module):
         return self.fc(torch.flatten(F.adaptive_avg_pool2d(self.features(x), 1), 1))
 
 
-def resnet50() -> nn.Module:
+def _resnet(block: type[nn.Module], counts: Sequence[int], factor: int) -> nn.Module:
+    """factor: a block's outputs over its width."""
     layers: list[nn.Module] = [conv_bn(3, 64, 7, 2, activation=nn.ReLU), nn.MaxPool2d(3, 2, 1)]
     channels = 64
-    for width, count, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+    for stage, count in enumerate(counts):
         for index in range(count):
-            layers.append(Bottleneck(channels, width, stride if index == 0 else 1))
-            channels = 4 * width
+            stride = 2 if stage and not index else 1
+            layers.append(block(channels, 64 << stage, stride))
+            channels = factor * (64 << stage)
     return Classifier(layers, channels)
+
+
+def resnet18() -> nn.Module:
+    return _resnet(BasicBlock, (2, 2, 2, 2), 1)
+
+
+def resnet50() -> nn.Module:
+    return _resnet(Bottleneck, (3, 4, 6, 3), 4)
 
 
 class InvertedResidual(nn.Module):
@@ -210,6 +235,16 @@ def bert_base() -> nn.Module:
     return FirstOutput(BertModel(BertConfig(attn_implementation="eager")), "input_ids")
 
 
+def bert_tiny() -> nn.Module:
+    """BERT of 2 layers of width 128 (Turc et al. 2019)."""
+    from transformers import BertConfig, BertModel
+
+    sizes = {"hidden_size": 128, "intermediate_size": 512}
+    counts = {"num_hidden_layers": 2, "num_attention_heads": 2}
+    config = BertConfig(**sizes, **counts, attn_implementation="eager")
+    return FirstOutput(BertModel(config), "input_ids")
+
+
 def vit_b16() -> nn.Module:
     from transformers import ViTConfig, ViTForImageClassification
 
@@ -243,8 +278,10 @@ def _decode_step() -> dict[str, Tensor]:
 
 _BUILDERS: dict[str, tuple[Callable[[], nn.Module], Callable[[], dict[str, Tensor]]]] = {
     **{name: (mlp, partial(_mlp_input, batch)) for name, batch in MLP.items()},
+    "resnet18": (resnet18, _image),
     "resnet50": (resnet50, _image),
     "mobilenet_v2": (mobilenet_v2, _image),
+    "bert_tiny": (bert_tiny, lambda: _words(30000, 128)),
     "bert_base": (bert_base, lambda: _words(30000, 128)),
     "vit_b16": (vit_b16, _image),
     "gpt2_s64": (gpt2_s64, lambda: _words(50000, 64)),
