@@ -75,8 +75,9 @@ def trees(g, op):
         g.add(op, [x], result, exact=False, n_targets=targets, **made, **more)
         return
     # Of two classes that both have scores onnxruntime gives 0 or 1, not their labels.
+    # A class that no leaf of a row gives to is never its label there.
     targets = targets if targets != 2 else 1
-    made = forest(g, width, targets, "class")
+    made = forest(g, width, targets, "class", whole=True)
     count = max(targets, 2)
     outs = [("int64", [x.shape[0]]), ("float32", [x.shape[0], g.const(count)])]
     posts = POSTS if targets > 1 else POSTS[:2]
