@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
+
+import loopwright
 
 from .source import ROOT
 
@@ -46,3 +49,9 @@ def test_what_compiled_programs_call_by_name_is_in_the_runtime():
     )
     called = {n for n in whole if n.startswith(("relax.run.", "vm.builtin."))}
     assert {"relax.run.unique", "vm.builtin.debug_print"} <= called <= alone
+
+
+def test_dir_shows_what_is_ours():
+    shown = [getattr(loopwright, n) for n in dir(loopwright) if not n.startswith("__")]
+    homes = [v.__name__ if isinstance(v, ModuleType) else v.__module__ for v in shown]
+    assert {name.split(".")[0] for name in homes} == {"loopwright"}

@@ -139,3 +139,20 @@ def test_a_remainder_by_infinity_and_the_sign_of_nan():
 def test_the_greatest_of_no_truth_values():
     got = run("ReduceMax", np.zeros((2, 0), bool), np.array([1]), fed=1, opset=20)
     np.testing.assert_array_equal(got, np.zeros((2, 1), bool))
+
+
+@pytest.mark.parametrize("rows", [15, 17, 85])
+def test_a_weight_of_odd_rows_times_any_number_of_columns(rows):
+    """LLVM once ended the process."""
+    w, x = floats(rows, 7), floats(7, 5, seed=1)
+    ports, results = [value("x", [7, "n"])], [value("y", [rows, "n"])]
+    model = graph([node("MatMul", ["w", "x"], ["y"])], ports, results, {"w": w})
+    (got,) = loopwright.compile(model).run({"x": x}).values()
+    close([got.numpy()], [w @ x])
+
+
+def test_whole_numbers_that_are_known_are_divided_as_at_run_time():
+    a, b = np.array([4, -3, 0, -7], "int32"), np.array([0, 2, 0, 3], "int32")
+    for fed in (0, 1, 2):
+        np.testing.assert_array_equal(run("Div", a, b, fed=fed), [0, -1, 0, -2])
+        np.testing.assert_array_equal(run("Mod", a, b, fed=fed), [0, 1, 0, 2])
