@@ -55,6 +55,31 @@ OVERLAP = """
                 v = T.axis.spatial(4, i + k)
                 C[v] = A[v]
 """
+OUTER_INIT = """
+    for i in range(3):
+        with T.block("C_o"):
+            vi = T.axis.reduce(3, i)
+            with T.init():
+                for j in range(6):
+                    with T.block("C_init"):
+                        vj = T.axis.spatial(6, j)
+                        C[vj] = T.float32(0)
+            for j in range(6):
+                with T.block("C"):
+                    vj = T.axis.spatial(6, j)
+                    C[vj] = C[vj] + A[vi * 6 + vj]
+"""
+TWO_BRANCHES = """
+    for i in range(6):
+        if i < 3:
+            with T.block("B"):
+                v = T.axis.spatial(6, i)
+                C[v] = A[v]
+        else:
+            with T.block("C"):
+                v = T.axis.spatial(6, i)
+                C[v] = A[v] + T.float32(1)
+"""
 LEFT = """
     for i in T.vectorized(3):
         for k in range(2):
@@ -239,6 +264,18 @@ CASES: dict[str, tuple[str, list[Any], Step, str]] = {
         [4, 4, 4],
         lambda s: s.bind(s.get_loops("C")[0], "vthread.x"),
         "iterations of loop 'i' conflict",
+    ),
+    "an init and an update as one block": (
+        OUTER_INIT,
+        [18, 6, 6],
+        lambda s: s.blockize([s.get_block("C_init"), s.get_block("C")]),
+        "the blocks do not follow each other directly",
+    ),
+    "two branches as one block": (
+        TWO_BRANCHES,
+        [6, 6, 6],
+        lambda s: s.blockize([s.get_block("B"), s.get_block("C")]),
+        "the blocks do not follow each other directly",
     ),
     "axes that begin at 1": (
         INSIDE,

@@ -11,9 +11,10 @@ from ....ir.prim_expr import LT, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, multiply, subtract
 from ....ir.variables import uses_any, vars_in
 from ...buffer import Buffer, BufferRegion
-from ...stmt import Block, BlockRealize, For, Stmt, seq
+from ...stmt import Block, BlockRealize, For, SeqStmt, Stmt, seq
 from ..machinery import BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.loop_nests import check_ranges, only_block, single_path
+from ..machinery.refs import body_fields
 from ..machinery.regions import Box, loop_domain, region_covers, relax, union_box, whole
 from ..machinery.rewriting import substitute
 
@@ -86,11 +87,10 @@ def _blockize_blocks(
     """
     refs = [sch.block(block) for block in target]
     tops = _tops(refs)
-    order = sorted(range(len(refs)), key=lambda n: _parent(tops[n]).children.index(tops[n]))
+    places = _places(tops)
+    order = sorted(range(len(places)), key=places.__getitem__)
     refs, tops = [refs[n] for n in order], [tops[n] for n in order]
-    children = _parent(tops[0]).children
-    first = children.index(tops[0])
-    if any(top is not child for top, child in zip(tops, children[first:], strict=False)):
+    if not places or places[order[-1]] - places[order[0]] != len(places) - 1:
         what = "the blocks do not follow each other directly"
         hint = "blocks with nothing else between them"
         raise ScheduleError(what, instead=hint, at=[r.node for r in refs])
@@ -214,6 +214,26 @@ def _tops(refs: list[Ref]) -> list[Ref]:
             raise ScheduleError(what, instead=hint, at=[top.stmt, ref.node])
         tops.append(top)
     return tops
+
+
+def _places(tops: list[Ref]) -> list[int]:
+    """Where statements stand in the one sequence that holds them all; nothing where none does."""
+    parent = _parent(tops[0]).stmt
+    todo: list[Any] = [
+        parent.body,
+        *([parent.init] if isinstance(parent, Block) and parent.init else []),
+    ]
+    while todo:
+        stmt = todo.pop()
+        items = stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
+        at = {id(item): n for n, item in enumerate(items)}
+        if all(id(top.node) in at for top in tops):
+            return [at[id(top.node)] for top in tops]
+        for item in items:
+            if not isinstance(item, (For, BlockRealize)):
+                parts = (getattr(item, name) for name in body_fields(type(item)))
+                todo += [part for part in parts if part is not None]
+    return []
 
 
 def _outer_of_several(
