@@ -40,6 +40,7 @@ SLOTS: dict[str, str] = {
     # what takes the compiler or a code generator: a kept model is loaded without them
     "codegen.explored": "explore.explored:Explored",
     "codegen.page": "explore.page",
+    "driver.bisect": "explore.bisect:bisect",
     "driver.explore": "explore.command:explore",
     "ir.explored": "explore.explored:Explored",
     "ir.page": "explore.page",
@@ -99,6 +100,7 @@ NAMES: dict[str, str] = {
     **{f"testing.{name}": f"testing.cases:{name}" for name in CASES},
     "tir.build": "driver:compile",
     "Arena": "runtime:Arena",
+    "bisect": "explore.bisect:bisect",
     "build": "driver.older:build",
     "compile": "driver:compile",
     "cpu": "runtime:cpu",

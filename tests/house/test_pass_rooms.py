@@ -20,6 +20,7 @@ RUN_BY = {
     "AppendLoss": "relax/training/setup_trainer.py",
     "BindParams": "driver/build.py",
     "EliminateCommonSubexpr": "relax/dpl/rewrite.py",
+    "FillNewMemory": "explore/running.py",
     "FuseOpsByPattern": "relax/byoc/partition.py",
     "Gradient": "relax/training/setup_trainer.py",
     "MergeCompositeFunctions": "relax/byoc/partition.py",

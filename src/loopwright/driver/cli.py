@@ -1,9 +1,9 @@
-"""The command line: `loopwright show | explore | run | bench | check | compile MODEL`, `loopwright
-plugins`.
+"""The command line: `loopwright show | explore | run | bench | check | bisect | compile MODEL`,
+`loopwright plugins`.
 
 MODEL is an ONNX or a TFLite file. Inputs come from `--feeds FILE.npz` (arrays by input name); otherwise they are
-random. `--dims n=4,height=32`, or one number, gives symbolic sizes: `run`, `bench` and `check` make
-random inputs of these sizes (default 1), `show` and `compile` fix them in the code.
+random. `--dims n=4,height=32`, or one number, gives symbolic sizes: `run`, `bench`, `check` and `bisect`
+make random inputs of these sizes (default 1), `show` and `compile` fix them in the code.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ from ..relax.transform import BindSymbolicVars
 from ..runtime.arena import Arena
 from .build import as_module, as_target, compile_steps, lower
 from .console import command, say
+from .differences import difference, flat
 from .feeds import make_feeds, read_dims
 from .front import DEFAULT_TARGET, compile
 from .options import CompileOptions
 
+BISECT: Slot[Any] = Slot("driver.bisect")
 EXPLORE: Slot[Any] = Slot("driver.explore")
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -196,17 +198,38 @@ def check(
     given = make_feeds(exe, feeds, dims)
     args = [given[name] for name in exe.input_names()]
     worst = 0.0
-    pairs = zip(_flat(exe["main"](*args)), _flat(Interpreter(mod)["main"](*args)), strict=True)
+    pairs = zip(flat(exe["main"](*args)), flat(Interpreter(mod)["main"](*args)), strict=True)
     for name, (got, want) in zip(exe.output_names(), pairs, strict=True):
-        scale = float(np.abs(want).max()) if want.size else 1.0
-        error = (
-            float(np.abs(got.astype(np.float64) - want).max()) / (scale or 1.0)
-            if want.size
-            else 0.0
-        )
+        error = difference(got, want)
         worst = max(worst, error)
         typer.echo(f"{name}: greatest relative difference {error:.1e}")
     if worst > tolerance:
+        raise typer.Exit(1)
+
+
+@command(app)
+def bisect(
+    model: Model,
+    against: Annotated[
+        str, typer.Option(help="What is right: interpreter, onnxruntime, reference (of ONNX).")
+    ] = "interpreter",
+    tolerance: Annotated[float, typer.Option(min=0, help="Greatest relative difference.")] = 1e-4,
+    target: TargetText = DEFAULT_TARGET,
+    feeds: Feeds = None,
+    dims: Dims = "",
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="A folder for both modules and a script.")
+    ] = None,
+) -> None:
+    """Find the first pass, kernel and statement after which the numbers of a model differ."""
+    _check_runs(target)
+    found = BISECT.get()(
+        model, lambda exe: make_feeds(exe, feeds, dims), against, tolerance, target
+    )
+    typer.echo(str(found))
+    if found and out is not None:
+        say(found.save(out))
+    if found:
         raise typer.Exit(1)
 
 
@@ -311,12 +334,6 @@ def _check_writable(path: Path, as_folder: bool = False) -> None:
     (path if as_folder else path.parent).mkdir(parents=True, exist_ok=True)
     if not as_folder and path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "this is a folder, not a file to write", str(path))
-
-
-def _flat(value: Any) -> list[np.ndarray]:
-    if isinstance(value, (list, tuple)):
-        return [leaf for v in value for leaf in _flat(v)]
-    return [np.asarray(value)]
 
 
 def main() -> None:

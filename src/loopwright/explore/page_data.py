@@ -5,22 +5,19 @@ The number of a line's set of nodes is negative where the line is a statement ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 from ..base import __version__
 from ..base.errors import LoopwrightError
-from ..ir.prim_op import const
 from ..ir.trace import PassRecord
-from ..ir.variables import substitute
 from ..relax.expr import Function
-from ..tir.analysis import estimate_tir_flops
 from ..tir.function import PrimFunc
 from .explored import Explored
 from .machine import Machine
 from .memory import memory_of
 from .origins import is_leaf, names_of
+from .work import work_of
 
 _NOTE = 600  # letters of a decision
 
@@ -226,20 +223,7 @@ class PageData:
     def _work(self, name: str) -> dict[str, float]:
         """Operations and bytes of a call, as far as the sizes are known."""
         func = self._with_blocks(name)
-        if func is None:
-            return {}
-        sizes = {v: const(self.sizes.get(v.name, 1), v.dtype) for v in _symbols(func)}
-        fixed = substitute(func, sizes) if sizes else func
-        bytes_ = 0
-        for buffer in fixed.buffer_map.values():
-            extents = [getattr(d, "value", None) for d in buffer.shape]
-            if None in extents:
-                return {}
-            bytes_ += math.prod(extents) * buffer.dtype.bits * buffer.dtype.lanes // 8
-        try:
-            return {"flops": float(estimate_tir_flops(fixed.body)), "bytes": bytes_}
-        except ValueError:  # loops whose extent only data tell have no rate
-            return {"bytes": bytes_}
+        return {} if func is None else work_of(func, self.sizes)
 
     def _with_blocks(self, name: str) -> Any:
         """A kernel before it was scheduled."""
@@ -248,15 +232,6 @@ class PageData:
                 func = record.before[name]
                 return func if isinstance(func, PrimFunc) else None
         return None
-
-
-def _symbols(func: Any) -> list[Any]:
-    found: dict[Any, None] = {}
-    for buffer in func.buffer_map.values():
-        for dim in buffer.shape:
-            if not hasattr(dim, "value") and hasattr(dim, "name"):
-                found[dim] = None
-    return list(found)
 
 
 def _short(value: Any) -> str:

@@ -62,6 +62,7 @@ from .tvm.remove_store_undef import RemoveStoreUndef
 from .tvm.renormalize_split_pattern import RenormalizeSplitPattern
 from .tvm.rewrite_unsafe_select import RewriteUnsafeSelect
 from .tvm.storage_rewrite import StorageRewrite
+from .verify.fill_new_memory import FillNewMemory
 from .verify.instrument_bound_checkers import InstrumentBoundCheckers
 from .verify.skip_assert import SkipAssert
 from .verify.verify_externs import VerifyExterns

@@ -1,0 +1,36 @@
+"""How far results are from those that they should be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def flat(value: Any) -> list[np.ndarray]:
+    """The arrays of a result, whatever tuples they are in."""
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in flat(v)]
+    return [np.asarray(value)]
+
+
+def errors(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    """The difference of each element, relative to the largest finite one of `want`; infinite where
+    one is NaN or an infinity and the other is something else."""
+    a, b = (np.asarray(x).astype("c16" if np.iscomplexobj(x) else "f8") for x in (got, want))
+    finite = np.isfinite(b)
+    scale = float(np.abs(b[finite]).max(initial=0.0)) or 1.0
+    with np.errstate(all="ignore"):
+        away = np.abs(a - b) / scale
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.where(same, 0.0, np.where(finite & np.isfinite(a), away, np.inf))
+
+
+def difference(got: np.ndarray, want: np.ndarray) -> float:
+    """The greatest of `errors`; infinite for another shape."""
+    if got.shape != want.shape:
+        return float("inf")
+    return float(errors(got, want).max(initial=0.0))
+
+
+__all__ = ["difference", "errors", "flat"]

@@ -1,0 +1,186 @@
+"""Faults are found: the pass, the kernel, the statement."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from typer.testing import CliRunner
+
+import loopwright as lw
+from loopwright.base.errors import LoopwrightError
+from loopwright.codegen.llvm import expr
+from loopwright.driver.cli import app
+from loopwright.frontend.onnx import register_converter
+from loopwright.frontend.onnx.registry import CONVERTERS
+from loopwright.ir.op import FACTS, Op
+from loopwright.ir.prim_expr import Div
+from loopwright.tir.transform import FillNewMemory
+from tools.zoo import MODELS, RegistryError, fetch
+
+from . import faults
+
+# Kernels that are wrong, modules with functions of this process, whole models.
+pytestmark = [pytest.mark.no_roundtrip, pytest.mark.no_verify]
+
+DIGITS = "src/loopwright/driver/data/digits.onnx"
+SUM, PRODUCT, SOFTMAX = "onnx:/fc/Add", "onnx:/fc/MatMul", "onnx:/softmax"
+SOON = "= T_softmax_exp[v_i0, v_i1] / T_softmax_expsum[v_i0]"
+CALL = 'R.call_dps_packed("fused_relax_matmul1_faulty"'
+# fault -> pass, kernel, node, part of the statement
+FOUND = {
+    "user_pass": ("AddsAreDifferences", "subtract", SUM, "T_subtract[v_ax0, v_ax1] = lv7["),
+    "loop_pass": ("ProductsAreSums", "conv2d_relu", "onnx:/conv1", "conv2d_nchw16c_intermediate["),
+    "legalization": ("LegalizeOps", "exponential", SOFTMAX, "= T.exp(lv8[v_i0, v_i1])"),
+    "schedule": ("ApplyDefaultSchedule", "softmax", SOFTMAX, SOON),
+    "external": ("RunCodegen", "fused_relax_matmul1_faulty", PRODUCT, CALL),
+    "overflow": ("ToMixedPrecision", "cast", PRODUCT, 'T.Cast("float16", lv6['),
+}
+
+
+def image(scale=1.0):
+    return {"image": np.random.default_rng(0).random((3, 1, 16, 16), "float32") * np.float32(scale)}
+
+
+def check(found, name, node, statement):
+    passed, kernel = FOUND[name][:2]
+    assert found.pass_name == passed, str(found)
+    assert kernel in found.kernel and node in found.nodes, str(found)
+    assert statement in found.statement and (found.line or name == "external"), str(found)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_fault_is_found(name):
+    half = name == "overflow"
+    with getattr(faults, name)() as keywords:
+        feeds, tolerance = image(4e4 if half else 1.0), 2e-2 if half else 1e-4
+        found = lw.bisect(DIGITS, feeds, tolerance=tolerance, **keywords)
+    check(found, name, *FOUND[name][2:])
+
+
+LAYER = "onnx:/model/model.0/auto_model/encoder/layer.0/attention/self/"
+# fault -> node and part of the statement
+ON_MINILM = {
+    "user_pass": ("onnx:/model/model.0/auto_model/embeddings/Add", "T_subtract["),
+    "legalization": (f"{LAYER}Softmax", "= T.exp("),
+    "schedule": (f"{LAYER}Softmax", "] / T_softmax_expsum["),
+    "external": (f"{LAYER}query/MatMul", "R.call_dps_packed("),
+}
+
+
+def zoo(name):
+    try:
+        return fetch(name), MODELS[name].feeds()
+    except RegistryError as error:
+        pytest.skip(f"{name}: {error}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_MINILM)
+def test_a_fault_is_found_in_minilm(name):
+    model, feeds = zoo("minilm-l3")
+    with getattr(faults, name)() as keywords:
+        found = lw.bisect(model, feeds, **keywords)
+    check(found, name, *ON_MINILM[name])
+
+
+@pytest.mark.slow
+def test_an_overflow_is_found_in_centerface():
+    model, feeds = zoo("centerface")
+    large = {name: array * 200 for name, array in feeds.items()}
+    with faults.overflow() as keywords:
+        found = lw.bisect(model, large, tolerance=5e-2, **keywords)
+    assert found.pass_name == "ToMixedPrecision" and found.got == np.inf, str(found)
+
+
+def test_a_wrong_code_generator_is_found(monkeypatch, tmp_path):
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path))  # no wrong code for others
+    monkeypatch.setitem(expr._BINARY, Div, ("sdiv", "udiv", "fmul"))
+    found = lw.bisect(DIGITS, image())
+    assert found.pass_name == "machine code" and found.kernel == "softmax", str(found)
+    with pytest.raises(LoopwrightError, match="there are no two modules to compare"):
+        found.save(tmp_path)
+
+
+def test_right_numbers_are_no_finding():
+    found = lw.bisect(DIGITS, image(), "onnxruntime")
+    assert not found and "the numbers agree" in str(found)
+    assert not lw.bisect(DIGITS, image(), "reference")
+    assert not lw.bisect(DIGITS, image(), lambda feeds: lw.compile(DIGITS)["main"](feeds["image"]))
+
+
+@pytest.mark.parametrize("against", ["onnxruntime", "reference"])
+def test_a_wrong_converter_is_found(against):
+    with CONVERTERS.snapshot():
+        register_converter("Relu", 1, to="relax.abs")
+        register_converter("Relu", 14, to="relax.abs")
+        found = lw.bisect(DIGITS, image(), against)
+    assert (found.pass_name, found.kernel) == ("import", "relax.abs"), str(found)
+    assert found.nodes == ("onnx:/relu1",) and "R.abs(lv)" in found.statement
+
+
+@pytest.mark.parametrize("name", ["user_pass", "loop_pass"])
+def test_the_script_replays_the_difference(name, tmp_path):
+    with getattr(faults, name)() as keywords:
+        found = lw.bisect(DIGITS, image(), **keywords)
+    script = found.save(tmp_path / "replay", setup="import numpy")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "greatest relative difference of the results: " in done.stdout
+    assert (
+        f"# first pass: {found.pass_name}" in script.read_text()
+        and "import numpy" in script.read_text()
+    )
+
+
+def test_modules_that_cannot_be_run_are_left_out():
+    def unknown(*args, **attrs):
+        raise ValueError("no definition")
+
+    want = [np.asarray(lw.compile(DIGITS)["main"](image()["image"]))]
+    with FACTS.snapshot():
+        Op.get("relax.nn.softmax").set_attr("FNumpy", unknown)
+        with faults.schedule() as keywords:
+            found = lw.bisect(DIGITS, image(), want, **keywords)
+        check(found, "schedule", *FOUND["schedule"][2:])
+        with faults.legalization() as keywords:
+            found = lw.bisect(DIGITS, image(), want, **keywords)
+    names = found.pass_name.split(", ")
+    assert (names[0], names[-1]) == ("import", "LegalizeOps"), str(found)
+
+
+def test_what_cannot_be_asked():
+    with pytest.raises(LoopwrightError, match="did you mean onnxruntime"):
+        lw.bisect(DIGITS, image(), "onnxruntim")
+    mod = lw.frontend.onnx.from_onnx(onnx.load(DIGITS))
+    with pytest.raises(LoopwrightError, match="only ONNX models have another evaluator"):
+        lw.bisect(mod, image(), "reference")
+
+
+def test_the_command(tmp_path):
+    args = ["bisect", DIGITS, "--dims", "2", "--against", "onnxruntime"]
+    done = CliRunner().invoke(app, args)
+    assert done.exit_code == 0 and "the numbers agree" in done.output
+    with faults.legalization():
+        done = CliRunner().invoke(app, [*args, "-o", str(tmp_path)])
+    assert done.exit_code == 1 and "first pass: LegalizeOps" in done.output
+    assert (tmp_path / "replay.py").exists()
+
+
+def test_new_memory_is_not_zero():
+    from loopwright.script import tir as T
+
+    @T.prim_func
+    def reads_early(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "int32")):
+        kept, count = T.alloc_buffer((4,), "float32"), T.alloc_buffer((4,), "int32")
+        for i in range(4):
+            a[i] = kept[i]
+            b[i] = count[i]
+
+    a, b = np.zeros(4, "float32"), np.zeros(4, "int32")
+    with lw.transform.PassContext(config={"tir.add_lower_pass": [(1, FillNewMemory())]}):
+        lw.compile(reads_early)(a, b)
+    assert np.isnan(a).all() and (b == np.iinfo("int32").min).all()
