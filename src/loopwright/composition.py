@@ -38,9 +38,11 @@ SLOTS: dict[str, str] = {
     "tir.block_flags": "tir.schedule.machinery.flags:block_flags",
     "tir.buffer_access": "tir.stmt:ACCESS",
     # what takes the compiler or a code generator: a kept model is loaded without them
+    "codegen.costs": "explore.costs:costs_of",
     "codegen.explored": "explore.explored:Explored",
     "codegen.page": "explore.page",
     "driver.bisect": "explore.bisect:bisect",
+    "driver.costs": "explore.costs",
     "driver.explore": "explore.command:explore",
     "ir.explored": "explore.explored:Explored",
     "ir.page": "explore.page",

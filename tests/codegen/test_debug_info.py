@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
+
 import pytest
 
 import loopwright as lw
@@ -67,3 +72,20 @@ def test_objects_have_lines_if_asked(tmp_path, monkeypatch):
     lines = sections(exe.program.objects["softmax"])[".debug_line"]
     assert files["softmax"].name.encode() in lines or lines
     assert str(tmp_path).encode() in b"".join(sections(exe.program.objects["softmax"]).values())
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_gdb_shows_the_loops(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_DEBUG_INFO", str(tmp_path / "lines"))
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    script = (
+        f"import numpy, loopwright as lw; exe = lw.compile({DIGITS!r}); "
+        "exe(numpy.zeros((1, 1, 16, 16), 'float32'))"
+    )
+    asks = ["set breakpoint pending on", "set debuginfod enabled off", "break lw.softmax", "run"]
+    asks += ["list", "info source"]
+    args = [part for ask in asks for part in ("-ex", ask)]
+    command = ["gdb", "-q", "-nx", "-batch", *args, "--args", sys.executable, "-c", script]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert re.search(r"hit Breakpoint 1, .* at .*softmax-\w+\.py:\d+", shown.stdout)
+    assert re.search(r"\d+\s+def softmax\(lv8: T\.handle", shown.stdout), shown.stdout

@@ -74,6 +74,14 @@ def test_bench_names_the_kernels() -> None:
     assert "median of" in text and "softmax" in text
 
 
+def test_bench_prints_rates_and_compares(tmp_path: Path) -> None:
+    file = str(tmp_path / "run.json")
+    quick = ["bench", MODEL, "--seconds", "0", "--dims", "4"]
+    assert "of roof" in call(*quick) and "onnx:/conv1" in call(*quick, "--nodes", "--save", file)
+    text = call(*quick, "--compare", file)
+    assert "us before" in text and "fused_conv2d_relu" in text
+
+
 def test_check_compares() -> None:
     assert "greatest relative difference" in call("check", MODEL, "--dims", "n=3")
 

@@ -77,6 +77,12 @@ ENVIRONMENT: dict[str, Knob] = {
             "",
             "Folder for the TensorIR of kernels, whose lines gdb and perf show; empty = no lines.",
         ),
+        Knob(
+            "LOOPWRIGHT_PERF_MAP",
+            bool,
+            False,
+            "Write the kernels of each loaded model to /tmp/perf-PID.map, which perf report reads.",
+        ),
         Knob("LOOPWRIGHT_RPC_SECRET", str, "", "What both sides of `loopwright.rpc` must know."),
         Knob("LOOPWRIGHT_DUMP", str, "", "Folder into which every pass's result is written."),
     )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # A compiled model runs without these.
 EXPLORED: Slot[Any] = Slot("codegen.explored")
+COSTS: Slot[Any] = Slot("codegen.costs")
 PAGE: Slot[Any] = Slot("codegen.page")
 PLAN_OF_MODULE: Slot[Callable[[IRModule], MemoryPlan | None]] = Slot("codegen.plan_of_module")
 
@@ -205,6 +206,11 @@ class CompiledModel(Timed):
         """What a line (from 1) of a kernel's lowered TensorIR came from, as gdb, perf and `html`
         number them. Raises UnknownName, ValueError."""
         return EXPLORED.get().of(self).where(kernel, line)
+
+    def costs(self, inputs: Mapping[str, Any], number: int = 10) -> Any:
+        """Calls, time, GFLOP/s, GB/s and the part of this machine's roof, by kernel and by node of the
+        model, in so many runs with inputs by name; print it, `save` it, `compare` it with another."""
+        return COSTS.get()(self, inputs, number)
 
     def html(
         self,

@@ -45,6 +45,7 @@ from .feeds import make_feeds, read_dims
 from .front import DEFAULT_TARGET, compile
 from .options import CompileOptions
 
+COSTS: Slot[Any] = Slot("driver.costs")
 BISECT: Slot[Any] = Slot("driver.bisect")
 EXPLORE: Slot[Any] = Slot("driver.explore")
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -155,8 +156,17 @@ def bench(
     dims: Dims = "",
     threads: Threads = None,
     seconds: Annotated[float, typer.Option(min=0, help="How long to measure.")] = 2.0,
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="Print nodes of the model instead of kernels.")
+    ] = False,
+    save: Annotated[Path | None, typer.Option(help="Write what was measured (.json).")] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="Print what changed since the run that --save wrote.")
+    ] = None,
 ) -> None:
-    """Print the median time of a call and the kernels that take most of it."""
+    """Print the median time of a call and what takes most of it: time, GFLOP/s, GB/s and the part of
+    this machine's roof."""
+    old = None if compare is None else COSTS.get().Costs.load(compare)
     exe = _compiled(model, target, threads)
     given = make_feeds(exe, feeds, dims)
     exe.run(given)
@@ -166,8 +176,10 @@ def bench(
         exe.run(given)
         took.append((time.perf_counter() - start) * 1e3)
     typer.echo(f"median of {len(took)} calls: {statistics.median(took):.4f} ms")
-    args = [given[name] for name in exe.input_names()]
-    typer.echo(exe.profile(*args, number=10).table(limit=12))
+    found = COSTS.get().costs_of(exe, given, 10)
+    typer.echo(found.table(12, nodes) if old is None else found.compare(old, 12, nodes))
+    if save is not None:
+        found.save(save)
 
 
 @command(app)

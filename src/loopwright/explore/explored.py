@@ -19,6 +19,7 @@ from ..script.printer.lines import Lines, numbered
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from .origins import Modules, Names, is_leaf, names_of, origins_of
+from .work import weights_of, work_of
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,27 @@ class Explored:
             hint = suggest(kernel, self.kernels)
             raise UnknownName(explain("no kernel of this name", got=kernel, instead=hint))
         return self.final[kernel]
+
+    def work(self, kernel: str, sizes: Mapping[str, int]) -> dict[str, float]:
+        """Operations and bytes of a call of a kernel with these symbolic sizes, as far as they are
+        known: "flops", "bytes"."""
+        for record in self.steps:
+            if record.name == "ApplyDefaultSchedule" and kernel in record.before:
+                func = record.before[kernel]
+                return work_of(func, sizes) if isinstance(func, PrimFunc) else {}
+        return {}
+
+    def shares(self, kernel: str, sizes: Mapping[str, int]) -> dict[str, float]:
+        """The part of a kernel's work that each node of the model has, by the loops: an estimate."""
+        func = self._function(kernel)
+        origins, whole = origins_of(func), names_of(func.span)
+        found: dict[str, float] = {}
+        for statement, weight in weights_of(func, sizes).items():
+            among = [name for name in origins.get(statement) or whole if name in self.nodes]
+            for name in among:
+                found[name] = found.get(name, 0.0) + weight / len(among)
+        count = sum(found.values())
+        return {name: part / count for name, part in found.items()}
 
     # -- questions -----------------------------------------------------------------------------
 

@@ -60,15 +60,15 @@ def _of_statements(func: PrimFunc) -> dict[int, Names]:
     while todo:  # no recursion: native graph functions nest as deep as the model is long
         node = todo.pop()
         order.append(node)
-        todo.extend(_inner(node))
+        todo.extend(inner(node))
     known: dict[int, Names] = {}
     for node in reversed(order):
-        inner = [known[id(part)] for part in _inner(node)]
-        known[id(node)] = united(inner) if inner else names_of(node.span) or whole
+        within = [known[id(part)] for part in inner(node)]
+        known[id(node)] = united(within) if within else names_of(node.span) or whole
     return known
 
 
-def _inner(node: Any) -> list[Any]:
+def inner(node: Any) -> list[Any]:
     """The statements directly inside one."""
     values = (getattr(node, name, None) for name in _INNER)
     parts = [part for v in values for part in (v if isinstance(v, tuple) else (v,))]
@@ -106,4 +106,4 @@ class Modules:
         return set().union(*(self.in_function(func) for func in mod.functions.values()))
 
 
-__all__ = ["Modules", "Names", "is_leaf", "names_of", "origins_of", "united"]
+__all__ = ["Modules", "Names", "inner", "is_leaf", "names_of", "origins_of", "united"]

@@ -17,7 +17,6 @@ from .explored import Explored
 from .machine import Machine
 from .memory import memory_of
 from .origins import is_leaf, names_of
-from .work import work_of
 
 _NOTE = 600  # letters of a decision
 
@@ -193,7 +192,7 @@ class PageData:
         row["set"] = self.set_of(
             {name for names in leaves for name in names} or names_of(func.span)
         )
-        row.update(self._work(name))
+        row.update(self.explored.work(name, self.sizes))
         try:
             code = self.explored.code(name)
         except LoopwrightError:
@@ -203,35 +202,9 @@ class PageData:
             sets = [of[n - 1] if n else 0 for n in part.lines]
             row[kind] = self._add(part.texts, sets, kind=kind, lines=part.lines, whole=row["set"])
         if not row["graph"]:
-            row["shares"] = self._shares(code.assembly.lines, origins, names_of(func.span))
+            shares = self.explored.shares(name, self.sizes).items()
+            row["shares"] = [(self.number[n], share) for n, share in shares]
         return row
-
-    def _shares(
-        self, lines: list[int], origins: list[Any], whole: Iterable[str]
-    ) -> list[tuple[int, float]]:
-        """The part of a kernel's instructions that each node has."""
-        found: dict[int, float] = {}
-        count = 0
-        for line in lines:
-            if line:
-                among = self._numbers(origins[line - 1] or whole)
-                count += bool(among)
-                for number in among:
-                    found[number] = found.get(number, 0.0) + 1 / len(among)
-        return [(number, part / count) for number, part in found.items()]
-
-    def _work(self, name: str) -> dict[str, float]:
-        """Operations and bytes of a call, as far as the sizes are known."""
-        func = self._with_blocks(name)
-        return {} if func is None else work_of(func, self.sizes)
-
-    def _with_blocks(self, name: str) -> Any:
-        """A kernel before it was scheduled."""
-        for record in self.explored.steps:
-            if record.name == "ApplyDefaultSchedule" and name in record.before:
-                func = record.before[name]
-                return func if isinstance(func, PrimFunc) else None
-        return None
 
 
 def _short(value: Any) -> str:

@@ -6,10 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..arith import Analyzer
+from ..ir.functor import pre_order_visit
+from ..ir.prim_expr import ConstExpr, PrimExpr, Var
 from ..ir.prim_op import const
 from ..ir.variables import substitute
+from ..tir import stmt as st
 from ..tir.analysis import estimate_tir_flops
+from ..tir.expr import BufferLoad
 from ..tir.transform.lower.unpack_signatures import symbolic_dims
+from .origins import inner
 
 
 def work_of(func: Any, sizes: Mapping[str, int]) -> dict[str, float]:
@@ -29,4 +35,41 @@ def work_of(func: Any, sizes: Mapping[str, int]) -> dict[str, float]:
         return {"bytes": moved}
 
 
-__all__ = ["work_of"]
+def weights_of(func: Any, sizes: Mapping[str, int]) -> dict[int, float]:
+    """How much each leaf statement of a lowered kernel does, by `id`: how often the loops around run
+    it, with these symbolic sizes, times its operations. A loop that only data bound counts once."""
+    found: dict[int, float] = {}
+    todo: list[tuple[Any, float]] = [(func.body, 1.0)]
+    while todo:
+        node, times = todo.pop()
+        parts = inner(node)
+        if isinstance(node, st.For):
+            known = {
+                v: const(sizes.get(v.name, 1), v.dtype)
+                for v in func.params
+                if not v.dtype.is_handle
+            }
+            extent = Analyzer().simplify(substitute(node.extent, known))
+            times *= getattr(extent, "value", 1)
+        todo += [(part, times) for part in parts]
+        if not parts:
+            found[id(node)] = times * _operations(node)
+    return found
+
+
+def _operations(statement: Any) -> int:
+    """Its loads, stores, calls and arithmetic, without that of indices."""
+    count = 1
+
+    def visit(node: Any) -> bool:
+        nonlocal count
+        count += isinstance(node, PrimExpr) and not isinstance(node, (Var, ConstExpr))
+        return not isinstance(node, BufferLoad)
+
+    for part in (getattr(statement, "value", None),):
+        if isinstance(part, PrimExpr):
+            pre_order_visit(part, visit)
+    return count
+
+
+__all__ = ["weights_of", "work_of"]
