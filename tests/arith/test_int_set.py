@@ -88,7 +88,12 @@ def test_clip_bound():
     x, n = Var("x"), Var("n")
     low, high = detect_clip_bound(po.logical_and(x >= 2, x < n), [x])
     assert (text(low), text(high)) == ("2", "(n - 1)")
-    assert detect_clip_bound(pe.EQ(x, IntImm("int32", 1)), [x]) == []
+    ends = detect_clip_bound(pe.EQ(x, IntImm("int32", 1)), [x])
+    assert [text(end) for end in ends] == ["1", "1"]
+    (low, *_, high) = detect_clip_bound(po.logical_and(po.minimum(x, n) > 3, n < 9), [x, n])
+    assert (text(low), text(high)) == ("4", "8")
+    assert text(detect_clip_bound(po.logical_not(x > n), [x])[1]) == "n"
+    assert detect_clip_bound(pe.NE(x, IntImm("int32", 1)), [x]) == []
 
 
 def test_a_range_that_depends_on_another_variable():

@@ -17,14 +17,15 @@ def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
     pairing = paired(ctx, p)
     plus: list[PrimExpr] = []
     minus: list[PrimExpr] = []
-    for m, f in pairing.rest.items():
-        if m:
-            _term(ctx, plus, minus, f, _product(ctx, m, dtype), dtype)
-    for scale, factor, value, divisor in pairing.mods:
+    terms = [(f, _product(ctx, m, dtype)) for m, f in pairing.rest.items() if m]
+    mods = zip(pairing.mods, pairing.places, strict=True)
+    for n, ((scale, factor, value, divisor), place) in enumerate(mods):
         mod = pe.FloorMod._make(build(ctx, value, dtype), build(ctx, divisor, dtype))
         if factor:
             mod = pe.Mul._make(_product(ctx, factor, dtype), mod)
-        _term(ctx, plus, minus, scale, mod, dtype)
+        terms.insert(place + n, (scale, mod))
+    for f, item in terms:
+        _term(ctx, plus, minus, f, item, dtype)
     offset = pairing.rest.get(ONE, 0)
     if not plus:
         total: PrimExpr = number(ctx, offset, dtype)

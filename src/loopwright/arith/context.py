@@ -37,13 +37,17 @@ class Extension(Flag):
 
 
 class Pairing:
-    """A polynomial with its remainders: rest + sum of scale * factor * (value % divisor)."""
+    """A polynomial with its remainders: rest + sum of scale * factor * (value % divisor). places: how
+    many terms of the rest come before each remainder."""
 
-    __slots__ = ("mods", "rest")
+    __slots__ = ("mods", "places", "rest")
 
-    def __init__(self, rest: Poly, mods: list[tuple[int, Monomial, Poly, Poly]]) -> None:
+    def __init__(
+        self, rest: Poly, mods: list[tuple[int, Monomial, Poly, Poly]], places: list[int]
+    ) -> None:
         self.rest = rest
         self.mods = mods
+        self.places = places
 
 
 class Known:

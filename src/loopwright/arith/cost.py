@@ -18,7 +18,8 @@ class Costs:
     """The computation cost of expressions, memoized.
 
     Among forms with the same operations, fewer variables are cheaper (n * 2, not
-    n + n), then literals on the right.
+    n + n), then flat sums of products with the literal at the end,
+    and remainders of single terms.
     """
 
     __slots__ = ("_cache",)
@@ -39,14 +40,16 @@ class Costs:
             if kind in _CHAIN:
                 total, node = 0, expr
                 while type(node) in _CHAIN and id(node) not in self._cache:
-                    total += 2 * STEP + self.of(node.b) + (kind is not pe.Sub and _untidy(node))
+                    total += 2 * STEP + self.of(node.b) + _untidy(node)
                     node = node.a
                     kind = type(node)
                 total += self.of(node)
             elif isinstance(expr, pe.BinaryOpExpr):
                 total = _COST.get(kind, 2 * STEP) + self.of(expr.a) + self.of(expr.b)
-                if kind is pe.Mul and type(expr.a) is IntImm:
-                    total += 1
+                left = type(expr.a)
+                total += (
+                    left is IntImm if kind is pe.Mul else kind is pe.FloorMod and left in _CHAIN
+                )
             else:
                 total = _COST.get(kind, 2 * STEP) + sum(map(self.of, expr.children()))
             entry = (expr, total)
@@ -55,8 +58,18 @@ class Costs:
 
 
 def _untidy(e: Any) -> int:
-    """1 for a sum with a literal on the left, or that adds a negative multiple."""
+    """1 for a sum that is not flat (a sum on the right, a multiple of a sum), or has a literal inside
+    or on the left, or that adds a negative multiple."""
+    inside = type(e.a) in _CHAIN and type(e.a.b) is IntImm
+    if inside or type(e.b) in _CHAIN or _of_sum(e.a) or _of_sum(e.b):
+        return 1
+    if type(e) is pe.Sub:
+        return 0
     if type(e.a) is IntImm:
         return 1
     factor = e.b.b if type(e.b) is pe.Mul else e.b
     return int(type(factor) is IntImm and factor.value < 0)
+
+
+def _of_sum(e: Any) -> bool:
+    return type(e) is pe.Mul and type(e.a) in _CHAIN and type(e.b) is IntImm

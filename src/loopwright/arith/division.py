@@ -205,7 +205,7 @@ def _has_division(ctx: Context, p: Poly) -> bool:
 def paired(ctx: Context, p: Poly) -> Pairing:
     """p with terms like x - 8 * (x // 8) written as remainders."""
     if not _has_division(ctx, p):
-        return Pairing(p, [])
+        return Pairing(p, [], [])
     key = tuple(p.items())
     pairing = ctx.cache.pairings.get(key)
     if pairing is None:
@@ -216,7 +216,7 @@ def paired(ctx: Context, p: Poly) -> Pairing:
 def _paired(ctx: Context, p: Poly) -> Pairing:
     mods: list[Any] = []
     places = {m: i for i, m in enumerate(p)}
-    order: list[int] = []  # position in p of each remainder
+    order: list[int] = []  # position in p of each remainder, where its first term was
     again = True
     while again:
         again = False
@@ -228,10 +228,14 @@ def _paired(ctx: Context, p: Poly) -> Pairing:
             if step is not None:
                 p, mod = step
                 mods.append(mod)
-                order.append(places.get(m, len(places)))
+                terms = (m, *(P.times(mod[1], term) for term in mod[2]))
+                order.append(min(places.get(term, len(places)) for term in terms))
                 again = True
                 break
-    return Pairing(p, [mods[i] for i in sorted(range(len(mods)), key=order.__getitem__)])
+    rest = [places.get(m, len(places)) for m in p if m]
+    ordered = sorted(range(len(mods)), key=order.__getitem__)
+    before = [sum(place < order[i] for place in rest) for i in ordered]
+    return Pairing(p, [mods[i] for i in ordered], before)
 
 
 def _numerator_size(ctx: Context, m: Monomial) -> int:

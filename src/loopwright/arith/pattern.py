@@ -13,6 +13,7 @@ from . import poly as P
 from .analyzer import Analyzer
 from .interval import Evaluator
 from .normal import normal
+from .rules_logic import NEGATED
 
 
 def detect_linear_equation(
@@ -46,8 +47,8 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
     numbers = [ana.atoms.of_var(v) for v in var_list]
     evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
     ends: list[Any] = [None] * (2 * len(var_list))
-    for part in conjuncts(expr) or [expr]:
-        if not isinstance(part, pe.CmpExpr) or isinstance(part, (pe.EQ, pe.NE)):
+    for part in _comparisons(expr):
+        if not isinstance(part, pe.CmpExpr) or isinstance(part, pe.NE):
             return []
         _, p = normal(ana, type(part), ana.poly(part.a), ana.poly(part.b))
         hits = [i for i, number in enumerate(numbers) if (number,) in p]
@@ -63,6 +64,24 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
         join = po.maximum if f > 0 else po.minimum
         ends[slot] = end if ends[slot] is None else ana.simplify(join(ends[slot], end))
     return ends
+
+
+def _comparisons(expr: PrimExpr) -> list[Any]:
+    """The parts of a conjunction: an equality is two of them, and so is a bound of a least or
+    greatest value that both obey."""
+    parts = []
+    for part in conjuncts(expr) or [expr]:
+        kind, a, b = type(part), getattr(part, "a", None), getattr(part, "b", None)
+        both = pe.Min if kind in (pe.GT, pe.GE) else pe.Max if kind in (pe.LT, pe.LE) else ()
+        if kind is pe.Not and type(a) in NEGATED:
+            parts += _comparisons(NEGATED[type(a)](a.a, a.b))
+        elif kind is pe.EQ:
+            parts += [pe.GE(a, b), pe.LE(a, b)]
+        elif isinstance(a, both):
+            parts += [kind(side, b) for side in (a.a, a.b)]
+        else:
+            parts.append(part)
+    return parts
 
 
 def detect_common_subexpr(expr: PrimExpr, threshold: int) -> dict[PrimExpr, int]:

@@ -19,6 +19,8 @@ x @ y + x => (y + 1) * x
 x + x @ y => (y + 1) * x
 min(x, y - z) ^ z => min(x + z, y)
 min(x - z, y) ^ z => min(x, y + z)
+min(x, y + z * c1) ^ z * c2 => min(x + z * c2, y) if c1 == -c2
+min(x + z * c1, y) ^ z * c2 => min(x, y + z * c2) if c1 == -c2
 min(x, y + c1) + c2 => min(x + c2, y) if c1 == -c2
 min(x + c1, y + c3) + c2 => min(x, y + (c3 + c2)) if c1 == -c2
 min(x + c1, y) + c2 => min(x, y + c2) if c1 == -c2
@@ -132,12 +134,14 @@ x - x // c1 * c1 => x % c1
 (x * c1 ^ y) // c2 => x * (c1 // c2) + y // c2 if c2 > 0 and c1 % c2 == 0
 ((x * c1 ^ y) + z) // c2 => x * (c1 // c2) + (y + z) // c2 if c2 > 0 and c1 % c2 == 0
 (x + c1) // c2 => x // c2 + c1 // c2 if c2 > 0 and c1 % c2 == 0
+(x @ z * c1 ^ y) // (z * c1) => x + y // (z * c1) if nonneg(z * c1)
 (x % 2 + 1) // 2 => x % 2
 (x + c1) // c3 - x // c3 => (x % c3 + c1) // c3 if c3 > 0
 (y + x @ z) // z => y // z + x if nonneg(z)
 (x * c1) % c2 => x * (c1 % c2) % c2 if c2 > 0 and (c1 >= c2 or c1 < 0) and c1 % c2
 (x * c1 + y) % c2 => (x * (c1 % c2) + y) % c2 if c2 > 0 and c1 >= c2 and c1 % c2
 (y + x * c1) % c2 => (y + x * (c1 % c2)) % c2 if c2 > 0 and c1 >= c2 and c1 % c2
+(x * c1 ^ y) % c2 => x % (c2 // c1) * c1 + y if 0 < c1 < c2 and c2 % c1 == 0 and nonneg(y) and nonneg(c1 - 1 - y)
 (x + c1) % c2 => (x + c1 % c2) % c2 if c2 > 0 and (c1 >= c2 or c1 < 0) and c1 % c2
 x <= x // c1 * c1 => x % c1 == 0 if c1 > 0
 x // c1 < c2 => x < c1 * c2 if c1 > 0
@@ -150,8 +154,8 @@ x // c1 == c2 and x % c1 < c3 => c1 * c2 <= x and x < c1 * c2 + c3 if 0 < c3 <= 
 x // c1 == c2 and x % c1 <= c3 => c1 * c2 <= x and x <= c1 * c2 + c3 if 0 <= c3 < c1
 x // c1 == c2 and c3 < x % c1 => c1 * c2 + c3 < x and x < c1 * (c2 + 1) if 0 <= c3 < c1
 x // c1 == c2 and c3 <= x % c1 => c1 * c2 + c3 <= x and x < c1 * (c2 + 1) if 0 <= c3 < c1
-y * c1 <= x and x - y * c1 < c1 => y == x // c1 if c1 > 0
-x - y * c1 < c1 and y * c1 <= x => y == x // c1 if c1 > 0
+y * c1 <= x and x + y * c2 < c1 => y == x // c1 if c1 == -c2 > 0
+x + y * c2 < c1 and y * c1 <= x => y == x // c1 if c1 == -c2 > 0
 x < c1 and x % c2 < c3 => x < (c1 - 1) // c2 * c2 + c3 and x % c2 < c3 if c2 > 0 and (c1 - 1) % c2 >= c3
 x <= c1 and x % c2 < c3 => x < c1 // c2 * c2 + c3 and x % c2 < c3 if c2 > 0 and c1 % c2 >= c3
 """
@@ -175,10 +179,10 @@ min(max(x, y), min(x, y)) => min(x, y)
 min(max(x, y), min(y, x)) => min(x, y)
 max(min(x, y), max(x, y)) => max(x, y)
 max(min(x, y), max(y, x)) => max(x, y)
-max(0, c1 - x * c2) + x * c2 => max(x * c2, c1)
-max(c1 - x * c2, 0) + x * c2 => max(x * c2, c1)
-min(0, c1 - x * c2) + x * c2 => min(x * c2, c1)
-min(c1 - x * c2, 0) + x * c2 => min(x * c2, c1)
+max(0, c1 ^ x * c3) + x * c2 => max(x * c2, c1) if c3 == -c2
+max(c1 ^ x * c3, 0) + x * c2 => max(x * c2, c1) if c3 == -c2
+min(0, c1 ^ x * c3) + x * c2 => min(x * c2, c1) if c3 == -c2
+min(c1 ^ x * c3, 0) + x * c2 => min(x * c2, c1) if c3 == -c2
 x >= y => y <= x
 x > y => y < x
 x < y + c1 => x + -c1 < y if c1 < 0
@@ -213,10 +217,6 @@ min(x * y, x * z) => x * y if nonneg(x) and nonneg(z - y)
 min(x * y, x * z) => x * z if nonneg(x) and nonneg(y - z)
 max(x * y, x * z) => x * z if nonneg(x) and nonneg(z - y)
 max(x * y, x * z) => x * y if nonneg(x) and nonneg(y - z)
-min(x, y) => x if nonneg(y - x)
-min(x, y) => y if nonneg(x - y)
-max(x, y) => y if nonneg(y - x)
-max(x, y) => x if nonneg(x - y)
 if_then_else(x, if_then_else(y, z, w), w) => if_then_else(x and y, z, w)
 """
 
@@ -238,5 +238,13 @@ _GREATER = """
 max(x ^ y, x) => x + y if nonneg(y)
 min(x ^ y, x) => x if nonneg(y)
 """
+# What no rule before them fits.
+_LAST = """
+min(x, y) => x if nonneg(y - x)
+min(x, y) => y if nonneg(x - y)
+max(x, y) => y if nonneg(y - x)
+max(x, y) => x if nonneg(x - y)
+x - y * c1 => x + y * -c1 if c1 > 0
+"""
 _ALL = (_TRUTHS, _SUMS, _mirrored(_SUMS), _GREATER, _EXTREMES, _mirrored(_EXTREMES))
-RULES = table("\n".join([*_ALL, _QUOTIENTS, _TRUNCATED, _FLOORED, _floored(_QUOTIENTS)]))
+RULES = table("\n".join([*_ALL, _QUOTIENTS, _TRUNCATED, _FLOORED, _floored(_QUOTIENTS), _LAST]))

@@ -125,8 +125,8 @@ def _not(ctx: Context, expr: Any) -> Any:
     if (kind is pe.And or kind is pe.Or) and expr.dtype.lanes == 1:
         sides = (ctx.simplified(pe.Not._make(side)) for side in (a.a, a.b))
         return ctx.simplified((pe.Or if kind is pe.And else pe.And)._make(*sides, span=expr.span))
-    if kind in _NEGATED and a.a.dtype.is_integer:
-        return ctx.simplified(_NEGATED[kind]._make(a.a, a.b, span=expr.span))
+    if kind in NEGATED and a.a.dtype.is_integer:
+        return ctx.simplified(NEGATED[kind]._make(a.a, a.b, span=expr.span))
     if kind is pe.Broadcast:
         return pe.Broadcast._make(ctx.simplified(pe.Not._make(a.value)), a.lanes)
     return expr if a is expr.a else pe.Not._make(a, span=expr.span)
@@ -190,7 +190,7 @@ def _worth_it(e: Any) -> bool:
 # Nodes that an assumption may simplify.
 _CONDITIONAL = (pe.CmpExpr, *_DIVISIONS, pe.Min, pe.Max, pe.Select)
 _CALLS: dict[str, Rule] = {"tir.if_then_else": _if_then_else, "tir.likely": _likely}
-_NEGATED = {pe.LT: pe.GE, pe.GE: pe.LT, pe.GT: pe.LE, pe.LE: pe.GT}
+NEGATED = {pe.LT: pe.GE, pe.GE: pe.LT, pe.GT: pe.LE, pe.LE: pe.GT}
 RULES: dict[type, Rule] = {
     pe.And: _and_or,
     pe.Or: _and_or,

@@ -20,6 +20,8 @@ def vector(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
     ta, tb = type(a), type(b)
     if ta is pe.Broadcast and tb is pe.Broadcast and a.value.dtype == b.value.dtype:
         return pe.Broadcast._make(_scalar(ctx, kind, a.value, b.value), a.lanes)
+    if kind is pe.Add and tb is pe.Broadcast and getattr(b.value, "value", None) == 0:
+        return a
     if kind in (pe.Min, pe.Max) and ta is kind and type(a.b) is tb is pe.Broadcast:
         return kind._make(a.a, vector(ctx, kind, a.b, b))
     integer = a.dtype.element in ("int32", "int64")
