@@ -428,6 +428,38 @@ def main(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
         assert f"alloc_buffer({shape}" in after.script()
 
 
+def test_a_pointer_given_away_keeps_to_the_regions_of_its_block():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((1024,), "float32")):
+    B = T.alloc_buffer((1024,))
+    for i in range(512):
+        with T.block(""):
+            T.reads(A[i])
+            T.writes(B[i + {first}:i + {first} + 9])
+            T.evaluate(T.call_extern("int32", "fill", A.data, B.data))
+"""
+    for first, shape in ((0, "(520,)"), (1, "(1024,)")):  # a pointer goes to the first element
+        func = from_source(text.format(first=first))
+        after = tt.CompactBufferAllocation()(IRModule({"main": func}))["main"]
+        assert f"alloc_buffer({shape}" in after.script()
+
+
+def test_memory_of_one_buffer_is_compacted_without_its_declaration():
+    text = """
+@T.prim_func
+def main(C: T.Buffer((10,), "int32")):
+    data = T.allocate([12], "int32")
+    B = T.Buffer((12,), "int32", data=data)
+    for i in range(10):
+        if i:
+            B[i] = i
+            C[i] = B[i]
+"""
+    after = tt.CompactBufferAllocation()(IRModule({"main": from_source(text)}))["main"]
+    assert "T.allocate([9]" in after.script() and "B[i - 1] = i" in after.script()
+
+
 UNDER_CONDITIONS = {
     "a tail": ("i * 8 + j < 20", "i * 8 + j", "(20,)"),
     "a part": ("2 <= i * 8 + j and i * 8 + j < 10", "i * 8 + j - 2", "(8,)"),

@@ -29,7 +29,7 @@ from typing import Any
 from ....arith import Analyzer, IntervalSet, eval_set, neg_inf, pos_inf
 from ....arith.int_set import union_interval
 from ....arith.interval import is_infinite
-from ....ir.functor import any_node
+from ....ir.functor import any_node, post_order_visit
 from ....ir.literals import is_zero
 from ....ir.prim_expr import (
     EQ,
@@ -37,6 +37,7 @@ from ....ir.prim_expr import (
     GT,
     LE,
     LT,
+    NE,
     Call,
     FloorDiv,
     IntImm,
@@ -86,14 +87,24 @@ class _Regions(StmtVisitor):
         self.by_data: dict[Var, Buffer] = {}
         self.boxes: dict[Buffer, Box] = {}
         self.opaque: set[Buffer] = set()
+        self.declared: dict[Buffer, list[BufferRegion]] = {}  # by the block around
+        self.pointed: set[Buffer] = set()  # given away as pointers, to code that keeps to a region
         self.compacted: dict[Buffer, tuple[Buffer, list[Any]]] = {}
         self.aligns: dict[Buffer, list[tuple[int, int, int]]] = {}
         self.tags: dict[Var, str] = {}  # of the threads
         self.gaps: list[PrimExpr] = []  # what is at most 0 by the conditions around a statement
 
     def visit_Var(self, node: Var) -> None:
-        if node in self.by_data:
-            self.opaque.add(self.by_data[node])
+        buffer = self.by_data.get(node)
+        if buffer is None:
+            return
+        if buffer not in self.declared:
+            self.opaque.add(buffer)
+            return
+        self.pointed.add(buffer)
+        for region in self.declared[buffer]:
+            for end in ([r.min for r in region.region], [r.last for r in region.region]):
+                self.access(buffer, end)
 
     def visit_For(self, node: For) -> None:
         self.visit(node.min)
@@ -135,9 +146,13 @@ class _Regions(StmtVisitor):
             if index < len(node.writes):  # what nobody reads is not written any more
                 buffer = node.writes[index].buffer
                 self.aligns.setdefault(buffer, []).append((dim, factor, offset))
+        around, self.declared = self.declared, {}
+        for region in (*node.reads, *node.writes):
+            self.declared.setdefault(region.buffer, []).append(region)
         for part in (node.init, node.body):
             if part is not None:
                 self.visit(part)
+        self.declared = around
         for buffer in node.alloc_buffers:
             self.decide(buffer)
 
@@ -176,7 +191,7 @@ class _Regions(StmtVisitor):
         outer = self.gaps
         parts = parts_of(condition, holds)
         self.gaps = outer + [
-            gap for part in parts if not can_change(body, part) for gap in _gaps(part)
+            gap for part in parts if not can_change(body, part) for gap in _gaps(part, self.ana)
         ]
         self.visit(body)
         self.gaps = outer
@@ -192,7 +207,7 @@ class _Regions(StmtVisitor):
         for entry in node.annotations.get("buffer_dim_align", ()):
             _, dim, factor, offset = map(int, entry)
             self.aligns.setdefault(declared, []).append((dim, factor, offset))
-        self.visit(node.body.body)
+        self.visit(node.body.body if isinstance(node.body, DeclBuffer) else node.body)
         self.decide(declared)
 
     def decide(self, buffer: Buffer) -> None:
@@ -203,7 +218,8 @@ class _Regions(StmtVisitor):
         if box is None or buffer in self.opaque or not plain:
             return
         new, starts = _compacted(self.ana, buffer, box, self.aligns.get(buffer), self.strict)
-        if new is not buffer:
+        moved = any(start is not None for start in starts) or new.shape[1:] != buffer.shape[1:]
+        if new is not buffer and not (moved and buffer in self.pointed):
             self.compacted[buffer] = (new, starts)
 
     def visit_BufferLoad(self, node: BufferLoad) -> None:
@@ -294,12 +310,14 @@ class _Quotients(StmtRewriter):
         return var
 
 
-def _gaps(part: PrimExpr) -> list[PrimExpr]:
+def _gaps(part: PrimExpr, ana: Analyzer) -> list[PrimExpr]:
     """Differences that are at most 0 where a comparison of integers holds."""
     holds = not isinstance(part, Not)
     test = part if holds else part.a
     if is_call_to(test, "likely"):
         test = test.args[0]
+    if isinstance(test, NE) and holds and test.a.dtype.is_integer:
+        test = GT(test.a, test.b) if ana.can_prove(test.a >= test.b) else test
     if not isinstance(test, (LT, LE, GT, GE, EQ)) or not test.a.dtype.is_integer:
         return []
     a, b = test.a, test.b
@@ -316,12 +334,28 @@ def _gaps(part: PrimExpr) -> list[PrimExpr]:
 
 
 def declared_buffer(node: Allocate) -> Buffer | None:
-    """The buffer that an allocation is for, where it is declared right inside."""
-    if not isinstance(node.body, DeclBuffer):
+    """The buffer that an allocation is for, where it is declared right inside, or is the only one of
+    its memory."""
+    buffer = node.body.buffer if isinstance(node.body, DeclBuffer) else _only_view(node)
+    if buffer is None:
         return None
-    buffer = node.body.buffer
     mine = buffer.data is node.buffer_var and buffer.dtype == node.dtype
     return buffer if mine and structural_equal(buffer.shape, node.extents) else None
+
+
+def _only_view(node: Allocate) -> Buffer | None:
+    """The buffer through which alone the memory of an allocation is used, without a declaration."""
+    views: set[Buffer] = set()
+
+    def look(part: Any) -> None:
+        buffer = getattr(part, "buffer", None)
+        if isinstance(buffer, Buffer) and buffer.data is node.buffer_var:
+            views.add(buffer)
+            declared.extend([part] if isinstance(part, DeclBuffer) else [])
+
+    declared: list[Any] = []
+    post_order_visit(node.body, look)
+    return views.pop() if len(views) == 1 and not declared else None
 
 
 def _reads_memory(expr: PrimExpr) -> bool:
@@ -359,12 +393,13 @@ class _Compact(StmtRewriter):
         return BufferRegion(buffer, tuple(Range.from_min_extent(b, r.extent) for b, r in pairs))
 
     def visit_Allocate(self, node: Allocate) -> Any:
-        node = self.visit_default(node)
         declared = declared_buffer(node)
+        node = self.visit_default(node)
         if declared is not None and declared in self.compacted:
             buffer, _ = self.compacted[declared]
-            body = node.body.replace(buffer=buffer)
-            node = node.replace(extents=allocated_shape(buffer), body=body)
+            node = node.replace(extents=allocated_shape(buffer))
+            if isinstance(node.body, DeclBuffer):
+                node = node.replace(body=node.body.replace(buffer=buffer))
         return node
 
     def visit_Block(self, node: Block) -> Any:
