@@ -58,6 +58,8 @@ SAME = {
     "floordiv(i*8+j,32)": "i // 4",
     "floormod(i*8+j,32)": "i % 4 * 8 + j",
     "floormod(n,4)+m": "n % 4 + m",
+    "floordiv(n*3+m,12)*12+floordiv(floormod(n*3+m,12),4)*4+floormod(n*3+m,4)": "n * 3 + m",
+    "floordiv(i*9+j,36)*36+floordiv(floormod(i*9+j,36),4)*4+floormod(i*9+j,4)": "i * 9 + j",
     "(n*2+m)*32+i": "n * 64 + m * 32 + i",
     "n*8-1+m": "n * 8 + m - 1",
     "n+(m+x)": "n + m + x",

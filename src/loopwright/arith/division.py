@@ -89,6 +89,26 @@ def _keep_remainders(ctx: Context, n: Poly, c: int, dtype: Any) -> Poly | None:
     return P.add(whole, _div_rest(ctx, rest, c, dtype))
 
 
+def without_remainders(ctx: Context, p: Poly) -> Poly | None:
+    """p with quotients of remainders in parts, (x % 12) // 4 as x // 4 - 3 * (x // 12), where two
+    quotients may meet then; None where nothing changes."""
+    whole = p
+    for m, f in p.items():
+        for a in m:
+            atom = ctx.atoms.all[a]
+            c = P.constant_value(atom.data[1]) if atom.kind == DIV else None
+            parts = {} if c is None else {t: k // c for t, k in atom.data[0].items() if k % c == 0}
+            if not parts or not _has_division(ctx, parts):
+                continue
+            rest = {t: k for t, k in atom.data[0].items() if t not in parts}
+            parts = P.add(parts, ctx.atoms.division(rest, atom.data[1], atom.dtype))
+            factor = P.divides((a,), m)
+            assert factor is not None
+            whole = P.add(P.add(whole, {m: f}, -1), P.multiply({factor: f}, parts))
+            break
+    return None if whole is p else whole
+
+
 def remainder(ctx: Context, value: Poly, divisor: Poly, dtype: Any) -> Poly:
     """value % divisor."""
     quotient = poly_div(ctx, value, divisor, dtype)

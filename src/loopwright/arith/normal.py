@@ -11,6 +11,7 @@ from . import poly as P
 from .bounds import poly_bound
 from .build import build, number
 from .context import Context
+from .division import without_remainders
 from .poly import ONE, Poly
 from .proof import nonneg
 
@@ -58,7 +59,7 @@ def is_zero(ctx: Context, p: Poly) -> bool | None:
         return True
     if any(_is_multiple(ctx, p, q) for q in ctx.known.nonzero):
         return False
-    return None
+    return True if without_remainders(ctx, p) == P.ZERO else None
 
 
 def _is_multiple(ctx: Context, p: Poly, q: Poly) -> bool:

@@ -17,6 +17,7 @@ from .build import build
 from .context import Context, Rule
 from .convert import TO_POLY, poly
 from .cost import STEP
+from .division import without_remainders
 from .poly import Poly
 from .rules_arithmetic import default
 
@@ -79,6 +80,10 @@ def simplified(ctx: Context, expr: Any) -> Any:
 def _best_integer(ctx: Context, expr: Any) -> Any:
     p = poly(ctx, expr)
     built = _built(ctx, p, expr.dtype)
+    if len(p) > 1 and (parts := without_remainders(ctx, p)) is not None:
+        other = _built(ctx, parts, expr.dtype)
+        if built is None or (other is not None and ctx.costs.of(other) < ctx.costs.of(built)):
+            built = other
     # The parts of a long sum are not worth forms of their own: each would be long, too.
     kept = rebuilt(ctx, expr) if len(p) <= _LONG else expr
     if built is None or ctx.costs.of(kept) <= ctx.costs.of(built):

@@ -305,9 +305,12 @@ hamming_window.samples(
 def _triangle(name: str, keep, meaning) -> None:
     def body(x: Tensor, k: Prim = 0):
         zero, shift = const(0, x.dtype), _diagonal(k)
+        below = isinstance(shift, IntImm) and shift.value < 0
 
         def cell(*i):
-            return tir.Select(keep(i[-1], i[-2] + cast(i[-1].dtype, shift)), x(*i), zero)
+            up = cast(i[-1].dtype, shift)
+            col, row = (i[-1] - up, i[-2]) if below else (i[-1], i[-2] + up)
+            return tir.Select(keep(col, row), x(*i), zero)
 
         return compute(x.shape, cell, "trilu", axes="i", tag="injective")
 
