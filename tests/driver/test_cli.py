@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,7 +58,24 @@ def test_show_one_pass_and_one_decision() -> None:
 def test_show_a_kernel_at_every_level() -> None:
     text = call("show", MODEL, "--kernel", "softmax")
     assert "T.prim_func" in text and "define i32" in text and "%rsp" in text
+    heads = [line for line in text.splitlines() if line.startswith("=== softmax: ")]
+    assert [head[13:21] for head in heads] == ["TensorIR", "TensorIR", "LLVM", "assembly"]
     assert "define i32" in call("show", MODEL, "--kernel", "graph functions")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no terminals of this kind here")
+def test_show_pages_what_a_terminal_cannot_hold() -> None:
+    """In a terminal of 24 lines, whose pager counts the lines."""
+    script = f"from loopwright.driver.cli import app; app(['show', {MODEL!r}])"
+    outer, inner = pty.openpty()
+    environment = {**os.environ, "PAGER": "wc -l", "LINES": "24", "COLUMNS": "80"}
+    subprocess.run(
+        [sys.executable, "-c", script], stdin=inner, stdout=inner, env=environment, check=True
+    )
+    os.close(inner)
+    shown = os.read(outer, 65536).decode()
+    os.close(outer)
+    assert shown.strip().isdigit() and int(shown) > 24, shown
 
 
 def test_run_keeps_what_it_computed(tmp_path: Path) -> None:

@@ -49,3 +49,11 @@ def test_notebooks():
     assert "<code>fused_matmul_add</code>" in exe._repr_html_()
     shown = trace[0].before._repr_html_()
     assert shown.startswith("<pre>") and "R.nn.conv2d" in shown and "&quot;n&quot;" in shown
+
+
+def test_a_schedule_in_a_notebook():
+    sch = lw.tir.Schedule(lw.lower(DIGITS)["FuseTIR"].after["softmax"])
+    assert sch._repr_html_().startswith("<pre>") and "<details>" not in sch._repr_html_()
+    sch.parallel(sch.get_loops(sch.get_block("T_softmax_norm"))[0])
+    shown = sch._repr_html_()
+    assert "T.parallel(" in shown and "sch.parallel(" in shown

@@ -64,14 +64,14 @@ class CompiledModel(Timed):
         """The emitted text by the name of a function, or of a file."""
         self._cannot("has no text to show")
 
-    def levels(self, name: str) -> list[str]:
-        """The forms of a kernel after the loop passes, from the emitted text on."""
-        return [self.texts[name]]
+    def levels(self, name: str) -> dict[str, str]:
+        """The forms of a kernel after the loop passes by their titles, from the emitted text on."""
+        return {"code": self.texts[name]}
 
     def get_source(self, fmt: str = "") -> str:
         """All the emitted text; with "asm" or "s", the assembly of what has one."""
         if fmt in ("asm", "s"):
-            return "\n".join(self.levels(name)[-1] for name in self.texts)
+            return "\n".join([*self.levels(name).values()][-1] for name in self.texts)
         return "\n".join(self.texts.values())
 
     inspect_source = get_source

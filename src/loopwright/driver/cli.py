@@ -39,7 +39,7 @@ from ..relax.interpreter import Interpreter
 from ..relax.transform import BindSymbolicVars
 from ..runtime.arena import Arena
 from .build import as_module, as_target, compile_steps, lower
-from .console import command, say
+from .console import command, page, say
 from .differences import difference, flat
 from .feeds import make_feeds, read_dims
 from .front import DEFAULT_TARGET, compile
@@ -104,23 +104,26 @@ def show(
         with tracing.trace() as trace:
             compiled = compile_steps(as_module(mod), target)[0]
         _check_known("kernel of this name", kernel, compiled.texts)
+        forms = {}
         if kernel in compiled.lowered:
-            typer.echo(trace.last("ApplyDefaultSchedule").before[kernel].script())
-            typer.echo(compiled.lowered[kernel].script())
-        typer.echo("\n".join(compiled.levels(kernel)))
+            before = trace.last("ApplyDefaultSchedule").before
+            forms["TensorIR before schedules"] = before[kernel].script()
+            forms["TensorIR after the loop passes"] = compiled.lowered[kernel].script()
+        forms |= compiled.levels(kernel)
+        page("\n".join(f"=== {kernel}: {title}\n\n{text}\n" for title, text in forms.items()))
         return
     trace = lower(mod, target)
     if step:
-        typer.echo(trace[step].diff())
+        page(f"=== {step}: what it changed\n\n{trace[step].diff()}")
     elif subject:
         notes = trace.explain(subject)
         if not notes:
             _check_known(
                 "decision about this name", subject, [note.subject for note in trace.notes]
             )
-        typer.echo(str(notes))
+        page(f"=== {subject}: decisions\n\n{notes}")
     else:
-        trace.show()
+        page(f"=== {model}: passes\n\n{trace.table()}")
 
 
 @command(app)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import inspect
+import pydoc
+import shutil
+import sys
 import traceback as frames
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -78,6 +81,15 @@ def say(text: object) -> None:
         typer.echo(str(text))
 
 
+def page(text: str) -> None:
+    """Print a text; on a terminal that it does not fit on, in a pager (PAGER)."""
+    fits = text.count("\n") < shutil.get_terminal_size().lines - 1
+    if fits or not sys.stdout.isatty():
+        typer.echo(text)
+    else:
+        pydoc.pager(text)
+
+
 def _is_of_typer(error: Exception) -> bool:
     """Whether Typer handles it: an exit, or a reader that closed the pipe."""
     closed = isinstance(error, OSError) and error.errno == errno.EPIPE
@@ -96,4 +108,4 @@ def report(error: Exception) -> int:
     return 1
 
 
-__all__ = ["command", "report", "say"]
+__all__ = ["command", "page", "report", "say"]

@@ -130,9 +130,9 @@ class Executable(CompiledModel):
         """LLVM text by kernel name."""
         return self.program.texts
 
-    def levels(self, name: str) -> list[str]:
+    def levels(self, name: str) -> dict[str, str]:
         """The LLVM text and the assembly of a kernel."""
-        return [self.program.text(name), self.program.assembly(name)]
+        return {"LLVM": self.program.text(name), "assembly": self.program.assembly(name)}
 
     def stats(self) -> str:
         """Counts of functions and sizes of code and constants, as text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, Self
@@ -91,6 +92,14 @@ class ScheduleBase:
         self.mod.show(*args, **kwargs)
         if self.trace.insts:
             self.trace.show()
+
+    def _repr_html_(self) -> str:
+        """The program as it is now, and the steps that made it, in a notebook."""
+        steps = html.escape(str(self.trace))
+        opened = (
+            f"<details><summary>{len(self.trace.insts)} steps</summary><pre>{steps}</pre></details>"
+        )
+        return f"{self.mod._repr_html_()}{opened if self.trace.insts else ''}"
 
     def copy(self) -> Self:
         """An independent schedule that continues from here; random variables are valid in both."""
