@@ -147,6 +147,37 @@ def test_from_an_instruction_to_the_node_and_back(shown):
     assert browser.errors() == []
 
 
+@pytest.mark.slow
+@pytest.mark.no_roundtrip
+def test_an_instruction_of_a_shared_kernel_comes_from_all_its_nodes(shown):
+    """minilm-l3: its query, key and value products are one kernel."""
+    browser = shown("minilm-l3", "#kernel=fused_matmul_add2")
+    row = browser.run(
+        "const {rows, box} = page.panes.asm;"
+        "const k = rows.findIndex((row) => row.tir && !row.weak && /fmadd/.test(row.t));"
+        "box.scrollTop = k * 18 - 60; page.panes.asm.draw(); return k"
+    )
+    assert row >= 0
+    browser.click(f"#asm-{row}")
+    picked = browser.run("return [...page.state.nodes].map((k) => page.model.nodes[k])")
+    assert len(picked) >= 3 and {node["op"] for node in picked} == {"MatMul"}
+    assert any("query/MatMul" in node["name"] for node in picked)
+    lines = browser.run(
+        "const p = page.panes.tir; return p.rows.filter((r) => p.exact(r)).map((r) => r.t)"
+    )
+    assert len(lines) == 1 and "matmul" in lines[0]
+    calls = browser.run(
+        "const p = page.panes.relax; return p.rows.filter((r) => p.isHit(r)).map((r) => r.t)"
+    )
+    assert sum("fused_matmul_add2(" in text or "fused_matmul_add2," in text for text in calls) >= 3
+    browser.click("#clear")
+    assert browser.run(HITS, "asm") == []
+    name = next(node["name"] for node in picked if "query/MatMul" in node["name"])
+    browser.run("page.pickNodes([page.model.byName.get(arguments[0])])", name)
+    assert row in browser.run(HITS, "asm")
+    assert browser.errors() == [] and browser.requests() == []
+
+
 @pytest.mark.no_roundtrip
 def test_slider_and_differences(shown):
     browser = shown("digits")

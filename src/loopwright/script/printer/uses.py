@@ -3,10 +3,12 @@ definition of a free one can be printed in the innermost scope that holds them a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from ...ir.node import Node
-from ...ir.prim_expr import Var
+from ...ir.prim_expr import FloatImm, IntImm, StringImm, Var
 from ...tir.buffer import Buffer, DataProducer
 from ...tir.function import PrimFunc
 from ...tir.stmt import Stmt
@@ -23,7 +25,7 @@ class Uses:
         """The statements and functions around every use of `obj`, outermost first."""
         if self.paths is None:
             self.paths = {}
-            _Walk(self.paths).visit(self.root)
+            _Walk(self.paths).visit([self.root])
         return self.paths.get(id(obj), [])
 
     def is_above_all_uses(self, node: Any, obj: Any) -> bool:
@@ -37,27 +39,19 @@ class _Walk:
         self.path: list[Any] = []
 
     def visit(self, value: Any) -> None:
-        if isinstance(value, Node):
-            if isinstance(value, DataProducer):
-                return
-            scope = isinstance(value, (Stmt, PrimFunc))
-            if scope:
-                self.path.append(value)
-            elif isinstance(value, (Var, Buffer)):
-                self.use(value)
-            for f in value.__fields__:
-                item = getattr(value, f.name, None)
-                if isinstance(item, Node) or type(item) in _CONTAINERS:
-                    self.visit(item)
-            if scope:
-                self.path.pop()
-        elif isinstance(value, (tuple, list)):
-            for item in value:
-                self.visit(item)
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                self.visit(key)
-                self.visit(item)
+        role, names = _parts_of(type(value))
+        if role is _SCOPE:
+            self.path.append(value)
+        elif role is _BUFFER:
+            self.use(value)
+        for part in _parts(value, role, names):
+            below = _parts_of(type(part))[0]
+            if below is _VARIABLE:
+                self.use(part)
+            elif below:
+                self.visit(part)
+        if role is _SCOPE:
+            self.path.pop()
 
     def use(self, obj: Any) -> None:
         known = self.paths.get(id(obj))
@@ -72,7 +66,45 @@ class _Walk:
         del known[n:]
 
 
-_CONTAINERS = (tuple, list, dict)
+# What a value is for a walk; what is none of these is left out.
+_SCOPE, _VARIABLE, _BUFFER, _NODE, _LIST, _DICT = (
+    "scope",
+    "variable",
+    "buffer",
+    "node",
+    "list",
+    "dict",
+)
+_ROLES = {
+    (Stmt, PrimFunc): _SCOPE,
+    Var: _VARIABLE,
+    Buffer: _BUFFER,
+    Node: _NODE,
+    (tuple, list): _LIST,
+    dict: _DICT,
+}
+
+
+@cache
+def _parts_of(kind: type) -> tuple[str, tuple[str, ...]]:
+    """What the values of a class are, and the names of their fields."""
+    if issubclass(kind, (DataProducer, *_LEAVES)):
+        return "", ()
+    role = next((role for kinds, role in _ROLES.items() if issubclass(kind, kinds)), "")
+    fields = () if role in ("", _VARIABLE, _LIST, _DICT) else kind.__fields__  # type: ignore[attr-defined]
+    return role, tuple(f.name for f in fields)
+
+
+_LEAVES = (IntImm, FloatImm, StringImm)
+
+
+def _parts(value: Any, role: str, names: tuple[str, ...]) -> Iterable[Any]:
+    """The values directly inside one."""
+    if role is _LIST:
+        return value
+    if role is _DICT:
+        return [*value, *value.values()]
+    return [getattr(value, name, None) for name in names]
 
 
 def occurs(body: Any, wanted: set[int]) -> set[int]:
@@ -80,26 +112,13 @@ def occurs(body: Any, wanted: set[int]) -> set[int]:
     occurring: set[int] = set()
     seen: set[int] = set()
     stack = [body]
-    while stack:
+    while stack and len(occurring) < len(wanted):
         value = stack.pop()
-        if isinstance(value, Node):
-            if isinstance(value, Var):
-                if id(value) in wanted:
-                    occurring.add(id(value))
-                continue
-            if isinstance(value, DataProducer):
-                continue
-            if isinstance(value, Buffer):
-                if id(value) in seen:
-                    continue
-                seen.add(id(value))
-            for f in value.__fields__:
-                item = getattr(value, f.name, None)
-                if isinstance(item, Node) or type(item) in _CONTAINERS:
-                    stack.append(item)
-        elif isinstance(value, (tuple, list)):
-            stack.extend(value)
-        elif isinstance(value, dict):
-            stack.extend(value)
-            stack.extend(value.values())
+        role, names = _parts_of(type(value))
+        if role is _VARIABLE and id(value) in wanted:
+            occurring.add(id(value))
+        if names and id(value) in seen:
+            continue
+        seen.add(id(value))
+        stack.extend(_parts(value, role, names))
     return occurring
