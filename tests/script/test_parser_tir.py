@@ -110,6 +110,18 @@ def test_every_node_has_its_place():
     assert not missing
 
 
+def test_products_of_fixed_point_numbers_are_integers():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4,), "int32")):
+    A[0] = 1 + T.q_multiply_shift(A[0], 3, 31, 0)
+    A[1] = 1 + T.q_multiply_shift_per_axis(A[1], 3, 0, 1, 31, T.bool(False), T.bool(True))
+"""
+    func = from_source(text)
+    assert func.body.seq[0].value.b.dtype == func.body.seq[1].value.b.dtype == "int32"
+    assert "dtype" not in func.script().split("def main")[1].split("\n", 1)[1]
+
+
 def test_blocks_axes_and_the_implicit_root():
     func = matmul(16, 16, 16)
     root, realize = blocks(func)

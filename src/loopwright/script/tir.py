@@ -431,7 +431,7 @@ for _name in _op.__all__:
         globals()[_name] = with_regions(getattr(_op, _name))
 for _name in _op_target.__all__:
     if _name.startswith(
-        ("tvm_warp_", "TVMBackend", "get_active_lane")
+        ("tvm_warp_", "TVMBackend", "get_active_lane", "q_multiply_shift")
     ):  # their types are not the default's, handle
         globals()[_name] = with_regions(getattr(_op_target, _name))
 tvm_call_packed = globals()["call_packed"]

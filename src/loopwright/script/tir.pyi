@@ -79,9 +79,10 @@ from loopwright.tir.op import (
 from loopwright.tir.op_target import (
     TVMBackendAllocWorkspace as TVMBackendAllocWorkspace,
     TVMBackendFreeWorkspace as TVMBackendFreeWorkspace,
-    get_active_lane_mask as get_active_lane_mask, tvm_warp_activemask as tvm_warp_activemask,
-    tvm_warp_shuffle as tvm_warp_shuffle, tvm_warp_shuffle_down as tvm_warp_shuffle_down,
-    tvm_warp_shuffle_up as tvm_warp_shuffle_up,
+    get_active_lane_mask as get_active_lane_mask, q_multiply_shift as q_multiply_shift,
+    q_multiply_shift_per_axis as q_multiply_shift_per_axis,
+    tvm_warp_activemask as tvm_warp_activemask, tvm_warp_shuffle as tvm_warp_shuffle,
+    tvm_warp_shuffle_down as tvm_warp_shuffle_down, tvm_warp_shuffle_up as tvm_warp_shuffle_up,
 )
 from loopwright.tir.stmt import ForKind as ForKind
 from typing import Any as _Any
@@ -180,8 +181,6 @@ def ptx_mma(*args: _Any, dtype: _Any = 'handle') -> Call: ...
 def ptx_mma_sp(*args: _Any, dtype: _Any = 'handle') -> Call: ...
 def ptx_wait_barrier(*args: _Any, dtype: _Any = 'handle') -> Call: ...
 def ptx_wait_group(*args: _Any, dtype: _Any = 'handle') -> Call: ...
-def q_multiply_shift(*args: _Any, dtype: _Any = 'handle') -> Call: ...
-def q_multiply_shift_per_axis(*args: _Any, dtype: _Any = 'handle') -> Call: ...
 def ramp(base: _Any, stride: _Any, lanes: _Any) -> PrimExpr: """The vector base, base + stride, ..."""
 def realize(buffer_slice: _Any, storage_scope: str, condition: _Any = True) -> _Wrap: """A region of a buffer exists for the rest of the scope."""
 sblock = block
