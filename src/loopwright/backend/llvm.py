@@ -53,7 +53,7 @@ def library_dispatch_passes(
     """Clean up the graph and offload to external back ends what they support."""
     return [
         rt.CanonicalizeBindings(),
-        *(() if backends else (rt.ByteProducts(target),)),
+        *(() if backends else (rt.ByteProducts(target), rt.ByteTails())),
         rt.FoldConstant(),
         rt.FoldBatchnormToConv2D(keep_training=True),
         # Dead code is not offloaded, and folded constants are visible where they are used.
@@ -78,6 +78,7 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
         rt.FuseTIR(),
         rt.DropHostCopies(),
         rt.NameDimensions(),
+        rt.RewriteDataflowReshape(),  # before schedules, behind which it would not see the order
         rt.DeadCodeElimination(),
         ApplyDefaultSchedule(),
     ]
@@ -86,7 +87,6 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
 def dataflow_lower_passes(target: Target | None = None) -> list[Pass]:
     """From values to storage."""
     return [
-        rt.RewriteDataflowReshape(),
         rt.ToNonDataflow(),
         rt.OutlineNative(),
         rt.RemovePurityChecking(),

@@ -6,6 +6,7 @@ image for a convolution, columns for a matrix product.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -13,24 +14,75 @@ import numpy as np
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.prim_expr import Broadcast, IntImm, Ramp, Shuffle
-from ..ir.prim_op import cast, const
+from ..ir.prim_op import cast, const, max_value, min_value
 from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
 from ..relax.transform.legalize_ops.common import register_legalize
 from .common import compute
 from .core import case, op
 from .extents import check_multiple, differ, extents_of, shorter, simplify, text
-from .params import Ints, Tensor
+from .params import DType, Ints, Tensor
 from .statements import long, prim_func
 
 LANES, ROWS, VECTORS = 16, 8, 3  # a tile: rows x vectors of lanes
 _WIDE = LANES * VECTORS
+_FEW, _PARTS = 16, 4  # tiles; their parts
 
 
 def _dots(a, b, k):
     """The sum of the four products a[k, v] * b[k, v]."""
     v = te.reduce_axis((const(0, "int64"), const(4, "int64")), name="v")
     return te.sum(cast("int32", a(k, v)) * cast("int32", b(k, v)), axis=[k, v])
+
+
+# ---------------------------------------------------------------- sums as bytes again
+
+
+def bytes_again(total, axis, offset, factor, zero, dtype):
+    """round((total + offset) * factor) + zero within `dtype`; offset (int32) and factor (float32) for each
+    index of the axis."""
+    low, high = (cast("float32", bound(dtype)) for bound in (min_value, max_value))
+    floor = zero() if isinstance(zero, te.Tensor) else zero
+
+    def cell(*i):
+        value = cast("float32", total(*i) + offset(i[axis])) * factor(i[axis])
+        value = tir.round(value) + cast("float32", floor)
+        return cast(dtype, tir.max(tir.min(value, high), low))
+
+    return compute(total.shape, cell, "bytes_again", axes="i")
+
+
+def bytes_again_numpy(total, axis, offset, factor, zero, dtype):
+    """The same of arrays."""
+    along = [-1 if k == axis else 1 for k in range(total.ndim)]
+    value = (total + offset.reshape(along)).astype(np.float32) * factor.reshape(along)
+    bounds = np.iinfo(dtype)
+    return np.clip(np.rint(value) + np.float32(zero), bounds.min, bounds.max).astype(dtype)
+
+
+def bytes_again_info(total, axis, offset, factor, zero, dtype):
+    """The type of that. Raises TypeError, ValueError."""
+    for name, info, kind in (("offset", offset, "int32"), ("factor", factor, "float32")):
+        if str(info.dtype) != kind:
+            raise TypeError(explain(f"{name} must hold {kind}", got=str(info.dtype)))
+        dims, own = info.get_shape(), total.get_shape()
+        if dims is not None and own is not None:
+            check_extent(name, 0, dims[0], own[axis])
+    if str(dtype) not in ("uint8", "int8") or str(zero.dtype) != str(dtype):
+        raise TypeError(explain("out_dtype must be int8 or uint8, and zero's", got=str(dtype)))
+    return TensorStructInfo(total.shape, str(dtype), ndim=total.ndim)
+
+
+def shrunk(total: Any, offset: Any, factor: Any, zero: Any, dtype: str) -> Any:
+    """`bytes_again` of a vector of sums; offset and factor: vectors."""
+    lanes = total.dtype.lanes
+    wide = lambda v: Broadcast(cast("float32", v), lanes)  # noqa: E731
+    value = tir.round(cast(f"float32x{lanes}", total + offset) * factor) + wide(zero)
+    value = tir.max(tir.min(value, wide(max_value(dtype))), wide(min_value(dtype)))
+    return cast(f"{dtype}x{lanes}", cast(f"int32x{lanes}", value))
+
+
+# ---------------------------------------------------------------- matrix products
 
 
 @op("relax.nn.byte_matmul", alone=True)
@@ -49,92 +101,133 @@ def byte_matmul(data: Tensor, weight: Tensor):
     return compute([rows, wide // 4], cell, "byte_matmul")
 
 
+@op("relax.nn.byte_matmul_bytes", alone=True)
+def byte_matmul_bytes(
+    data: Tensor, weight: Tensor, offset: Tensor, factor: Tensor, zero: Tensor, out_dtype: DType
+):
+    """round((`byte_matmul` + offset) * factor) + zero in `out_dtype`, int8 or uint8, saturated; offset
+    (int32) and factor (float32): one for each column."""
+    return bytes_again(byte_matmul.body(data, weight), 1, offset, factor, zero, out_dtype)
+
+
+@byte_matmul_bytes.infer
+def _(data, weight, offset, factor, zero, out_dtype):
+    return bytes_again_info(_matmul_info(data, weight), 1, offset, factor, zero, out_dtype)
+
+
 @byte_matmul.infer
-def _(data, weight):
-    _check_bytes(data, weight)
+def _matmul_info(data, weight):
+    check_bytes(data, weight)
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=2)
-    _check_extent("data", 1, a[1], b[0] * 4)
+    check_extent("data", 1, a[1], b[0] * 4)
     check_multiple(b[1], long(4), "axis 1 of weight")
     return TensorStructInfo([a[0], b[1] // 4], "int32")
 
 
-def _check_bytes(data, weight):
+def check_bytes(data, weight):
     for name, info, dtype in (("data", data, "uint8"), ("weight", weight, "int8")):
         if str(info.dtype) != dtype:
             raise TypeError(explain(f"{name} must hold {dtype}", got=str(info.dtype)))
 
 
-def _check_extent(name, axis, got, wanted):
+def check_extent(name, axis, got, wanted):
     if differ(got, wanted := simplify(wanted)):
         raise ValueError(explain(f"axis {axis} of {name} must be {text(wanted)}", got=text(got)))
 
 
 @byte_matmul.numpy
-def _(data, weight):
+def _matmul_numpy(data, weight):
     fours, wide = weight.shape
     matrix = weight.reshape(fours, wide // 4, 4).transpose(0, 2, 1).reshape(fours * 4, wide // 4)
     return data.astype(np.int32) @ matrix.astype(np.int32)
 
 
-def _bound(shape: Any) -> list[Any]:
+@byte_matmul_bytes.numpy
+def _(data, weight, offset, factor, zero, out_dtype):
+    return bytes_again_numpy(_matmul_numpy(data, weight), 1, offset, factor, zero, out_dtype)
+
+
+def open_shape(shape: Any) -> list[Any]:
     """A shape with variables of its own for what is not known."""
     return [d if isinstance(d, IntImm) else tir.Var(f"d{k}", "int64") for k, d in enumerate(shape)]
 
 
-def _has_dots(target: Target | None) -> bool:
+def has_dots(target: Target | None) -> bool:
     return target is not None and "avx512vnni" in target.features
 
 
-def _dot(total: Any, a: Any, b: Any) -> Any:
-    """total + 16 sums of four products of a (unsigned) and b, both int32x16."""
-    return tir.call_llvm_pure_intrin("int32x16", "llvm.x86.avx512.vpdpbusd.512", total, a, b)
+def dot(total: Any, a: Any, b: Any) -> Any:
+    """total + sums of four products of a (unsigned) and b, vectors of 4, 8 or 16 int32."""
+    name = f"llvm.x86.avx512.vpdpbusd.{32 * total.dtype.lanes}"
+    return tir.call_llvm_pure_intrin(str(total.dtype), name, total, a, b)
 
 
-def _ramp(start: Any, lanes: int) -> Ramp:
+def ramp(start: Any, lanes: int) -> Ramp:
     return Ramp(start, long(1), lanes)
 
 
 def _tile(
-    ib: Any, steps: Any, vectors: Any, fours: Any, signed_lanes: bool, out: Any, place: Any
+    ib: Any, count: int, steps: Any, vectors: Any, fours: Any, signed_lanes: bool, store: Any
 ) -> None:
-    """ROWS x VECTORS sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of
-    16 lanes; fours(k, r): four bytes of a row, as int32; the sums go to out[place(r, n)]."""
-    total = ib.allocate("int32", ROWS * _WIDE, "total", scope="local")
-    places = [(r, n) for r in range(ROWS) for n in range(VECTORS)]
-    at = lambda r, n: _ramp(long((r * VECTORS + n) * LANES), LANES)  # noqa: E731
+    """ROWS x count sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of
+    16 lanes; fours(k, r): four bytes of a row, as int32; store(r, n, sums) puts them away."""
+    total = ib.allocate("int32", ROWS * count * LANES, "total", scope="local")
+    places = [(r, n) for r in range(ROWS) for n in range(count)]
+    at = lambda r, n: ramp(long((r * count + n) * LANES), LANES)  # noqa: E731
     for r, n in places:
         total[at(r, n)] = Broadcast(const(0, "int32"), LANES)
 
     def step(k: Any) -> None:
-        lanes = [tir.reinterpret("int32x16", vectors(k, n)) for n in range(VECTORS)]
+        lanes = [tir.reinterpret("int32x16", vectors(k, n)) for n in range(count)]
         for r, n in places:
             row = Broadcast(fours(k, r), LANES)
             pair = (row, lanes[n]) if signed_lanes else (lanes[n], row)
-            total[at(r, n)] = _dot(total[at(r, n)], *pair)
+            total[at(r, n)] = dot(total[at(r, n)], *pair)
 
     steps(step)
     for r, n in places:
-        out[place(r, n)] = total[at(r, n)]
+        store(r, n, total[at(r, n)])
+
+
+def buffers_of(call: Any, given: dict[str, Any], shape: Any, count: Any) -> list[Any]:
+    """Buffers of the inputs (name: shape and dtype), of what `finished` needs, if the call has it, and of
+    the output."""
+    dtype = "int32"
+    if len(call.args) > len(given):
+        dtype = str(call.attrs.out_dtype)
+        given = given | {"offset": ((count,), "int32"), "factor": ((count,), "float32")}
+        given |= {"zero_out": ((), dtype)}
+    return [tir.decl_buffer(s, k, n) for n, (s, k) in {**given, "out": (shape, dtype)}.items()]
+
+
+def finished(sums: Any, tail: Any, at: Any, out: Any) -> Any:
+    """A vector of sums as the output has them; at: the channel, or a vector of them."""
+    if not tail:
+        return sums
+    offset, factor, zero = tail
+    parts = [offset[at], factor[at]]
+    if not isinstance(at, Ramp):
+        parts = [Broadcast(p, sums.dtype.lanes) for p in parts]
+    return shrunk(sums, *parts, zero[()], str(out.dtype))
 
 
 def _vector_matmul(call: Any) -> Any:
     """The kernel for VNNI; None where the extents do not fill tiles of columns."""
-    data, weight = (a.struct_info.get_shape() for a in call.args)
-    if not _has_dots(Target.current(allow_none=True)):
+    data, weight = (a.struct_info.get_shape() for a in call.args[:2])
+    if not has_dots(Target.current(allow_none=True)):
         return None
-    rows, depth = _bound(data)
+    rows, depth = open_shape(data)
     wide = weight[1]
     if not isinstance(wide, IntImm) or wide.value % (4 * _WIDE):
         return None
     blocks = (rows + ROWS - 1) // ROWS
-    dims = ((rows, depth), weight, (rows, wide // 4))
-    kinds = ("uint8", "int8", "int32")
-    names = ("data", "weight", "out")
-    buffers = [tir.decl_buffer(s, k, n) for s, k, n in zip(dims, kinds, names, strict=True)]
+    given = {"data": ((rows, depth), "uint8"), "weight": (weight, "int8")}
+    buffers = buffers_of(call, given, (rows, wide // 4), wide // 4)
 
-    def write(ib, a, b, out):
+    def write(ib, a, b, *rest):
+        *tail, out = rest
         with ib.for_range(long(0), blocks, "block", "int64", "parallel") as block:
             first = ib.let("first", block * ROWS)
             own = [ib.let(f"row{r}", tir.min(first + r, rows - 1)) for r in range(ROWS)]
@@ -144,14 +237,18 @@ def _vector_matmul(call: Any) -> Any:
                     with ib.for_range(long(0), depth // 4, "k", "int64") as k:
                         body(k)
 
+                def store(r, n, sums):
+                    at = ramp((column * VECTORS + n) * LANES, LANES)
+                    out[own[r], at] = finished(sums, tail, at, out)
+
                 _tile(
                     ib,
+                    VECTORS,
                     steps,
-                    lambda k, n: b[k, _ramp((column * VECTORS + n) * (4 * LANES), 4 * LANES)],
-                    lambda k, r: tir.reinterpret("int32", a[own[r], _ramp(k * 4, 4)]),
+                    lambda k, n: b[k, ramp((column * VECTORS + n) * (4 * LANES), 4 * LANES)],
+                    lambda k, r: tir.reinterpret("int32", a[own[r], ramp(k * 4, 4)]),
                     True,
-                    out,
-                    lambda r, n: (own[r], _ramp((column * VECTORS + n) * LANES, LANES)),
+                    store,
                 )
 
     return prim_func(buffers, write)
@@ -196,7 +293,7 @@ def _(data, zero, before, stride, height, width):
 
 def _vector_places(call: Any) -> Any:
     """A kernel of whole vectors; None where an extent is not known or a row too short."""
-    data, given = _bound(call.args[0].struct_info.get_shape()), call.attrs
+    data, given = open_shape(call.args[0].struct_info.get_shape()), call.attrs
     if call.args[1].struct_info.ndim or not all(isinstance(d, IntImm) for d in data[1:]):
         return None
     channels, h, w = (d.value for d in data[1:])
@@ -226,13 +323,13 @@ def _vector_places(call: Any) -> Any:
                     start = ib.let("start", i * (width * 4))
                     for k in range(0, width * 4, 64):
                         some = min(64, width * 4 - k)
-                        out[n, c, phase, _ramp(start + k, some)] = Broadcast(outside, some)
+                        out[n, c, phase, ramp(start + k, some)] = Broadcast(outside, some)
                     with ib.if_scope(tir.all(row >= 0, row < h)):
                         for j in dict.fromkeys([*range(0, count - lanes, lanes), count - lanes]):
                             column = long((first + j) * stride + b - left)
                             at = Ramp(column, long(stride), lanes)
                             parts = [x[n, own[v], row, at] for v in range(4)]
-                            place = _ramp(start + (first + j) * 4, 4 * lanes)
+                            place = ramp(start + (first + j) * 4, 4 * lanes)
                             out[n, c, phase, place] = Shuffle(parts, order)
 
     return prim_func(buffers, write)
@@ -260,6 +357,38 @@ def byte_conv2d(
     return compute([batch, outputs, long(places)], cell, "byte_conv2d")
 
 
+@op("relax.nn.byte_conv2d_bytes", alone=True)
+def byte_conv2d_bytes(
+    data: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    factor: Tensor,
+    zero: Tensor,
+    kernel: Ints,
+    stride: int,
+    dilation: int,
+    width: int,
+    places: int,
+    out_dtype: DType,
+):
+    """round((`byte_conv2d` + offset) * factor) + zero in `out_dtype`, int8 or uint8, saturated; offset
+    (int32) and factor (float32): one for each output channel."""
+    total = byte_conv2d.body(data, weight, kernel, stride, dilation, width, places)
+    return bytes_again(total, 1, offset, factor, zero, out_dtype)
+
+
+@byte_conv2d_bytes.infer
+def _(data, weight, offset, factor, zero, kernel, stride, dilation, width, places, out_dtype):
+    total = _conv_info(data, weight, kernel, stride, dilation, width, places)
+    return bytes_again_info(total, 1, offset, factor, zero, out_dtype)
+
+
+@byte_conv2d_bytes.numpy
+def _(data, weight, offset, factor, zero, kernel, stride, dilation, width, places, out_dtype):
+    total = _conv_numpy(data, weight, kernel, stride, dilation, width, places)
+    return bytes_again_numpy(total, 1, offset, factor, zero, out_dtype)
+
+
 def _tap(kh, kw, stride, dilation, width):
     """Which of the phases a tap of the window reads, and how far from the place."""
     row, column = kh * dilation, kw * dilation
@@ -268,13 +397,13 @@ def _tap(kh, kw, stride, dilation, width):
 
 
 @byte_conv2d.infer
-def _(data, weight, kernel, stride, dilation, width, places):
-    _check_bytes(data, weight)
+def _conv_info(data, weight, kernel, stride, dilation, width, places):
+    check_bytes(data, weight)
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=3)
     phase, shift = zip(*(_tap(i, j, stride, dilation, width) for i, j in np.ndindex(*kernel)))
-    _check_extent("weight", 1, b[1], a[1] * (kernel[0] * kernel[1] * 4))
+    check_extent("weight", 1, b[1], a[1] * (kernel[0] * kernel[1] * 4))
     for axis, least in ((2, max(phase) + 1), (3, (max(shift) + places) * 4)):
         if shorter(a[axis], least):
             what = f"axis {axis} of data must be of at least {least}"
@@ -283,7 +412,7 @@ def _(data, weight, kernel, stride, dilation, width, places):
 
 
 @byte_conv2d.numpy
-def _(data, weight, kernel, stride, dilation, width, places):
+def _conv_numpy(data, weight, kernel, stride, dilation, width, places):
     batch, fours, _, _ = data.shape
     out = np.zeros((batch, len(weight), places), np.int32)
     taps = weight.astype(np.int32).reshape(len(weight), fours, *kernel, 4)
@@ -315,54 +444,80 @@ def _(data, channels, height, columns, width):
 
 def _vector_conv(call: Any) -> Any:
     """The kernel for VNNI; None where the extents do not fill tiles."""
-    data, weight = (_bound(a.struct_info.get_shape()) for a in call.args)
+    data, weight = (open_shape(a.struct_info.get_shape()) for a in call.args[:2])
     given = call.attrs
-    kernel, stride, dilation = (
-        [int(k) for k in given.kernel],
-        int(given.stride),
-        int(given.dilation),
-    )
+    kernel = [int(k) for k in given.kernel]
+    stride, dilation = int(given.stride), int(given.dilation)
     width, places = int(given.width), int(given.places)
     outputs = weight[0]
     known = isinstance(outputs, IntImm) and outputs.value % ROWS == 0
-    if not (_has_dots(Target.current(allow_none=True)) and known and places % _WIDE == 0):
+    if not (has_dots(Target.current(allow_none=True)) and known and places >= LANES):
         return None
-    dims = (data, weight, (data[0], outputs, long(places)))
-    kinds, names = ("uint8", "int8", "int32"), ("data", "weight", "out")
-    buffers = [tir.decl_buffer(s, k, n) for s, k, n in zip(dims, kinds, names, strict=True)]
-    tiles = places // _WIDE
+    buffers = buffers_of(
+        call,
+        {"data": (data, "uint8"), "weight": (weight, "int8")},
+        (data[0], outputs, long(places)),
+        outputs,
+    )
+    sizes = [v for v in range(VECTORS, 0, -1) if v * LANES <= places]
+    count = min(sizes, key=lambda v: -(-places // (v * LANES)) * v)
+    # What is left over at the end is done with the last tile, which it overlaps.
+    size, blocks = count * LANES, outputs.value // ROWS
+    tiles, rest = places // size, places % size
+    parts = min(_PARTS, blocks) if tiles < _FEW else 1  # or threads would have nothing to do
 
-    def write(ib, x, w, out):
-        with ib.for_range(long(0), data[0] * tiles, "tile", "int64", "parallel") as tile:
-            n = ib.let("n", tile // tiles)
-            start = ib.let("start", (tile % tiles) * _WIDE)
-            with ib.for_range(long(0), outputs // ROWS, "block", "int64") as block:
+    def write(ib, x, w, *others):
+        *tail, out = others
+        with ExitStack() as stack:
+            loop = lambda *given: stack.enter_context(ib.for_range(long(0), *given))  # noqa: E731
+            item = loop(data[0] * (tiles * parts), "tile", "int64", "parallel")
+            n, tile = ib.let("n", item // (tiles * parts)), item % (tiles * parts) // parts
+            part = item % parts
+            begin = ib.let("begin", part * blocks // parts)
+            end = ib.let("end", (part + 1) * blocks // parts)
+            start = tile * size
+            if rest:
+                more = loop(tir.Select(tile.equal(tiles - 1), long(2), long(1)), "more", "int64")
+                start = tir.min(start + more * size, long(places - size))
+            start = ib.let("start", start)
+            block = ib.let("block", begin + loop(end - begin, "own", "int64"))
 
-                def steps(body):
-                    with (
-                        ib.for_range(long(0), data[1], "c", "int64") as c,
-                        ib.for_range(long(0), long(kernel[0]), "kh", "int64") as kh,
-                        ib.for_range(long(0), long(kernel[1]), "kw", "int64") as kw,
-                    ):
-                        phase, shift = _tap(kh, kw, stride, dilation, width)
-                        first = ib.let("first", (start + shift) * 4)
-                        tap = ib.let("tap", ((c * kernel[0] + kh) * kernel[1] + kw) * 4)
-                        body((c, ib.let("phase", phase), first, tap))
+            def steps(body):
+                with (
+                    ib.for_range(long(0), data[1], "c", "int64") as c,
+                    ib.for_range(long(0), long(kernel[0]), "kh", "int64") as kh,
+                    ib.for_range(long(0), long(kernel[1]), "kw", "int64") as kw,
+                ):
+                    phase, shift = _tap(kh, kw, stride, dilation, width)
+                    first = ib.let("first", (start + shift) * 4)
+                    tap = ib.let("tap", ((c * kernel[0] + kh) * kernel[1] + kw) * 4)
+                    body((c, ib.let("phase", phase), first, tap))
 
-                _tile(
-                    ib,
-                    steps,
-                    lambda k, j: x[n, k[0], k[1], _ramp(k[2] + j * 4 * LANES, 4 * LANES)],
-                    lambda k, r: tir.reinterpret("int32", w[block * ROWS + r, _ramp(k[3], 4)]),
-                    False,
-                    out,
-                    lambda r, j: (n, block * ROWS + r, _ramp(start + j * LANES, LANES)),
-                )
+            def store(r, j, sums):
+                row = block * ROWS + r
+                value = finished(sums, tail, row, out)
+                out[n, row, ramp(start + j * LANES, LANES)] = value
+
+            _tile(
+                ib,
+                count,
+                steps,
+                lambda k, j: x[n, k[0], k[1], ramp(k[2] + j * 4 * LANES, 4 * LANES)],
+                lambda k, r: tir.reinterpret("int32", w[block * ROWS + r, ramp(k[3], 4)]),
+                False,
+                store,
+            )
 
     return prim_func(buffers, write)
 
 
-_KERNELS = {byte_matmul: _vector_matmul, byte_places: _vector_places, byte_conv2d: _vector_conv}
+_KERNELS = {
+    byte_matmul: _vector_matmul,
+    byte_matmul_bytes: _vector_matmul,
+    byte_places: _vector_places,
+    byte_conv2d: _vector_conv,
+    byte_conv2d_bytes: _vector_conv,
+}
 for _operator, _kernel in _KERNELS.items():
     register_legalize(_operator.name, tir=_kernel, target="llvm")
 
@@ -391,5 +546,17 @@ byte_conv2d.samples(
     case(
         _bytes(1, 1, 4, 80 * 4), _bytes(3, 9 * 4, dtype="int8"),
         kernel=[3, 3], stride=2, dilation=1, width=5, places=20,
+    ),
+)  # fmt: skip
+
+_TAIL = [np.array([5, -3, 0, 9] * 12, np.int32), _RNG.uniform(0.001, 0.1, 48).astype(np.float32)]
+byte_matmul_bytes.samples(
+    case(_bytes(3, 8), _bytes(2, 4 * _WIDE, dtype="int8"), *_TAIL, np.uint8(3), out_dtype="uint8"),
+)
+byte_conv2d_bytes.samples(
+    case(
+        _bytes(2, 2, 1, 80 * 4), _bytes(8, 2 * 9 * 4, dtype="int8"),
+        *(t[:8] for t in _TAIL), np.int8(-3),
+        kernel=[3, 3], stride=1, dilation=1, width=7, places=50, out_dtype="int8",
     ),
 )  # fmt: skip

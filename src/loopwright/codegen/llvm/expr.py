@@ -125,9 +125,9 @@ def ramp(ctx: FunctionText, node: Ramp) -> str:
 def shuffle(ctx: FunctionText, node: pe.Shuffle) -> str:
     dtype = node.dtype
     picks = [_lane(index, node) for index in node.indices]
-    if len(node.vectors) == 1 and node.vectors[0].dtype.lanes > 1 and dtype.lanes > 1:
-        vector = node.vectors[0]
-        return ctx.shuffled(llvm_type(vector.dtype), ctx.expr(vector), "poison", picks)
+    sizes = {v.dtype.lanes for v in node.vectors}
+    if len(sizes) == 1 and sizes != {1} and dtype.lanes > 1:
+        return _picked(ctx, node, picks, sizes.pop())
     lanes: list[tuple[PrimExpr, int]] = []
     for v in node.vectors:
         lanes += [(v, k) for k in range(v.dtype.lanes)]
@@ -141,6 +141,18 @@ def shuffle(ctx: FunctionText, node: pe.Shuffle) -> str:
             return item
         result = ctx.value(f"insertelement {kind} {result}, {base} {item}, i64 {place}")
     return result
+
+
+def _picked(ctx: FunctionText, node: pe.Shuffle, picks: list[int], lanes: int) -> str:
+    """Lanes of vectors of one length: joined two by two, then shuffled once."""
+    parts = [ctx.expr(v) for v in node.vectors]
+    while len(parts) > 2:
+        parts += ["poison"] * (len(parts) % 2)
+        kind, whole = llvm_type(node.dtype.with_lanes(lanes)), list(range(2 * lanes))
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts, lanes = [ctx.shuffled(kind, a, b, whole) for a, b in pairs], 2 * lanes
+    kind = llvm_type(node.dtype.with_lanes(lanes))
+    return ctx.shuffled(kind, parts[0], (parts + ["poison"])[1], picks)
 
 
 def _vector(values: list[int], element: DataType) -> str:

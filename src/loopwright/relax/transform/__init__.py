@@ -18,6 +18,7 @@ from .fuse.run_codegen import RunCodegen as RunCodegen
 from .graph.bind_params import BindParams as BindParams
 from .graph.blocked_layout import BlockedLayout as BlockedLayout
 from .graph.byte_products import ByteProducts as ByteProducts
+from .graph.byte_tails import ByteTails as ByteTails
 from .graph.canonicalize import CanonicalizeBindings as CanonicalizeBindings
 from .graph.convert_to_dataflow import ConvertToDataflow as ConvertToDataflow
 from .graph.dead_code import DeadCodeElimination as DeadCodeElimination

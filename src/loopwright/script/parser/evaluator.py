@@ -209,7 +209,8 @@ class Evaluator:
         if self.rules is not None:
             self.rules.call(fn, args)
         if isinstance(fn, type) and issubclass(fn, PrimExpr):  # T.Cast("float32x4", A[0:4])
-            args = [as_operand(arg) for arg in args]
+            each = lambda a: [as_operand(v) for v in a] if isinstance(a, list) else as_operand(a)  # noqa: E731
+            args = [each(arg) for arg in args]
         return self.mark(self.call_value(fn, args, kwargs), node)
 
     def _subscript(self, node: ast.Subscript, whole: bool = True) -> Any:

@@ -71,6 +71,10 @@ def _quantize(
 ) -> Any:
     if x.dtype != scale.dtype and x.dtype.is_integer:
         x = cx.value(op.astype(x.expr, str(scale.dtype)))
+    if dtype in _SHORT and str(x.dtype) == "float32":
+        params = _plain(cx, x, scale, zero, axis, dtype)
+        if params is not None:
+            return op.quantize(x.expr, *params, dtype)
     scaled = op.divide(x.expr, _along(cx, scale, x, axis, block))
     if dtype.startswith("float"):
         return saturated(scaled, dtype)
@@ -97,12 +101,10 @@ def _dequantize(
     cx: Context, x: Value, scale: Value, zero: Value | None, axis: int, block: int = 0
 ) -> Any:
     kind = str(scale.dtype)
-    one = all(v is None or [literal(d) for d in v.shape] in ([], [1]) for v in (scale, zero))
-    axis = 0 if one else axis
-    if _is_plain(cx, x, scale, zero, axis):
-        none = cx.scalar(0, str(x.dtype))
-        parts = [v.expr if not one else _scalar(cx, v) for v in (scale, zero) if v is not None]
-        return op.dequantize(x.expr, *parts, *[none][len(parts) - 1 :], axis % max(x.ndim, 1), kind)
+    if str(x.dtype) in _BYTES:
+        params = _plain(cx, x, scale, zero, axis, str(x.dtype))
+        if params is not None:
+            return op.dequantize(x.expr, *params, kind)
     out = _centered(cx, x, zero, axis, kind, block)
     return op.multiply(out, _along(cx, scale, x, axis, block))
 
@@ -123,17 +125,29 @@ def dynamic_quantize_linear(cx: Context, node: Node, x: Value) -> Any:
     return [o.QuantizeLinear(x, scale, zero), scale, zero]
 
 
+_SHORT = ("int8", "uint8", "int16", "uint16")
 _BYTES = ("int8", "uint8", "int32")
 
 
-def _is_plain(cx: Context, x: Value, scale: Value, zero: Value | None, axis: int) -> bool:
-    """Whether `relax.dequantize` takes it: one scale, or one for each index of an axis."""
-    if str(scale.dtype) != "float32" or str(x.dtype) not in _BYTES or scale.ndim > 1:
-        return False
-    if (zero is not None and zero.ndim != scale.ndim) or not -x.ndim <= axis < max(x.ndim, 1):
-        return False
-    many = scale.ndim == 1 and literal(scale.shape[0]) != 1
-    return not many or cx.equal(scale.shape[0], x.shape[axis])
+def _plain(
+    cx: Context, x: Value, scale: Value, zero: Value | None, axis: int, dtype: str
+) -> tuple[Any, Any, int] | None:
+    """Scale, zero point and axis as `relax.quantize` takes them: one number for all, or one for each
+    index of the axis."""
+    given = [v for v in (scale, zero) if v is not None]
+    if str(scale.dtype) != "float32":
+        return None
+    if all([literal(d) for d in v.shape] in ([], [1]) for v in given):
+        parts = [_scalar(cx, v) for v in given]
+        axis = 0
+    else:
+        if any(v.ndim != 1 for v in given) or not -x.ndim <= axis < x.ndim:
+            return None
+        if not cx.equal(scale.shape[0], x.shape[axis]):
+            return None
+        parts = [v.expr for v in given]
+    none = cx.scalar(0, dtype)
+    return parts[0], [*parts[1:], none][0], axis % max(x.ndim, 1)
 
 
 def _centered(
@@ -179,9 +193,21 @@ def quantized_matmul(
     total = cx.value(op.astype(_product(cx, a, b, a_zero, b_zero), "float32"))
     rows = _float(cx, _along(cx, a_scale, total, max(total.ndim - 2, 0)))
     columns = _float(cx, _along(cx, b_scale, total, total.ndim - 1))
-    real = cx.value(op.multiply(total.expr, op.multiply(rows, columns)))
-    scale = cx.value(_float(cx, y_scale.expr))
-    return _quantize(cx, real, scale, y_zero, str(y_zero.dtype), max(total.ndim - 2, 0))
+    return _scaled(cx, total, rows, columns, y_scale, y_zero, max(total.ndim - 2, 0))
+
+
+def _scaled(
+    cx: Context, total: Value, a: Any, b: Any, y_scale: Value, y_zero: Value, axis: int
+) -> Any:
+    """Sums of products of numbers with the scales a and b, as numbers with the scale y_scale. The scales
+    are made one factor first, as the standard says."""
+    own = _float(cx, _along(cx, y_scale, total, axis))
+    factor = cx.emit(op.divide(cx.emit(op.multiply(a, b)), own))
+    real = cx.value(op.multiply(total.expr, factor))
+    one = cx.value(cx.scalar(1, "float32"))
+    if y_zero.ndim == 1 and literal(y_zero.shape[0]) == 1:
+        y_zero = cx.value(_scalar(cx, y_zero))
+    return _quantize(cx, real, one, y_zero, str(y_zero.dtype), axis)
 
 
 def _float(cx: Context, expr: Any) -> Any:
@@ -226,6 +252,5 @@ def quantized_conv(
         wide = op.reshape(bias.expr, ShapeExpr([1, bias.shape[0], *[1] * spatial_rank(x)]))
         total = cx.value(op.add(total.expr, wide))
     total = cx.value(op.astype(total.expr, "float32"))
-    scale = op.multiply(_along(cx, x_scale, total, 1), _along(cx, w_scale, total, 1))
-    real = cx.value(op.multiply(total.expr, scale))
-    return _quantize(cx, real, y_scale, y_zero, str(y_zero.dtype), 1)
+    scales = (_along(cx, s, total, 1) for s in (x_scale, w_scale))
+    return _scaled(cx, total, *scales, y_scale, y_zero, 1)

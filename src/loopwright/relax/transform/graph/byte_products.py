@@ -23,7 +23,7 @@ Before (-) and after (+)::
 
 The sum of (q - zero) * w is that of q * w without zero times the sum of w, which is known. Weights are
 constants in int8 after their zero point; activations have one scale and zero point, int8 ones become
-uint8. A convolution reads its image as `relax.nn.byte_places` arranges it.
+uint8. A convolution reads its image as `relax.nn.byte_places` arranges it, a depthwise one as it is.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class ByteProducts(ModulePass):
     """See the file's docstring. Only for a `target` (default: the current one) that adds four products of
     bytes in one instruction, the feature avx512vnni.
 
-    rows, lanes: outputs of convolutions are filled up to a multiple of `rows`, columns of products and
-        places of images to one of `lanes`: the tiles of `ops.integer`.
+    rows, lanes: outputs of convolutions are filled up to a multiple of `rows`, columns of products to one of
+        `lanes`, of which images have as many places at least: the tiles of `ops.integer`.
     """
 
     name = "ByteProducts"
@@ -242,7 +242,7 @@ class _Products(SweepingRewriter):
         if found is None or weight is None or shape is None or out is None:
             return call
         known = all(isinstance(d, IntImm) and d.value for d in (*shape[1:], *out[1:]))
-        plain = attrs.groups == 1 and (attrs.data_layout, attrs.kernel_layout) == ("NCHW", "OIHW")
+        plain = (attrs.data_layout, attrs.kernel_layout) == ("NCHW", "OIHW")
         strides, dilations = [[int(v) for v in a] for a in (attrs.strides, attrs.dilation)]
         square = len(set(strides)) == len(set(dilations)) == 1
         if not (known and plain and square) or (found.scale is None) != (weight.factor is None):
@@ -256,6 +256,17 @@ class _Products(SweepingRewriter):
         stride, dilation = strides[0], dilations[0]
         top, left = [int(v) for v in attrs.padding][:2]
         high, wide = (d.value for d in out[2:])
+        filled = relax_op.astype(zero, "uint8")
+        if attrs.groups != 1:
+            each = attrs.groups == outputs == shape[1].value and channels == dilation == 1
+            if not each or weight.shift:
+                return call
+            taps = np.pad(values[:, 0], [(0, 0), (0, 0), (0, -kernel[1] % 4)])
+            taps = const(np.ascontiguousarray(taps.reshape(outputs, -1)))
+            total = relax_op.nn.byte_depthwise(
+                data, filled, taps, [top, left], kernel, stride, high, wide
+            )
+            return self.real(total, 1, zero, found, weight, 0)
         if (
             stride > 1 and kernel == [1, 1] and not any(map(int, attrs.padding))
         ):  # the other phases are not read
@@ -263,11 +274,9 @@ class _Products(SweepingRewriter):
             stride = 1
         reach = [(k - 1) * dilation // stride for k in kernel]
         width = wide + reach[1]
-        places = high * width
-        places += -places % self.lanes
+        places = max((high - 1) * width + wide, self.lanes)
         rows = -(-places // width)
         height = rows + -(-(reach[0] * width + reach[1]) // width)
-        filled = relax_op.astype(zero, "uint8")
         blocks = relax_op.nn.byte_places(data, filled, [top, left], stride, height, width)
         fours = -(-channels // 4)
         packed = np.pad(values, [(0, -outputs % self.rows), (0, -channels % 4), (0, 0), (0, 0)])
@@ -276,7 +285,10 @@ class _Products(SweepingRewriter):
         total = relax_op.nn.byte_conv2d(
             blocks, const(packed), kernel, stride, dilation, width, places
         )
-        total = relax_op.nn.byte_image(total, outputs, high, wide, width)
+        if len(packed) == outputs and places == high * wide:
+            total = relax_op.reshape(total, ShapeExpr([shape[0], outputs, high, wide]))
+        else:
+            total = relax_op.nn.byte_image(total, outputs, high, wide, width)
         return self.real(total, 1, zero, found, weight, 0)
 
 

@@ -1,0 +1,305 @@
+"""Windows over the rows of one channel, of bytes: depthwise convolutions, pooling.
+
+A row is read as a vector of 64 bytes at most, of which a shuffle takes for each lane what its window
+needs: four neighbours, which are multiplied and added in one instruction, or every other byte.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import te, tir
+from ..base.errors import explain
+from ..ir.prim_expr import Broadcast, IntImm, Shuffle
+from ..ir.prim_op import cast, const, min_value
+from ..ir.target import Target
+from ..relax.struct_info import TensorStructInfo
+from ..relax.transform.legalize_ops.common import register_legalize
+from .common import compute
+from .core import case, op
+from .extents import extents_of
+from .integer import (
+    LANES,
+    buffers_of,
+    bytes_again,
+    bytes_again_info,
+    bytes_again_numpy,
+    check_bytes,
+    check_extent,
+    dot,
+    finished,
+    has_dots,
+    open_shape,
+    ramp,
+)
+from .params import DType, Ints, Tensor
+from .statements import long, prim_func
+
+_READ = 64  # bytes of a vector
+_MOST = 1 << 20  # bytes of a channel within its frame
+
+
+@op("relax.nn.byte_depthwise", alone=True)
+def byte_depthwise(
+    data: Tensor,
+    zero: Tensor,
+    weight: Tensor,
+    before: Ints,
+    kernel: Ints,
+    stride: int,
+    height: int,
+    width: int,
+):
+    """The convolution of each channel of data, uint8 (batch, channels, h, w), with a window of its own; what
+    lies outside is `zero`; `before`: how far the first window begins before h and w. weight int8 (channels,
+    kernel rows * row): the rows of the window, each filled up with 0 to a multiple of 4. int32 (batch,
+    channels, height, width)."""
+    batch, channels, h, w = extents_of(data, "data", None, None, None, None)
+    fill = zero() if isinstance(zero, te.Tensor) else zero
+    kh, kw = (
+        te.reduce_axis((const(0, "int64"), long(k)), name=n)
+        for k, n in zip(kernel, ("kh", "kw"), strict=True)
+    )
+
+    def cell(n, c, i, j):
+        row, column = i * stride + kh - before[0], j * stride + kw - before[1]
+        inside = tir.all(row >= 0, row < h, column >= 0, column < w)
+        byte = tir.if_then_else(inside, data(n, c, row, column), fill)
+        tap = cast("int32", weight(c, kh * _filled(kernel) + kw))
+        return te.sum(cast("int32", byte) * tap, axis=[kh, kw])
+
+    return compute([batch, channels, long(height), long(width)], cell, "byte_depthwise")
+
+
+def _filled(kernel: Any) -> int:
+    """The row of a window filled up to a multiple of 4."""
+    return -(-int(kernel[1]) // 4) * 4
+
+
+@byte_depthwise.infer
+def _info(data, zero, weight, before, kernel, stride, height, width):
+    check_bytes(data, weight)
+    shape, taps = data.get_shape(), weight.get_shape()
+    if min(kernel) < 1 or stride < 1:
+        raise ValueError(explain("kernel and stride must be 1 or more", got=f"{kernel}, {stride}"))
+    if shape is None or taps is None:
+        return TensorStructInfo(dtype="int32", ndim=4)
+    check_extent("weight", 0, taps[0], shape[1])
+    check_extent("weight", 1, taps[1], long(int(kernel[0]) * _filled(kernel)))
+    return TensorStructInfo([*shape[:2], height, width], "int32")
+
+
+@byte_depthwise.numpy
+def _numpy(data, zero, weight, before, kernel, stride, height, width):
+    batch, channels, h, w = data.shape
+    taps = weight.reshape(channels, kernel[0], -1).astype(np.int32)
+    size = [(n - 1) * stride + k for n, k in zip((height, width), kernel, strict=True)]
+    size = [max(s, b + d) for s, b, d in zip(size, before, (h, w), strict=True)]
+    framed = np.full((batch, channels, *size), zero, np.int32)
+    framed[:, :, before[0] : before[0] + h, before[1] : before[1] + w] = data
+    out = np.zeros((batch, channels, height, width), np.int32)
+    for i, j in np.ndindex(*kernel):
+        rows = slice(i, i + (height - 1) * stride + 1, stride)
+        columns = slice(j, j + (width - 1) * stride + 1, stride)
+        out += framed[:, :, rows, columns] * taps[:, i, j, None, None]
+    return out
+
+
+@op("relax.nn.byte_depthwise_bytes", alone=True)
+def byte_depthwise_bytes(
+    data: Tensor,
+    zero: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    factor: Tensor,
+    zero_out: Tensor,
+    before: Ints,
+    kernel: Ints,
+    stride: int,
+    height: int,
+    width: int,
+    out_dtype: DType,
+):
+    """round((`byte_depthwise` + offset) * factor) + zero_out in `out_dtype`, int8 or uint8, saturated; offset
+    (int32) and factor (float32): one for each channel."""
+    total = byte_depthwise.body(data, zero, weight, before, kernel, stride, height, width)
+    return bytes_again(total, 1, offset, factor, zero_out, out_dtype)
+
+
+@byte_depthwise_bytes.infer
+def _(
+    data, zero, weight, offset, factor, zero_out, before, kernel, stride, height, width, out_dtype
+):
+    total = _info(data, zero, weight, before, kernel, stride, height, width)
+    return bytes_again_info(total, 1, offset, factor, zero_out, out_dtype)
+
+
+@byte_depthwise_bytes.numpy
+def _(
+    data, zero, weight, offset, factor, zero_out, before, kernel, stride, height, width, out_dtype
+):
+    total = _numpy(data, zero, weight, before, kernel, stride, height, width)
+    return bytes_again_numpy(total, 1, offset, factor, zero_out, out_dtype)
+
+
+def _pieces(count: int, lanes: int) -> list[int]:
+    """Where vectors of `lanes` begin that cover `count` places; the last may overlap the one before."""
+    return list(dict.fromkeys([*range(0, count - lanes, lanes), count - lanes]))
+
+
+def _power(most: int) -> int:
+    """The largest power of 2 up to a number of 1 or more."""
+    return 1 << most.bit_length() - 1
+
+
+def _vector_depthwise(call: Any) -> Any:
+    """The kernel for VNNI: a channel is copied into a frame. None where rows are too short."""
+    given = call.attrs
+    data = open_shape(call.args[0].struct_info.get_shape())
+    weight = call.args[2].struct_info.get_shape()
+    scalar = not call.args[1].struct_info.ndim
+    if not (has_dots(Target.current(allow_none=True)) and scalar):
+        return None
+    if not all(isinstance(d, IntImm) and d.value for d in data[1:]):
+        return None
+    h, w = (d.value for d in data[2:])
+    (top, left), kernel = ([int(v) for v in a] for a in (given.before, given.kernel))
+    stride, height, width = int(given.stride), int(given.height), int(given.width)
+    lanes = min(LANES, _power(width))
+    reach = (lanes - 1) * stride + 4
+    pitch = max(left + w, (width - 1) * stride + kernel[1])
+    rows = max(top + h, (height - 1) * stride + kernel[0])
+    size = -(-(rows * pitch + 2 * _READ) // _READ) * _READ
+    if lanes < 4 or reach > _READ or min(top, left) < 0 or size > _MOST:
+        return None
+    read = _power(2 * reach - 1)
+    order = [k * stride + v for k in range(lanes) for v in range(4)]
+    inputs = {"data": (data, "uint8"), "zero": ((), "uint8"), "weight": (weight, "int8")}
+    buffers = buffers_of(call, inputs, (*data[:2], long(height), long(width)), data[1])
+    taps = [(i, j) for i in range(kernel[0]) for j in range(0, _filled(kernel), 4)]
+
+    def write(ib, x, zero, weights, *others):
+        *tail, out = others
+        with ib.for_range(long(0), data[0] * data[1], "channel", "int64", "parallel") as item:
+            n, c = ib.let("n", item // data[1]), ib.let("c", item % data[1])
+            frame = ib.allocate("uint8", size, "frame", scope="local")
+            with ib.for_range(long(0), long(size // _READ), "k", "int64") as k:
+                frame[ramp(k * _READ, _READ)] = Broadcast(zero[()], _READ)
+            whole = min(_READ, _power(w))
+            with ib.for_range(long(0), long(h), "i", "int64") as i:
+                first = ib.let("first", (i + top) * pitch + left)
+                for j in _pieces(w, whole):
+                    frame[ramp(first + j, whole)] = x[n, c, i, ramp(long(j), whole)]
+            own = [
+                ib.let(f"tap{k}", tir.reinterpret("int32", weights[c, ramp(long(k * 4), 4)]))
+                for k in range(len(taps))
+            ]
+            with ib.for_range(long(0), long(height), "i", "int64") as i:
+                start = ib.let("start", i * (stride * pitch))
+                for j in _pieces(width, lanes):
+                    total: Any = Broadcast(const(0, "int32"), lanes)
+                    for tap, (a, b) in zip(own, taps, strict=True):
+                        row = frame[ramp(start + (a * pitch + j * stride + b), read)]
+                        fours = tir.reinterpret(f"int32x{lanes}", Shuffle([row], order))
+                        total = dot(total, fours, Broadcast(tap, lanes))
+                    out[n, c, i, ramp(long(j), lanes)] = finished(total, tail, c, out)
+
+    return prim_func(buffers, write)
+
+
+def _vector_max_pool(call: Any) -> Any:
+    """Pooling of bytes, the greatest of the rows first. A row outside is taken for the nearest one inside,
+    which the window has, too. None for what is not plain."""
+    given, info = call.attrs, call.args[0].struct_info
+    data, out = open_shape(info.get_shape() or ()), call.struct_info.get_shape()
+    dtype = str(info.dtype)
+    layouts = {str(v) for v in (given.layout, given.out_layout) if v}
+    if dtype not in ("uint8", "int8") or layouts != {"NCHW"} or not data or out is None:
+        return None
+    if not all(isinstance(d, IntImm) and d.value for d in (*data[1:], *out[1:])):
+        return None
+    lists = (given.pool_size, given.strides, given.dilation, given.padding)
+    pool, strides, dilation, (top, left, *_) = ([int(v) for v in a] for a in lists)
+    h, w = (d.value for d in data[2:])
+    height, width = (d.value for d in out[2:])
+    lanes = min(_READ // 2, _power(width))
+    while lanes > 1 and (lanes - 1) * strides[1] >= _READ:
+        lanes //= 2
+    read = _power(2 * ((lanes - 1) * strides[1] + 1) - 1)
+    reach = (width - 1) * strides[1] + (pool[1] - 1) * dilation[1]
+    # Every window must have a place inside: then the nearest one is a place of it.
+    last = [(n - 1) * s - b for n, s, b in zip((height, width), strides, (top, left), strict=True)]
+    inside = all(a < d for a, d in zip(last, (h, w), strict=True))
+    inside = inside and all(
+        (p - 1) * d >= b and d == 1 for p, d, b in zip(pool, dilation, (top, left), strict=True)
+    )
+    if lanes < 4 or not inside or read > _READ:
+        return None
+    size = -(-(max(left + w, reach + 1) + 2 * _READ) // _READ) * _READ
+    whole = min(_READ, _power(w))
+    order = [k * strides[1] for k in range(lanes)]
+    dims = {"data": data, "out": (*data[:2], *out[2:])}
+    buffers = [tir.decl_buffer(s, dtype, n) for n, s in dims.items()]
+
+    def write(ib, x, y):
+        with ib.for_range(long(0), data[0] * data[1], "channel", "int64", "parallel") as item:
+            n, c = ib.let("n", item // data[1]), ib.let("c", item % data[1])
+            line = ib.allocate(dtype, size, "line", scope="local")
+            for k in range(0, size, _READ):
+                line[ramp(long(k), _READ)] = Broadcast(min_value(dtype), _READ)
+            with ib.for_range(long(0), long(height), "i", "int64") as i:
+                rows = [
+                    ib.let(f"row{a}", tir.max(tir.min(i * strides[0] + a - top, h - 1), long(0)))
+                    for a in range(pool[0])
+                ]
+                for j in _pieces(w, whole):
+                    at = ramp(long(j), whole)
+                    most = x[n, c, rows[0], at]
+                    for row in rows[1:]:
+                        most = tir.max(most, x[n, c, row, at])
+                    line[ramp(long(left + j), whole)] = most
+                for j in _pieces(width, lanes):
+                    parts = [
+                        Shuffle([line[ramp(long(j * strides[1] + b), read)]], order)
+                        for b in range(pool[1])
+                    ]
+                    most = parts[0]
+                    for part in parts[1:]:
+                        most = tir.max(most, part)
+                    y[n, c, i, ramp(long(j), lanes)] = most
+
+    return prim_func(buffers, write)
+
+
+for _operator in (byte_depthwise, byte_depthwise_bytes):
+    register_legalize(_operator.name, tir=_vector_depthwise, target="llvm")
+register_legalize("relax.nn.max_pool2d", tir=_vector_max_pool, target="llvm")
+
+_RNG = np.random.default_rng(0)
+
+
+def _bytes(*shape: int, dtype: str = "uint8") -> np.ndarray:
+    low, high = (0, 256) if dtype == "uint8" else (-128, 128)
+    return _RNG.integers(low, high, shape).astype(dtype)
+
+
+def _taps(channels: int, rows: int, columns: int) -> np.ndarray:
+    taps = _bytes(channels, rows, columns, dtype="int8")
+    return np.pad(taps, [(0, 0), (0, 0), (0, -columns % 4)]).reshape(channels, -1)
+
+
+_WINDOW = {"before": [1, 1], "kernel": [3, 3], "stride": 1, "height": 6, "width": 9}
+_STRIDED = {"before": [0, 1], "kernel": [5, 5], "stride": 2, "height": 4, "width": 19}
+byte_depthwise.samples(
+    case(_bytes(2, 3, 6, 9), np.uint8(7), _taps(3, 3, 3), **_WINDOW),
+    case(_bytes(1, 2, 11, 40), np.uint8(7), _taps(2, 5, 5), **_STRIDED),
+)
+byte_depthwise_bytes.samples(
+    case(
+        _bytes(1, 2, 11, 40), np.uint8(7), _taps(2, 5, 5),
+        np.array([30, -900], np.int32), np.array([0.001, 0.02], np.float32), np.int8(-5),
+        **_STRIDED, out_dtype="int8",
+    ),
+)  # fmt: skip

@@ -1,0 +1,219 @@
+"""ByteTails: sums of bytes are made bytes again where they are added.
+
+Pass::
+
+    ByteTails()
+
+Before (-) and after (+)::
+
+      @R.function
+      def main(x: R.Tensor((2, 4), dtype="uint8"), w: R.Tensor((1, 8), dtype="int8")) -> R.Tensor((2, 2), dtype="uint8"):
+          with R.dataflow():
+    -         lv: R.Tensor((2, 2), dtype="int32") = R.nn.byte_matmul(x, w)
+    -         lv1: R.Tensor((2, 2), dtype="int32") = R.subtract(lv, R.const([5, 6], "int32"))
+    -         lv2: R.Tensor((2, 2), dtype="float32") = R.astype(lv1, dtype="float32")
+    -         lv3: R.Tensor((2, 2), dtype="float32") = R.multiply(lv2, R.const([0.5, 0.25], "float32"))
+    -         gv: R.Tensor((2, 2), dtype="uint8") = R.quantize(lv3, R.const(2.0, "float32"), R.const(3, "uint8"), axis=0, out_dtype="uint8")
+    +         lv: R.Tensor((2,), dtype="int32") = R.negative(R.const([5, 6], "int32"))
+    +         lv1: R.Tensor((2,), dtype="float32") = R.divide(R.const([0.5, 0.25], "float32"), R.const(2.0, "float32"))
+    +         gv: R.Tensor((2, 2), dtype="uint8") = R.nn.byte_matmul_bytes(x, w, lv, lv1, R.const(3, "uint8"), out_dtype="uint8")
+              R.output(gv)
+          return gv
+
+The sums, shifted, times a factor that is the scales' quotient: what the standard says of QLinearConv. A bias
+in float32 that is a number of int32 times the same scale becomes that number. What does nothing to quantized
+numbers but move them, or take the greatest, is done to their bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....ir.op import Op
+from ....ir.prim_expr import IntImm
+from ....ir.transform import PassContext
+from ... import op as relax_op
+from ...analysis.variables import udchain, used_vars
+from ...expr import Call, Constant, Function, ShapeExpr, Var, const
+from .._decorators import FunctionPass
+from .._products import is_call, shape_of
+from .._rewriting import SweepingRewriter
+
+_SUMS = ("relax.nn.byte_matmul", "relax.nn.byte_conv2d", "relax.nn.byte_depthwise")
+_MOVES = ("relax.nn.byte_image", "relax.reshape", "relax.strided_slice")
+_KEEP = ("relax.nn.max_pool2d", "relax.reshape", "relax.permute_dims")
+_FOLDED = {"relax.multiply": np.multiply, "relax.divide": np.divide}
+
+
+class ByteTails(FunctionPass):
+    """See the file's docstring."""
+
+    name = "ByteTails"
+
+    def run_function(self, func: Any, mod: Any, ctx: PassContext) -> Any:
+        """Rewrite a function."""
+        return _Tails(mod).function(func)
+
+
+class _Tails(SweepingRewriter):
+    def function(self, func: Function) -> Function:
+        self.users = udchain(func)
+        for var in used_vars(func.body.body):
+            self.users.setdefault(var, []).append(var)
+        return super().function(func)
+
+    def call(self, call: Call) -> Any:
+        if is_call(call, "relax.quantize"):
+            return self.quantized(call)
+        found = self.definition(call.args[0]) if call.args else None
+        if isinstance(call.op, Op) and call.op.name in _KEEP and is_call(found, "relax.dequantize"):
+            if self.number(found.args[1]) is not None:
+                moved = Call(call.op, [found.args[0], *call.args[1:]], call.attrs)
+                return Call(found.op, [moved, *found.args[1:]], found.attrs)
+        return call
+
+    def quantized(self, call: Call) -> Any:
+        given, scale, zero = call.args
+        dtype = str(call.struct_info.dtype)
+        found = self.definition(given)
+        if is_call(found, "relax.dequantize") and str(found.args[0].struct_info.dtype) == dtype:
+            same = [self.number(v) for v in (*found.args[1:], scale, zero)]
+            if None not in same and same[:2] == same[2:]:
+                return found.args[0]
+        fits = dtype in ("uint8", "int8") and not (scale.struct_info.ndim or zero.struct_info.ndim)
+        return (self.tail(given, scale, zero, dtype) if fits else None) or call
+
+    # -- what is known -------------------------------------------------------------------------
+
+    def known(self, expr: Any) -> np.ndarray | None:
+        """What a constant, or a product or quotient of constants, is."""
+        found = self.definition(expr)
+        if isinstance(found, Constant):
+            return found.data.numpy()
+        if not isinstance(found, Call) or not isinstance(found.op, Op):
+            return None
+        parts = [self.known(a) for a in found.args if not isinstance(a, ShapeExpr)]
+        if any(p is None for p in parts):
+            return None
+        if found.op.name in _FOLDED:
+            return _FOLDED[found.op.name](*parts)
+        dims = _numbers(found)
+        return parts[0].reshape(dims) if is_call(found, "relax.reshape") and dims else None
+
+    def number(self, expr: Any) -> float | None:
+        value = self.known(expr)
+        return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
+
+    def only(self, expr: Any) -> Any:
+        """What a variable with one user is bound to; None for others."""
+        if isinstance(expr, Var) and len(self.users.get(expr, [expr])) != 1:
+            return None
+        return self.definition(expr)
+
+    def vector(self, expr: Any, axis: int, rank: int, count: int) -> Any:
+        """One number for each channel, as a vector; None for what is not. axis: of `rank`, the channels'."""
+        dims = _numbers(expr)
+        if dims is None or len(dims) > rank:
+            return None
+        at = axis - (rank - len(dims))
+        if any(d != 1 for k, d in enumerate(dims) if k != at):
+            return None
+        own = dims[at] if at >= 0 else 1
+        if own != count:
+            flat = expr if not dims else relax_op.reshape(expr, ShapeExpr([]))
+            return relax_op.broadcast_to(flat, ShapeExpr([count])) if own == 1 else None
+        return expr if len(dims) == 1 else relax_op.reshape(expr, ShapeExpr([count]))
+
+    # -- tails ---------------------------------------------------------------------------------
+
+    def tail(self, given: Any, scale: Any, zero: Any, dtype: str) -> Any:
+        """The bytes of sums in float32; None for anything else."""
+        rank = given.struct_info.ndim
+        found, bias = self.only(given), None
+        if is_call(found, "relax.add"):
+            bias, found = found.args[1], self.only(found.args[0])
+        if not is_call(found, "relax.multiply"):
+            return None
+        factor, found = found.args[1], self.only(found.args[0])
+        if not is_call(found, "relax.astype"):
+            return None
+        terms: list[tuple[str, Any]] = []
+        if bias is not None:
+            whole = self.whole(bias, factor)
+            if whole is None:
+                return None
+            terms.append(("relax.add", whole))
+        found = self.only(found.args[0])
+        while is_call(found, "relax.add") or is_call(found, "relax.subtract"):
+            terms.append((found.op.name, found.args[1]))
+            found = self.only(found.args[0])
+        moves: list[Call] = []
+        while isinstance(found, Call) and isinstance(found.op, Op) and found.op.name in _MOVES:
+            moves.append(found)
+            found = self.only(found.args[0])
+        if not isinstance(found, Call) or not isinstance(found.op, Op):
+            return None
+        if found.op.name not in _SUMS:
+            return None
+        at, axis = 1, rank - 1 if found.op.name == "relax.nn.byte_matmul" else 1
+        dims, sums = shape_of(given), shape_of(found)
+        if dims is None or sums is None or not isinstance(dims[axis], IntImm):
+            return None
+        if not isinstance(sums[at], IntImm):
+            return None
+        count, more = dims[axis].value, sums[at].value - dims[axis].value
+        offset: Any = None
+        for name, term in terms:
+            part = self.vector(term, axis, rank, count)
+            if part is None:
+                return None
+            if name == "relax.subtract":
+                part = relax_op.negative(part)
+            offset = part if offset is None else relax_op.add(offset, part)
+        factors = self.vector(factor, axis, rank, count)
+        if factors is None or offset is None:
+            return None
+        parts = [offset, relax_op.divide(factors, scale)]
+        if more:
+            parts = [relax_op.nn.pad(p, [0, more]) for p in parts]
+        make = getattr(relax_op.nn, found.op.name.rpartition(".")[2] + "_bytes")
+        out = make(*found.args, *parts, zero, **_attributes(found), out_dtype=dtype)
+        for move in reversed(moves):
+            out = Call(move.op, [out, *move.args[1:]], move.attrs)
+        return out
+
+    def whole(self, bias: Any, factor: Any) -> Any:
+        """The int32 numbers that a bias is, times the factor; None where it is not."""
+        found, dims = self.definition(bias), _numbers(bias)
+        if is_call(found, "relax.reshape"):
+            found = self.definition(found.args[0])
+        if dims is None or not is_call(found, "relax.dequantize"):
+            return None
+        values, step, zero = (self.known(a) for a in found.args)
+        unit = self.known(factor)
+        if values is None or step is None or unit is None or values.dtype != np.int32:
+            return None
+        if zero is None or zero.any() or step.size not in (1, values.size):
+            return None
+        if unit.size not in (1, values.size):
+            return None
+        if not np.allclose(step.reshape(-1), unit.reshape(-1), 1e-5, 0):
+            return None
+        return const(values.reshape(dims))
+
+
+def _numbers(expr: Any) -> list[int] | None:
+    """The dimensions, where all are numbers."""
+    dims = shape_of(expr)
+    if dims is None or not all(isinstance(d, IntImm) for d in dims):
+        return None
+    return [d.value for d in dims]
+
+
+def _attributes(call: Call) -> dict[str, Any]:
+    return {} if call.attrs is None else dict(call.attrs.values)
+
+
+__all__ = ["ByteTails"]
