@@ -72,6 +72,7 @@ PATTERNS = {
     "relax/dpl/attention.py": "the shapes that attention has in models, as patterns",
     "relax/dpl/well_known.py": "TVM's ready-made patterns",
     "relax/transform/graph/byte_products.py": "how a quantized product is written, as a pattern",
+    "relax/transform/graph/byte_tails.py": "how quantized sums become bytes again, as a pattern",
 }
 
 
