@@ -17,7 +17,9 @@ DIGITS = "src/loopwright/driver/data/digits.onnx"
 @pytest.mark.no_roundtrip
 def test_model_explorer(tmp_path):
     text = model_explorer(Explored.compiled(DIGITS), tmp_path / "graph.json", "digits")
-    (graph,) = json.loads(text)["graphs"]
+    whole = json.loads(text)
+    assert whole["label"] == "digits"  # without one, Model Explorer does not read the file
+    (graph,) = whole["graphs"]
     assert (tmp_path / "graph.json").read_text(encoding="utf-8") == text
     nodes = {node["id"]: node for node in graph["nodes"]}
     add = nodes["onnx:/fc/Add"]

@@ -30,7 +30,7 @@ def model_explorer(explored: Explored, file: str | Path | None = None, name: str
                 "attrs": [{"key": key, "value": value} for key, value in facts.items() if value],
             }
         )
-    text = json.dumps({"graphs": [{"id": name, "nodes": nodes}]}, indent=1)
+    text = json.dumps({"label": name, "graphs": [{"id": name, "nodes": nodes}]}, indent=1)
     if file is not None:
         Path(file).write_text(text, encoding="utf-8")
     return text
