@@ -28,6 +28,28 @@ Keywords = dict[str, Any]
 
 
 @mutator
+class Halves(PyExprMutator):
+    def visit_call_(self, call):
+        call = super().visit_call_(call)
+        if getattr(call.op, "name", "") != "relax.multiply":
+            return call
+        args = [relax.op.astype(arg, "float16") for arg in call.args]
+        return relax.op.astype(relax.op.multiply(*args), "float32")
+
+
+@module_pass(opt_level=0, name="ProductsInHalf")
+def in_half(mod, ctx):
+    graphs = {g: f for g, f in mod.functions.items() if isinstance(f, relax.Function)}
+    return mod.with_functions({g: Halves(mod).visit_expr(f) for g, f in graphs.items()})
+
+
+@contextmanager
+def masked() -> Iterator[Keywords]:
+    """An attention's mask, the least float32, is an infinity in half precision, and 0 of it a NaN."""
+    yield {"relax_pipeline": graph_pipeline().insert_before("LegalizeOps", in_half)}
+
+
+@mutator
 class Subtracts(PyExprMutator):
     def visit_call_(self, call):
         call = super().visit_call_(call)
