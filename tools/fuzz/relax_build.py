@@ -20,8 +20,9 @@ LEFT_OUT = {
     "relax.image.resize_matrix",
     "relax.ml.couple_pairs",  # of trees and vector machines: tests/frontend/onnx/test_ml.py
     "relax.ml.tree_ensemble",
-    # ByteProducts makes these of quantized networks.
-    *(f"relax.nn.byte_{n}" for n in ("matmul", "places", "conv2d", "image")),
+    # ByteProducts and ByteTails make these of quantized networks.
+    *(f"relax.nn.byte_{n}" for n in ("matmul", "places", "conv2d", "depthwise", "image")),
+    *(f"relax.nn.byte_{n}_bytes" for n in ("matmul", "conv2d", "depthwise")),
     "relax.nn.pad_by",
     "relax.layout_transform",
     "relax.nn.pack_channels",
