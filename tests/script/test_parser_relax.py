@@ -183,6 +183,15 @@ def test_match_cast():
     assert_structural_equal(foo, from_source(foo.script()))
 
 
+def test_a_tuple_without_fields_is_annotated_as_what_is_returned():
+    @R.function
+    def foo(x: R.Tensor((2,), "float32")) -> R.Tuple:
+        return (x, R.add(x, x))
+
+    info = foo.params[0].struct_info
+    assert_structural_equal(foo.struct_info.ret, relax.TupleStructInfo([info, info]))
+
+
 def test_annotations_win_over_inference():
     @R.function(pure=False)
     def foo(x: R.Tensor):

@@ -90,6 +90,7 @@ def test_leaves():
     dfv = relax.DataflowVar("v", R.Tensor((4, 4), "float32"))
     assert wildcard().match(x) and wildcard().match(relax.const(1))
     assert is_var().match(x) and is_var("x").match(x) and not is_var("y").match(x)
+    assert is_var("x").name == "x"
     assert is_var().match(dfv) and is_dfv().match(dfv) and is_dfv("v").match(dfv)
     assert not is_dfv().match(x) and not is_dfv("u").match(dfv)
     assert is_gv().match(relax.GlobalVar("f")) and is_gv("f").match(relax.GlobalVar("f"))

@@ -191,6 +191,11 @@ class VarPattern(DFPattern):
 
     name_hint: str = field(default="")
 
+    @property
+    def name(self) -> str:
+        """The name hint."""
+        return self.name_hint
+
 
 class DataflowVarPattern(VarPattern):
     """A dataflow variable."""

@@ -177,7 +177,10 @@ class RelaxDialect(Dialect):
         if node.returns is None:
             return params, None
         with parser.located(node.returns):
-            return params, R.as_info(self._proxy(node.returns))
+            proxy = self._proxy(node.returns)
+            if isinstance(proxy, R.Tuple) and not isinstance(node.returns, ast.Call):
+                return params, None  # `R.Tuple` without fields is a tuple of what is returned
+            return params, R.as_info(proxy)
 
     def _proxy(self, node: ast.expr) -> Any:
         """The struct info of an annotation as it is written."""
