@@ -157,7 +157,7 @@ class Row:
 def measure(model: Any, feeds: dict[str, np.ndarray]) -> dict[str, Row]:
     """Every kernel of a model, called with what it gets in a run on `feeds`."""
     trace = lw.lower(model)
-    fused, scheduled = trace.last("NameDimensions").after, trace["ApplyDefaultSchedule"].after
+    scheduled = trace.last("DeadCodeElimination").after
     kernels = {g.name_hint: f for g, f in scheduled.functions.items() if isinstance(f, PrimFunc)}
     public = {name: f.with_attr("global_symbol", name) for name, f in kernels.items()}
     compiled = lw.compile(lw.IRModule(public), relax_pipeline=[])
@@ -171,7 +171,7 @@ def measure(model: Any, feeds: dict[str, np.ndarray]) -> dict[str, Row]:
         row = rows.setdefault(name, Row())
         row.calls += 1
         row.seconds += seconds(lambda: native(*given), length=0.01)
-        row.flops += operations(fused[name], given)
+        row.flops += operations(scheduled[name], given)
         row.bytes += sum(a.nbytes for a in given if isinstance(a, np.ndarray))
         for original, used in zip(args, given, strict=True):
             if original is not used:

@@ -51,6 +51,32 @@ def onnxruntime(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
     return onnxruntime.__version__, call, call
 
 
+def openvino(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
+    import openvino
+
+    core = openvino.Core()
+    model = core.read_model(path)
+    # Its best form of a model: the input's shapes fixed, so that it may choose kernels for them.
+    model.reshape({key: list(value.shape) for key, value in feeds.items()})
+    options = {
+        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    request = core.compile_model(model, "CPU", options).create_infer_request()
+    inputs = [feeds[next(n for n in feeds if n in port.names)] for port in model.inputs]
+    for at, value in enumerate(inputs):
+        request.set_input_tensor(at, openvino.Tensor(value, shared_memory=True))
+
+    def call() -> object:
+        return request.infer()
+
+    def outputs() -> list[np.ndarray]:
+        return [np.array(value) for value in request.infer().to_tuple()]
+
+    return openvino.__version__.split("-")[0], call, outputs
+
+
 def numpy(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
     if not name.startswith("mlp_"):
         raise NotImplementedError("written by hand for the MLPs only")
@@ -120,6 +146,7 @@ def tvm(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
 ENGINES = {
     "loopwright": loopwright,
     "onnxruntime": onnxruntime,
+    "openvino": openvino,
     "tvm": tvm,
     "torch": torch,
     "numpy": numpy,

@@ -80,7 +80,12 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
         rt.NameDimensions(),
         rt.RewriteDataflowReshape(),  # before schedules, behind which it would not see the order
         rt.DeadCodeElimination(),
+        # A schedule may pack constants: kernels of their own, which run now.
+        rt.AttachAttrLayoutFreeBuffers(weights=False),
         ApplyDefaultSchedule(),
+        rt.SplitLayoutRewritePreproc(),
+        rt.FoldConstant(),
+        rt.DeadCodeElimination(),
     ]
 
 

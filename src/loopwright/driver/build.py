@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextvars import Context
+from functools import lru_cache
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Unpack
@@ -28,6 +30,8 @@ from ..ir.target import Target
 from ..ir.transform import Sequential, unwatched
 from ..relax import transform as rt
 from ..relax.expr import Function
+from ..relax.transform.graph.fold_constant import register_evaluator
+from ..sched import ApplyDefaultSchedule
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from .front import DEFAULT_TARGET, compile
@@ -116,6 +120,22 @@ def as_module(model: Any) -> IRModule:
     what = "this model cannot be imported"
     got = model if isinstance(model, (str, os.PathLike)) else type(model).__name__
     raise TypeError(explain(what, got=got, instead=hint))
+
+
+def evaluate(kernel: PrimFunc, arrays: list[Any]) -> bool:
+    """Run a kernel on this machine, outside of what is being compiled, its trace and its budget."""
+    Context().run(_native, kernel)(*arrays)
+    return True
+
+
+@lru_cache(maxsize=16)  # weights of one shape are packed by one kernel
+def _native(kernel: PrimFunc) -> Callable[..., None]:
+    options = CompileOptions(relax_pipeline=[ApplyDefaultSchedule()])
+    mod = IRModule({"kernel": kernel.with_attr("global_symbol", "kernel")})
+    return compile_steps(mod, DEFAULT_TARGET, options)[0]["kernel"]
+
+
+register_evaluator(evaluate)
 
 
 def _lower_graph(mod: IRModule, target: Target, options: CompileOptions) -> IRModule:

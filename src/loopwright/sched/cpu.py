@@ -38,6 +38,10 @@ UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
 MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
 SYMBOLIC_EXTENT = 32  # assumed extent of a symbolic image axis
 REGISTERS_LEFT = 3  # vector registers not used as accumulators
+LEAST_ROWS = 4  # fewer rows of two vectors leave multiply-adds waiting for each other
+FEW_ROWS = 6
+LEAST_STRIPS = 8
+PARTIAL = 1.02  # cost of a last tile with bounds checks
 PACKED_BYTES = 1 << 20  # right operands at least this large are packed,
 PACKED_ROWS = 64  # if at least this many rows use them
 
@@ -237,13 +241,13 @@ def _tile(reduction: BlockInfo, is_product: bool, target: Target) -> _Tile:
             count = extents[column]
             vectors = 2 if count is not None and count % 2 == 0 else 1
         elif width is None or width >= 2 * lanes:
-            vectors = 2
+            vectors = _vectors(1 if row is None else extents[row], width, lanes)
     if row == column:
         row = None
     registers = target.num_vector_registers - REGISTERS_LEFT
     most = max(registers // vectors, 1)
     most = min(most, 14) if is_product else min(most, 8)
-    rows = 1 if row is None else _rows(extents[row], most, len(spatial) > 2)
+    rows = 1 if row is None else _rows(extents[row], most)
     return _Tile(row, rows, column, vectors, lanes)
 
 
@@ -256,14 +260,27 @@ def _row_axis(extents: list[int | None]) -> int | None:
     return None
 
 
-def _rows(extent: int | None, most: int, image: bool) -> int:
-    """Rows of a tile: preferably a divisor of the extent."""
+def _vectors(rows: int | None, width: int | None, lanes: int) -> int:
+    """Vectors of a tile's row: more for products of few rows, which then read longer stretches of the
+    right side, if that leaves enough strips."""
+    if rows is None or rows > FEW_ROWS or width is None:
+        return 2
+    strips = [v for v in (8, 4) if rows * v <= 24 and width >= v * lanes * LEAST_STRIPS]
+    return strips[0] if strips else 2
+
+
+def _rows(extent: int | None, most: int) -> int:
+    """Rows of a tile: those that compute the fewest beyond the end, and the most at once."""
     if extent is None:
         return min(8, most)
     if extent <= most:
         return extent
-    best = max(d for d in range(1, most + 1) if extent % d == 0)
-    return best if best * 2 >= most else most
+
+    def cost(rows: int) -> float:
+        tiles = -(-extent // rows) * max(rows, LEAST_ROWS)
+        return tiles if extent % rows == 0 else tiles * PARTIAL
+
+    return min(range(most, 0, -1), key=cost)
 
 
 def _schedule_tile(
@@ -287,13 +304,13 @@ def _schedule_tile(
         inner = [ri, jv, vector]
     else:
         inner = [jv, vector]
-    packed = _packed_side(sch, block, reduction, tile) if product else None
+    packed, kept = _packed_side(sch, block, reduction, tile) if product else (None, False)
     if packed is not None:
-        outer.insert(0, outer.pop(tile.column))
+        outer.insert(0, outer.pop(outer.index(tile.column)))
     order = [place[k] for k in outer]
     sch.reorder(*order, *inner)
     sch.compute_at(block, order[-1], preserve_unit_loops=True)
-    if packed is not None:
+    if packed is not None and not kept:
         sch.compute_at(packed, order[0], preserve_unit_loops=True)
         sch.vectorize(list(sch.get_loops(packed))[-1])
     init = _schedule_accumulators(sch, block, reduction, tile, len(order))
@@ -302,31 +319,45 @@ def _schedule_tile(
     sch.vectorize(vector)
     work = tile.rows * tile.vectors * tile.lanes * _taps(reduction)
     work //= FMAS_PER_ELEMENT if product else FMAS_PER_ELEMENT // 4
-    if packed is not None:
+    if packed is not None and not kept:
         _parallel(sch, order[:1], GRAIN)
     else:
         _parallel_tiles(sch, order, work)
     return init
 
 
-def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile) -> Any:
-    """The block that packs the right operand of a large matmul into strips as wide as a tile; None
-    if that does not pay. All rows read each strip; unpacked, its rows are on different pages and,
-    at widths like 1024, in the same few cache sets."""
+def _packed_side(
+    sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile
+) -> tuple[Any, bool]:
+    """The block that packs the right operand of a matmul into strips as wide as a tile, and whether it
+    runs once, when the model is compiled; (None, False) if packing does not pay. All rows read each
+    strip in order; unpacked, its rows are on different pages and, at widths like 1024, in the same
+    few cache sets."""
     width = tile.vectors * tile.lanes
-    rows = [constant(v.dom.extent) if v.dom is not None else None for v in reduction.spatial[:-1]]
-    if tile.row is None or None in rows or math.prod(r for r in rows if r) < PACKED_ROWS:
-        return None
     buffer = _right_side(sch.get(block), reduction)
     shape = [constant(d) for d in buffer.shape] if buffer is not None else [None]
-    if buffer is None or None in shape or (shape[1] or 0) % width:
-        return None
-    if math.prod(d for d in shape if d) * buffer.dtype.lane_bytes < PACKED_BYTES:
-        return None
+    if buffer is None or None in shape or (shape[1] or 0) <= width:
+        return None, False
+    free = sch.func.attrs.get("layout_free_buffers", ())
+    kept = any(sch.func.buffers[int(k)] is buffer for k in free)
+    if not (kept or _packing_pays(reduction, tile, buffer, width)):
+        return None, False
     at = [r.buffer for r in sch.get(block).reads].index(buffer)
     packed = sch.cache_read(block, at, "global")
-    sch.transform_layout(packed, ("write", 0), lambda k, j: (j // width, k, j % width))
-    return packed
+    strips = lambda k, j: (j // width, k, j % width)  # noqa: E731
+    sch.transform_layout(packed, ("write", 0), strips, pad_value=0.0)
+    if kept:
+        sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)
+    return packed, kept
+
+
+def _packing_pays(reduction: BlockInfo, tile: _Tile, buffer: Any, width: int) -> bool:
+    """Whether a right side packed in each call is read often enough: large, whole strips, many rows."""
+    rows = [constant(v.dom.extent) if v.dom is not None else None for v in reduction.spatial[:-1]]
+    if tile.row is None or None in rows or math.prod(r for r in rows if r) < PACKED_ROWS:
+        return False
+    size = math.prod(d.value for d in buffer.shape) * buffer.dtype.lane_bytes
+    return size >= PACKED_BYTES and buffer.shape[1].value % width == 0
 
 
 def _right_side(block: Any, reduction: BlockInfo) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import KeysView
+from functools import reduce
 from typing import Any
 
 from ..arith import Analyzer, eval_set
@@ -60,8 +60,49 @@ class _Whole(Rewriter):
     def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
         if node.block.name_hint not in self.blocks:
             return self.visit_default(node)
-        realize = _without_predicate(node)
+        realize = self.without_predicate(node)
         return node if realize is None else self.grown(realize)
+
+    def without_predicate(self, node: st.BlockRealize) -> st.BlockRealize | None:
+        """The block with guards on the loads that would leave their buffers instead."""
+        block = node.block
+        if any(w.buffer.scope() != "local" for w in block.writes):
+            return None
+        guards: dict[Var, PrimExpr] = {}
+        for part in conjuncts(node.predicate):
+            if isinstance(part, CmpExpr):
+                axis = _bound_axis(part, node)
+                if axis is None:
+                    return None
+                inner = part.replace(a=axis)
+                guards[axis] = And(guards[axis], inner) if axis in guards else inner
+        if not guards:
+            return None
+        reach = {
+            axis.var: eval_set(value, self.loops, self.ana)
+            for axis, value in zip(block.iter_vars, node.iter_values, strict=True)
+        }
+        own = {w.buffer for w in block.writes}
+
+        def leaves(load: BufferLoad, axis: Var) -> bool:
+            """Whether a load may be outside where the axis goes beyond its end."""
+            for index, extent in zip(load.indices, load.buffer.shape, strict=True):
+                if axis in vars_in(index):
+                    top = eval_set(index, reach, self.ana).max_value
+                    if is_infinite(top) or not self.ana.can_prove(less(top, extent)):
+                        return True
+            return False
+
+        def guard(load: Any) -> Any:
+            if not isinstance(load, BufferLoad) or load.buffer in own:
+                return None
+            wanted = [inner for axis, inner in guards.items() if leaves(load, axis)]
+            if not wanted:
+                return None
+            return if_then_else(reduce(And, wanted), load, const(0, load.dtype))
+
+        body = rewrite(block.body, guard, keep_buffers)
+        return node.replace(predicate=const(True, "bool"), block=block.replace(body=body))
 
     def grown(self, node: st.BlockRealize) -> st.BlockRealize:
         """The block with axes extended to the range of their bindings; records which dimensions
@@ -92,48 +133,11 @@ class _Whole(Rewriter):
         return node.replace(block=node.block.replace(iter_vars=tuple(axes)))
 
 
-def _without_predicate(node: st.BlockRealize) -> st.BlockRealize | None:
-    block = node.block
-    if any(w.buffer.scope() != "local" for w in block.writes):
-        return None
-    guards: list[tuple[KeysView[Var], PrimExpr]] = []
-    for part in conjuncts(node.predicate):
-        if isinstance(part, CmpExpr):
-            inner = _in_block_terms(part, node)
-            if inner is None:
-                return None
-            guards.append((vars_in(part), inner))
-    if not guards:
-        return None
-    bound = {
-        v.var: vars_in(value) for v, value in zip(block.iter_vars, node.iter_values, strict=True)
-    }
-    own = {w.buffer for w in block.writes}
-
-    def guard(load: Any) -> Any:
-        if not isinstance(load, BufferLoad) or load.buffer in own:
-            return None
-        used: set[Var] = set()
-        for index in load.indices:
-            for var in vars_in(index):
-                used |= bound.get(var, set())
-        wanted = [inner for variables, inner in guards if variables & used]
-        if not wanted:
-            return None
-        condition = wanted[0]
-        for other in wanted[1:]:
-            condition = And(condition, other)
-        return if_then_else(condition, load, const(0, load.dtype))
-
-    body = rewrite(block.body, guard, keep_buffers)
-    return node.replace(predicate=const(True, "bool"), block=block.replace(body=body))
-
-
-def _in_block_terms(condition: CmpExpr, node: st.BlockRealize) -> PrimExpr | None:
-    """A bound on a loop expression as a bound on the block axis bound to it."""
-    for v, value in zip(node.block.iter_vars, node.iter_values, strict=True):
+def _bound_axis(condition: CmpExpr, node: st.BlockRealize) -> Var | None:
+    """The block axis bound to the loop expression that a condition bounds."""
+    for axis, value in zip(node.block.iter_vars, node.iter_values, strict=True):
         if structural_equal(value, condition.a):
-            return condition.replace(a=v.var)
+            return axis.var
     return None
 
 

@@ -131,10 +131,11 @@ def split(kernel: PrimFunc) -> _Parts | None:
     sources = [b for b in inputs if b in taken]
     outputs = [taken[b] for b in sources]
     attrs = {k: v for k, v in kernel.attrs.items() if k not in (ATTR, "global_symbol")}
+    unscheduled = {k: v for k, v in attrs.items() if k != "tir.is_scheduled"}
     plain = [rewrite(stmt, {Block: _unmarked}) for stmt in before]
     swap = {v: taken.get(b, b) for v, b in kernel.buffer_map.items()}
     return _Parts(
-        PrimFunc([*sources, *outputs], _body(kernel, plain, outputs), attrs=attrs),
+        PrimFunc([*sources, *outputs], _body(kernel, plain, outputs), attrs=unscheduled),
         PrimFunc(
             [swap.get(p, p) for p in kernel.params], _body(kernel, after, outputs), attrs=attrs
         ),

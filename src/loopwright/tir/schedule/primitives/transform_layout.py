@@ -81,7 +81,8 @@ def transform_layout(
     try:
         shape = tuple(ana.simplify(s) for s in index_map.map_shape(old.shape))
         padded = const(False, "bool")
-        if not assume_injective_transform and sch.enable_check:
+        checked = sch.enable_check or pad_value is not None
+        if checked and not assume_injective_transform:
             inverse, padded = index_map.non_surjective_inverse(list(old.shape))
     except ValueError as error:
         what = f"the layout of {old.name} cannot be changed by this map"
