@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,6 +138,23 @@ def constant(extent: Any) -> int | None:
     return extent.value if isinstance(extent, IntImm) else None
 
 
+def vectors_fit(reduction: BlockInfo) -> bool:
+    """Whether the last spatial axis is long enough for vectors and contiguous in memory."""
+    store = reduction.store
+    if store is None or not reduction.spatial:
+        return False
+    last = reduction.spatial[-1]
+    extent = constant(last.dom.extent) if last.dom is not None else None
+    if store.indices[-1] is not last.var:
+        return False
+    for load in loads_in(store.value):
+        if load.buffer is not store.buffer and any(
+            uses_any(i, (last.var,)) for i in load.indices[:-1]
+        ):
+            return False
+    return extent is None or extent >= 4
+
+
 @dataclass
 class Stage:
     """Blocks that are scheduled together: those inlined into others, at most one reduction, and
@@ -147,9 +165,14 @@ class Stage:
     last: BlockInfo
 
 
-def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
+def split_stages(
+    func: PrimFunc,
+    blocks: list[BlockInfo],
+    keep: Callable[[BlockInfo], bool] = lambda info: False,
+) -> list[Stage] | None:
     """The stages of a kernel in order; None if a block is neither data-parallel nor a
-    reduction, or writes several buffers."""
+    reduction, or writes several buffers. What several blocks read is not computed in each of them if
+    `keep` says so."""
     for b in blocks:
         plain = b.is_spatial or (b.is_reduction and b.store is not None)
         if not plain or len(b.writes) != 1:
@@ -177,7 +200,8 @@ def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
         moves = _can_be_inlined(b, blocks) and not lost.intersection(
             r.buffer for r in b.block.reads
         )
-        if not read or loads > _MOST_LOADS or not moves:
+        kept = read and len(readers[b.writes[0]]) > 1 and keep(b)
+        if not read or loads > _MOST_LOADS or not moves or kept:
             stages.append(Stage(waiting, None, b))
             waiting = []
         else:

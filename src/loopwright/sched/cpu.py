@@ -17,26 +17,32 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..ir.dtype import DataType
 from ..ir.functor import any_node
-from ..ir.prim_expr import Add, Max, Min
 from ..ir.target import Target
 from ..ir.variables import uses_any
-from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.op import is_call_to
 from ..tir.schedule import Schedule
 from ..tir.stmt import BufferStore
-from .analysis import BlockInfo, Stage, as_product, blocks_of, constant, loads_in, split_stages
+from .analysis import (
+    BlockInfo,
+    Stage,
+    as_product,
+    blocks_of,
+    constant,
+    loads_in,
+    split_stages,
+    vectors_fit,
+)
 from .apply import register_schedule_rule
+from .loops import GRAIN, SYMBOLIC_EXTENT, parallel, taps, vectorize_nest
+from .rows import reduce_rows, widths_of
 from .separate import separate_reductions
 from .tail import compute_whole_tiles, skip_padding, whole_rows
 
-GRAIN = 1 << 15  # minimum elements per task: about 10 us
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
 UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
 MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
-SYMBOLIC_EXTENT = 32  # assumed extent of a symbolic image axis
 REGISTERS_LEFT = 3  # vector registers not used as accumulators
 LEAST_ROWS = 4  # fewer rows of two vectors leave multiply-adds waiting for each other
 FEW_ROWS = 6
@@ -57,7 +63,7 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
     if stages is None:
         return None
     reductions = [s.reduction for s in stages if s.reduction is not None]
-    rows = {r.name: w for r in reductions if (w := _row_vectors(r, target))}
+    rows = widths_of(reductions, target)
     if rows:
         func = whole_rows(func, rows)
         stages = split_stages(func, blocks_of(func) or []) or stages
@@ -70,13 +76,13 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
     for stage in stages:
         if stage.reduction is None:
             block = sch.get_block(stage.last.name)
-            _vectorize_nest(sch, block, target, stage.last.writes[0].dtype)
-        elif _vectors_fit(stage.reduction, target):
+            vectorize_nest(sch, block, target, stage.last.writes[0].dtype)
+        elif vectors_fit(stage.reduction):
             names = _reduce_in_registers(sch, stage, target)
             whole |= names
             sums |= names if as_product(stage.reduction) is not None else set()
         else:
-            _reduce_rows(sch, stage, rows.get(stage.reduction.name, 0), target)
+            reduce_rows(sch, stage, rows, target)
     return skip_padding(compute_whole_tiles(sch.func, whole), sums)
 
 
@@ -96,125 +102,6 @@ def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str
     tile = _tile(reduction, is_product, target)
     init = _schedule_tile(sch, block, last, reduction, tile, is_product)
     return {sch.get(b).name_hint for b in (block, init)}
-
-
-def _reduce_rows(sch: Schedule, stage: Stage, width: int, target: Target) -> None:
-    """Schedule a reduction along contiguous memory: `width` partial results per row (0: none), then
-    their reduction."""
-    reduction = stage.reduction
-    assert reduction is not None
-    count = len(reduction.spatial)
-    block = sch.get_block(reduction.name)
-    partial = None
-    if width:
-        _, inner = sch.split(list(sch.get_loops(block))[-1], [None, width])
-        partial = sch.rfactor(inner, count)
-        sch.set_scope(partial, 0, "local")
-    last = block if stage.last is reduction else sch.get_block(stage.last.name)
-    rows = list(sch.get_loops(last))[:count]
-    row = _parallel(sch, rows, _taps(reduction))
-    if row is not None and last is not block:
-        sch.compute_at(block, row, preserve_unit_loops=True)
-    if partial is None:
-        return
-    if row is not None:
-        sch.compute_at(partial, row, preserve_unit_loops=True)
-    _vectorize_partial(sch, partial, reduction, row is not None, target)
-
-
-def _vectorize_partial(
-    sch: Schedule, partial: Any, reduction: BlockInfo, in_row: bool, target: Target
-) -> None:
-    lanes, reduces = target.vector_lanes(reduction.writes[0].dtype), len(reduction.reduce)
-    loops = list(sch.get_loops(partial))
-    if in_row:  # axis order: partial results, row, reduction
-        across, along = loops[1], loops[-reduces:]
-    else:
-        across, along = loops[-1], loops[-1 - reduces : -1]
-    sch.reorder(*along, across)
-    init = sch.decompose_reduction(partial, along[0])
-    for b in (partial, init):
-        groups, vector = sch.split(list(sch.get_loops(b))[-1], [None, lanes])
-        sch.unroll(groups)
-        sch.vectorize(vector)
-
-
-def _row_vectors(reduction: BlockInfo | None, target: Target) -> int:
-    """How many partial results per row to use; 0 if vectors do not pay or fit."""
-    if reduction is None or _vectors_fit(reduction, target):
-        return 0
-    store = reduction.store
-    if (
-        store is None
-        or not isinstance(reduction.block.init, BufferStore)
-        or not isinstance(store.value, (Add, Max, Min))
-    ):
-        return 0
-    if not isinstance(store.value.a, BufferLoad) or store.value.a.buffer is not store.buffer:
-        return 0
-    axis = reduction.reduce[-1]
-    extent = constant(axis.dom.extent) if axis.dom is not None else None
-    lanes = target.vector_lanes(store.buffer.dtype)
-    if extent is not None and extent < 2 * lanes:
-        return 0
-    for load in loads_in(store.value.b):
-        used = [uses_any(i, (axis.var,)) for i in load.indices]
-        if any(used[:-1]) or (used and used[-1] and load.indices[-1] is not axis.var):
-            return 0
-    return lanes if extent is not None and extent < 8 * lanes else 4 * lanes
-
-
-def _vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) -> None:
-    """Vectorize the last loop, run the others in parallel."""
-    loops = sch.get_loops(block)
-    if not loops:
-        return
-    lanes = target.vector_lanes(dtype)
-    last = constant(sch.get(loops[-1]).extent)
-    inner = loops[-1]
-    outer = loops[:-1]
-    work = last if last is not None else lanes
-    if last is not None and last > 1:
-        if last > lanes:
-            cut, inner = sch.split(inner, [None, lanes])
-            outer = [*outer, cut]
-            work = lanes
-        sch.vectorize(inner)
-    elif last is None:
-        cut, inner = sch.split(inner, [None, lanes])
-        sch.vectorize(inner)
-        outer = [*outer, cut]
-    _parallel(sch, outer, work)
-
-
-def _parallel(sch: Schedule, loops: list[Any], work: int) -> Any:
-    """Fuse loops and run them in parallel, with enough of `work` elements per task; return the
-    fused loop, or None without loops."""
-    if not loops:
-        return None
-    fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    extent = constant(sch.get(fused).extent)
-    if extent is None or extent * work > GRAIN:
-        sch.annotate(fused, "grain", max(GRAIN // max(work, 1), 1))
-        sch.parallel(fused)
-    return fused
-
-
-def _vectors_fit(reduction: BlockInfo, target: Target) -> bool:
-    """Whether the last spatial axis is long enough for vectors and contiguous in memory."""
-    store = reduction.store
-    if store is None or not reduction.spatial:
-        return False
-    last = reduction.spatial[-1]
-    extent = constant(last.dom.extent) if last.dom is not None else None
-    if store.indices[-1] is not last.var:
-        return False
-    for load in loads_in(store.value):
-        if load.buffer is not store.buffer and any(
-            uses_any(i, (last.var,)) for i in load.indices[:-1]
-        ):
-            return False
-    return extent is None or extent >= 4
 
 
 class _Tile:
@@ -317,18 +204,16 @@ def _schedule_tile(
     for loop in inner[:-1]:
         sch.unroll(loop)
     sch.vectorize(vector)
-    work = tile.rows * tile.vectors * tile.lanes * _taps(reduction)
+    work = tile.rows * tile.vectors * tile.lanes * taps(reduction)
     work //= FMAS_PER_ELEMENT if product else FMAS_PER_ELEMENT // 4
     if packed is not None and not kept:
-        _parallel(sch, order[:1], GRAIN)
+        parallel(sch, order[:1], GRAIN)
     else:
         _parallel_tiles(sch, order, work)
     return init
 
 
-def _packed_side(
-    sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile
-) -> tuple[Any, bool]:
+def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile) -> tuple[Any, bool]:
     """The block that packs the right operand of a matmul into strips as wide as a tile, and whether it
     runs once, when the model is compiled; (None, False) if packing does not pay. All rows read each
     strip in order; unpacked, its rows are on different pages and, at widths like 1024, in the same
@@ -384,18 +269,9 @@ def _parallel_tiles(sch: Schedule, order: list[Any], work: int) -> None:
         count *= extent if extent is not None else 1 if k == 0 else SYMBOLIC_EXTENT
     if count >= 8:
         inner = extents[-1] if extents[-1] is not None else SYMBOLIC_EXTENT // 8
-        _parallel(sch, order[:-1], work * inner)
+        parallel(sch, order[:-1], work * inner)
     else:
-        _parallel(sch, order, work)
-
-
-def _taps(reduction: BlockInfo) -> int:
-    """The number of terms per result."""
-    count = 1
-    for v in reduction.reduce:
-        extent = constant(v.dom.extent) if v.dom is not None else None
-        count *= extent if extent is not None else SYMBOLIC_EXTENT
-    return count
+        parallel(sch, order, work)
 
 
 def _unrolled(reduction: BlockInfo, tile: _Tile) -> int:

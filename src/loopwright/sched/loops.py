@@ -1,0 +1,57 @@
+"""Loops of CPU kernels: vectors along the last axis, parallel outer loops, their estimated work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.dtype import DataType
+from ..ir.target import Target
+from ..tir.schedule import Schedule
+from .analysis import BlockInfo, constant
+
+GRAIN = 1 << 15  # minimum elements per task: about 10 us
+SYMBOLIC_EXTENT = 32  # assumed extent of a symbolic image axis
+
+
+def vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) -> None:
+    """Vectorize the last loop, run the others in parallel."""
+    loops = list(sch.get_loops(block))
+    if loops:
+        outer, work = vectorize_last(sch, loops, target.vector_lanes(dtype))
+        parallel(sch, outer, work)
+
+
+def vectorize_last(sch: Schedule, loops: list[Any], lanes: int) -> tuple[list[Any], int]:
+    """Vectorize the last loop; the loops outside of the vectors, and the elements that one iteration
+    of them computes."""
+    *outer, inner = loops
+    last = constant(sch.get(inner).extent)
+    if last == 1:
+        return outer, 1
+    if last is None or last > lanes:
+        cut, inner = sch.split(inner, [None, lanes])
+        outer, last = [*outer, cut], lanes
+    sch.vectorize(inner)
+    return outer, last
+
+
+def parallel(sch: Schedule, loops: list[Any], work: int) -> Any:
+    """Fuse loops and run them in parallel, with enough of `work` elements per task; return the
+    fused loop, or None without loops."""
+    if not loops:
+        return None
+    fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    extent = constant(sch.get(fused).extent)
+    if extent is None or extent * work > GRAIN:
+        sch.annotate(fused, "grain", max(GRAIN // max(work, 1), 1))
+        sch.parallel(fused)
+    return fused
+
+
+def taps(reduction: BlockInfo) -> int:
+    """The number of terms per result."""
+    count = 1
+    for v in reduction.reduce:
+        extent = constant(v.dom.extent) if v.dom is not None else None
+        count *= extent if extent is not None else SYMBOLIC_EXTENT
+    return count

@@ -1,0 +1,232 @@
+"""Rules for kernels that work row by row on CPUs: softmax, norms, sums along contiguous memory.
+
+    for row (parallel):
+        part[v] = identity
+        for groups of the row:
+            part[v] = op(part[v], x[group, v])          # vectors
+        half[v] = op(part[v], part[v + 8]) ...          # halved down to one value
+        y[...] = f(x[...], value)                       # vectors
+
+All nests of a kernel whose leading axes are the same rows run in one loop over them, so that a row
+stays in the cache and no thread waits for another between them. What several nests need and is dear
+(the exp of a softmax) is kept for the row instead of being computed in each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..ir.functor import any_node
+from ..ir.prim_expr import Add, Call, Max, Min
+from ..ir.structural import structural_equal
+from ..ir.target import Target
+from ..ir.variables import uses_any
+from ..tir.expr import BufferLoad
+from ..tir.function import PrimFunc
+from ..tir.schedule import Schedule
+from ..tir.stmt import BufferStore
+from .analysis import BlockInfo, Stage, blocks_of, constant, loads_in, split_stages, vectors_fit
+from .apply import register_schedule_rule
+from .loops import GRAIN, SYMBOLIC_EXTENT, parallel, taps, vectorize_last
+from .separate import separate_reductions
+from .tail import whole_rows
+
+_LEAST_ROWS = 8  # fewer long rows are better split among threads
+
+
+@register_schedule_rule("rows", "cpu")
+def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
+    """Kernels whose nests, of which one reduces along memory, have rows in common."""
+    func = separate_reductions(func)
+    blocks = blocks_of(func)
+    stages = split_stages(func, blocks, keep=_is_dear) if blocks else None
+    reductions = [s.reduction for s in stages or () if s.reduction is not None]
+    if not stages or len(stages) < 2 or not reductions or any(map(vectors_fit, reductions)):
+        return None
+    count = _common_axes(func, stages)
+    if not count or not _many_rows(stages, count):
+        return None
+    widths = widths_of(reductions, target)
+    if widths:
+        func = whole_rows(func, widths)
+        stages = split_stages(func, blocks_of(func) or [], keep=_is_dear) or stages
+    sch = Schedule(func, enable_check=False)
+    for stage in stages:
+        for b in stage.inlined:
+            sch.compute_inline(sch.get_block(b.name))
+    parts = {
+        s.reduction.name: _partial_results(sch, s.reduction, widths, target)
+        for s in stages
+        if s.reduction is not None
+    }
+    *others, last = stages
+    work = sum(_row_length(s, count) for s in stages)
+    row = parallel(sch, list(sch.get_loops(sch.get_block(last.last.name)))[:count], work)
+    _vectorize_end(sch, last, target)
+    _reduce_in(sch, last, row, parts, target)
+    for stage in reversed(others):
+        sch.compute_at(sch.get_block(stage.last.name), row, preserve_unit_loops=True)
+        _vectorize_end(sch, stage, target)
+        _reduce_in(sch, stage, row, parts, target)
+    return sch.func
+
+
+def _many_rows(stages: list[Stage], count: int) -> bool:
+    """Whether rows are short or many enough to give each to one thread."""
+    extents = [constant(v.dom.extent) for v in stages[-1].last.spatial[:count]]
+    many = None in extents or math.prod(e for e in extents if e) >= _LEAST_ROWS
+    return many or max(_row_length(s, count) for s in stages) <= GRAIN
+
+
+def _row_length(stage: Stage, count: int) -> int:
+    """The elements of a row of a stage."""
+    info = stage.reduction or stage.last
+    axes = [*info.spatial[count:], *info.reduce]
+    return math.prod(constant(v.dom.extent) or SYMBOLIC_EXTENT for v in axes)
+
+
+def _vectorize_end(sch: Schedule, stage: Stage, target: Target) -> None:
+    """Vectorize a stage's last block, unless it has one value per row."""
+    if stage.reduction is None:
+        block = sch.get_block(stage.last.name)
+        lanes = target.vector_lanes(stage.last.writes[0].dtype)
+        vectorize_last(sch, list(sch.get_loops(block)), lanes)
+
+
+def _is_dear(info: BlockInfo) -> bool:
+    """Whether a block calls a function, so that it is kept where several others read it."""
+    return any_node(info.block.body, lambda n: isinstance(n, Call) and n.op.name in _DEAR)
+
+
+_DEAR = {f"tir.{name}" for name in ("exp", "erf", "tanh", "sigmoid", "pow", "log", "sin", "cos")}
+
+
+def _common_axes(func: PrimFunc, stages: list[Stage]) -> int:
+    """How many leading axes all nests share: of the same extents, and the places of each other's
+    results that they read."""
+    blocks = [b for s in stages for b in (s.reduction, s.last) if b is not None]
+    inner = {b.writes[0] for b in blocks} - set(func.buffer_map.values())
+    first = blocks[0].spatial
+    count = min(len(b.spatial) for b in blocks)
+    for b in blocks:
+        axes = b.spatial
+        same = 0
+        while same < count and _same_extent(axes[same], first[same]):
+            same += 1
+        count = same
+    return max(n for n in range(count + 1) if all(_follows(b, inner, n) for b in blocks))
+
+
+def _same_extent(axis: Any, other: Any) -> bool:
+    return structural_equal(axis.dom.extent, other.dom.extent)
+
+
+def _follows(info: BlockInfo, inner: set[Any], count: int) -> bool:
+    """Whether a block accesses what others compute at its own first axes only."""
+    axes = [v.var for v in info.spatial[:count]]
+    places = [x for x in loads_in(info.block.body) if x.buffer in inner]
+    stores = [info.store] if info.store is not None and info.writes[0] in inner else []
+    return all(
+        len(at.indices) >= count
+        and all(
+            i is a or (constant(v.dom.extent) == 1 and constant(i) == 0)
+            for i, a, v in zip(at.indices[:count], axes, info.spatial, strict=False)
+        )
+        for at in (*places, *stores)
+    )
+
+
+def reduce_rows(sch: Schedule, stage: Stage, widths: dict[str, int], target: Target) -> None:
+    """Schedule a reduction along contiguous memory as a nest of its own."""
+    reduction = stage.reduction
+    assert reduction is not None
+    parts = {reduction.name: _partial_results(sch, reduction, widths, target)}
+    loops = list(sch.get_loops(sch.get_block(stage.last.name)))
+    row = parallel(sch, loops[: len(reduction.spatial)], taps(reduction))
+    _reduce_in(sch, stage, row, parts, target)
+
+
+def _partial_results(
+    sch: Schedule, reduction: BlockInfo, widths: dict[str, int], target: Target
+) -> list[Any]:
+    """Make a reduction one of as many partial results as its width, then of half as many each."""
+    block, parts = sch.get_block(reduction.name), []
+    width = widths.get(reduction.name, 1)
+    while width > 1:
+        _, inner = sch.split(list(sch.get_loops(block))[-1], [None, width])
+        parts.append(sch.rfactor(inner, len(reduction.spatial)))
+        sch.set_scope(parts[-1], 0, "local")
+        lanes = target.vector_lanes(reduction.writes[0].dtype)
+        width = lanes if width > lanes else width // 2
+    return parts
+
+
+def _reduce_in(
+    sch: Schedule, stage: Stage, row: Any, parts: dict[str, list[Any]], target: Target
+) -> None:
+    """Compute a stage's reduction and its partial results in the loop over rows (None: there is one
+    row), as vectors."""
+    reduction = stage.reduction
+    if reduction is None:
+        return
+    block = sch.get_block(reduction.name)
+    if row is not None and stage.last is not reduction:
+        sch.compute_at(block, row, preserve_unit_loops=True)
+    for part in reversed(parts[reduction.name]):
+        if row is not None:
+            sch.compute_at(part, row, preserve_unit_loops=True)
+        _vectorize_part(sch, part, reduction, row is not None, target)
+    if parts[reduction.name]:
+        sch.unroll(list(sch.get_loops(block))[-1])
+
+
+def _vectorize_part(
+    sch: Schedule, part: Any, reduction: BlockInfo, in_row: bool, target: Target
+) -> None:
+    lanes, reduces = target.vector_lanes(reduction.writes[0].dtype), len(reduction.reduce)
+    loops = list(sch.get_loops(part))
+    if in_row:  # axis order: partial results, row, reduction
+        across, along = loops[1], loops[-reduces:]
+    else:
+        across, along = loops[-1], loops[-1 - reduces : -1]
+    sch.reorder(*along, across)
+    init = sch.decompose_reduction(part, along[0])
+    for b in (part, init):
+        vector = list(sch.get_loops(b))[-1]
+        if (constant(sch.get(vector).extent) or 0) > lanes:
+            groups, vector = sch.split(vector, [None, lanes])
+            sch.unroll(groups)
+        sch.vectorize(vector)
+    if constant(sch.get(along[-1]).extent) in (2, 4):
+        sch.unroll(along[-1])
+
+
+def widths_of(reductions: list[BlockInfo], target: Target) -> dict[str, int]:
+    """By name, how many partial results those reductions use for which vectors pay and fit."""
+    return {r.name: w for r in reductions if (w := _row_vectors(r, target))}
+
+
+def _row_vectors(reduction: BlockInfo, target: Target) -> int:
+    """How many partial results per row to use; 0 if vectors do not pay or fit."""
+    if vectors_fit(reduction):
+        return 0
+    store = reduction.store
+    if (
+        store is None
+        or not isinstance(reduction.block.init, BufferStore)
+        or not isinstance(store.value, (Add, Max, Min))
+    ):
+        return 0
+    if not isinstance(store.value.a, BufferLoad) or store.value.a.buffer is not store.buffer:
+        return 0
+    axis = reduction.reduce[-1]
+    extent = constant(axis.dom.extent) if axis.dom is not None else None
+    lanes = target.vector_lanes(store.buffer.dtype)
+    if extent is not None and extent < 2 * lanes:
+        return 0
+    for load in loads_in(store.value.b):
+        used = [uses_any(i, (axis.var,)) for i in load.indices]
+        if any(used[:-1]) or (used and used[-1] and load.indices[-1] is not axis.var):
+            return 0
+    return lanes if extent is not None and extent < 8 * lanes else 4 * lanes
