@@ -23,6 +23,9 @@ from loopwright.tir.stmt import Allocate, For, ForKind
 RNG = np.random.default_rng(0)
 
 
+RANGE = (1, 7, 8, 20)
+
+
 def weight(*shape: int) -> relax.Constant:
     return relax.const((RNG.standard_normal(shape) * 0.3).astype(np.float32))
 
@@ -187,7 +190,7 @@ def test_a_rule_of_the_user_is_asked_first_and_traced() -> None:
             lw.compile(mod)
     assert len(asked) == 1
     (note,) = trace.explain("tir_exp", kind="schedule")
-    assert note.facts == {"rule": "stages", "refused": "mine"}
+    assert note.facts == {"rule": "stages", "refused": "mine, rows"}
 
 
 def test_what_is_wrong_with_a_rule_is_told() -> None:
@@ -226,8 +229,20 @@ def matmul_of(rows: int, k: int, n: int) -> lw.IRModule:
     return graph((1, rows, k), lambda bb, x: bb.emit(op.nn.relu(op.matmul(x, weight(k, n)))))
 
 
+def product_of(rows: int, k: int, n: int) -> lw.IRModule:
+    """The product of two parts of one parameter: neither side is constant."""
+
+    def build(bb, x):
+        left = bb.emit(op.strided_slice(x, [0], [0], [rows * k]))
+        right = bb.emit(op.strided_slice(x, [0], [rows * k], [rows * k + k * n]))
+        sides = op.reshape(left, (rows, k)), op.reshape(right, (k, n))
+        return bb.emit(op.matmul(*map(bb.emit, sides)))
+
+    return graph((rows * k + k * n,), build)
+
+
 def test_a_large_right_side_is_packed_strip_by_strip():
-    exe = check(matmul_of(64, 512, 512), (1, 64, 512))
+    exe = check(product_of(64, 512, 512), (64 * 512 + 512 * 512,))
     kernel = next(f for g, f in exe.lowered.functions.items() if "matmul" in g.name_hint)
     strips = allocated(kernel)
     lanes = lw.Target("llvm").vector_lanes("float32")
@@ -237,9 +252,50 @@ def test_a_large_right_side_is_packed_strip_by_strip():
 @pytest.mark.parametrize("sizes", [(63, 512, 512), (64, 512, 500), (64, 256, 512)])
 def test_where_packing_does_not_pay_nothing_is_copied(sizes):
     rows, k, n = sizes
-    exe = check(matmul_of(rows, k, n), (1, rows, k))
+    exe = check(product_of(rows, k, n), (rows * k + k * n,))
     kernel = next(f for g, f in exe.lowered.functions.items() if "matmul" in g.name_hint)
     assert all(size < k * 16 for (size,) in allocated(kernel))
+
+
+@pytest.mark.parametrize("rows", ["m", 1, 3, 8, 23])
+@pytest.mark.parametrize("columns", [33, 97, 512])
+def test_a_constant_right_side_is_packed_when_the_model_is_compiled(
+    rows: Any, columns: int
+) -> None:
+    exe = check(
+        matmul_of(rows, 40, columns), *((1, n, 40) for n in (RANGE if rows == "m" else [rows]))
+    )
+    (kernel,) = (f for g, f in exe.mod.functions.items() if "matmul" in g.name_hint)
+    (strips,) = (b for b in kernel.buffer_map.values() if len(b.shape) == 3 and b.shape[1] == 40)
+    whole, width = int(strips.shape[0] * strips.shape[2]), int(strips.shape[2])
+    assert whole - width < columns <= whole
+    assert not any("weight_prepack" in g.name_hint for g in exe.mod.functions)
+
+
+def test_rows_stay_in_one_loop() -> None:
+    """Softmax keeps its exponentials for the row: one parallel loop, one exp."""
+    exe = check(graph((16, 8, 100), lambda bb, x: bb.emit(op.nn.softmax(x))), (16, 8, 100))
+    (kernel,) = kernels(exe).values()
+    loops: list[Any] = []
+    post_order_visit(kernel.body, lambda n: loops.append(n) if isinstance(n, For) else None)
+    assert sum(n.kind == ForKind.PARALLEL for n in loops) == 1
+    assert kernel.script().count("T.exp(") == 1
+
+
+@pytest.mark.parametrize("length", [1, 2, 15, 16, 33, 100, 600])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "rms", "layer_norm"])
+def test_rows_of_any_length(name: str, length: int) -> None:
+    def build(bb, x):
+        if name == "rms":
+            mean = bb.emit(op.mean(bb.emit(op.multiply(x, x)), axis=[-1], keepdims=True))
+            return bb.emit(
+                op.multiply(x, bb.emit(op.rsqrt(bb.emit(op.add(mean, relax.const(0.1))))))
+            )
+        if name == "layer_norm":
+            return bb.emit(op.nn.layer_norm(x, weight(length), weight(length), axes=[-1]))
+        return bb.emit(getattr(op.nn, name)(x))
+
+    check(graph(("n", 3, length), build), (1, 3, length), (5, 3, length))
 
 
 def test_a_window_with_a_condition_for_each_lane_stays_small():

@@ -31,6 +31,7 @@ from .graph.merge_layout_changes import MergeLayoutChanges as MergeLayoutChanges
 from .graph.name_dimensions import NameDimensions as NameDimensions
 from .graph.name_runtime_shapes import NameRuntimeShapes as NameRuntimeShapes
 from .graph.sink_permutes import SinkPermutes as SinkPermutes
+from .graph.sink_reshapes import SinkReshapes as SinkReshapes
 from .lower.call_tir_rewrite import CallTIRRewrite as CallTIRRewrite
 from .lower.graph_to_tir import GraphToTIR as GraphToTIR
 from .lower.kill_after_last_use import KillAfterLastUse as KillAfterLastUse

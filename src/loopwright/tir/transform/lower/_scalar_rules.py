@@ -176,6 +176,17 @@ def _power_of_ten(ops: Scalars, node: Any) -> pe.PrimExpr:
     return ops(call("pow", node.dtype, const(10.0, node.dtype), node.args[0]))
 
 
+def _power(ops: Scalars, node: Any) -> pe.PrimExpr:
+    """Squares and cubes are products."""
+    x, exponent = node.args
+    while isinstance(exponent, pe.Broadcast):
+        exponent = exponent.value
+    if not isinstance(exponent, pe.FloatImm) or exponent.value not in (2.0, 3.0):
+        return _function(ops, node)
+    square = ops(pe.Mul._make(x, x))
+    return square if exponent.value == 2.0 else ops(pe.Mul._make(square, x))
+
+
 def _sigmoid(ops: Scalars, node: Any) -> pe.PrimExpr:
     dtype, (x,) = node.dtype, node.args
     if dtype.base == "float16":
@@ -276,6 +287,7 @@ RULES: dict[Any, Rule | None] = {
     "tir.isnan": None,
     "tir.isinf": _is_inf,
     "tir.rsqrt": _inverse_root,
+    "tir.pow": _power,
     "tir.exp10": _power_of_ten,
     "tir.sigmoid": _sigmoid,
     "tir.ldexp": _ldexp,

@@ -1,0 +1,133 @@
+"""SinkReshapes: what is reshaped back and forth keeps its shape.
+
+Before (-) and after (+)::
+
+      @I.ir_module
+      class Module:
+          @R.function
+          def main(x: R.Tensor((1, 4, 6), dtype="float32"), w: R.Tensor((6, 8), dtype="float32"), b: R.Tensor((8,), dtype="float32")) -> R.Tensor((1, 4, 8), dtype="float32"):
+              with R.dataflow():
+    -             lv: R.Tensor((4, 6), dtype="float32") = R.reshape(x, R.shape([4, 6]))
+    -             lv1: R.Tensor((4, 8), dtype="float32") = R.matmul(lv, w)
+    -             lv2: R.Tensor((4, 8), dtype="float32") = R.add(lv1, b)
+    -             gv: R.Tensor((1, 4, 8), dtype="float32") = R.reshape(lv2, R.shape([1, 4, 8]))
+    +             lv1: R.Tensor((1, 4, 8), dtype="float32") = R.matmul(x, w)
+    +             lv2: R.Tensor((1, 4, 8), dtype="float32") = R.add(lv1, b)
+    +             gv: R.Tensor((1, 4, 8), dtype="float32") = lv2
+                  R.output(gv)
+              return gv
+
+A reshape moves behind the elementwise operators and the products by a matrix that follow it, until it
+meets one that undoes it, with which it vanishes, or an operator that needs the tensor as it is.
+Between a product and what is fused into it no reshape is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.literals import is_one
+from ....ir.module import IRModule
+from ....ir.transform import ModulePass, PassContext
+from ... import op as relax_op
+from ...expr import Call, Var, VarBinding
+from ...layout import LayoutPlan, LayoutQuery, LayoutRewriter, plain, tensor_arguments, with_tensors
+from ...relations import can_prove_shape_equal
+from .._products import is_call, shape_of
+
+
+@dataclass(frozen=True)
+class SinkReshapes(ModulePass):
+    """See the file's docstring."""
+
+    name = "SinkReshapes"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Rewrite every function."""
+        return _Sinker(mod).run()
+
+
+@dataclass(frozen=True)
+class _View:
+    """A tensor that is another one, reshaped."""
+
+    source: Any
+    shape: tuple[Any, ...]
+
+
+class _Sinker(LayoutRewriter):
+    def laid_out(self, binding: VarBinding) -> Any:
+        call, shape = binding.value, shape_of(binding.var)
+        if not isinstance(call, Call) or not shape:
+            return None
+        if is_call(call, "relax.reshape"):
+            source = self.source(call.args[0])
+            before = shape_of(source)
+            if before is None:
+                return None
+            return source if can_prove_shape_equal(before, shape) else _View(source, shape)
+        tensors = tensor_arguments(call)
+        views = [self.laid.get(t) if isinstance(t, Var) else None for t in tensors]
+        known = [v for v in views if v is not None]
+        if not known or not (_is_product(call, views) or self.is_elementwise(call, views, shape)):
+            return None
+        sources = [
+            self.value(t) if v is None else v.source for t, v in zip(tensors, views, strict=True)
+        ]
+        moved = with_tensors(call, sources, _AS_BEFORE).with_span(call.span)
+        return _View(self.builder.emit(moved, binding.var.name_hint), shape)
+
+    def restore(self, laid: _View) -> Any:
+        return relax_op.reshape(laid.source, laid.shape)
+
+    def source(self, tensor: Any) -> Any:
+        """What a tensor is a view of, or the tensor."""
+        laid = self.laid.get(tensor) if isinstance(tensor, Var) else None
+        return self.value(tensor) if laid is None else laid.source
+
+    def is_elementwise(self, call: Call, views: list[_View | None], shape: tuple[Any, ...]) -> bool:
+        """Whether a call works on each element of the tensors that its views, of one shape and one
+        source shape, stand for; others are scalars, or go along the last axis of both."""
+        hook, known = self.hook(call), [v for v in views if v is not None]
+        before = shape_of(known[0].source)
+        same = all(
+            can_prove_shape_equal(v.shape, shape)
+            and can_prove_shape_equal(shape_of(v.source) or (), before)
+            for v in known
+        )
+        if hook is None or not before or not same:
+            return False
+        last = can_prove_shape_equal(shape[-1:], before[-1:])
+        for tensor, view in zip(tensor_arguments(call), views, strict=True):
+            dims = shape_of(tensor) if view is None else ()
+            if dims is None or not (all(map(is_one, dims)) or (len(dims) == 1 and last)):
+                return False
+            if len(dims) > min(len(shape), len(before)):
+                return False
+        plan = hook(call, LayoutQuery((plain(len(shape)),) * len(views)))
+        plain_result = plan is not None and plan.outputs == (plain(len(shape)),)
+        return plain_result and not (plan.attrs or plan.args or plan.moves_nothing)
+
+
+_AS_BEFORE = LayoutPlan((), ())
+
+
+def _is_product(call: Call, views: list[_View | None]) -> bool:
+    """Whether a call multiplies rows, seen without their unit axes, by a matrix."""
+    if not is_call(call, "relax.matmul") or views[0] is None or views[1] is not None:
+        return False
+    before, after = shape_of(views[0].source), views[0].shape
+    right = shape_of(call.args[1])
+    if not before or len(before) < 2 or len(after) < 2 or right is None or len(right) != 2:
+        return False
+    return can_prove_shape_equal(_without_units(before), _without_units(after)) and (
+        can_prove_shape_equal(before[-1:], after[-1:])
+    )
+
+
+def _without_units(dims: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(d for d in dims if not is_one(d))
+
+
+__all__ = ["SinkReshapes"]
