@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.functor import post_order_visit
+from ..ir.functor import any_node, post_order_visit
 from ..ir.literals import is_true
-from ..ir.prim_expr import Add, IntImm, IterVar, Mul, PrimExpr, Var
+from ..ir.prim_expr import Add, Call, IntImm, IterVar, Mul, PrimExpr, Var
 from ..ir.variables import uses_any
 from ..tir import stmt as st
 from ..tir.buffer import Buffer
@@ -131,6 +131,14 @@ def _has_product(expr: PrimExpr) -> bool:
     products = []
     post_order_visit(expr, lambda n: products.append(n) if isinstance(n, Mul) else None)
     return bool(products)
+
+
+_DEAR = {f"tir.{name}" for name in ("exp", "erf", "tanh", "sigmoid", "pow", "log", "sin", "cos")}
+
+
+def is_dear(block: st.Block) -> bool:
+    """Whether a block calls a function that takes many instructions."""
+    return any_node(block.body, lambda n: isinstance(n, Call) and n.op.name in _DEAR)
 
 
 def constant(extent: Any) -> int | None:

@@ -30,6 +30,7 @@ from .analysis import (
     as_product,
     blocks_of,
     constant,
+    is_dear,
     loads_in,
     split_stages,
     vectors_fit,
@@ -46,6 +47,7 @@ MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unr
 REGISTERS_LEFT = 3  # vector registers not used as accumulators
 LEAST_ROWS = 4  # fewer rows of two vectors leave multiply-adds waiting for each other
 FEW_ROWS = 6
+FEW_VECTORS = 4  # of which functions are computed one by one
 LEAST_STRIPS = 8
 PARTIAL = 1.02  # cost of a last tile with bounds checks
 PACKED_BYTES = 1 << 20  # right operands at least this large are packed,
@@ -100,8 +102,8 @@ def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str
     product = as_product(reduction)
     is_product = product is not None and not product.depthwise
     tile = _tile(reduction, is_product, target)
-    init = _schedule_tile(sch, block, last, reduction, tile, is_product)
-    return {sch.get(b).name_hint for b in (block, init)}
+    filled = _schedule_tile(sch, block, last, reduction, tile, is_product)
+    return {sch.get(b).name_hint for b in (block, *filled)}
 
 
 class _Tile:
@@ -172,7 +174,8 @@ def _rows(extent: int | None, most: int) -> int:
 
 def _schedule_tile(
     sch: Schedule, block: Any, last: Any, reduction: BlockInfo, tile: _Tile, product: bool
-) -> Any:
+) -> list[Any]:
+    """Schedule a tile; the other blocks that fill local buffers."""
     loops = list(sch.get_loops(last))
     inner: list[Any] = []
     outer = list(range(len(loops)))
@@ -200,17 +203,24 @@ def _schedule_tile(
     if packed is not None and not kept:
         sch.compute_at(packed, order[0], preserve_unit_loops=True)
         sch.vectorize(list(sch.get_loops(packed))[-1])
-    init = _schedule_accumulators(sch, block, reduction, tile, len(order))
-    for loop in inner[:-1]:
-        sch.unroll(loop)
-    sch.vectorize(vector)
+    filled = [_schedule_accumulators(sch, block, reduction, tile, len(order))]
+    if tile.rows * tile.vectors > FEW_VECTORS and is_dear(sch.get(last)):
+        # A function leaves no registers to accumulators: it runs over their copy.
+        at = [r.buffer for r in sch.get(last).reads].index(sch.get(block).writes[0].buffer)
+        copy = sch.cache_read(last, at, "local", [last])
+        sch.compute_at(copy, order[-1], preserve_unit_loops=True)
+        _unroll_tile(sch, _inner_loops(sch, copy, reduction, tile, len(order)))
+        filled.append(copy)
+        sch.vectorize(vector)
+    else:
+        _unroll_tile(sch, inner)
     work = tile.rows * tile.vectors * tile.lanes * taps(reduction)
     work //= FMAS_PER_ELEMENT if product else FMAS_PER_ELEMENT // 4
     if packed is not None and not kept:
         parallel(sch, order[:1], GRAIN)
     else:
         _parallel_tiles(sch, order, work)
-    return init
+    return filled
 
 
 def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile) -> tuple[Any, bool]:
@@ -305,11 +315,25 @@ def _has_masks(reduction: BlockInfo) -> bool:
 def _schedule_accumulators(
     sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile, depth: int
 ) -> Any:
+    inner = _inner_loops(sch, block, reduction, tile, depth)
+    reduce = list(sch.get_loops(block))[-len(inner) - len(reduction.reduce) : -len(inner)]
+    init = sch.decompose_reduction(block, reduce[0])
+    for loop in reduce[len(reduce) - _unrolled(reduction, tile) :]:
+        sch.unroll(loop)
+    _unroll_tile(sch, inner)
+    _unroll_tile(sch, list(sch.get_loops(init))[-len(inner) :])
+    return init
+
+
+def _inner_loops(
+    sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile, depth: int
+) -> list[Any]:
+    """Put the loops of a block that fills a tile in order and return the last: over rows, vectors,
+    lanes."""
     loops = list(sch.get_loops(block))[depth:]
     count = len(reduction.spatial)
     spatial, reduce = loops[:count], loops[count:]
     vector = spatial[-1]
-    inner: list[Any] = []
     if tile.column == count - 1:
         jv, vector = sch.split(spatial[-1], [None, tile.lanes])
     else:
@@ -317,14 +341,10 @@ def _schedule_accumulators(
     rest = [s for k, s in enumerate(spatial[:-1]) if k not in (tile.row, tile.column)]
     inner = ([spatial[tile.row]] if tile.row is not None else []) + [jv, vector]
     sch.reorder(*rest, *reduce, *inner)
-    init = sch.decompose_reduction(block, reduce[0])
-    for loop in reduce[len(reduce) - _unrolled(reduction, tile) :]:
-        sch.unroll(loop)
+    return inner
+
+
+def _unroll_tile(sch: Schedule, inner: list[Any]) -> None:
     for loop in inner[:-1]:
         sch.unroll(loop)
-    sch.vectorize(vector)
-    nest = list(sch.get_loops(init))
-    for loop in nest[-len(inner) : -1]:
-        sch.unroll(loop)
-    sch.vectorize(nest[-1])
-    return init
+    sch.vectorize(inner[-1])

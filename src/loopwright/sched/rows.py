@@ -17,8 +17,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..ir.functor import any_node
-from ..ir.prim_expr import Add, Call, Max, Min
+from ..ir.prim_expr import Add, Max, Min
 from ..ir.structural import structural_equal
 from ..ir.target import Target
 from ..ir.variables import uses_any
@@ -26,7 +25,16 @@ from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
 from ..tir.stmt import BufferStore
-from .analysis import BlockInfo, Stage, blocks_of, constant, loads_in, split_stages, vectors_fit
+from .analysis import (
+    BlockInfo,
+    Stage,
+    blocks_of,
+    constant,
+    is_dear,
+    loads_in,
+    split_stages,
+    vectors_fit,
+)
 from .apply import register_schedule_rule
 from .loops import GRAIN, SYMBOLIC_EXTENT, parallel, taps, vectorize_last
 from .separate import separate_reductions
@@ -40,7 +48,7 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
     """Kernels whose nests, of which one reduces along memory, have rows in common."""
     func = separate_reductions(func)
     blocks = blocks_of(func)
-    stages = split_stages(func, blocks, keep=_is_dear) if blocks else None
+    stages = split_stages(func, blocks, keep=lambda b: is_dear(b.block)) if blocks else None
     reductions = [s.reduction for s in stages or () if s.reduction is not None]
     if not stages or len(stages) < 2 or not reductions or any(map(vectors_fit, reductions)):
         return None
@@ -50,7 +58,9 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
     widths = widths_of(reductions, target)
     if widths:
         func = whole_rows(func, widths)
-        stages = split_stages(func, blocks_of(func) or [], keep=_is_dear) or stages
+        stages = (
+            split_stages(func, blocks_of(func) or [], keep=lambda b: is_dear(b.block)) or stages
+        )
     sch = Schedule(func, enable_check=False)
     for stage in stages:
         for b in stage.inlined:
@@ -92,14 +102,6 @@ def _vectorize_end(sch: Schedule, stage: Stage, target: Target) -> None:
         block = sch.get_block(stage.last.name)
         lanes = target.vector_lanes(stage.last.writes[0].dtype)
         vectorize_last(sch, list(sch.get_loops(block)), lanes)
-
-
-def _is_dear(info: BlockInfo) -> bool:
-    """Whether a block calls a function, so that it is kept where several others read it."""
-    return any_node(info.block.body, lambda n: isinstance(n, Call) and n.op.name in _DEAR)
-
-
-_DEAR = {f"tir.{name}" for name in ("exp", "erf", "tanh", "sigmoid", "pow", "log", "sin", "cos")}
 
 
 def _common_axes(func: PrimFunc, stages: list[Stage]) -> int:
