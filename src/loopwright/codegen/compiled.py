@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..base.errors import LoopwrightError, explain
 from ..base.late import Slot
+from ..runtime.arguments import leaves
 from ..runtime.module import Timed, run_by_name
 from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature, few
@@ -58,6 +59,7 @@ class CompiledModel(Timed):
         """Set the signatures of functions, and the model's own names of inputs and outputs."""
         self.entries, self.machine = dict(entries), dict(machine)
         self.names = {k: list(v) for k, v in names.items()}
+        self._runs: dict[str, Any] = {}
 
     @property
     def texts(self) -> Mapping[str, str]:
@@ -145,8 +147,22 @@ class CompiledModel(Timed):
 
         Raises ValueError naming the inputs that are missing or unknown.
         """
+        if type(feeds) is dict and not named:  # one look at each input
+            names, outputs, call = self._runs.get(function) or self._run_of(function)
+            if feeds.keys() == names.keys():
+                result = call(*map(feeds.__getitem__, names))
+                if len(outputs) == 1 and type(result) is Tensor:
+                    return {outputs[0]: result}
+                return dict(zip(outputs, leaves(result), strict=True))
         plain = [p.name for p in self.signature(function).params]
         return run_by_name(self, function, feeds, named, plain)
+
+    def _run_of(self, function: str) -> Any:
+        """The names of a function's inputs, those of its outputs, and the function."""
+        names, outputs = self.input_names(function), self.output_names(function)
+        known = dict.fromkeys(names if len(set(names)) == len(names) else [None])
+        self._runs[function] = known, outputs, self[function]
+        return self._runs[function]
 
     def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
         """Call a function `number` times and measure how long it takes."""
