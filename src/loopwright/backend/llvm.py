@@ -82,9 +82,9 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
         rt.RewriteDataflowReshape(),  # before schedules, behind which it would not see the order
         rt.DeadCodeElimination(),
         # A schedule may pack constants: kernels of their own, which run now.
-        rt.AttachAttrLayoutFreeBuffers(weights=False),
+        rt.MarkConstants(),
         ApplyDefaultSchedule(),
-        rt.SplitLayoutRewritePreproc(),
+        rt.SplitLayoutRewritePreproc(keep_names=True),
         rt.FoldConstant(),
         rt.DeadCodeElimination(),
     ]

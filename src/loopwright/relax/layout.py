@@ -142,6 +142,10 @@ class LayoutRewriter(GraphRewriter):
         """The expression of the plain tensor."""
         return laid
 
+    def plain_name(self, name: str) -> str:
+        """The name of the plain tensor of a variable."""
+        return f"{name}_plain"
+
     def hook(self, call: Call) -> Hook | None:
         """The called operator's hook, or None."""
         hook = call.op.get_attr("FRelaxInferLayout") if isinstance(call.op, Op) else None
@@ -175,7 +179,7 @@ class LayoutRewriter(GraphRewriter):
         if isinstance(expr, Var) and expr in self.laid:
             if expr not in self.plain:
                 restored = self.restore(self.laid[expr])
-                self.plain[expr] = self.builder.emit(restored, f"{expr.name_hint}_plain")
+                self.plain[expr] = self.builder.emit(restored, self.plain_name(expr.name_hint))
             return self.plain[expr]
         return super().value(expr)
 

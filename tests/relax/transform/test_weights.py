@@ -20,7 +20,7 @@ from loopwright.relax.transform import (
     LiftTransformParams,
     SplitLayoutRewritePreproc,
 )
-from loopwright.relax.transform.tvm import split_layout_rewrite_preproc
+from loopwright.relax.transform.graph import split_layout_rewrite_preproc
 from loopwright.runtime import register_func
 from loopwright.script import ir as I
 from loopwright.script import relax as R

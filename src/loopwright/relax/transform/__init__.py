@@ -27,11 +27,15 @@ from .graph.eliminate_common_subexpr import EliminateCommonSubexpr as EliminateC
 from .graph.fold_batch_norm import FoldBatchnormToConv2D as FoldBatchnormToConv2D
 from .graph.fold_constant import FoldConstant as FoldConstant
 from .graph.legalize import LegalizeOps as LegalizeOps
+from .graph.mark_constants import MarkConstants as MarkConstants
 from .graph.merge_layout_changes import MergeLayoutChanges as MergeLayoutChanges
 from .graph.name_dimensions import NameDimensions as NameDimensions
 from .graph.name_runtime_shapes import NameRuntimeShapes as NameRuntimeShapes
 from .graph.sink_permutes import SinkPermutes as SinkPermutes
 from .graph.sink_reshapes import SinkReshapes as SinkReshapes
+from .graph.split_layout_rewrite_preproc import (
+    SplitLayoutRewritePreproc as SplitLayoutRewritePreproc,
+)
 from .lower.call_tir_rewrite import CallTIRRewrite as CallTIRRewrite
 from .lower.graph_to_tir import GraphToTIR as GraphToTIR
 from .lower.kill_after_last_use import KillAfterLastUse as KillAfterLastUse
@@ -85,7 +89,6 @@ from .tvm.reorder_take_after_matmul import ReorderTakeAfterMatmul as ReorderTake
 from .tvm.specialize_primfunc_based_on_callsite import (
     SpecializePrimFuncBasedOnCallSite as SpecializePrimFuncBasedOnCallSite,
 )
-from .tvm.split_layout_rewrite_preproc import SplitLayoutRewritePreproc as SplitLayoutRewritePreproc
 from .tvm.to_mixed_precision import ToMixedPrecision as ToMixedPrecision
 from .tvm.topological_sort import TopologicalSort as TopologicalSort
 from .tvm.update_param_struct_info import UpdateParamStructInfo as UpdateParamStructInfo

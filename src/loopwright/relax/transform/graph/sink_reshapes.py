@@ -81,6 +81,9 @@ class _Sinker(LayoutRewriter):
     def restore(self, laid: _View) -> Any:
         return relax_op.reshape(laid.source, laid.shape)
 
+    def plain_name(self, name: str) -> str:
+        return name
+
     def source(self, tensor: Any) -> Any:
         """What a tensor is a view of, or the tensor."""
         laid = self.laid.get(tensor) if isinstance(tensor, Var) else None

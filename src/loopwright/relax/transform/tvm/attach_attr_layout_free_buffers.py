@@ -21,7 +21,7 @@ Before (-) and after (+)::
     +         gv = R.call_tir(cls.add1, (x, w), out_sinfo=R.Tensor((4,), dtype="float32"))
               return gv
 
-Those are constants and, with `weights`, the parameters after the first `num_input`.
+Those are constants and weights, the parameters after the first `num_input`.
 """
 
 from __future__ import annotations
@@ -37,30 +37,25 @@ from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
 from .._graph import call_fields
 from ..graph.dead_code import DeadCodeElimination
-
-ATTR = "layout_free_buffers"
+from ..graph.mark_constants import ATTR
 
 
 @dataclass(frozen=True, repr=False)
 class AttachAttrLayoutFreeBuffers(ModulePass):
-    """See the file's docstring. weights: whether parameters are told too."""
+    """See the file's docstring."""
 
     name = "AttachAttrLayoutFreeBuffers"
-    weights: bool = True
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        new = _Attacher(mod, self.weights).run()
+        new = _Attacher(mod).run()
         return mod if new is mod else DeadCodeElimination()(new)
 
 
 class _Attacher(GraphRewriter):
-    def __init__(self, mod: IRModule, use_weights: bool) -> None:
-        super().__init__(mod)
-        self.use_weights = use_weights
-        self.weights: tuple[rx.Var, ...] = ()
+    weights: tuple[rx.Var, ...] = ()
 
     def function(self, func: rx.Function) -> rx.Function:
-        count = func.attrs.get("num_input") if self.use_weights else None
+        count = func.attrs.get("num_input")
         if count is not None:
             self.weights = func.params[int(count) :]
         new = super().function(func)

@@ -50,7 +50,8 @@ After::
             return gv
 
 Run before LiftTransformParams, which can lift the first kernel. The blocks are those with the
-annotation meta_schedule.layout_rewrite_preproc; each reads one input, which nothing else reads.
+annotation meta_schedule.layout_rewrite_preproc; each reads one input, which nothing else reads. With
+`keep_names` the second kernel has the name of the whole one, unless that is still called.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm
 from ....ir.transform import ModulePass, PassContext
@@ -71,8 +73,8 @@ from ...functor import GraphRewriter
 from ...op.base import CALL_TIR, call_tir
 from ...struct_info import TensorStructInfo
 from .._graph import call_fields
-from ..graph.dead_code import DeadCodeElimination
-from .attach_attr_layout_free_buffers import ATTR
+from .dead_code import DeadCodeElimination
+from .mark_constants import ATTR
 
 MARK = "meta_schedule.layout_rewrite_preproc"
 
@@ -81,11 +83,18 @@ MARK = "meta_schedule.layout_rewrite_preproc"
 class SplitLayoutRewritePreproc(ModulePass):
     """See the file's docstring."""
 
+    keep_names: bool = False
     name = "SplitLayoutRewritePreproc"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        new = _Splitter(mod).run()
-        return mod if new is mod else DeadCodeElimination()(new)
+        work = _Splitter(mod)
+        new = work.run()
+        if new is mod:
+            return mod
+        new = DeadCodeElimination()(new)
+        left = {g.name_hint for g in new.functions}
+        free = {rest: name for rest, name in work.rests.items() if name not in left}
+        return _Renamer(new, free).run() if self.keep_names else new
 
 
 @dataclass(frozen=True)
@@ -167,6 +176,10 @@ def _body(kernel: PrimFunc, stmts: list[Any], outside: list[Buffer]) -> Any:
 
 
 class _Splitter(GraphRewriter):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.rests: dict[GlobalVar, str] = {}  # what is left of a kernel, and the kernel's name
+
     def call(self, call: rx.Call) -> Any:
         kernel = self.mod.get(call.args[0]) if call.op is CALL_TIR and self.mod else None
         parts = split(kernel) if isinstance(kernel, PrimFunc) else None
@@ -176,11 +189,27 @@ class _Splitter(GraphRewriter):
         infos = [TensorStructInfo(rx.ShapeExpr(b.shape), b.dtype) for b in parts.outputs]
         pack = self.builder.add_func(parts.pack, f"{name}_weight_prepack")
         rest = self.builder.add_func(parts.rest, f"{name}_prepacked")
+        self.rests[rest] = name
         out = infos[0] if len(infos) == 1 else infos
         packed = self.builder.emit(call_tir(pack, [fields[i] for i in parts.inputs], out))
         for place, index in enumerate(parts.inputs):
             fields[index] = packed if len(infos) == 1 else rx.TupleGetItem(packed, place)
         return self.builder.emit(call.replace(args=(rest, rx.Tuple(fields), *call.args[2:])))
+
+
+class _Renamer(GraphRewriter):
+    def __init__(self, mod: IRModule, names: dict[GlobalVar, str]) -> None:
+        super().__init__(mod)
+        self.table = {old: GlobalVar(name) for old, name in names.items()}
+        for old, new in self.table.items():
+            new.struct_info = old.struct_info
+
+    def call(self, call: rx.Call) -> Any:
+        new = self.table.get(call.args[0]) if call.op is CALL_TIR else None
+        return call if new is None else call.replace(args=(new, *call.args[1:]))
+
+    def run(self) -> IRModule:
+        return super().run().replace_global_vars(self.table)
 
 
 __all__ = ["SplitLayoutRewritePreproc"]

@@ -1,0 +1,62 @@
+"""MarkConstants: tells kernels which of their inputs are constants in all calls.
+
+Before (-) and after (+)::
+
+      @I.ir_module
+      class Module:
+          @T.prim_func(private=True)
+          def add(x: T.Buffer((4,), "float32"), w: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+    +         T.func_attr({"layout_free_buffers": [1]})
+              for i in range(4):
+                  with T.block("y"):
+                      vi = T.axis.spatial(4, i)
+                      y[vi] = x[vi] + w[vi]
+
+          @R.function
+          def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+              cls = Module
+              gv = R.call_tir(cls.add, (x, R.const([1.0, 2.0, 3.0, 4.0], "float32")), out_sinfo=R.Tensor((4,), dtype="float32"))
+              return gv
+
+Only of private kernels: others are called from outside too. A schedule may store those in an order of its own: a block with the annotation
+meta_schedule.layout_rewrite_preproc packs them, which SplitLayoutRewritePreproc takes out of the
+kernel and FoldConstant runs when the model is compiled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.transform import ModulePass, PassContext
+from ....tir.function import PrimFunc
+from ... import expr as rx
+from .._graph import call_fields, expressions, functions_of, is_private, is_tir_call
+
+ATTR = "layout_free_buffers"
+
+
+@dataclass(frozen=True, repr=False)
+class MarkConstants(ModulePass):
+    """See the file's docstring."""
+
+    name = "MarkConstants"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        places: dict[GlobalVar, set[int]] = {}
+        for _, func in functions_of(mod):
+            for call in filter(is_tir_call, expressions(func)):
+                fields = enumerate(call_fields(call))
+                found = {i for i, field in fields if isinstance(field, rx.Constant)}
+                places[call.args[0]] = found & places.get(call.args[0], found)
+        kernels = {g: f for g, f in mod.functions.items() if places.get(g)}
+        marked = {
+            g: f.with_attr(ATTR, sorted(places[g]))
+            for g, f in kernels.items()
+            if isinstance(f, PrimFunc) and is_private(f) and not f.attrs.get("tir.is_scheduled")
+        }
+        return mod.with_functions(marked) if marked else mod
+
+
+__all__ = ["MarkConstants"]
