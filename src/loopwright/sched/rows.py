@@ -52,8 +52,9 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
     reductions = [s.reduction for s in stages or () if s.reduction is not None]
     if not stages or len(stages) < 2 or not reductions or any(map(vectors_fit, reductions)):
         return None
+    outputs = set(func.buffer_map.values())
     count = _common_axes(func, stages)
-    if not count or not _many_rows(stages, count):
+    if outputs & {s.last.writes[0] for s in stages[:-1]} or not _many_rows(stages, count):
         return None
     widths = widths_of(reductions, target)
     if widths:
@@ -83,7 +84,9 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
 
 
 def _many_rows(stages: list[Stage], count: int) -> bool:
-    """Whether rows are short or many enough to give each to one thread."""
+    """Whether there are rows, short or many enough to give each to one thread."""
+    if not count:
+        return False
     extents = [constant(v.dom.extent) for v in stages[-1].last.spatial[:count]]
     many = None in extents or math.prod(e for e in extents if e) >= _LEAST_ROWS
     return many or max(_row_length(s, count) for s in stages) <= GRAIN
