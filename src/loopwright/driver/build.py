@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context
 from functools import lru_cache
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Unpack
 

@@ -402,11 +402,26 @@ def empty(
     _check_device(where)
     if elements_per_byte(str(dtype)) > 1:
         return _empty_packed(dims, str(dtype))
-    kind = numpy_dtype(str(dtype))
+    return Tensor(aligned_empty(dims, numpy_dtype(str(dtype))))
+
+
+def aligned_empty(dims: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray:
+    """An array whose values are not set, aligned to 64 bytes."""
     count = prod(dims) * kind.itemsize
     block = np.empty(count + 63, np.uint8)
     start = -block.ctypes.data % 64
-    return Tensor(block[start : start + count].view(kind).reshape(dims))
+    return block[start : start + count].view(kind).reshape(dims)
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """The array in memory of its own, contiguous and aligned to 64 bytes; a copy if it is not."""
+    base = array.base if isinstance(array.base, np.ndarray) else array
+    own = array.flags.c_contiguous and base.nbytes <= array.nbytes + 64
+    if own and array.ctypes.data % 64 == 0:
+        return array
+    copy = aligned_empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def from_dlpack(value: Any) -> Tensor:

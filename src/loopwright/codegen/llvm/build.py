@@ -24,7 +24,7 @@ from ...ir.target import Target
 from ...ir.variables import vars_in
 from ...runtime.extern import ExternLibrary
 from ...runtime.signature import Argument, Signature, number
-from ...runtime.tensor import Tensor
+from ...runtime.tensor import Tensor, aligned
 from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
 from ...tir.byte_size import Sizes
@@ -34,7 +34,7 @@ from .debug_info import DebugInfo
 from .emit import add_function
 from .entry import Entry
 from .module_text import ModuleText, text_of, without_comments
-from .program import ENTRY_PREFIX, GRAPH, LEVEL, NativeProgram, aligned, compile_options
+from .program import ENTRY_PREFIX, GRAPH, LEVEL, NativeProgram, compile_options
 from .types import is_soft, llvm_type, memory_type, scalar_type, symbol
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm_binding
-import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...runtime.extern import ExternLibrary
@@ -160,14 +159,3 @@ def compile_options(target: Target) -> tuple[str | None, str | None, str | None]
     if triple is None and cpu is None and not features:
         return None, None, None
     return triple, cpu, features
-
-
-def aligned(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy of it, aligned to 64 bytes."""
-    if array.ctypes.data % 64 == 0:
-        return array
-    room = np.empty(array.nbytes + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy

@@ -37,7 +37,8 @@ from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.structural import structural_equal
 from ....ir.transform import FunctionPass, PassContext
-from ....runtime.tensor import tensor
+from ....runtime.dtype import elements_per_byte
+from ....runtime.tensor import Tensor, aligned, tensor
 from ....tir import interpreter as tir_interpreter
 from ....tir.function import PrimFunc
 from ... import expr as rx
@@ -227,7 +228,8 @@ def _constant(value: Any, info: StructInfo | None) -> Any:
         return rx.ShapeExpr(value)
     if not isinstance(value, np.ndarray) or not isinstance(info, TensorStructInfo):
         return None
-    return rx.Constant(tensor(np.array(value, order="C")))
+    packed = elements_per_byte(value.dtype.name) > 1
+    return rx.Constant(tensor(value) if packed else Tensor(aligned(value)))
 
 
 __all__ = ["FoldConstant", "register_evaluator"]
