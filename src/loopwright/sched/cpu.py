@@ -42,6 +42,7 @@ from .separate import separate_reductions
 from .tail import compute_whole_tiles, skip_padding, whole_rows
 
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
+READS_PER_ELEMENT = 4  # the same of what a product reads
 UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
 MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
 REGISTERS_LEFT = 3  # vector registers not used as accumulators
@@ -214,8 +215,10 @@ def _schedule_tile(
         sch.vectorize(vector)
     else:
         _unroll_tile(sch, inner)
-    work = tile.rows * tile.vectors * tile.lanes * taps(reduction)
-    work //= FMAS_PER_ELEMENT if product else FMAS_PER_ELEMENT // 4
+    terms = tile.vectors * tile.lanes * taps(reduction)
+    work = tile.rows * terms // (FMAS_PER_ELEMENT if product else FMAS_PER_ELEMENT // 4)
+    if product:  # of few rows, reading the right side takes longer
+        work = max(work, terms // READS_PER_ELEMENT)
     if packed is not None and not kept:
         parallel(sch, order[:1], GRAIN)
     else:
