@@ -37,6 +37,7 @@ from .analysis import (
 )
 from .apply import register_schedule_rule
 from .loops import GRAIN, SYMBOLIC_EXTENT, parallel, taps, vectorize_nest
+from .prefetch import ROWS, prefetch_strips
 from .rows import reduce_rows, widths_of
 from .separate import separate_reductions
 from .tail import compute_whole_tiles, skip_padding, whole_rows
@@ -51,6 +52,7 @@ FEW_ROWS = 6
 FEW_VECTORS = 4  # of which functions are computed one by one
 LEAST_STRIPS = 8
 PARTIAL = 1.02  # cost of a last tile with bounds checks
+PREFETCH_ROWS = 32  # fewer rows do not use a strip long enough to fetch the next one
 PACKED_BYTES = 1 << 20  # right operands at least this large are packed,
 PACKED_ROWS = 64  # if at least this many rows use them
 
@@ -86,7 +88,8 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
             sums |= names if as_product(stage.reduction) is not None else set()
         else:
             reduce_rows(sch, stage, rows, target)
-    return skip_padding(compute_whole_tiles(sch.func, whole), sums)
+    func = skip_padding(compute_whole_tiles(sch.func, whole), sums)
+    return prefetch_strips(func)
 
 
 def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str]:
@@ -205,6 +208,10 @@ def _schedule_tile(
         sch.compute_at(packed, order[0], preserve_unit_loops=True)
         sch.vectorize(list(sch.get_loops(packed))[-1])
     filled = [_schedule_accumulators(sch, block, reduction, tile, len(order))]
+    many = tile.row is not None and (constant(reduction.spatial[tile.row].dom.extent) or 0)
+    if kept and many >= PREFETCH_ROWS:
+        k = list(sch.get_loops(block))[-len(inner) - 1]
+        sch.annotate(k, ROWS, [tile.row, many])
     if tile.rows * tile.vectors > FEW_VECTORS and is_dear(sch.get(last)):
         # A function leaves no registers to accumulators: it runs over their copy.
         at = [r.buffer for r in sch.get(last).reads].index(sch.get(block).writes[0].buffer)

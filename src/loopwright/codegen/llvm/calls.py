@@ -234,6 +234,13 @@ def call_function(ctx: FunctionText, node: Call, name: str, args: Sequence[PrimE
     return value if node.dtype.is_void else convert(ctx, value, returned, node.dtype)
 
 
+def prefetch(ctx: FunctionText, node: Call) -> str:
+    """prefetch(address, write, locality from 0 to 3, data cache)"""
+    hints = [("i32", str(int(a.value))) for a in node.args[1:]]
+    ctx.emit(ctx.calling("void", "llvm.prefetch.p0", ("ptr", ctx.expr(node.args[0])), *hints))
+    return ""
+
+
 def nothing(ctx: FunctionText, node: Call) -> str:
     return "" if node.dtype.is_void else "null" if node.dtype.is_handle else "0"
 
@@ -284,7 +291,8 @@ CALLS: dict[str, Any] = {
     "atomic_add": atomic_add,
     **dict.fromkeys(("call_extern", "call_pure_extern"), call_extern),
     **dict.fromkeys(("call_llvm_intrin", "call_llvm_pure_intrin"), call_llvm),
-    **dict.fromkeys(("assume", "undef", "prefetch", "tvm_storage_sync"), nothing),
+    **dict.fromkeys(("assume", "undef", "tvm_storage_sync"), nothing),
+    "prefetch": prefetch,
     **dict.fromkeys(("start_profile_intrinsic", "end_profile_intrinsic"), nothing),
     "type_annotation": nothing,
 }
