@@ -18,6 +18,7 @@ import math
 from typing import Any
 
 from ..ir.functor import any_node
+from ..ir.prim_op import const
 from ..ir.target import Target
 from ..ir.variables import uses_any
 from ..tir.function import PrimFunc
@@ -216,7 +217,8 @@ def _schedule_tile(
         # A function leaves no registers to accumulators: it runs over their copy.
         at = [r.buffer for r in sch.get(last).reads].index(sch.get(block).writes[0].buffer)
         copy = sch.cache_read(last, at, "local", [last])
-        sch.compute_at(copy, order[-1], preserve_unit_loops=True)
+        if all(sch.get(loop) is not sch.get(order[-1]) for loop in sch.get_loops(copy)):
+            sch.compute_at(copy, order[-1], preserve_unit_loops=True)
         _unroll_tile(sch, _inner_loops(sch, copy, reduction, tile, len(order)))
         filled.append(copy)
         sch.vectorize(vector)
@@ -250,7 +252,7 @@ def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile) -
     at = [r.buffer for r in sch.get(block).reads].index(buffer)
     packed = sch.cache_read(block, at, "global")
     strips = lambda k, j: (j // width, k, j % width)  # noqa: E731
-    sch.transform_layout(packed, ("write", 0), strips, pad_value=0.0)
+    sch.transform_layout(packed, ("write", 0), strips, pad_value=const(0, buffer.dtype))
     if kept:
         sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)
     return packed, kept

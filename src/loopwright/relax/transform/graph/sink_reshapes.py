@@ -50,10 +50,11 @@ class SinkReshapes(ModulePass):
 
 @dataclass(frozen=True)
 class _View:
-    """A tensor that is another one, reshaped."""
+    """A tensor that is another one, reshaped by a call of the model at `span`."""
 
     source: Any
     shape: tuple[Any, ...]
+    span: Any
 
 
 class _Sinker(LayoutRewriter):
@@ -66,7 +67,9 @@ class _Sinker(LayoutRewriter):
             before = shape_of(source)
             if before is None:
                 return None
-            return source if can_prove_shape_equal(before, shape) else _View(source, shape)
+            return (
+                source if can_prove_shape_equal(before, shape) else _View(source, shape, binding.span)
+            )
         tensors = tensor_arguments(call)
         views = [self.laid.get(t) if isinstance(t, Var) else None for t in tensors]
         known = [v for v in views if v is not None]
@@ -76,10 +79,10 @@ class _Sinker(LayoutRewriter):
             self.value(t) if v is None else v.source for t, v in zip(tensors, views, strict=True)
         ]
         moved = with_tensors(call, sources, _AS_BEFORE).with_span(call.span)
-        return _View(self.builder.emit(moved, binding.var.name_hint), shape)
+        return _View(self.builder.emit(moved, binding.var.name_hint), shape, known[0].span)
 
     def restore(self, laid: _View) -> Any:
-        return relax_op.reshape(laid.source, laid.shape)
+        return relax_op.reshape(laid.source, laid.shape).with_span(laid.span)
 
     def plain_name(self, name: str) -> str:
         return name
