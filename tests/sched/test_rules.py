@@ -272,6 +272,14 @@ def test_a_constant_right_side_is_packed_when_the_model_is_compiled(
     assert not any("weight_prepack" in g.name_hint for g in exe.mod.functions)
 
 
+def test_the_next_strip_is_fetched_by_many_rows() -> None:
+    exe = check(matmul_of(40, 96, 160), (1, 40, 96))
+    (name,) = (g.name_hint for g in exe.mod.functions if "matmul" in g.name_hint)
+    assert "call void @llvm.prefetch" in exe.program.text(name)
+    few = check(matmul_of(8, 96, 160), (1, 8, 96))
+    assert "prefetch" not in few.program.text(name)
+
+
 def test_rows_stay_in_one_loop() -> None:
     """Softmax keeps its exponentials for the row: one parallel loop, one exp."""
     exe = check(graph((16, 8, 100), lambda bb, x: bb.emit(op.nn.softmax(x))), (16, 8, 100))

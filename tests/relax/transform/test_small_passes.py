@@ -29,6 +29,7 @@ from loopwright.relax.transform import (
     Normalize,
     OptimizeLayoutTransform,
     RemovePurityChecking,
+    SinkReshapes,
     ToNonDataflow,
     VMShapeLower,
     dataflowblock_pass,
@@ -690,3 +691,60 @@ def test_a_callback_that_returns_nothing_is_called():
     exe = relax.build(mod, "llvm")
     relax.VirtualMachine(exe, lw.cpu())["main"](lw.nd.array(np.ones(4, "float32")), seen.append)
     np.testing.assert_array_equal(seen[0].numpy(), 2)
+
+
+# ---------------------------------------------------------------- SinkReshapes
+
+
+def reshapes(mod: IRModule) -> int:
+    return sum(v.op is op_of("reshape") for v in bound(mod) if isinstance(v, relax.Call))
+
+
+def op_of(name: str) -> Any:
+    return lw.ir.Op.get(f"relax.{name}")
+
+
+def same_before_and_after(mod: IRModule, *arrays: np.ndarray) -> IRModule:
+    after = SinkReshapes()(mod)
+    want, got = Interpreter(mod)["main"](*arrays), Interpreter(after)["main"](*arrays)
+    np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-6)
+    return after
+
+
+def test_nothing_is_reshaped_between_a_product_and_its_epilogue():
+    w, b = (relax.const(v) for v in values((6, 8), (8,)))
+
+    def build(e, x):
+        y = e(op.add(e(op.matmul(e(op.reshape(x, (4, 6))), w)), b))
+        half = e(op.multiply(e(op.reshape(y, (1, 4, 8))), relax.const(0.5, "float32")))
+        return e(op.nn.relu(half))
+
+    after = same_before_and_after(graph(build, (1, 4, 6)), *values((1, 4, 6)))
+    assert reshapes(after) == 0
+
+
+def test_a_reshape_that_changes_rows_stays_before_the_product():
+    w = relax.const(values((6, 8))[0])
+    mod = graph(lambda e, x: e(op.matmul(e(op.reshape(x, (6, 6))), w)), (2, 3, 6))
+    after = same_before_and_after(mod, *values((2, 3, 6)))
+    (product,) = (v for v in bound(after) if getattr(v, "op", None) is op_of("matmul"))
+    assert product.args[0].struct_info.ndim == 2
+
+
+@pytest.mark.parametrize("other", [(8, 1), (8,), (3, 8), (1, 1)])
+def test_a_reshape_stays_before_what_is_broadcast_otherwise(other):
+    """Only along the last axis of both shapes may another tensor go."""
+    (extra,) = values(other)
+    shape = (other[0] if len(other) == 2 and other[0] > 1 else 3, 8)
+
+    def build(e, x):
+        y = e(op.add(e(op.reshape(x, shape)), relax.const(extra)))
+        return e(op.exp(e(op.reshape(y, (shape[0] * 2, 4)))))
+
+    same_before_and_after(graph(build, (shape[0], 2, 4)), *values((shape[0], 2, 4)))
+
+
+def test_a_softmax_sees_its_tensor_as_it_is():
+    mod = graph(lambda e, x: e(op.nn.softmax(e(op.reshape(x, (2, 12))))), (2, 3, 4))
+    after = same_before_and_after(mod, *values((2, 3, 4)))
+    assert reshapes(after) == 1

@@ -9,6 +9,7 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.c.functions import NATIVE
 from loopwright.ir.dtype import DataType, numpy_dtype
 from loopwright.ir.module import IRModule
+from loopwright.script import tir as T
 from loopwright.tir.interpreter import run
 from loopwright.tir.transform import LowerScalarOps, default_tir_pipeline
 from loopwright.tir.transform.lower.lower_scalar_ops import MACHINE
@@ -80,3 +81,17 @@ def test_what_no_emitter_has(name, hint):
         default_tir_pipeline(frozenset(["float32", name]))
     what = "no operation that an emitter may have"
     assert str(error.value) == f"{what}\n  got: {name}\n  instead: {hint}"
+
+
+@pytest.mark.parametrize("exponent", [2.0, 3.0])
+def test_squares_and_cubes_are_products(exponent):
+    @T.prim_func
+    def power(x: T.Buffer((5,), "float32"), y: T.Buffer((5,), "float32")):
+        for i in range(5):
+            y[i] = T.pow(x[i], T.float32(exponent))
+
+    lowered = LowerScalarOps()(IRModule({"main": power}))["main"]
+    assert "T.pow" not in lowered.script()
+    x, y = np.array([-2, 0, 0.5, 3, np.inf], np.float32), np.zeros(5, np.float32)
+    run(lowered, [x, y])
+    np.testing.assert_array_equal(y, x**exponent)
