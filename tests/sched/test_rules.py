@@ -23,7 +23,7 @@ from loopwright.tir.stmt import Allocate, For, ForKind
 RNG = np.random.default_rng(0)
 
 
-RANGE = (1, 7, 8, 20)
+RANGE = (1, 2, 3, 7, 8, 9, 10, 20)
 
 
 def weight(*shape: int) -> relax.Constant:

@@ -37,6 +37,7 @@ from .analysis import (
     vectors_fit,
 )
 from .apply import register_schedule_rule
+from .few_rows import TILE, split_few_rows
 from .loops import GRAIN, SYMBOLIC_EXTENT, parallel, taps, vectorize_nest
 from .prefetch import ROWS, prefetch_strips
 from .rows import reduce_rows, widths_of
@@ -90,7 +91,7 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
         else:
             reduce_rows(sch, stage, rows, target)
     func = skip_padding(compute_whole_tiles(sch.func, whole), sums)
-    return prefetch_strips(func)
+    return split_few_rows(prefetch_strips(func))
 
 
 def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str]:
@@ -209,8 +210,8 @@ def _schedule_tile(
         sch.compute_at(packed, order[0], preserve_unit_loops=True)
         sch.vectorize(list(sch.get_loops(packed))[-1])
     filled = [_schedule_accumulators(sch, block, reduction, tile, len(order))]
-    many = tile.row is not None and (constant(reduction.spatial[tile.row].dom.extent) or 0)
-    if kept and many >= PREFETCH_ROWS:
+    many = 1 if tile.row is None else constant(reduction.spatial[tile.row].dom.extent)
+    if kept and many is not None and many >= PREFETCH_ROWS:
         k = list(sch.get_loops(block))[-len(inner) - 1]
         sch.annotate(k, ROWS, [tile.row, many])
     if tile.rows * tile.vectors > FEW_VECTORS and is_dear(sch.get(last)):
@@ -232,6 +233,8 @@ def _schedule_tile(
         parallel(sch, order[:1], GRAIN)
     else:
         _parallel_tiles(sch, order, work)
+    if kept and many is None:
+        sch.annotate(list(sch.get_loops(last))[-len(inner) - 1], TILE, tile.row)
     return filled
 
 

@@ -9,7 +9,7 @@ from ..arith import Analyzer, eval_set
 from ..arith.interval import is_infinite
 from ..ir.functor import Rewriter, rewrite
 from ..ir.literals import conjuncts
-from ..ir.prim_expr import And, CmpExpr, IntImm, IterVar, PrimExpr, Range, Var
+from ..ir.prim_expr import LT, And, CmpExpr, IntImm, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import add, const, floordiv, less, logical_and, multiply
 from ..ir.structural import structural_equal
 from ..ir.variables import substitute, vars_in
@@ -71,10 +71,10 @@ class _Whole(Rewriter):
         guards: dict[Var, PrimExpr] = {}
         for part in conjuncts(node.predicate):
             if isinstance(part, CmpExpr):
-                axis = _bound_axis(part, node)
-                if axis is None:
+                bound = self.bound_axis(part, node)
+                if bound is None:
                     return None
-                inner = part.replace(a=axis)
+                axis, inner = bound
                 guards[axis] = And(guards[axis], inner) if axis in guards else inner
         if not guards:
             return None
@@ -104,6 +104,24 @@ class _Whole(Rewriter):
         body = rewrite(block.body, guard, keep_buffers)
         return node.replace(predicate=const(True, "bool"), block=block.replace(body=body))
 
+    def bound_axis(self, part: CmpExpr, node: st.BlockRealize) -> tuple[Var, PrimExpr] | None:
+        """The block axis whose loop expression a condition bounds, or of which it bounds groups of
+        equal size, and the condition on that axis."""
+        for axis, value in zip(node.block.iter_vars, node.iter_values, strict=True):
+            if structural_equal(value, part.a):
+                return axis.var, part.replace(a=axis.var)
+            end, groups = axis.dom.extent, part.b
+            if not (isinstance(end, IntImm) and isinstance(groups, IntImm) and groups.value > 0):
+                continue
+            size, rest = divmod(end.value, groups.value)
+            if rest == 0 and size > 1 and isinstance(part, LT):
+                known = Analyzer()
+                for loop, reach in self.loops.items():
+                    known.bind(loop, reach)
+                if known.can_prove_equal(floordiv(value, size), part.a):
+                    return axis.var, less(axis.var, end)
+        return None
+
     def grown(self, node: st.BlockRealize) -> st.BlockRealize:
         """The block with axes extended to the range of their bindings; records which dimensions
         of its output they index."""
@@ -131,14 +149,6 @@ class _Whole(Rewriter):
             if shape != region.buffer.shape:
                 self.shapes[region.buffer] = shape
         return node.replace(block=node.block.replace(iter_vars=tuple(axes)))
-
-
-def _bound_axis(condition: CmpExpr, node: st.BlockRealize) -> Var | None:
-    """The block axis bound to the loop expression that a condition bounds."""
-    for axis, value in zip(node.block.iter_vars, node.iter_values, strict=True):
-        if structural_equal(value, condition.a):
-            return axis.var
-    return None
 
 
 def whole_rows(func: PrimFunc, widths: dict[str, int]) -> PrimFunc:
