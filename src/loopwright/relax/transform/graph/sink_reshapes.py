@@ -19,16 +19,19 @@ Before (-) and after (+)::
 
 A reshape moves behind the elementwise operators and the products by a matrix that follow it, until it
 meets one that undoes it, with which it vanishes, or an operator that needs the tensor as it is.
-Between a product and what is fused into it no reshape is left.
+Between a product and what is fused into it no reshape is left. The rows of a product are one axis:
+what has several is reshaped.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from ....ir.literals import is_one
 from ....ir.module import IRModule
+from ....ir.prim_op import multiply
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Var, VarBinding
@@ -50,11 +53,12 @@ class SinkReshapes(ModulePass):
 
 @dataclass(frozen=True)
 class _View:
-    """A tensor that is another one, reshaped by a call of the model at `span`."""
+    """A tensor that is another one, reshaped, from `span` in the model; whether that is a product."""
 
     source: Any
     shape: tuple[Any, ...]
     span: Any
+    product: bool = False
 
 
 class _Sinker(LayoutRewriter):
@@ -68,18 +72,55 @@ class _Sinker(LayoutRewriter):
             if before is None:
                 return None
             return (
-                source if can_prove_shape_equal(before, shape) else _View(source, shape, binding.span)
+                source
+                if can_prove_shape_equal(before, shape)
+                else _View(source, shape, binding.span)
             )
         tensors = tensor_arguments(call)
         views = [self.laid.get(t) if isinstance(t, Var) else None for t in tensors]
-        known = [v for v in views if v is not None]
-        if not known or not (_is_product(call, views) or self.is_elementwise(call, views, shape)):
+        if is_call(call, "relax.matmul"):
+            return self.product(call, views, shape, binding)
+        if not any(views) or not self.is_elementwise(call, views, shape):
             return None
+        first = next(v for v in views if v is not None)
+        before = shape_of(first.source)
         sources = [
-            self.value(t) if v is None else v.source for t, v in zip(tensors, views, strict=True)
+            self.reshaped(t, shape, before) if v is None else v.source
+            for t, v in zip(tensors, views, strict=True)
         ]
+        return self.view(call, sources, shape, binding, first.product)
+
+    def product(self, call: Call, views: list[Any], shape: Any, binding: VarBinding) -> Any:
+        """A product by a matrix, of rows that are one axis."""
+        rows, right = (self.source(t) for t in call.args)
+        before, plain_rows = shape_of(rows), shape_of(call.args[0])
+        if views[1] is not None or not before or not plain_rows or len(before) < 2:
+            return None
+        if len(shape_of(right) or ()) != 2 or not can_prove_shape_equal(
+            before[-1:], plain_rows[-1:]
+        ):
+            return None
+        if sum(not is_one(d) for d in before[:-1]) > 1:
+            flat = (reduce(multiply, before[:-1]), before[-1])
+            rows = self.builder.emit(relax_op.reshape(rows, flat).with_span(binding.span))
+        elif views[0] is None:
+            return None
+        return self.view(call, [rows, right], shape, binding, True)
+
+    def view(
+        self, call: Call, sources: list[Any], shape: Any, binding: VarBinding, product: bool
+    ) -> _View:
+        """What a call's result is of the same call on sources of its arguments."""
         moved = with_tensors(call, sources, _AS_BEFORE).with_span(call.span)
-        return _View(self.builder.emit(moved, binding.var.name_hint), shape, known[0].span)
+        emitted = self.builder.emit(moved, binding.var.name_hint)
+        return _View(emitted, shape, binding.span, product)
+
+    def reshaped(self, tensor: Any, shape: Any, before: Any) -> Any:
+        """A tensor beside a view, in the shape of the view's source if it has the view's."""
+        value, dims = self.value(tensor), shape_of(tensor) or ()
+        if len(dims) < 2 or not can_prove_shape_equal(dims, shape):
+            return value
+        return self.builder.emit(relax_op.reshape(value, before))
 
     def restore(self, laid: _View) -> Any:
         return relax_op.reshape(laid.source, laid.shape).with_span(laid.span)
@@ -94,7 +135,8 @@ class _Sinker(LayoutRewriter):
 
     def is_elementwise(self, call: Call, views: list[_View | None], shape: tuple[Any, ...]) -> bool:
         """Whether a call works on each element of the tensors that its views, of one shape and one
-        source shape, stand for; others are scalars, or go along the last axis of both."""
+        source shape, stand for; others are scalars, go along the last axis of both, or, beside a
+        product, are of the view's shape."""
         hook, known = self.hook(call), [v for v in views if v is not None]
         before = shape_of(known[0].source)
         same = all(
@@ -107,6 +149,8 @@ class _Sinker(LayoutRewriter):
         last = can_prove_shape_equal(shape[-1:], before[-1:])
         for tensor, view in zip(tensor_arguments(call), views, strict=True):
             dims = shape_of(tensor) if view is None else ()
+            if dims and known[0].product and can_prove_shape_equal(dims, shape):
+                continue
             if dims is None or not (all(map(is_one, dims)) or (len(dims) == 1 and last)):
                 return False
             if len(dims) > min(len(shape), len(before)):
@@ -117,23 +161,6 @@ class _Sinker(LayoutRewriter):
 
 
 _AS_BEFORE = LayoutPlan((), ())
-
-
-def _is_product(call: Call, views: list[_View | None]) -> bool:
-    """Whether a call multiplies rows, seen without their unit axes, by a matrix."""
-    if not is_call(call, "relax.matmul") or views[0] is None or views[1] is not None:
-        return False
-    before, after = shape_of(views[0].source), views[0].shape
-    right = shape_of(call.args[1])
-    if not before or len(before) < 2 or len(after) < 2 or right is None or len(right) != 2:
-        return False
-    return can_prove_shape_equal(_without_units(before), _without_units(after)) and (
-        can_prove_shape_equal(before[-1:], after[-1:])
-    )
-
-
-def _without_units(dims: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(d for d in dims if not is_one(d))
 
 
 __all__ = ["SinkReshapes"]
