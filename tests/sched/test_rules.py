@@ -290,6 +290,19 @@ def test_rows_stay_in_one_loop() -> None:
     assert kernel.script().count("T.exp(") == 1
 
 
+def test_one_value_per_row_after_other_rows() -> None:
+    def build(bb, x):
+        mean, square = (
+            op.mean(v, axis=[-1], keepdims=True) for v in (x, bb.emit(op.multiply(x, x)))
+        )
+        first = bb.emit(mean)
+        return bb.emit(
+            op.sqrt(bb.emit(op.subtract(bb.emit(square), bb.emit(op.multiply(first, first)))))
+        )
+
+    check(graph((24, 50), build), (24, 50))
+
+
 @pytest.mark.parametrize("length", [1, 2, 15, 16, 33, 100, 600])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "rms", "layer_norm"])
 def test_rows_of_any_length(name: str, length: int) -> None:

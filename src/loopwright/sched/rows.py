@@ -104,7 +104,9 @@ def _vectorize_end(sch: Schedule, stage: Stage, target: Target) -> None:
     if stage.reduction is None:
         block = sch.get_block(stage.last.name)
         lanes = target.vector_lanes(stage.last.writes[0].dtype)
-        vectorize_last(sch, list(sch.get_loops(block)), lanes)
+        inside = list(sch.get_loops(block))[1:]  # of the loop over rows
+        if inside:
+            vectorize_last(sch, inside, lanes)
 
 
 def _common_axes(func: PrimFunc, stages: list[Stage]) -> int:
