@@ -133,12 +133,12 @@ def _has_product(expr: PrimExpr) -> bool:
     return bool(products)
 
 
-_DEAR = {f"tir.{name}" for name in ("exp", "erf", "tanh", "sigmoid", "pow", "log", "sin", "cos")}
+_COSTLY = {f"tir.{name}" for name in ("exp", "erf", "tanh", "sigmoid", "pow", "log", "sin", "cos")}
 
 
-def is_dear(block: st.Block) -> bool:
+def is_costly(block: st.Block) -> bool:
     """Whether a block calls a function that takes many instructions."""
-    return any_node(block.body, lambda n: isinstance(n, Call) and n.op.name in _DEAR)
+    return any_node(block.body, lambda n: isinstance(n, Call) and n.op.name in _COSTLY)
 
 
 def constant(extent: Any) -> int | None:

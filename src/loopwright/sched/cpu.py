@@ -31,7 +31,7 @@ from .analysis import (
     as_product,
     blocks_of,
     constant,
-    is_dear,
+    is_costly,
     loads_in,
     split_stages,
     vectors_fit,
@@ -50,9 +50,9 @@ UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
 MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
 REGISTERS_LEFT = 3  # vector registers not used as accumulators
 LEAST_ROWS = 4  # fewer rows of two vectors leave multiply-adds waiting for each other
-FEW_ROWS = 6
+FEW_ROWS = 6  # of a product whose tiles take more vectors instead,
+LEAST_STRIPS = 8  # if at least this many strips are left
 FEW_VECTORS = 4  # of which functions are computed one by one
-LEAST_STRIPS = 8
 PARTIAL = 1.02  # cost of a last tile with bounds checks
 PREFETCH_ROWS = 32  # fewer rows do not use a strip long enough to fetch the next one
 PACKED_BYTES = 1 << 20  # right operands at least this large are packed,
@@ -214,7 +214,7 @@ def _schedule_tile(
     if kept and many is not None and many >= PREFETCH_ROWS:
         k = list(sch.get_loops(block))[-len(inner) - 1]
         sch.annotate(k, ROWS, [tile.row, many])
-    if tile.rows * tile.vectors > FEW_VECTORS and is_dear(sch.get(last)):
+    if tile.rows * tile.vectors > FEW_VECTORS and is_costly(sch.get(last)):
         # A function leaves no registers to accumulators: it runs over their copy.
         at = [r.buffer for r in sch.get(last).reads].index(sch.get(block).writes[0].buffer)
         copy = sch.cache_read(last, at, "local", [last])

@@ -8,7 +8,7 @@
         y[...] = f(x[...], value)                       # vectors
 
 All nests of a kernel whose leading axes are the same rows run in one loop over them, so that a row
-stays in the cache and no thread waits for another between them. What several nests need and is dear
+stays in the cache and no thread waits for another between them. What several nests need and is costly
 (the exp of a softmax) is kept for the row instead of being computed in each.
 """
 
@@ -30,7 +30,7 @@ from .analysis import (
     Stage,
     blocks_of,
     constant,
-    is_dear,
+    is_costly,
     loads_in,
     split_stages,
     vectors_fit,
@@ -48,7 +48,7 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
     """Kernels whose nests, of which one reduces along memory, have rows in common."""
     func = separate_reductions(func)
     blocks = blocks_of(func)
-    stages = split_stages(func, blocks, keep=lambda b: is_dear(b.block)) if blocks else None
+    stages = split_stages(func, blocks, keep=lambda b: is_costly(b.block)) if blocks else None
     reductions = [s.reduction for s in stages or () if s.reduction is not None]
     if not stages or len(stages) < 2 or not reductions or any(map(vectors_fit, reductions)):
         return None
@@ -60,7 +60,7 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
     if widths:
         func = whole_rows(func, widths)
         stages = (
-            split_stages(func, blocks_of(func) or [], keep=lambda b: is_dear(b.block)) or stages
+            split_stages(func, blocks_of(func) or [], keep=lambda b: is_costly(b.block)) or stages
         )
     sch = Schedule(func, enable_check=False)
     for stage in stages:
