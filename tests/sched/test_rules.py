@@ -348,3 +348,8 @@ def test_a_sum_over_no_axis_is_not_inlined():
     made = [np.zeros(1, "float32") for _ in outs]
     exe["main"](*(np.array([v], "float32") for v in (3, 2, 7, 5, 4)), *made)
     np.testing.assert_allclose(np.concatenate(made[1:]), [5 * 0.9 + 3 * 0.1, 4 * 0.9])
+
+
+@pytest.mark.parametrize("axes", [[0, 2, 3], [2, 3], [3]])
+def test_a_sum_over_several_axes(axes: list[int]) -> None:
+    check(graph((3, 4, 5, 70), lambda bb, x: bb.emit(op.sum(x, axis=axes))), (3, 4, 5, 70))

@@ -180,18 +180,18 @@ def _reduce_in(
     block = sch.get_block(reduction.name)
     if row is not None and stage.last is not reduction:
         sch.compute_at(block, row, preserve_unit_loops=True)
-    for part in reversed(parts[reduction.name]):
+    lanes = target.vector_lanes(reduction.writes[0].dtype)
+    for place, part in reversed(list(enumerate(parts[reduction.name]))):
         if row is not None:
             sch.compute_at(part, row, preserve_unit_loops=True)
-        _vectorize_part(sch, part, reduction, row is not None, target)
+        reduces = 1 if place else len(reduction.reduce)
+        _vectorize_part(sch, part, reduces, row is not None, lanes)
     if parts[reduction.name]:
         sch.unroll(list(sch.get_loops(block))[-1])
 
 
-def _vectorize_part(
-    sch: Schedule, part: Any, reduction: BlockInfo, in_row: bool, target: Target
-) -> None:
-    lanes, reduces = target.vector_lanes(reduction.writes[0].dtype), len(reduction.reduce)
+def _vectorize_part(sch: Schedule, part: Any, reduces: int, in_row: bool, lanes: int) -> None:
+    """Vectorize a block of partial results that reduces over so many axes."""
     loops = list(sch.get_loops(part))
     if in_row:  # axis order: partial results, row, reduction
         across, along = loops[1], loops[-reduces:]
