@@ -83,7 +83,7 @@ CASES = [
     ("TreeEnsembleRegressor", [np.tile(ROUNDED, (30, 1))], {**trees(40, 1), "n_targets": 1}),
     *[("TreeEnsembleClassifier", [ROUNDED], classes(5, 3, LABELS3, post=p)) for p in POSTS],
     ("TreeEnsembleClassifier", [ROUNDED], classes(5, 3, LABELS3, base=[0.5, 1.0, 0.0])),
-    *[("TreeEnsembleClassifier", [ROUNDED], classes(5, 1, LABELS2, **p)) for p in ({"signs": False}, {}, {"post": "LOGISTIC"})],
+    *[("TreeEnsembleClassifier", [ROUNDED], classes(5, 1, LABELS2, **p)) for p in ({"signs": False}, {}, {"post": "LOGISTIC"}, {"signs": False, "post": "LOGISTIC"})],
     ("TreeEnsembleClassifier", [ROUNDED], classes(5, 1, LABELS2, base=[0.3])),
     ("TreeEnsembleClassifier", [ROUNDED], classes(5, 1, LABELS2, signs=False, base=[0.1])),
     *[("LinearClassifier", [X], {"coefficients": floats(12).tolist(), "intercepts": [0.1, 0.2, -0.3], "classlabels_ints": LABELS3, "post_transform": p, "outputs": 2}) for p in POSTS],

@@ -1065,3 +1065,20 @@ def test_an_early_init_has_the_domains_of_its_own_loops() -> None:
     sums = np.full((4, 4), -1, "float32")
     run(lowered["main"], [np.zeros((4, 4, 0), "float32"), sums])
     np.testing.assert_array_equal(sums, -np.triu(np.ones((4, 4)), 1))
+
+
+def test_what_a_block_writes_is_copied_back_and_nothing_beside_it() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((8, 8)), B: T.Buffer((8, 7))):
+        for i, j in T.grid(8, 8):
+            with T.block("rows"):
+                v, w = T.axis.remap("SS", [i, j])
+                T.where(j >= 1)
+                T.reads(A[v, w])
+                T.writes(B[v, w - 1])
+                with T.block("B"):
+                    B[v, w - 1] = A[v, w]
+
+    sch = tir.Schedule(f, debug_mask="all")
+    sch.cache_write("B", 0, "local")
+    check(sch, f)

@@ -337,11 +337,12 @@ def tree_ensemble_classifier(cx: Context, node: Node, x: Value) -> Any:
     else:  # one score, the second class's
         if len(base) > 2:
             raise ValueError(explain("base_values must be one for each class", got=len(base)))
-        chance = transform == "NONE" and bool((f.weight >= 0).all())
+        # Weights that are all positive add up to a chance, until it is transformed.
+        positive = bool((f.weight >= 0).all())
         f.target = np.zeros_like(f.target)
         start = base[-1:] if len(base) else np.zeros(1)
         score = _scores(cx, x, f, 1, start, "SUM")
-        above = o.Greater(score, 0.5 if chance and count == 2 else 0.0)
+        above = o.Greater(score, 0.5 if positive and count == 2 else 0.0)
         chosen = o.Squeeze(o.Cast(above, to=7), [1])
-        scores = both_classes(cx, score, chance, transform)
+        scores = both_classes(cx, score, positive and transform == "NONE", transform)
     return [labels.of(cx, chosen), o.Cast(scores, to=1)]

@@ -122,7 +122,7 @@ def cache_write(
         domain = domain_box(sch.state, writers, buffer)
         limits += [domain] if domain is not None else []
     box = written_box(sch.state, writers, at, buffer, kept)
-    limits += [box] if at is not scope else []
+    limits += [box] if at is not scope or kept else []
     nest, copy = copy_nest(ana, cache, buffer, box, scope, at, limits=limits)
     renamed: dict[Block, Block] = {}
     replace = ReplaceBuffer({buffer: cache}, renamed)
