@@ -161,7 +161,7 @@ def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     attrs = call.attrs
     data, kernel, out = attrs.data_layout, attrs.kernel_layout, attrs.out_layout
     if query.block:
-        plain = data == out == "NCHW" and kernel == "OIHW"
+        plain = (data, kernel) in (("NCHW", "OIHW"), ("NCDHW", "OIDHW")) and out == data
         return _in_blocks(call, query.block, query.given[0] is not None) if plain else None
     if not (data + kernel + out).isupper():
         return None  # already blocked
@@ -184,7 +184,7 @@ _FEW_CHANNELS = 8  # with fewer input channels, the plain layout is read
 
 
 def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
-    """conv2d with a constant weight on blocks of `size` channels, so that a kernel reads whole
+    """A convolution with a constant weight on blocks of `size` channels, so that a kernel reads whole
     vectors of output channels."""
     attrs, weight = call.attrs, call.args[1]
     channels = constant_channels(call)
@@ -194,15 +194,16 @@ def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
     depthwise = attrs.groups > 1 and kernel[1] == 1 and kernel[0] == channels == attrs.groups
     if attrs.groups > 1 and not depthwise:
         return None
-    image = numbered(f"NCHW{size}c", "NCHW")
-    changed: dict[str, Any] = {"out_layout": f"NCHW{size}c"}
+    plain, weights = attrs.data_layout, attrs.kernel_layout
+    image = numbered(f"{plain}{size}c", plain)
+    changed: dict[str, Any] = {"out_layout": f"{plain}{size}c"}
     pixels = "apart"
     if not depthwise and channels < _FEW_CHANNELS and not is_blocked:
-        source, kernel_layout = None, f"OIHW{size}o"
+        source, kernel_layout = None, f"{weights}{size}o"
     else:
-        source, changed["data_layout"] = image, f"NCHW{size}c"
-        kernel_layout = f"OIHW{size}o" if depthwise else f"OIHW{size}i{size}o"
-        one_tap = list(kernel[2:]) == [1, 1] == list(attrs.strides) and not any(attrs.padding)
+        source, changed["data_layout"] = image, f"{plain}{size}c"
+        kernel_layout = f"{weights}{size}o" if depthwise else f"{weights}{size}i{size}o"
+        one_tap = {*kernel[2:], *attrs.strides} == {1} and not any(attrs.padding)
         pixels = "merged" if one_tap and attrs.groups == 1 else "apart"
     if depthwise:
         changed["groups"] = -(-channels // size) * size
@@ -216,7 +217,7 @@ def constant_channels(call: Call) -> int | None:
     shape, weight = call.args[0].struct_info.get_shape(), call.args[1]
     if not isinstance(weight, Constant) or str(weight.data.dtype) != "float32":
         return None
-    if shape is None or len(shape) != 4 or weight.data.ndim != 4:
+    if shape is None or len(shape) not in (4, 5):
         return None
     return shape[1].value if isinstance(shape[1], IntImm) else None
 
@@ -393,5 +394,14 @@ conv2d.samples(
         groups=8,
         data_layout="NCHW4c",
         kernel_layout="OIHW4o",
+    ),
+)
+conv3d.samples(
+    case(
+        (1, 2, 3, 4, 5, 4),
+        (2, 2, 1, 3, 3, 4, 4),
+        padding=(0, 1, 1),
+        data_layout="NCDHW4c",
+        kernel_layout="OIDHW4i4o",
     ),
 )

@@ -312,6 +312,23 @@ def test_blocks_keep_the_numbers(build):
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
 
 
+def test_volumes_are_blocked():
+    def build(emit, x):
+        y = emit(R.nn.conv3d(x, const(6, 4, 3, 3, 2), padding=[1, 1, 0, 1, 1, 1], strides=(1, 2, 1)))
+        y = emit(R.add(y, const(6, 1, 1, 1)))
+        gate = emit(R.sigmoid(emit(R.mean(y, [2, 3, 4], True))))
+        z = emit(R.nn.conv3d(emit(R.multiply(y, gate)), const(5, 6, 1, 1, 1)))
+        return emit(R.add(emit(R.nn.relu(z)), const(5, 1, 1, 1)))
+
+    rows = tir.Var("h", "int64")
+    mod = graph(build, (2, 4, 3, rows, 6))
+    blocked = BlockedLayout(block=4)(mod)
+    assert len(calls(blocked, "nn.pack_weight")) == len(calls(blocked, "nn.conv3d")) == 2
+    assert len(calls(blocked, "nn.unpack_channels")) == 1
+    array = RNG.normal(size=(2, 4, 3, 7, 6)).astype("float32")
+    np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
+
+
 def test_images_are_resized_in_the_layout_at_hand():
     def build(emit, x):
         y = conv(emit, x, 4)

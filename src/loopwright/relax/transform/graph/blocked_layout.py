@@ -20,8 +20,8 @@ Before (-) and after (+)::
                   R.output(gv)
               return gv
 
-A convolution reads whole vectors of output channels when its tensors are laid out NCHW16c, with
-the vector length of the target at the end. Each operator's hook `layout` (`relax.layout`) says
+A convolution reads whole vectors of output channels when its tensors are laid out NCHW16c
+(NCDHW16c), with the vector length of the target at the end. Each operator's hook `layout` (`relax.layout`) says
 whether and how it works on blocks: convolutions ask for them, other operators follow. The pass
 converts back (unpack_channels) where an operator needs the plain tensor, or where the user has
 registered a kernel that does not take blocks. The last block is padded with zeros; only operators
@@ -32,6 +32,7 @@ the weights afterwards.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from ....arith import Analyzer
@@ -45,7 +46,7 @@ from ....ir.transform import ModulePass, PassContext
 from ....tir import layout as layout_of
 from ... import op as relax_op
 from ...expr import Binding, Call, Constant, DataflowVar, MatchCast, ShapeExpr, Var, VarBinding
-from ...layout import LayoutQuery, LayoutRewriter, tensor_arguments, with_tensors
+from ...layout import LETTERS, LayoutQuery, LayoutRewriter, tensor_arguments, with_tensors
 from ...struct_info import TensorStructInfo
 from .._graph import device_of
 from ..legalize_ops.common import may_be_taken, taker
@@ -69,33 +70,47 @@ class BlockedLayout(ModulePass):
 
 @dataclass
 class _Blocked:
-    """A tensor in blocks: its actual number of channels, and its variable as (n, blocks, rows,
-    cols, block), as (n, blocks, 1, rows * cols, block), or both. Pointwise operators work on the
+    """A tensor in blocks: its actual number of channels, and its variable as (n, blocks, *sides,
+    block), as (n, blocks, 1, rows * cols, block), or both. Pointwise operators work on the
     flat one: one long row has only one partial tile."""
 
     channels: int
     _full: Any = None
     _flat: Any = None
-    rows: Any = None
-    cols: Any = None
+    _sides: tuple[Any, ...] = ()
+
+    @property
+    def sides(self) -> tuple[Any, ...]:
+        """The extents of the image: (rows, cols), (depth, rows, cols)."""
+        return self._sides or tuple(self._full.struct_info.get_shape()[2:-1])
 
     def full(self, work: _Blocker) -> Any:
         """The tensor with separate rows and columns."""
         if self._full is None:
-            n, blocks, _, _, size = self._flat.struct_info.get_shape()
-            self._full = work.reshaped(self._flat, [n, blocks, self.rows, self.cols, size])
+            shape = self._flat.struct_info.get_shape()
+            self._full = work.reshaped(self._flat, [*shape[:2], *self.sides, shape[-1]])
         return self._full
 
     def flat(self, work: _Blocker) -> Any:
         """The tensor with its rows and columns as one axis."""
         if self._flat is None:
-            n, blocks, self.rows, self.cols, size = self._full.struct_info.get_shape()
-            if is_one(self.rows):
+            if self.is_row:
                 self._flat = self._full
             else:
-                pixels = work.analyzer.simplify(multiply(self.rows, self.cols))
-                self._flat = work.reshaped(self._full, [n, blocks, 1, pixels, size])
+                shape, ones = self._full.struct_info.get_shape(), [1] * (len(self.sides) - 1)
+                pixels = work.analyzer.simplify(reduce(multiply, self.sides))
+                self._flat = work.reshaped(self._full, [*shape[:2], *ones, pixels, shape[-1]])
         return self._flat
+
+    @property
+    def is_row(self) -> bool:
+        """Whether the image is one row."""
+        return all(is_one(d) for d in self.sides[:-1])
+
+    @property
+    def is_pixel(self) -> bool:
+        """Whether the image is one pixel, so that it broadcasts over pixels."""
+        return all(is_one(d) for d in self.sides)
 
     @property
     def is_flat(self) -> bool:
@@ -111,7 +126,6 @@ class _Blocker(LayoutRewriter):
     def __init__(self, mod: IRModule, block: int) -> None:
         super().__init__(mod)
         self.size = block
-        self.layout = layout_of(f"ABCD{block}b")  # NCHW16c
         self.target = Target.current(allow_none=True)
         self.analyzer = Analyzer()
 
@@ -127,9 +141,9 @@ class _Blocker(LayoutRewriter):
             return False
         if not isinstance(binding.var, DataflowVar):
             return False
-        n, _, rows, cols = binding.struct_info.get_shape()
+        n, _, *sides = binding.struct_info.get_shape()
         have = source.full(self).struct_info.get_shape()
-        info = TensorStructInfo([n, have[1], rows, cols, have[4]], binding.struct_info.dtype)
+        info = TensorStructInfo([n, have[1], *sides, have[-1]], binding.struct_info.dtype)
         var = self.builder.match_cast(source.full(self), info, binding.var.name_hint)
         self.laid[binding.var] = _Blocked(channels, var)
         return True
@@ -146,14 +160,15 @@ class _Blocker(LayoutRewriter):
             return None
         tensors = tensor_arguments(call)
         blocked = [self.laid.get(t) if isinstance(t, Var) else None for t in tensors]
-        given = tuple(self.layout if b is not None else None for b in blocked)
+        layout = layout_of(f"{LETTERS[: call.struct_info.ndim]}{self.size}b")  # NCHW16c
+        given = tuple(layout if b is not None else None for b in blocked)
         plan = hook(call, LayoutQuery(given, block=self.size))
         target = self.target_of(call)
         owned = may_be_taken(call, target)
-        if plan is None or plan.outputs != (self.layout,) or (owned and not plan.elementwise):
+        if plan is None or plan.outputs != (layout,) or (owned and not plan.elementwise):
             return None
         known = [b for b in blocked if b is not None]
-        lead = next((b for b in known if not _is_pixel(b)), known[0] if known else None)
+        lead = next((b for b in known if not b.is_pixel), known[0] if known else None)
         flat = plan.pixels == "merged" or (
             plan.pixels == "any" and self.same_pixels(known, lead) and any(b.is_flat for b in known)
         )
@@ -170,7 +185,7 @@ class _Blocker(LayoutRewriter):
                 return None
             if isinstance(part, _Blocked):
                 lead = lead or part
-                part = part.flat(self) if flat and not _is_pixel(part) else part.full(self)
+                part = part.flat(self) if flat and not part.is_pixel else part.full(self)
             parts.append(part)
         changed = with_tensors(call, parts, plan)
         if owned:  # the kernel may also take blocks
@@ -178,9 +193,10 @@ class _Blocker(LayoutRewriter):
             if own is None or taker(self.builder.normalize(changed), target) != own:
                 return None
         var = self.builder.emit(changed.with_span(call.span), binding.var.name_hint)
-        if flat and lead is not None and not is_one(lead.rows) and not _is_pixel(_Blocked(0, var)):
-            return _Blocked(channels, None, var, lead.rows, lead.cols)
-        return _Blocked(channels, var)
+        result = _Blocked(channels, var)
+        if flat and lead is not None and not lead.is_row and not result.is_pixel:
+            return _Blocked(channels, None, var, lead.sides)
+        return result
 
     def target_of(self, call: Call) -> Target | None:
         """The target whose rules lower a call."""
@@ -192,15 +208,15 @@ class _Blocker(LayoutRewriter):
         return all(
             self.analyzer.can_prove_equal(x, y)
             for one in known
-            if lead is not None and one is not lead and not _is_pixel(one)
-            for x, y in zip(_pixels(one), _pixels(lead), strict=True)
+            if lead is not None and one is not lead and not one.is_pixel
+            for x, y in zip(one.sides, lead.sides, strict=True)
         )
 
     def unblocked(self, value: Any, lead: _Blocked | None) -> Any:
         """A tensor that needs no blocks; a one-element constant becomes a literal."""
         if lead is not None and isinstance(value, Constant):
             array = value.data.numpy()
-            if array.size == 1 and array.ndim != 4:
+            if array.size == 1 and array.ndim != 2 + len(lead.sides):
                 return Constant(array.reshape(()))
         return self.value(value)
 
@@ -220,7 +236,7 @@ class _Blocker(LayoutRewriter):
 
     def operand(self, value: Any, lead: _Blocked, flat: bool) -> _Blocked | None:
         """The other operand of a broadcasting operator, in blocks; None if that is not possible."""
-        if isinstance(value, Constant) and value.data.ndim == 3:
+        if isinstance(value, Constant) and value.data.ndim == 1 + len(lead.sides):
             value = Constant(value.data.numpy()[None])
         channels = _channels(value.struct_info)
         if channels != lead.channels and (channels != 1 or isinstance(value, Var)):
@@ -235,22 +251,10 @@ class _Blocker(LayoutRewriter):
         return self.builder.emit(view, f"{var.name_hint}_view")
 
 
-def _is_pixel(blocked: _Blocked) -> bool:
-    """Whether rows and columns are both 1, so that it broadcasts over pixels."""
-    shape = blocked.any().struct_info.get_shape()
-    return is_one(shape[2]) and is_one(shape[3])
-
-
-def _pixels(blocked: _Blocked) -> tuple[Any, Any]:
-    if blocked.is_flat:
-        return blocked.rows, blocked.cols
-    return blocked.any().struct_info.get_shape()[2:4]
-
-
 def _channels(info: Any) -> int | None:
-    """The channels of an NCHW float32 tensor, or None."""
+    """The channels of an NCHW or NCDHW float32 tensor, or None."""
     shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
-    if shape is None or len(shape) != 4 or info.dtype != DataType("float32"):
+    if shape is None or len(shape) not in (4, 5) or info.dtype != DataType("float32"):
         return None
     return shape[1].value if isinstance(shape[1], IntImm) else None
 
