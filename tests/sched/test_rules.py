@@ -12,7 +12,7 @@ import loopwright as lw
 from loopwright import relax, te, topi
 from loopwright.base.foreign import RuleError
 from loopwright.ir.functor import post_order_visit
-from loopwright.ir.prim_expr import Var
+from loopwright.ir.prim_expr import IntImm, Var
 from loopwright.relax import op
 from loopwright.sched import ApplyDefaultSchedule, register_schedule_rule
 from loopwright.sched.apply import SCHEDULES
@@ -353,3 +353,34 @@ def test_a_sum_over_no_axis_is_not_inlined():
 @pytest.mark.parametrize("axes", [[0, 2, 3], [2, 3], [3]])
 def test_a_sum_over_several_axes(axes: list[int]) -> None:
     check(graph((3, 4, 5, 70), lambda bb, x: bb.emit(op.sum(x, axis=axes))), (3, 4, 5, 70))
+
+
+def conv(given: int, channels: int, kernel: int, **options: Any) -> Callable[[Any, Any], Any]:
+    w = weight(channels, given, kernel, kernel)
+    return lambda bb, x: bb.emit(op.nn.conv2d(x, w, **options))
+
+
+def conv_text(exe: Any) -> str:
+    """The LLVM text of the model's convolution."""
+    return exe.program.text(next(n for n in kernels(exe) if "conv" in n))
+
+
+@pytest.mark.parametrize(("channels", "size"), [(64, 7), (64, 20), (80, 5)])
+def test_weights_of_the_next_tile_are_read_ahead(channels: int, size: int) -> None:
+    assert "llvm.prefetch" not in conv_text(
+        check(graph((1, 16, 7, 7), conv(16, 16, 3)), (1, 16, 7, 7))
+    )
+    mod = graph((2, channels, size, "w"), conv(channels, channels, 3, padding=1))
+    exe = check(mod, (2, channels, size, size), (2, channels, size, 33))
+    assert conv_text(exe).count("call void @llvm.prefetch") >= 2
+
+
+def test_a_first_layer_copies_its_padded_image_and_keeps_registers() -> None:
+    """With its taps unrolled it kept 34 pixels in registers, and its accumulators in memory."""
+    build = conv(3, 64, 7, padding=3, strides=2)
+    exe = check(graph(("n", 3, "h", "w"), build), (1, 3, 30, 70), (2, 3, 9, 8))
+    check(graph((1, 3, 32, 48), build), (1, 3, 32, 48))
+    kernel = next(f for g, f in exe.lowered.functions.items() if "conv" in g.name_hint)
+    copies: list[Allocate] = []
+    post_order_visit(kernel.body, lambda s: copies.append(s) if isinstance(s, Allocate) else None)
+    assert sum(not isinstance(c.extents[0], IntImm) for c in copies) == 1

@@ -37,8 +37,9 @@ from .analysis import (
     vectors_fit,
 )
 from .apply import register_schedule_rule
+from .convolution import is_padded_for_lanes, prefetch_operands
 from .few_rows import TILE, split_few_rows
-from .loops import GRAIN, SYMBOLIC_EXTENT, parallel, taps, vectorize_nest
+from .loops import GRAIN, parallel, parallel_tiles, taps, vectorize_nest
 from .prefetch import ROWS, prefetch_strips
 from .rows import reduce_rows, widths_of
 from .separate import separate_reductions
@@ -77,7 +78,10 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
     sch = Schedule(func, enable_check=False)
     for stage in stages:
         for b in stage.inlined:
-            sch.compute_inline(sch.get_block(b.name))
+            if stage.reduction is not None and is_padded_for_lanes(b, stage.reduction):
+                vectorize_nest(sch, sch.get_block(b.name), target, b.writes[0].dtype)
+            else:
+                sch.compute_inline(sch.get_block(b.name))
     whole: set[str] = set()
     sums: set[str] = set()
     for stage in stages:
@@ -91,7 +95,7 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
         else:
             reduce_rows(sch, stage, rows, target)
     func = skip_padding(compute_whole_tiles(sch.func, whole), sums)
-    return split_few_rows(prefetch_strips(func))
+    return split_few_rows(prefetch_operands(prefetch_strips(func), sums))
 
 
 def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str]:
@@ -232,7 +236,7 @@ def _schedule_tile(
     if packed is not None and not kept:
         parallel(sch, order[:1], GRAIN)
     else:
-        _parallel_tiles(sch, order, work)
+        parallel_tiles(sch, order, work)
     if kept and many is None:
         sch.annotate(list(sch.get_loops(last))[-len(inner) - 1], TILE, tile.row)
     return filled
@@ -283,26 +287,13 @@ def _right_side(block: Any, reduction: BlockInfo) -> Any:
     return None
 
 
-def _parallel_tiles(sch: Schedule, order: list[Any], work: int) -> None:
-    """Parallelize tiles: only the loops outside the last one if they suffice, so that the
-    last one's indices stay cheap, else all. (Loops of extent 1 do not count as last.)"""
-    extents = [constant(sch.get(loop).extent) for loop in order]
-    while len(order) > 1 and extents[-1] == 1:
-        order, extents = order[:-1], extents[:-1]
-    count = 1
-    for k, extent in enumerate(extents[:-1]):
-        count *= extent if extent is not None else 1 if k == 0 else SYMBOLIC_EXTENT
-    if count >= 8:
-        inner = extents[-1] if extents[-1] is not None else SYMBOLIC_EXTENT // 8
-        parallel(sch, order[:-1], work * inner)
-    else:
-        parallel(sch, order, work)
-
-
 def _unrolled(reduction: BlockInfo, tile: _Tile) -> int:
     """How many of the innermost reduction loops are unrolled: those of a small window (of a
-    depthwise convolution, of pooling), so that boundary checks are done once per tile."""
+    depthwise convolution, of pooling), so that boundary checks are done once per tile. Not where taps
+    read the same pixels: what LLVM keeps of them takes the accumulators' registers."""
     count, taps, most = 0, 1, UNROLLED_TAPS
+    if tile.column != len(reduction.spatial) - 1:
+        return 0
     if _has_masks(reduction):
         most = min(most, MASKED_TERMS // (tile.rows * tile.vectors))
     for v in reversed(reduction.reduce):

@@ -18,7 +18,8 @@ def vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) -
     loops = list(sch.get_loops(block))
     if loops:
         outer, work = vectorize_last(sch, loops, target.vector_lanes(dtype))
-        parallel(sch, outer, work)
+        if outer:
+            parallel_tiles(sch, outer, work)
 
 
 def vectorize_last(sch: Schedule, loops: list[Any], lanes: int) -> tuple[list[Any], int]:
@@ -46,6 +47,22 @@ def parallel(sch: Schedule, loops: list[Any], work: int) -> Any:
         sch.annotate(fused, "grain", max(GRAIN // max(work, 1), 1))
         sch.parallel(fused)
     return fused
+
+
+def parallel_tiles(sch: Schedule, order: list[Any], work: int) -> None:
+    """Parallelize tiles: only the loops outside the last one if they suffice, so that the
+    last one's indices stay cheap, else all. (Loops of extent 1 do not count as last.)"""
+    extents = [constant(sch.get(loop).extent) for loop in order]
+    while len(order) > 1 and extents[-1] == 1:
+        order, extents = order[:-1], extents[:-1]
+    count = 1
+    for k, extent in enumerate(extents[:-1]):
+        count *= extent if extent is not None else 1 if k == 0 else SYMBOLIC_EXTENT
+    if count >= 8:
+        inner = extents[-1] if extents[-1] is not None else SYMBOLIC_EXTENT // 8
+        parallel(sch, order[:-1], work * inner)
+    else:
+        parallel(sch, order, work)
 
 
 def taps(reduction: BlockInfo) -> int:

@@ -261,7 +261,8 @@ def parallel(ctx: FunctionText, node: st.For) -> None:
 
 
 def task_count(ctx: FunctionText, node: st.For, extent: str) -> str:
-    """The number of tasks: at most four per thread, each of at least `grain` iterations."""
+    """The number of tasks: at most four per thread, each of at least `grain` iterations, and as many
+    for each thread where they are enough: of five tasks two threads would do three and two."""
     threads = ctx.fresh(ctx.calling("i32", "lw_num_threads"))
     wide = ctx.fresh(f"sext i32 {threads} to i64")
     grain = node.annotations.get("grain", 1)
@@ -275,6 +276,10 @@ def task_count(ctx: FunctionText, node: st.For, extent: str) -> str:
     most = ctx.fresh(f"select i1 {single}, i64 1, i64 {four}")
     capped = ctx.intrinsic("smin", I64, wanted, most)
     tasks = ctx.intrinsic("smax", I64, capped, "1")
+    rest = ctx.fresh(f"srem i64 {tasks}, {wide}")
+    even = ctx.fresh(f"sub i64 {tasks}, {rest}")
+    enough = ctx.fresh(f"icmp sge i64 {tasks}, {wide}")
+    tasks = ctx.fresh(f"select i1 {enough}, i64 {even}, i64 {tasks}")
     return ctx.fresh(f"trunc i64 {tasks} to i32")
 
 

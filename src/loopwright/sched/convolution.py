@@ -1,0 +1,186 @@
+"""What convolutions need beside tiles: padding, and weights that are read ahead."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..arith import Analyzer
+from ..ir.functor import Rewriter
+from ..ir.prim_expr import IterVar, PrimExpr, Var
+from ..ir.prim_op import add, const, floordiv, minimum, multiply
+from ..ir.variables import substitute, uses_any
+from ..tir import stmt as st
+from ..tir.expr import BufferLoad
+from ..tir.function import PrimFunc
+from ..tir.op import address_of, call_intrin, is_call_to
+from .analysis import BlockInfo, as_product, constant, loads_in
+
+LEAST_USES = 16  # of an element of a padded image that is copied
+LEAST_BYTES = 1 << 17  # smaller weights are in the cache anyway
+
+
+def is_padded_for_lanes(padding: BlockInfo, reduction: BlockInfo) -> bool:
+    """Whether a copy of the padded image pays: a tile's pixels lie beside each other in memory, so that
+    each load of a tile at the border has a check of its own, and each element is used often."""
+    product, store = as_product(reduction), padding.store
+    if product is None or product.depthwise or store is None or reduction.store is None:
+        return False
+    if not is_call_to(store.value, "if_then_else"):
+        return False
+    pixels = [v.var for v in reduction.spatial]
+    uses = 1
+    for load in loads_in(reduction.store.value):
+        if load.buffer is store.buffer:
+            if not uses_any(load.indices[-1], pixels):
+                return False
+            for axis in reduction.spatial:
+                if not uses_any(tuple(load.indices), (axis.var,)):
+                    uses *= constant(axis.dom.extent) or LEAST_USES
+    return uses >= LEAST_USES
+
+
+def prefetch_operands(func: PrimFunc, blocks: set[str]) -> PrimFunc:
+    """Let each tile of a convolution in blocked layouts prefetch its part of the weights that the next
+    blocks of output channels need, and, of one tap, the next tile's pixels.
+
+    All tiles of an image read the same weights, the first of them from memory, which is slower than
+    the tile's arithmetic. The weights' elements `[out, ..., i, :]` for one `i` are a line; of the `i`
+    each tile of the image takes as many as are needed for all to be read when the last one ends.
+    `blocks` are the names of those that accumulate products.
+    """
+    return func.replace(body=_Prefetch(blocks).visit(func.body))
+
+
+class _Prefetch(Rewriter):
+    def __init__(self, blocks: set[str]) -> None:
+        self.blocks = blocks
+        self.ana = Analyzer()
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_Buffer(self, node: Any) -> Any:
+        return node
+
+    def visit_For(self, node: st.For) -> Any:
+        tile: dict[Var, PrimExpr] = {}
+        inner: Any = node.body
+        while isinstance(inner, st.For) and inner.kind in (
+            st.ForKind.UNROLLED,
+            st.ForKind.VECTORIZED,
+        ):
+            tile[inner.loop_var] = inner.extent
+            inner = inner.body
+        if node.kind != st.ForKind.SERIAL or not isinstance(inner, st.BlockRealize):
+            return self.visit_default(node)
+        if inner.block.name_hint not in self.blocks:
+            return node
+        return st.seq(*self.prefetches(node, inner, tile), node)
+
+    def prefetches(
+        self, loop: st.For, realize: st.BlockRealize, tile: dict[Var, PrimExpr]
+    ) -> list[st.Stmt]:
+        """What to do before a loop over the elements of a block of input channels."""
+        axes = realize.block.iter_vars
+        bound = dict(zip((v.var for v in axes), realize.iter_values, strict=True))
+        lanes = [v.var for v in axes if v.iter_type == IterVar.DataPar][-1]
+        inner = next((v for v, value in bound.items() if value is loop.loop_var), None)
+        stmts: list[st.Stmt] = []
+        for load in loads_in(realize.block.body):
+            if load.indices[-1] is lanes and load.indices[-2] is inner:
+                stmts += self.weights(load, loop.extent, axes, bound, tile)
+            elif load.indices[-1] is inner and _one_tap(axes, load):
+                stmts += self.pixels(load, bound, tile)
+        return stmts
+
+    def weights(
+        self,
+        weight: BufferLoad,
+        extent: PrimExpr,
+        axes: tuple[IterVar, ...],
+        bound: dict[Var, PrimExpr],
+        tile: dict[Var, PrimExpr],
+    ) -> list[st.Stmt]:
+        """This tile's part of the next blocks of output channels."""
+        sizes, lines = [constant(d) for d in weight.buffer.shape], constant(extent)
+        size = math.prod(d or 0 for d in sizes) * weight.buffer.dtype.bits // 8
+        out = next((v for v in axes if v.var is weight.indices[0]), None)
+        if size < LEAST_BYTES or lines is None or out is None or out.iter_type != IterVar.DataPar:
+            return []
+        image = [
+            v
+            for v in axes[axes.index(out) + 1 :]
+            if v.iter_type == IterVar.DataPar and not uses_any(tuple(weight.indices), (v.var,))
+        ]
+        zero = {v: const(0, v.dtype) for v in tile}
+        number, count = self.position(image, bound, tile, zero)
+        each = 1 if count is None else -(-lines // count)
+        first = minimum(multiply(number, each), const(lines - each, "int64"))
+        start, width = substitute(bound[out.var], zero), _step(bound[out.var], tile)
+        stmts: list[st.Stmt] = []
+        for vector in range(width):
+            ahead = add(start, width + vector)
+            at = [
+                minimum(ahead, const((sizes[0] or 1) - 1, ahead.dtype)),
+                *(substitute(i, bound) for i in weight.indices[1:-2]),
+            ]
+            for line in range(each):
+                stmts.append(self.prefetch(weight, [*at, add(first, line), const(0, "int64")]))
+        return stmts
+
+    def pixels(
+        self, image: BufferLoad, bound: dict[Var, PrimExpr], tile: dict[Var, PrimExpr]
+    ) -> list[st.Stmt]:
+        """The next tile's pixels, of the same block of channels: a block is a stretch of memory of its
+        own, and these are more than the processor follows by itself."""
+        place = substitute(image.indices[-2], bound)
+        rows = next((v for v in tile if uses_any(place, (v,))), None)
+        if rows is None:
+            return []
+        zero = {v: const(0, v.dtype) for v in tile}
+        step, last = constant(tile[rows]) or 1, add(image.buffer.shape[-2], -1)
+        at = [substitute(substitute(i, bound), zero) for i in image.indices[:-2]]
+        stmts: list[st.Stmt] = []
+        for pixel in range(step, 2 * step):
+            ahead = substitute(place, {**zero, rows: const(pixel, rows.dtype)})
+            stmts.append(self.prefetch(image, [*at, minimum(ahead, last), const(0, "int64")]))
+        return stmts
+
+    def prefetch(self, load: BufferLoad, index: list[PrimExpr]) -> st.Stmt:
+        pointer = address_of(BufferLoad(load.buffer, [self.ana.simplify(i) for i in index]))
+        how = (const(0, "int32"), const(3, "int32"), const(1, "int32"))
+        return st.Evaluate(call_intrin("void", "tir.prefetch", pointer, *how))
+
+    def position(
+        self,
+        axes: list[IterVar],
+        bound: dict[Var, PrimExpr],
+        tile: dict[Var, PrimExpr],
+        zero: dict[Var, PrimExpr],
+    ) -> tuple[PrimExpr, int | None]:
+        """The number of a tile within its image, and how many there are, None if that is symbolic."""
+        number: PrimExpr = const(0, "int64")
+        count: int | None = 1
+        for axis in axes:
+            assert axis.dom is not None
+            value, extent = bound[axis.var], constant(axis.dom.extent)
+            step = _step(value, tile)
+            tiles = floordiv(add(axis.dom.extent, step - 1), step)
+            number = add(multiply(number, tiles), floordiv(substitute(value, zero), step))
+            count = None if extent is None or count is None else count * -(-extent // step)
+        return self.ana.simplify(number), count
+
+
+def _step(value: PrimExpr, tile: dict[Var, PrimExpr]) -> int:
+    """How far the value of an axis goes within a tile."""
+    return next((constant(e) or 1 for v, e in tile.items() if uses_any(value, (v,))), 1)
+
+
+def _one_tap(axes: tuple[IterVar, ...], load: BufferLoad) -> bool:
+    """Whether each pixel is read for one pixel of the result only."""
+    return all(
+        v.dom is not None and constant(v.dom.extent) == 1
+        for v in axes
+        if v.iter_type == IterVar.CommReduce and uses_any(tuple(load.indices[2:-1]), (v.var,))
+    )
