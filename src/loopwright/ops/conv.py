@@ -180,6 +180,7 @@ def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     return LayoutPlan(inputs, (numbered(new_out, out),), changed)
 
 
+_FEW_RESULTS = 4  # with fewer output channels, vectors run along a row instead
 _FEW_CHANNELS = 8  # with fewer input channels, the plain layout is read
 
 
@@ -193,6 +194,8 @@ def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
     kernel = weight.data.shape
     depthwise = attrs.groups > 1 and kernel[1] == 1 and kernel[0] == channels == attrs.groups
     if attrs.groups > 1 and not depthwise:
+        return None
+    if kernel[0] < _FEW_RESULTS and attrs.strides[-1] == 1:
         return None
     plain, weights = attrs.data_layout, attrs.kernel_layout
     image = numbered(f"{plain}{size}c", plain)

@@ -16,7 +16,7 @@ from ..tir.function import PrimFunc
 from ..tir.op import address_of, call_intrin, is_call_to
 from .analysis import BlockInfo, as_product, constant, loads_in
 
-LEAST_USES = 16  # of an element of a padded image that is copied
+LEAST_USES = 9  # of an element of a padded image that is copied
 LEAST_BYTES = 1 << 17  # smaller weights are in the cache anyway
 
 
@@ -34,8 +34,12 @@ def is_padded_for_lanes(padding: BlockInfo, reduction: BlockInfo) -> bool:
         if load.buffer is store.buffer:
             if not uses_any(load.indices[-1], pixels):
                 return False
-            for axis in reduction.spatial:
-                if not uses_any(tuple(load.indices), (axis.var,)):
+            shared = [
+                i for i in load.indices if uses_any(i, pixels)
+            ]  # an element is of many windows
+            for axis in (*reduction.spatial, *reduction.reduce):
+                is_pixel = axis.iter_type == IterVar.DataPar
+                if uses_any(tuple(shared), (axis.var,)) != is_pixel:
                     uses *= constant(axis.dom.extent) or LEAST_USES
     return uses >= LEAST_USES
 
