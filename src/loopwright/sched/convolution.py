@@ -94,7 +94,7 @@ class _Prefetch(Rewriter):
         for load in loads_in(realize.block.body):
             if load.indices[-1] is lanes and load.indices[-2] is inner:
                 stmts += self.weights(load, loop.extent, axes, bound, tile)
-            elif load.indices[-1] is inner and _one_tap(axes, load):
+            elif load.indices[-1] is inner and len(load.indices) > 3 and _one_tap(axes, load):
                 stmts += self.pixels(load, bound, tile)
         return stmts
 

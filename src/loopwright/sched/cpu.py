@@ -138,8 +138,11 @@ def _tile(reduction: BlockInfo, is_product: bool, target: Target) -> _Tile:
         if width is not None and width <= lanes and len(spatial) > 3:
             column = 1  # NCHW16c: several blocks of output channels
             count = extents[column]
-            vectors = 2 if count is not None and count % 2 == 0 else 1
+            vectors = next((v for v in (2, 3) if count is not None and count % v == 0), 1)
         elif width is None or width >= 2 * lanes:
+            moved = _moved_along(reduction)
+            shares = _row_axis([1 if k in moved else e for k, e in enumerate(extents)])
+            row = row if shares is None else shares
             vectors = _vectors(1 if row is None else extents[row], width, lanes)
     if row == column:
         row = None
@@ -148,6 +151,18 @@ def _tile(reduction: BlockInfo, is_product: bool, target: Target) -> _Tile:
     most = min(most, 14) if is_product else min(most, 8)
     rows = 1 if row is None else _rows(extents[row], most)
     return _Tile(row, rows, column, vectors, lanes)
+
+
+def _moved_along(reduction: BlockInfo) -> set[int]:
+    """The axes, the last one apart, by which the operand moves that the last axis indexes: rows along
+    them share only the other operand."""
+    spatial, store = [v.var for v in reduction.spatial], reduction.store
+    moved: set[int] = set()
+    for load in loads_in(store.value) if store is not None else ():
+        if load.buffer is not store.buffer and uses_any(load.indices[-1], (spatial[-1],)):
+            used = [k for k, v in enumerate(spatial[:-1]) if uses_any(tuple(load.indices), (v,))]
+            moved.update(used)
+    return moved
 
 
 def _row_axis(extents: list[int | None]) -> int | None:
