@@ -32,6 +32,7 @@ REFUSED = {
     "nn.conv2d-3": "a layout other than NCHW",
     "nn.conv2d-4": "a layout other than NCHW",
     "nn.conv2d-5": "a layout other than NCHW",
+    "nn.conv2d-6": "a layout other than NCHW",
     "nn.pad-2": "elements that are repeated at the edges",
     "nn.pad-3": "elements that are repeated at the edges",
     "strided_slice-2": "a slice that runs backwards",

@@ -9,8 +9,8 @@ import numpy as np
 from .. import te
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
-from ..ir.prim_expr import Add, IntImm, Sub
-from ..ir.prim_op import cast, const, floordiv, multiply
+from ..ir.prim_expr import Add, IntImm, IterVar, Sub
+from ..ir.prim_op import cast, ceildiv, const, floordiv, multiply
 from ..relax.expr import Call, Constant
 from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import TensorStructInfo
@@ -205,7 +205,8 @@ def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
         source, kernel_layout = None, f"{weights}{size}o"
     else:
         source, changed["data_layout"] = image, f"{plain}{size}c"
-        kernel_layout = f"{weights}{size}o" if depthwise else f"{weights}{size}i{size}o"
+        read = min(channels, size)  # of a block: what fills it up is not
+        kernel_layout = f"{weights}{size}o" if depthwise else f"{weights}{read}i{size}o"
         one_tap = {*kernel[2:], *attrs.strides} == {1} and not any(attrs.padding)
         pixels = "merged" if one_tap and attrs.groups == 1 else "apart"
     if depthwise:
@@ -255,8 +256,11 @@ class ConvPlan:
 
     def check(self):
         """Raise ValueError if the channels do not fit."""
-        have, per_group = self.in_channels, self.in_per_group
-        if differ(have, simplify(per_group * self.groups)):
+        have, per_group, block = self.in_channels, self.in_per_group, self.data.factor_of("C")
+        read = simplify(per_group * self.groups)
+        if block > 0 and self.kernel.factor_of("I") > 0:  # the last block may be read in part
+            read = simplify(ceildiv(read, block) * block)
+        if differ(have, read):
             what = f"the weight takes {text(per_group)} channels in {self.groups} group(s)"
             hint = "check kernel_layout and groups"
             raise ValueError(explain(what, got=f"data of {text(have)} channels", instead=hint))
@@ -276,6 +280,8 @@ def convolve(plan: ConvPlan, data, weight, dtype):
         for s, w in zip(plan.letters, plan.window, strict=True)
     ]
     in_block = plan.data.factor_of("C")
+    if in_block > 0 and plan.kernel.factor_of("I") > 0:
+        in_block = plan.kernel.factor_of("I")
     wide = accumulator(dtype)
     channels = [] if depthwise else _channel_axes(plan, in_block)
 
@@ -307,6 +313,9 @@ def _as_stored(place, layout, letter, block):
     stored = [factor for other, factor in layout.parts if other == letter.lower()]
     if not isinstance(place, tuple) or stored == [block]:
         return place
+    axis = place[0]
+    if len(stored) == 1 and isinstance(axis, IterVar) and is_number(axis.dom.extent, 1):
+        return const(0, "int64"), place[1]  # a part of the only block
     return place[0] * block + place[1]
 
 
@@ -320,7 +329,7 @@ def is_number(dim, value):
 def _channel_axes(plan, in_block):
     zero = const(0, "int64")
     if in_block > 0 and plan.groups == 1:
-        blocks = simplify(floordiv(plan.in_channels, in_block))
+        blocks = simplify(floordiv(plan.in_per_group, in_block))
         outer = te.reduce_axis((zero, blocks), name="rc")
         return [outer, te.reduce_axis((zero, const(in_block, "int64")), name="ri")]
     return [te.reduce_axis((zero, plan.in_per_group), name="rc")]
@@ -397,6 +406,13 @@ conv2d.samples(
         groups=8,
         data_layout="NCHW4c",
         kernel_layout="OIHW4o",
+    ),
+    case(
+        (1, 1, 6, 5, 4),
+        (2, 1, 3, 3, 3, 4),
+        padding=1,
+        data_layout="NCHW4c",
+        kernel_layout="OIHW3i4o",
     ),
 )
 conv3d.samples(

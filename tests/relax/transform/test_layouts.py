@@ -312,9 +312,29 @@ def test_blocks_keep_the_numbers(build):
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
 
 
+def test_what_fills_up_a_block_is_not_read():
+    mod = graph(lambda emit, x: conv(emit, emit(R.nn.relu(conv(emit, x, 6))), 9), (1, 3, 6, 6))
+    blocked = BlockedLayout(block=8)(mod)
+    assert [c.attrs.layout for c in calls(blocked, "nn.pack_weight")] == ["OIHW8o", "OIHW6i8o"]
+    array = RNG.normal(size=(1, 3, 6, 6)).astype("float32")
+    np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_few_results_have_vectors_along_rows():
+    """A block of channels would hold two results; across columns that are left out, none fit."""
+    mod = graph(lambda emit, x: conv(emit, conv(emit, x, 8), 2), (1, 8, 6, 6))
+    blocked = BlockedLayout(block=8)(mod)
+    assert [c.attrs.out_layout for c in calls(blocked, "nn.conv2d")] == ["NCHW8c", "NCHW"]
+    strided = graph(lambda emit, x: conv(emit, x, 2, strides=2), (1, 8, 6, 6))
+    (call,) = calls(BlockedLayout(block=8)(strided), "nn.conv2d")
+    assert call.attrs.out_layout == "NCHW8c"
+
+
 def test_volumes_are_blocked():
     def build(emit, x):
-        y = emit(R.nn.conv3d(x, const(6, 4, 3, 3, 2), padding=[1, 1, 0, 1, 1, 1], strides=(1, 2, 1)))
+        y = emit(
+            R.nn.conv3d(x, const(6, 4, 3, 3, 2), padding=[1, 1, 0, 1, 1, 1], strides=(1, 2, 1))
+        )
         y = emit(R.add(y, const(6, 1, 1, 1)))
         gate = emit(R.sigmoid(emit(R.mean(y, [2, 3, 4], True))))
         z = emit(R.nn.conv3d(emit(R.multiply(y, gate)), const(5, 6, 1, 1, 1)))
