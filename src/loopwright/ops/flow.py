@@ -96,14 +96,15 @@ def reducing(*, finite: bool = False) -> Hook:
     return hook
 
 
-def along(*names: str, ordered: bool = False) -> Hook:
+def along(*names: str, ordered: bool = False, copies: bool = False) -> Hook:
     """For operators that work along the axes of their first tensor given by the attributes `names`;
     all other tensors and results have only those axes. With `ordered`, there are several
-    of them, and their relative order must not change."""
+    of them, and their relative order must not change. With `copies`, the result has nothing but
+    elements of the tensor, so that blocks may be filled with zeros."""
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
         given, attrs = query.given[0], {}
-        if given is None or query.block:
+        if given is None or (query.block and not copies):
             return None
         for name in names:
             axis = call.attrs[name]

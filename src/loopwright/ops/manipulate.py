@@ -434,7 +434,7 @@ def _(cx, data, repeats, axis=None):
     )
 
 
-repeat.layout(along("axis"))
+repeat.layout(along("axis", copies=True))
 repeat.samples(case((2, 3), repeats=2, axis=1))
 
 
@@ -486,7 +486,7 @@ def _(cx, data, axis):
     return R.flip(cx.grad, axis)
 
 
-flip.layout(along("axis"))
+flip.layout(along("axis", copies=True))
 flip.samples(case((2, 3), axis=1), case(("n", 2), axis=0))
 
 

@@ -312,6 +312,20 @@ def test_blocks_keep_the_numbers(build):
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
 
 
+def test_images_grow_in_blocks():
+    def build(emit, x):
+        y = emit(R.repeat(emit(R.repeat(conv(emit, x, 6), 2, 2)), 2, -1))
+        z = emit(R.repeat(emit(R.flip(conv(emit, x, 6), 1)), 2, 2))
+        return emit(R.add(y, emit(R.repeat(z, 2, 3))))
+
+    mod = graph(build, (1, 3, 6, 6))
+    blocked = BlockedLayout(block=4)(mod)
+    ranks = [len(c.struct_info.get_shape()) for c in calls(blocked, "repeat")]
+    assert sorted(ranks) == [4, 4, 5, 5]  # channels that are flipped leave their blocks
+    array = RNG.normal(size=(1, 3, 6, 6)).astype("float32")
+    np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
+
+
 def test_what_fills_up_a_block_is_not_read():
     mod = graph(lambda emit, x: conv(emit, emit(R.nn.relu(conv(emit, x, 6))), 9), (1, 3, 6, 6))
     blocked = BlockedLayout(block=8)(mod)
