@@ -17,6 +17,7 @@ from ..tir.op import address_of, call_intrin, is_call_to
 from .analysis import BlockInfo, as_product, constant, loads_in
 
 LEAST_USES = 9  # of an element of a padded image that is copied
+LEAST_COPIED = 1 << 12  # elements: smaller images are read with checks
 LEAST_BYTES = 1 << 17  # smaller weights are in the cache anyway
 
 
@@ -26,7 +27,9 @@ def is_padded_for_lanes(padding: BlockInfo, reduction: BlockInfo) -> bool:
     product, store = as_product(reduction), padding.store
     if product is None or product.depthwise or store is None or reduction.store is None:
         return False
-    if not is_call_to(store.value, "if_then_else"):
+    sizes = [constant(d) for d in store.buffer.shape]
+    few = None not in sizes and math.prod(d or 0 for d in sizes) < LEAST_COPIED
+    if few or not is_call_to(store.value, "if_then_else"):
         return False
     pixels = [v.var for v in reduction.spatial]
     uses = 1

@@ -9,14 +9,14 @@ Before (-) and after (+)::
       @I.ir_module
       class Module:
           @R.function
-          def main(x: R.Tensor((1, 2, 6, 6), dtype="float32")) -> R.Tensor((1, 1, 6, 6), dtype="float32"):
+          def main(x: R.Tensor((1, 2, 6, 6), dtype="float32")) -> R.Tensor((1, 4, 6, 6), dtype="float32"):
               with R.dataflow():
-    -             lv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.conv2d(x, R.const([[[[1.0]], [[2.0]]]], "float32"))
-    -             gv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.relu(lv)
-    +             lv: R.Tensor((1, 2, 1, 1, 4), dtype="float32") = R.nn.pack_weight(R.const([[[[1.0]], [[2.0]]]], "float32"), layout="OIHW4o")
+    -             lv: R.Tensor((1, 4, 6, 6), dtype="float32") = R.nn.conv2d(x, R.const([[[[1.0]], [[2.0]]], [[[3.0]], [[4.0]]], [[[5.0]], [[6.0]]], [[[7.0]], [[8.0]]]], "float32"))
+    -             gv: R.Tensor((1, 4, 6, 6), dtype="float32") = R.nn.relu(lv)
+    +             lv: R.Tensor((1, 2, 1, 1, 4), dtype="float32") = R.nn.pack_weight(R.const([[[[1.0]], [[2.0]]], [[[3.0]], [[4.0]]], [[[5.0]], [[6.0]]], [[[7.0]], [[8.0]]]], "float32"), layout="OIHW4o")
     +             lv1: R.Tensor((1, 1, 6, 6, 4), dtype="float32") = R.nn.conv2d(x, lv, data_layout="NCHW", kernel_layout="OIHW4o", out_layout="NCHW4c")
     +             gv1: R.Tensor((1, 1, 6, 6, 4), dtype="float32") = R.nn.relu(lv1)
-    +             gv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.unpack_channels(gv1, channels=1)
+    +             gv: R.Tensor((1, 4, 6, 6), dtype="float32") = R.nn.unpack_channels(gv1, channels=4)
                   R.output(gv)
               return gv
 
