@@ -384,3 +384,9 @@ def test_a_first_layer_copies_its_padded_image_and_keeps_registers() -> None:
     copies: list[Allocate] = []
     post_order_visit(kernel.body, lambda s: copies.append(s) if isinstance(s, Allocate) else None)
     assert sum(not isinstance(c.extents[0], IntImm) for c in copies) == 1
+
+
+def test_a_vector_on_either_side_of_a_product() -> None:
+    """Its one index has none before it; found by random graphs (relax, seed 9100165)."""
+    check(graph((64,), lambda bb, x: bb.emit(op.matmul(x, weight(64, 48)))), (64,))
+    check(graph((48, 64), lambda bb, x: bb.emit(op.matmul(x, weight(64)))), (48, 64))

@@ -95,9 +95,11 @@ class _Prefetch(Rewriter):
         inner = next((v for v, value in bound.items() if value is loop.loop_var), None)
         stmts: list[st.Stmt] = []
         for load in loads_in(realize.block.body):
+            if len(load.indices) < 4:  # matrices: see `prefetch`
+                continue
             if load.indices[-1] is lanes and load.indices[-2] is inner:
                 stmts += self.weights(load, loop.extent, axes, bound, tile)
-            elif load.indices[-1] is inner and len(load.indices) > 3 and _one_tap(axes, load):
+            elif load.indices[-1] is inner and _one_tap(axes, load):
                 stmts += self.pixels(load, bound, tile)
         return stmts
 
