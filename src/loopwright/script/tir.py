@@ -18,6 +18,7 @@ from ..base.errors import explain
 from ..base.late import public_names as _public_names
 from ..ir.dtype import DataType
 from ..ir.expr import BaseExpr
+from ..ir.literals import is_zero as _is_zero
 from ..ir.op import Op
 from ..ir.prim_expr import (  # noqa: F401  (classes that are reached as T.Add, T.Ramp, ...)
     EQ,
@@ -147,10 +148,12 @@ class meta_var:
 
 
 def _range(start: Any, stop: Any) -> Range:
-    """From start to stop; the extent is simplified, so that (i * 4, i * 4 + 4) has 4."""
+    """From start to stop; the extent is simplified, so that (i * 4, i * 4 + 4) has 4. From 0 on it is
+    what is written."""
     low, end = _match_types(start, stop)
     size = end - low
-    size = size if isinstance(size, IntImm) else _Analyzer().simplify(size)
+    plain = isinstance(size, IntImm) or _is_zero(low)
+    size = size if plain else _Analyzer().simplify(size)
     return Range._make(low, size)
 
 

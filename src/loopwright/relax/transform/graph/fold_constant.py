@@ -2,7 +2,7 @@
 
 Operators are evaluated by their numpy definition, so it is cheapest before LegalizeOps; kernel
 calls by an evaluator of PrimFuncs: the TensorIR interpreter for small ones, or one that a higher
-layer registers (`register_evaluator`), which may compile them. A result larger than its arguments
+layer registers (`register_evaluator`), which may compile them, if they only move data. A result larger than its arguments
 is not folded if it has many elements (a large `full`, a `broadcast_to`), nor is a product or window
 that takes long, nor what the budget of a model file has no room for: these run with the model.
 
@@ -41,6 +41,17 @@ from ....runtime.dtype import elements_per_byte
 from ....runtime.tensor import Tensor, aligned, tensor
 from ....tir import interpreter as tir_interpreter
 from ....tir.function import PrimFunc
+from ....tir.stmt import (
+    Allocate,
+    AttrStmt,
+    BlockRealize,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    While,
+)
 from ... import expr as rx
 from ...analysis.variables import overwritten_vars
 from ...functor import GraphRewriter
@@ -136,7 +147,11 @@ class _Folder(GraphRewriter):
             gvar = call.args[0]
             func = self.mod.get(gvar) if self.mod and isinstance(gvar, GlobalVar) else None
             elements = sum(_elements(f) for f in tensor_fields(call.sinfo_args[0]))
-            return isinstance(func, PrimFunc) and (bool(EVALUATORS) or elements <= _INTERPRETED)
+            if not isinstance(func, PrimFunc) or _turns(func.body) > max(
+                elements * _GROWTH, _SMALL
+            ):
+                return False
+            return bool(EVALUATORS) or elements <= _INTERPRETED
         if not (op.get_attr("folds", True) and op.get_attr("FPurity", False)):
             return False
         return op.has_attr("FNumpy")
@@ -167,6 +182,34 @@ class _Folder(GraphRewriter):
             if run(func, args):
                 return
         tir_interpreter.run(func, args, self.mod)
+
+
+def _turns(body: Any) -> int:
+    """How often the innermost statements of a kernel run, at most; a large number if that is unknown."""
+    most = 0
+
+    def look(node: Any, times: int) -> None:
+        nonlocal most
+        most = max(most, times)
+        if isinstance(node, While):
+            most = 1 << 62
+        elif isinstance(node, For):
+            known = isinstance(node.extent, IntImm)
+            look(node.body, times * node.extent.value if known else 1 << 62)
+        else:
+            for child in _INSIDE.get(type(node), lambda n: ())(node):
+                look(child, times)
+
+    look(body, 1)
+    return most
+
+
+_INSIDE: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    SeqStmt: lambda n: n.seq,
+    BlockRealize: lambda n: (n.block.body,),
+    IfThenElse: lambda n: (n.then_case, n.else_case),
+    **dict.fromkeys((LetStmt, AttrStmt, Allocate, DeclBuffer), lambda n: (n.body,)),
+}
 
 
 def _elements(info: StructInfo) -> int:
