@@ -390,3 +390,19 @@ def test_a_vector_on_either_side_of_a_product() -> None:
     """Its one index has none before it; found by random graphs (relax, seed 9100165)."""
     check(graph((64,), lambda bb, x: bb.emit(op.matmul(x, weight(64, 48)))), (64,))
     check(graph((48, 64), lambda bb, x: bb.emit(op.matmul(x, weight(64)))), (48, 64))
+
+
+@pytest.mark.parametrize("shape", [(1, 16, 1, 64), (2, 16, 3, 64), (1, 4, 40, 64)])
+def test_products_of_many_matrices(shape: tuple[int, ...]) -> None:
+    """As of attention: each head has a matrix of its own, of more than `LEAST_BYTES` together."""
+    heads, k = shape[1], shape[3]
+    weights = weight(1, heads, k, 129)
+    exe = check(graph(shape, lambda bb, x: bb.emit(op.matmul(x, weights))), shape)
+    for kernel in kernels(exe).values():
+        assert lw.tir.analysis.verify_well_formed(kernel)
+
+    def attention(bb, x):
+        other = bb.emit(op.permute_dims(bb.emit(op.concat([x] * 43, axis=2)), [0, 1, 3, 2]))
+        return bb.emit(op.matmul(x, other))
+
+    check(graph(shape, attention), shape)

@@ -117,6 +117,9 @@ class _Prefetch(Rewriter):
         out = next((v for v in axes if v.var is weight.indices[0]), None)
         if size < LEAST_BYTES or lines is None or out is None or out.iter_type != IterVar.DataPar:
             return []
+        others = [v.var for v in axes if v.iter_type == IterVar.DataPar and v is not out]
+        if uses_any(tuple(weight.indices[:-1]), others):  # a product of many matrices
+            return []
         image = [
             v
             for v in axes[axes.index(out) + 1 :]
@@ -132,7 +135,7 @@ class _Prefetch(Rewriter):
             ahead = add(start, width + vector)
             at = [
                 minimum(ahead, const((sizes[0] or 1) - 1, ahead.dtype)),
-                *(substitute(i, bound) for i in weight.indices[1:-2]),
+                *(substitute(substitute(i, bound), zero) for i in weight.indices[1:-2]),
             ]
             for line in range(each):
                 stmts.append(self.prefetch(weight, [*at, add(first, line), const(0, "int64")]))
