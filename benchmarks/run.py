@@ -1,7 +1,8 @@
 """Latency beside the peers: python -m benchmarks.run [MODEL ...] [options]
 
 Peers: onnxruntime and numpy of this environment; TVM (untuned, `tvm.compile`) under an interpreter
-of its own, `--tvm-python`, when there is one; torch when asked for by `--engines`.
+of its own, `--tvm-python`, when there is one; openvino and torch when asked for by `--engines`
+(in an environment that has them: `PYTHONPATH=src PEERS/bin/python -m benchmarks.run ...`).
 
 Each engine holds each model warm in a process of its own; the processes take turns in random
 order, one burst of calls at a time, so that a drift of the machine meets all of them. A figure is
