@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.functor import any_node
+from ..ir.functor import post_order_visit
 from ..ir.prim_expr import IterVar, PrimExpr, Var
 from ..ir.prim_op import const, less_equal, subtract
 from ..ir.variables import substitute, vars_in
@@ -90,13 +90,7 @@ class _SingleRow(LeafKeeper):
 
 def _realizes(body: st.Stmt) -> list[st.BlockRealize]:
     found: list[st.BlockRealize] = []
-
-    def note(node: Any) -> bool:
-        if isinstance(node, st.BlockRealize):
-            found.append(node)
-        return False
-
-    any_node(body, note)
+    post_order_visit(body, lambda n: found.append(n) if isinstance(n, st.BlockRealize) else None)
     return found
 
 
@@ -112,7 +106,7 @@ def _row_of(realize: st.BlockRealize, axis: int) -> tuple[IterVar, PrimExpr]:
 def _row_loops(body: st.Stmt, axis: int) -> set[Var]:
     """The loops over the rows of a tile."""
     inside: set[Var] = set()
-    any_node(body, lambda n: inside.add(n.loop_var) if isinstance(n, st.For) else False)
+    post_order_visit(body, lambda n: inside.add(n.loop_var) if isinstance(n, st.For) else None)
     return {v for r in _realizes(body) for v in vars_in(_row_of(r, axis)[1]) if v in inside}
 
 

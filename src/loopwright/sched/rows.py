@@ -48,7 +48,7 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
     """Kernels whose nests, of which one reduces along memory, have rows in common."""
     func = separate_reductions(func)
     blocks = blocks_of(func)
-    stages = split_stages(func, blocks, keep=lambda b: is_costly(b.block)) if blocks else None
+    stages = split_stages(func, blocks, keep=_is_kept) if blocks else None
     reductions = [s.reduction for s in stages or () if s.reduction is not None]
     if not stages or len(stages) < 2 or not reductions or any(map(vectors_fit, reductions)):
         return None
@@ -59,9 +59,7 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
     widths = widths_of(reductions, target)
     if widths:
         func = whole_rows(func, widths)
-        stages = (
-            split_stages(func, blocks_of(func) or [], keep=lambda b: is_costly(b.block)) or stages
-        )
+        stages = split_stages(func, blocks_of(func) or [], keep=_is_kept) or stages
     sch = Schedule(func, enable_check=False)
     for stage in stages:
         for b in stage.inlined:
@@ -81,6 +79,10 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
         _vectorize_end(sch, stage, target)
         _reduce_in(sch, stage, row, parts, target)
     return sch.func
+
+
+def _is_kept(info: BlockInfo) -> bool:
+    return is_costly(info.block)
 
 
 def _many_rows(stages: list[Stage], count: int) -> bool:
