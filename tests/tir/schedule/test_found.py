@@ -910,6 +910,27 @@ def test_places_that_only_a_condition_keeps_inside_are_not_computed_before_it() 
     run(sch.mod["main"], [np.ones(3, "float32"), np.zeros(1, "int32"), np.zeros(5, "float32")])
 
 
+def test_places_that_only_a_predicate_keeps_inside_are_not_computed_by_a_copy() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((3,)), I: T.Buffer((1,), "int32"), B: T.Buffer((1,))):
+        D = T.alloc_buffer((3,))
+        for i in range(8):
+            for j in range(3):
+                with T.block("D"):
+                    v = T.axis.spatial(3, j)
+                    D[v] = A[v]
+            with T.block("B"):
+                v = T.axis.spatial(1, i)
+                T.where(i < 1)
+                B[v] = D[I[v]]
+
+    sch = tir.Schedule(f, debug_mask="all")
+    sch.cache_read("B", "D", "local")
+    args = [np.arange(3, dtype="float32"), np.full(1, 2, "int32"), np.zeros(1, "float32")]
+    run(sch.mod["main"], args)
+    assert args[2] == 2
+
+
 def test_places_in_a_schedule_stay_when_its_copy_goes_on() -> None:
     sch = tir.Schedule(COPY)
     block = sch.get_block("B")

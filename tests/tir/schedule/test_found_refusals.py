@@ -55,6 +55,25 @@ OVERLAP = """
                 v = T.axis.spatial(4, i + k)
                 C[v] = A[v]
 """
+SCATTER = """
+    for i in range(3):
+        with T.block("B"):
+            v = T.axis.spatial(2, i)
+            T.where(i < 2)
+            C[B[v]] = A[v]
+        with T.block("D"):
+            v = T.axis.spatial(2, i)
+            T.where(i < 2)
+            A[v] = C[B[v]]
+"""
+NOTHING = """
+    for i in range(1):
+        for j in range(5):
+            with T.block("C"):
+                v = T.axis.spatial(2, i + j)
+                T.where(j < 0)
+                C[v] = A[v]
+"""
 OUTER_INIT = """
     for i in range(3):
         with T.block("C_o"):
@@ -306,6 +325,18 @@ CASES: dict[str, tuple[str, list[Any], Step, str]] = {
         [4, 4, 4],
         lambda s: s.reindex_cache_read("C", "A", "local", lambda i: (i,)),
         "block 'C' has 2 axes\n  got: a map of 1\n  instead: a map of each axis",
+    ),
+    "a copy of what data says, where the loop may not run": (
+        SCATTER,
+        [2, '2, "int32"', 4],
+        lambda s: s.cache_write("B", 0, "local"),
+        "depends on data",
+    ),
+    "a block that never runs": (
+        NOTHING,
+        [2, 2, 2],
+        lambda s: s.blockize(s.get_loops("C")[1]),
+        "'v' does not split at the loop",
     ),
     "a reduction that indexes nothing": (
         UNUSED.format(kind="R"),

@@ -12,6 +12,7 @@ from ....ir.functor import post_order_visit
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ....ir.prim_op import add, const, logical_and, subtract
 from ....ir.variables import vars_in
+from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...stmt import (
     AllocateConst,
@@ -182,7 +183,8 @@ def move(
     if state.enable_check:
         check_order(ref, at, position)
         around = state.analyzer(at)
-        spans = {v: span for v, span in spans.items() if is_steady(around, ref, span)}
+        written = set().union(*(write_buffers(other.stmt) for other in siblings(ref)))
+        spans = {v: span for v, span in spans.items() if is_steady(around, span, written)}
         if not runs_over(state, ref, without=spans):
             what = f"block {ref.stmt.name_hint!r} runs over only a part of the domain of an axis"
             hint = "loops over the whole domain of each axis that does not index its result"
@@ -229,17 +231,14 @@ def move(
                 more.also(state, moved, state.index(ref.func).loops[at.stmt.loop_var])
 
 
-def is_steady(ana: Analyzer, ref: Ref, span: Span) -> bool:
+def is_steady(ana: Analyzer, span: Span, written: set[Buffer]) -> bool:
     """Whether a span may be computed wherever a loop runs, of which `ana` knows: what it loads is
-    never written, and in range whatever holds there."""
+    not `written`, and in range whatever holds there."""
     loads: list[BufferLoad] = []
     for end in span:
         post_order_visit(end, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
-    if not loads:
-        return True
-    loaded = {load.buffer for load in loads}
-    return not any(loaded & write_buffers(other.stmt) for other in siblings(ref)) and all(
-        ana.can_prove(index >= 0) and ana.can_prove(index < extent)
+    return all(
+        load.buffer not in written and ana.can_prove(index >= 0) and ana.can_prove(index < extent)
         for load in loads
         for index, extent in zip(load.indices, load.buffer.shape, strict=True)
     )

@@ -9,17 +9,16 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....ir.expr import GlobalVar
-from ....ir.functor import post_order_visit
 from ....ir.literals import conjuncts
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import cast, const, logical_and
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion, decl_buffer
-from ...expr import BufferLoad
+from ...expr import BufferLoad, reads_memory
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt
 from .axis_bindings import injective, linear_terms
 from .axis_domains import Span, axis_loop
-from .block_moves import body_items, holds, with_items
+from .block_moves import body_items, holds, is_steady, with_items
 from .errors import ScheduleError
 from .parallel_checks import check_parallel_with_sources, updates_in_place
 from .predicates import own_tests
@@ -253,23 +252,13 @@ def copy_loops(
     return nest
 
 
-def steady(box: Box, scope: Ref) -> list[Span | None]:
-    """The spans of a box; None for those that depend on data written in the scope."""
+def steady(ana: Analyzer, box: Box, scope: Ref) -> list[Span | None]:
+    """The spans of a box; None for those that depend on data written in the scope, or that is read
+    outside of its buffer where no block runs."""
+    if not any(reads_memory(end) for span in box for end in span):
+        return list(box)
     written = set().union(*(write_buffers(b.stmt) for b in scope.blocks()))
-    return [None if loaded((low, high)) & written else (low, high) for low, high in box]
-
-
-def loaded(exprs: Iterable[PrimExpr]) -> set[Buffer]:
-    """The buffers that expressions load from."""
-    buffers: set[Buffer] = set()
-
-    def note(node: Any) -> None:
-        if isinstance(node, BufferLoad):
-            buffers.add(node.buffer)
-
-    for expr in exprs:
-        post_order_visit(expr, note)
-    return buffers
+    return [span if is_steady(ana, span, written) else None for span in box]
 
 
 def insert(
@@ -350,7 +339,10 @@ def copy_nest(
 ) -> tuple[Stmt, Block]:
     """Loops that copy a box of `source` to `target`, both of one shape, in the body of `at`; no
     element outside of the boxes `limits`, and nothing where `tests` do not hold."""
-    spans = steady(box, scope)
+    if any(None in steady(ana, limit, scope) for limit in limits):
+        what = f"where {source.name} is written in one iteration depends on data"
+        raise ScheduleError(what, instead="cache before the blocks share loops", at=at.node)
+    spans = steady(ana, box, scope)
     zeros = [const(0, dim.dtype) for dim in source.shape]
     if at is scope:  # bounds that cannot be proven are those of the buffer
         for n, (span, dim) in enumerate(zip(spans, source.shape, strict=True)):

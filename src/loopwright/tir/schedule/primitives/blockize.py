@@ -387,6 +387,8 @@ def _divide(
             size = part.b
     if vars_in(rest) - moving or vars_in(size) & moving:
         return _refuse(axis, value, ref)
+    if ana.can_prove_equal(size, zero):  # a predicate that never holds
+        return _refuse(axis, value, ref)
     extent = axis.dom.extent
     if ana.can_prove_equal(low, zero) and ana.can_prove(size >= extent):
         step = Analyzer().simplify(floordiv(start, size)) if keep_unit else zero

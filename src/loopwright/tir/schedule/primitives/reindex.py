@@ -327,7 +327,7 @@ def around(
             box.append(interval(domain, rng, add(axis.dom.min, axis.dom.extent)))
         spans = [
             span if int_value(axis.dom.min) == 0 else None
-            for axis, span in zip(axes, steady(box, scope), strict=True)
+            for axis, span in zip(axes, steady(sch.state.analyzer(at), box, scope), strict=True)
         ]
         if write and None in spans:
             what = f"what block {ref.stmt.name_hint!r} writes in one iteration is not known"
