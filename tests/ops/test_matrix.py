@@ -3,15 +3,18 @@ TensorIR interpreter and compiled code agree; the struct info that was inferred 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright.driver import compile
+from loopwright.ir.dtype import numpy_dtype
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.op import Op
-from loopwright.ops.core import OPERATORS
+from loopwright.ops.core import OPERATORS, Case
 from loopwright.relax.analysis import well_formed
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import LegalizeOps
@@ -70,6 +73,47 @@ def _compiled() -> list[Any]:
 def test_compiled(operator, case):
     sample = make(operator, case)
     agree(compile(sample.module, "llvm")["main"](*sample.inputs), sample.expected())
+
+
+ALL = list(OPERATORS.items())
+
+
+def _scalars() -> list[Any]:
+    """Each operator of several tensors, with each of them in turn."""
+    places = {n: [k for k, p in enumerate(o.graph_params) if p.kind == "Tensor"] for n, o in ALL}
+    return [
+        pytest.param(o, k, id=f"{n}-{o.graph_params[k].name}")
+        for n, o in ALL
+        if o.cases and len(places[n]) > 1
+        for k in places[n]
+    ]
+
+
+@pytest.mark.parametrize(("operator", "which"), _scalars())
+def test_a_number_that_is_constant_is_a_tensor_too(operator, which):
+    """A constant of rank 0 (a literal in the loops) beside tensors that are not, whatever their
+    ranks: refused when the call is made, or computed."""
+    case = operator.cases[0]
+    for rank_0 in (False, True):
+        args = list(case.args)
+        for k, p in enumerate(operator.graph_params[: len(args)]):
+            if p.kind == "Tensor" and (k == which or rank_0):
+                args[k] = (
+                    _number(case, args[k]) if k == which else np.asarray(_number(case, args[k]))
+                )
+        try:
+            sample = make(operator, replace(case, args=tuple(args)))
+            expected = sample.expected()
+        except (lw.LoopwrightError, ValueError, TypeError, IndexError):
+            continue  # not a call
+        agree(Interpreter(LegalizeOps()(sample.module))["main"](*sample.inputs), expected)
+
+
+def _number(case: Case, given: Any) -> Any:
+    """One element of an argument, or a 1 of the case's type."""
+    if isinstance(given, (np.ndarray, np.generic)) and np.size(given):
+        return np.asarray(given).flat[0]
+    return np.ones((), numpy_dtype(case.dtype))[()]
 
 
 def test_every_operator_has_samples_and_a_meaning():

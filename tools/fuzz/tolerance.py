@@ -47,12 +47,17 @@ class Disturbed(Interpreter):
         self.lost = (np.nan, 0.0)[seed % 2]  # inf / inf, or a number / inf
         self.zero = (0.0, -0.0)[seed % 2]
         self.vanish = seed % 2 == 1  # what is less than its rounding becomes 0
+        self.wide = seed % 2 == 1  # a product and a sum in one rounding: the product is not rounded
 
     def operator(self, call: Any, args: list[Any]) -> Any:
         """The operator's meaning between two disturbances."""
         name = call.op.name
         sums = bool(SUMS.search(name))
-        made = super().operator(call, [self.shaken(a) for a in args])
+        shaken = [self.shaken(a) for a in args]
+        made = super().operator(call, shaken)
+        if self.wide and name == "relax.ewise_fma":
+            wide = super().operator(call, [_each(a, lambda v: v.astype("float64")) for a in shaken])
+            made = wide.astype(made.dtype)
         if any(_overflows(a) for a in args):
             if OPEN.search(name):
                 made = _each(made, lambda m: np.full_like(m, self.lost))

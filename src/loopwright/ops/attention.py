@@ -11,7 +11,7 @@ from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
-from .common import accumulator, aligned_index, broadcast_index, compute, rounded
+from .common import accumulator, aligned_index, broadcast_index, compute, element, rounded
 from .core import OPAQUE, case, op
 from .extents import broadcast_differ, check_multiple, differ, extents_of
 from .overlap import rows
@@ -54,7 +54,7 @@ def attention(
     def score(*i):
         scaled = raw(*i) * factor
         if bias is not None:
-            scaled = scaled + cast("float32", bias(*broadcast_index(bias, i, raw.shape)))
+            scaled = scaled + cast("float32", element(bias, broadcast_index(bias, i, raw.shape)))
         hidden = _hidden(i[2], i[3], length, other, causal_mask, window_size)
         return scaled if hidden is None else tir.Select(hidden, tir.min_value("float32"), scaled)
 

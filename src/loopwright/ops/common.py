@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ def shape_of(value: Any) -> list[PrimExpr]:
     return list(value.shape) if isinstance(value, te.Tensor) else []
 
 
-def element(value: Any, indices: list[Any]) -> PrimExpr:
+def element(value: Any, indices: Sequence[Any]) -> PrimExpr:
     """`value[indices]` for a tensor, the value itself for a scalar expression."""
     return value(*indices) if isinstance(value, te.Tensor) else value
 

@@ -34,10 +34,10 @@ def cross_entropy_with_logits(predictions: Tensor, labels: Tensor):
     wide = accumulator(predictions.dtype)
 
     def loss(*i):
-        return multiply(cast(wide, predictions(*i)), cast(wide, labels(*i)))
+        return multiply(cast(wide, element(predictions, i)), cast(wide, element(labels, i)))
 
-    total = _total(compute(predictions.shape, loss, "product"), "total")
-    if len(predictions.shape) == 2:
+    total = _total(compute(shape_of(predictions), loss, "product"), "total")
+    if len(shape_of(predictions)) == 2:
         share = lambda: -total() / cast(wide, predictions.shape[0])  # noqa: E731
     else:
         share = lambda: -total()  # noqa: E731

@@ -10,7 +10,7 @@ from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, max_value, min_value
 from ..relax.struct_info import TensorStructInfo
-from .common import compute, normalize_axis
+from .common import compute, element, normalize_axis, shape_of
 from .core import case, op
 from .extents import differ, dims_equal, extents_of
 from .flow import along
@@ -68,19 +68,19 @@ def quantize(
 ):
     """round(data / scale) + zero_point, limited to the numbers of `out_dtype`. scale and
     zero_point: scalars, or vectors with one number for each index of `axis`."""
-    which = normalize_axis(axis, len(data.shape)) if data.shape else 0
+    which = normalize_axis(axis, len(shape_of(data))) if shape_of(data) else 0
     kind = DataType(out_dtype)
 
     def cell(*i):
         step, zero = (_of_channel(p, i, which) for p in (scale, zero_point))
-        value = cast("float32", data(*i)) / cast("float32", step)
+        value = cast("float32", element(data, i)) / cast("float32", step)
         if not kind.is_float:
             value = tir.round(value)
         value = value + cast("float32", zero)
         low, high = (cast("float32", bound(kind)) for bound in (min_value, max_value))
         return cast(kind, tir.max(tir.min(value, high), low))
 
-    return compute(data.shape, cell, "quantized", axes="i", tag="elemwise")
+    return compute(shape_of(data), cell, "quantized", axes="i", tag="elemwise")
 
 
 @quantize.infer
@@ -115,15 +115,15 @@ def dequantize(
 ):
     """(data - zero_point) * scale in `out_dtype`. scale and zero_point: scalars, or vectors with
     one number for each index of `axis`."""
-    which = normalize_axis(axis, len(data.shape)) if data.shape else 0
+    which = normalize_axis(axis, len(shape_of(data))) if shape_of(data) else 0
     wide = "float32" if data.dtype.is_float or zero_point.dtype.is_float else "int32"
 
     def cell(*i):
         step, zero = (_of_channel(p, i, which) for p in (scale, zero_point))
-        gap = cast("float32", cast(wide, data(*i)) - cast(wide, zero))
+        gap = cast("float32", cast(wide, element(data, i)) - cast(wide, zero))
         return cast(out_dtype, gap * cast("float32", step))
 
-    return compute(data.shape, cell, "dequantized", axes="i", tag="elemwise")
+    return compute(shape_of(data), cell, "dequantized", axes="i", tag="elemwise")
 
 
 @dequantize.infer
@@ -156,7 +156,7 @@ def requantize(
     rounded as TFLite does: the product to the nearest, then the shift to the right away from zero. int64 data
     are scaled by the upper 16 bits of the multiplier and rounded once. multiplier and shift (int32): scalars,
     or vectors with one number for each index of `axis`."""
-    which = normalize_axis(axis, len(data.shape)) if data.shape else 0
+    which = normalize_axis(axis, len(shape_of(data))) if shape_of(data) else 0
     long = lambda v: cast("int64", v)  # noqa: E731
     none, one = long(0), long(1)
 
@@ -173,10 +173,10 @@ def requantize(
 
     def cell(*i):
         factor, by = (long(_of_channel(p, i, which)) for p in (multiplier, shift))
-        value = scaled(long(data(*i)), factor, by) + zero_point
+        value = scaled(long(element(data, i)), factor, by) + zero_point
         return cast(out_dtype, tir.max(tir.min(value, long(high)), long(low)))
 
-    return compute(data.shape, cell, "requantized", axes="i", tag="elemwise")
+    return compute(shape_of(data), cell, "requantized", axes="i", tag="elemwise")
 
 
 @requantize.infer
@@ -226,9 +226,9 @@ def byte_lookup(data: Tensor, table: Tensor):
     least = min_value(str(data.dtype)).value
 
     def cell(*i):
-        return table(cast("int64", data(*i)) - least)
+        return table(cast("int64", element(data, i)) - least)
 
-    return compute(data.shape, cell, "looked_up", axes="i", tag="injective")
+    return compute(shape_of(data), cell, "looked_up", axes="i", tag="injective")
 
 
 @byte_lookup.infer

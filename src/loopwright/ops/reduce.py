@@ -15,6 +15,7 @@ from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
 from .common import (
     accumulator,
     compute,
+    element,
     infer_reduce,
     normalize_axes,
     normalize_axis,
@@ -341,7 +342,7 @@ log_softmax.samples(case((2, 8), axis=-1))
 
 def _collapse(data, shape):
     """`data` summed over the axes that lack in `shape`, or are 1 there."""
-    extra = len(data.shape) - len(shape)
+    extra = len(shape_of(data)) - len(shape)
     axes = [
         extra + k for k, d in enumerate(shape) if is_one(d) and not is_one(data.shape[extra + k])
     ]
@@ -351,7 +352,7 @@ def _collapse(data, shape):
         for a in [*range(extra), *axes]
     }
     if not spans:
-        return compute(shape, lambda *i: data(*i), "collapse_sum")
+        return compute(shape, lambda *i: element(data, i), "collapse_sum")
 
     def cell(*i):
         at = [spans[a] if a in spans else i[a - extra] for a in range(len(data.shape))]

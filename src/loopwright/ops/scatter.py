@@ -164,11 +164,11 @@ def take_backward(output_grad: Tensor, x: Tensor, indices: Tensor, axis: Axis | 
             for extent in reversed(shape):
                 where.append(tir.indexmod(flat, extent))
                 flat = tir.indexdiv(flat, extent)
-            return where[::-1], given[tuple(at)]
+            return where[::-1], element_at(given, tuple(at))
         index = tir.checked_index(index, shape[which])
-        return [*at[:which], index, *at[which + width :]], given[tuple(at)]
+        return [*at[:which], index, *at[which + width :]], element_at(given, tuple(at))
 
-    dims = list(output_grad.shape)
+    dims = shape_of(output_grad)
     return _updated(zero, [output_grad, indices], dims, place, "take_backward", "add")
 
 

@@ -912,7 +912,7 @@ def test_places_that_only_a_condition_keeps_inside_are_not_computed_before_it() 
 
 def test_places_that_only_a_predicate_keeps_inside_are_not_computed_by_a_copy() -> None:
     @T.prim_func
-    def f(A: T.Buffer((3,)), I: T.Buffer((1,), "int32"), B: T.Buffer((1,))):
+    def f(A: T.Buffer((3,)), I: T.Buffer((1,), "int64"), B: T.Buffer((1,))):
         D = T.alloc_buffer((3,))
         for i in range(8):
             for j in range(3):
@@ -926,7 +926,7 @@ def test_places_that_only_a_predicate_keeps_inside_are_not_computed_by_a_copy() 
 
     sch = tir.Schedule(f, debug_mask="all")
     sch.cache_read("B", "D", "local")
-    args = [np.arange(3, dtype="float32"), np.full(1, 2, "int32"), np.zeros(1, "float32")]
+    args = [np.arange(3, dtype="float32"), np.full(1, 2, "int64"), np.zeros(1, "float32")]
     run(sch.mod["main"], args)
     assert args[2] == 2
 

@@ -263,9 +263,12 @@ def _quantized(cx: Context, real: Value, scale: Value, zero: Value | None, like:
     return cx.onnx.QuantizeLinear(real, scale, none if zero is None else zero)
 
 
-def _qlinear(name: str, count: int, build: Convert) -> None:
+def _qlinear(
+    name: str, count: int, build: Convert, step: Callable[[Context, Any], Any] = lambda cx, s: s
+) -> None:
     """An operator of `count` quantized inputs (x, scale, zero point each), then scale and zero point
-    of its output: `build(o, node, *real)` on what the inputs stand for."""
+    of its output: `build(o, node, *real)` on what the inputs stand for. step: which scale is meant
+    by the given one."""
 
     def convert(cx: Context, node: Node, *inputs: Value | None) -> Any:
         if len(inputs) < 3 * count + 1:
@@ -273,7 +276,8 @@ def _qlinear(name: str, count: int, build: Convert) -> None:
         given = [inputs[3 * k : 3 * k + 3] for k in range(count)]
         real = [cx.onnx.DequantizeLinear(*g) for g in given]
         scale, zero = (*inputs[3 * count :], None)[:2]
-        return _quantized(cx, build(cx, node, *real), scale, zero, given[0][0])  # type: ignore[arg-type]
+        made = build(cx, node, *real)
+        return _quantized(cx, made, step(cx, scale), zero, given[0][0])  # type: ignore[arg-type]
 
     register_converter(name, 1, convert, DOMAIN)
 
@@ -295,13 +299,18 @@ def _softmax(cx: Context, node: Node, x: Value) -> Value:
     return cx.onnx.Softmax(x, axis=node.integer("axis", -1), opset=opset)
 
 
+def _whole_steps(cx: Context, scale: Value) -> Value:
+    """The scale of which a whole number makes 1, as onnxruntime's softmax rounds it."""
+    return cx.onnx.Reciprocal(cx.onnx.Floor(cx.onnx.Reciprocal(scale)))
+
+
 _qlinear("QLinearAdd", 2, lambda cx, node, a, b: cx.onnx.Add(a, b))
 _qlinear("QLinearMul", 2, lambda cx, node, a, b: cx.onnx.Mul(a, b))
 _qlinear("QLinearSigmoid", 1, lambda cx, node, x: cx.onnx.Sigmoid(x))
 _qlinear("QLinearLeakyRelu", 1, lambda cx, node, x: cx.onnx.LeakyRelu(x, **_all_of(node)))
 _qlinear("QLinearGlobalAveragePool", 1, _pooled("GlobalAveragePool"))
 _qlinear("QLinearAveragePool", 1, _pooled("AveragePool"))
-_qlinear("QLinearSoftmax", 1, _softmax)
+_qlinear("QLinearSoftmax", 1, _softmax, _whole_steps)
 
 
 @_contrib("QLinearReduceMean")
