@@ -83,6 +83,20 @@ def test_many_short_regions(library):
     assert (data == 20_000).all()
 
 
+def test_each_thread_begins_with_neighbours_of_its_own(launch):
+    began, both = [], threading.Barrier(2)
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
+    def task(data, index, count):
+        began.append(index)
+        if index in (0, 4):  # each waits until the other has begun
+            both.wait(timeout=60)
+
+    launch(ctypes.cast(task, ctypes.c_void_p), None, 8)
+    assert set(began[:2]) == {0, 4}
+    assert sorted(began) == list(range(8))
+
+
 def test_nested_regions_run_serially(library, launch):
     data = np.zeros(8, "int64")
     launch(library["nested"], data.ctypes.data, 50)

@@ -17,7 +17,10 @@
 ; the caller included, claims one task per compare-and-swap. The caller waits until all *tasks* are
 ; done, never for workers to check in, so a sleeping worker delays nothing. A claim that succeeded
 ; pins the region (it cannot end before the claimed task does), so `fn`, `data` and the number of tasks
-; are read after it. Workers spin for about 3000 pauses, then sleep on a futex. They are pinned to CPUs
+; are read after it. Which task it is: tasks stand in as many queues as there are threads, each a
+; stretch of neighbours; a thread takes the next one of its own queue, then of the others. So what a
+; task reads ahead for the next one is in the right cache. There is a task for each claim.
+; Workers spin for about 3000 pauses, then sleep on a futex. They are pinned to CPUs
 ; of the process's mask other than the caller's, and give way when it moves. Nested and concurrent
 ; launches find the pool busy and run serially in their own thread, as does everything when no thread
 ; could be started.
@@ -27,6 +30,8 @@
 @lw.fn      = internal global ptr null, align 128
 @lw.data    = internal global ptr null
 @lw.tasks   = internal global i32 0
+@lw.queues  = internal global i32 1
+@lw.next    = internal global [64 x [32 x i32]] zeroinitializer, align 128
 @lw.done    = internal global i32 0, align 128
 @lw.wake    = internal global i32 0, align 128
 @lw.asleep  = internal global i32 0
@@ -55,8 +60,19 @@ declare i32 @llvm.smax.i32(i32, i32)
 declare i64 @llvm.ctpop.i64(i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
-; Claim one task of a region and run it; false when none is left.
-define internal i1 @lw.claim() {
+; The first of %n tasks in queue %k of %queues.
+define internal i32 @lw.first(i32 %k, i32 %n, i32 %queues) alwaysinline {
+  %wide_k = zext i32 %k to i64
+  %wide_n = zext i32 %n to i64
+  %wide_queues = zext i32 %queues to i64
+  %all = mul i64 %wide_k, %wide_n
+  %first = udiv i64 %all, %wide_queues
+  %task = trunc i64 %first to i32
+  ret i32 %task
+}
+
+; Claim one task of a region and run it, as thread %me; false when none is left.
+define internal i1 @lw.claim(i32 %me) {
 entry:
   %seen = load atomic i64, ptr @lw.ticket acquire, align 8
   br label %try
@@ -77,7 +93,22 @@ run:
   %fn = load ptr, ptr @lw.fn, align 8
   %data = load ptr, ptr @lw.data, align 8
   %n = load i32, ptr @lw.tasks, align 4
-  %task = sub i32 %n, %left
+  %queues = load i32, ptr @lw.queues, align 4
+  %own = urem i32 %me, %queues
+  br label %look
+look:
+  %k = phi i32 [ %own, %run ], [ %k2, %other ]
+  %k1 = add i32 %k, 1
+  %end = call i32 @lw.first(i32 %k1, i32 %n, i32 %queues)
+  %queue = getelementptr [32 x i32], ptr @lw.next, i32 %k
+  %task = atomicrmw add ptr %queue, i32 1 monotonic, align 4
+  %good = icmp ult i32 %task, %end
+  br i1 %good, label %call, label %other
+other:
+  %last = icmp eq i32 %k1, %queues
+  %k2 = select i1 %last, i32 0, i32 %k1
+  br label %look
+call:
   call void %fn(ptr %data, i32 %task, i32 %n)
   %d = atomicrmw add ptr @lw.done, i32 1 release, align 4
   ret i1 true
@@ -98,7 +129,7 @@ bench:
   call void @lw.futex(ptr @lw.limit, i32 128, i32 %limit)
   br label %work
 claim:
-  %ran = call i1 @lw.claim()
+  %ran = call i1 @lw.claim(i32 %index)
   br i1 %ran, label %work, label %spin
 spin:
   %s = phi i32 [ 0, %claim ], [ %s1, %again ]
@@ -287,6 +318,19 @@ publish:
   store ptr %data, ptr @lw.data, align 8
   store i32 %n, ptr @lw.tasks, align 4
   store atomic i32 0, ptr @lw.done monotonic, align 4
+  %some = call i32 @llvm.smin.i32(i32 %limit, i32 %n)
+  %queues = call i32 @llvm.smin.i32(i32 %some, i32 64)
+  store i32 %queues, ptr @lw.queues, align 4
+  br label %fill
+fill:
+  %k = phi i32 [ 0, %publish ], [ %k1, %fill ]
+  %task = call i32 @lw.first(i32 %k, i32 %n, i32 %queues)
+  %queue = getelementptr [32 x i32], ptr @lw.next, i32 %k
+  store atomic i32 %task, ptr %queue monotonic, align 4
+  %k1 = add i32 %k, 1
+  %filled = icmp eq i32 %k1, %queues
+  br i1 %filled, label %open, label %fill
+open:
   %t0 = load atomic i64, ptr @lw.ticket monotonic, align 8
   %g0 = lshr i64 %t0, 32
   %g1 = add i64 %g0, 1
@@ -316,7 +360,7 @@ ring:
   call void @lw.futex(ptr @lw.wake, i32 129, i32 %howmany)
   br label %work
 work:
-  %ran = call i1 @lw.claim()
+  %ran = call i1 @lw.claim(i32 0)
   br i1 %ran, label %work, label %wait
 wait:
   ; The last tasks run elsewhere. Spin; when it takes long, let others have this CPU now and then.

@@ -12,8 +12,8 @@ Before (-) and after (+)::
                       A[io * 8 + ii] = T.float32(0)
     +         else:
     +             for ii in T.vectorized(8):
-    +                 if io * 8 + ii < 100:
-    +                     A[io * 8 + ii] = T.float32(0)
+    +                 if 96 + ii < 100:
+    +                     A[96 + ii] = T.float32(0)
 
 Loops with conditions in `T.likely`, or with the annotation `pragma_loop_partition_hint`, are split
 where the conditions change, see `_loop_ranges.py`.
@@ -34,12 +34,14 @@ from ....arith.normal import comparison, normal
 from ....ir.functor import any_node
 from ....ir.literals import conjuncts
 from ....ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, IntImm, PrimExpr, Var
-from ....ir.prim_op import convert
+from ....ir.prim_op import const, convert
+from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import Allocate, For, ForKind, IfThenElse, LetStmt, Stmt
 from .._base import (
+    NO_OP,
     PrimFuncPass,
     Simplifying,
     StmtRewriter,
@@ -230,7 +232,18 @@ class _Partition(Simplifying):
         fast = self.visit(_Unchecked({id(c) for c in checks.tiles}).visit(body))
         if not isinstance(whole, (CmpExpr, And)):  # the literal True or False
             return fast if bool(whole) else None
-        return IfThenElse(whole, fast, _Copy({}).visit(body), span=body.span)
+        return IfThenElse(whole, fast, _Copy(self.left_values(whole)).visit(body), span=body.span)
+
+    def left_values(self, whole: PrimExpr) -> dict[Any, Any]:
+        """The variables that have a single value where a tile is not whole, such as the loop over
+        tiles of which only the last one has checks: there they are decided when compiling."""
+        left: dict[Any, Any] = {}
+        with self.given(whole, NO_OP, holds=False):
+            for var in vars_in(whole):
+                bound = self.ana.const_int_bound(var)
+                if bound.min_value == bound.max_value:
+                    left[var] = const(bound.min_value, var.dtype)
+        return left
 
 
 @dataclass(frozen=True)
