@@ -369,6 +369,29 @@ def test_a_model_that_changes_meanwhile_is_not_kept(path):
     assert entries() == []
 
 
+def test_a_file_that_nobody_wrote_is_not_read_again(path, monkeypatch):
+    os.utime(path, (1e9, 1e9))
+    place = kept.place_of(path, None, DEFAULT)
+    with monkeypatch.context() as patch:
+        patch.setattr(kept, "_content", lambda model: pytest.fail("it is read"))
+        assert place.unchanged()
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    assert not place.unchanged()
+    path.write_bytes(data)
+    assert place.unchanged(), "what counts is the content"
+
+
+def test_a_model_too_large_for_the_cache_is_not_read_for_it(path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_MB", "1")
+    assert kept.place_of(path, None, DEFAULT) is not None
+    proto = model()
+    proto.doc_string = "x" * (1 << 18)
+    onnx.save(proto, path)
+    assert kept.place_of(path, None, DEFAULT) is None
+    assert not isinstance(lw.compile(path), kept.Restored) and entries() == []
+
+
 def test_many_write_at_once(path):
     exe = lw.compile(path)
     place = kept.place_of(path, None, DEFAULT)

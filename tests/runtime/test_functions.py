@@ -132,6 +132,20 @@ def test_the_runtime_stands_alone():
     assert done.returncode == 0, done.stderr
 
 
+def test_tvm_ffi_does_not_bring_torch(tmp_path):
+    """A program without torch would wait a second for it."""
+    (tmp_path / "torch.py").touch()
+    code = (
+        "import sys; from loopwright.runtime.ffi import ffi; ffi(); "
+        "print('torch' in sys.modules); import torch; print(torch.__file__)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.stdout.split() == ["False", str(tmp_path / "torch.py")], done.stderr
+
+
 def test_inputs_in_order():
     x, y = np.zeros(2), np.ones(2)
     names, also = ["input", "weight"], ["x", "w"]

@@ -14,7 +14,8 @@ import json
 import os
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -39,6 +40,9 @@ from .options import DEFAULTS, CompileOptions
 _SUFFIXES = (".onnx", ".tflite")  # of files that are a whole model
 _FORMAT = 1
 _ALIGN = 64
+_CHUNK = 1 << 20  # bytes of a file read at once
+_REFERENCE = b"location"  # the key of the field that names another file
+_TICK = 2_000_000_000  # ns: more than the step of any file system's times
 _PACKAGE = Path(__file__).resolve().parent.parent
 # Knobs that do not affect compiled code.
 _OTHER_KNOBS = (
@@ -58,12 +62,14 @@ class Place:
 
     key: str
     model: Any
-    digest: str
+    content: _Content
 
     def unchanged(self) -> bool:
         """Whether the model is still the one that the key was computed from."""
-        data = _content(self.model)
-        return data is not None and _digest(data) == self.digest
+        if self.content.stamp is not None and _stamp(os.stat(self.model)) == self.content.stamp:
+            return True
+        now = _content(self.model)
+        return now is not None and now.digest == self.content.digest
 
 
 def place_of(
@@ -73,34 +79,63 @@ def place_of(
     if not options.is_default or not knob("LOOPWRIGHT_CACHE") or _customised():
         return None
     words = _target_text(target, default_target)
-    data = _content(model)
-    # A file that refers to others ("location" is the field's key) is not the whole model.
-    if words is None or data is None or b"location" in data:
+    content = _content(model) if words is not None else None
+    if content is None or content.refers:
         return None
-    digest = _digest(data)
-    parts = [_FORMAT, digest, words, *_surroundings(), *_knobs()]
+    parts = [_FORMAT, content.digest, words, *_surroundings(), *_knobs()]
     key = hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=20).hexdigest()
-    return Place(key, model, digest)
+    return Place(key, model, content)
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=20).hexdigest()
+@dataclass(frozen=True)
+class _Content:
+    """What is known of a model's bytes: their digest, whether they may refer to other files, and what
+    stays the same as long as nobody writes the file."""
+
+    digest: str
+    refers: bool
+    stamp: tuple[int, ...] | None = None
 
 
-def _content(model: Any) -> bytes | None:
-    """The bytes of an ONNX or TFLite model given as a path or a ModelProto; None for anything else."""
+def _content(model: Any) -> _Content | None:
+    """The content of an ONNX or TFLite model given as a path or a ModelProto; None for anything else,
+    and for a model whose weights the cache would not take."""
     if isinstance(model, (str, os.PathLike)):
+        if Path(model).suffix not in _SUFFIXES:
+            return None
         try:
-            return Path(model).read_bytes() if Path(model).suffix in _SUFFIXES else None
+            with open(model, "rb") as stream:
+                state = os.fstat(stream.fileno())
+                if state.st_size > default_cache("executables").largest:
+                    return None
+                return _digested(iter(lambda: stream.read(_CHUNK), b""), _stamp(state))
         except OSError:
             return None  # the importer reports the error
     kind = type(model)
     if kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx":
         try:
-            return model.SerializeToString(deterministic=True)
+            return _digested([model.SerializeToString(deterministic=True)])
         except ValueError:
             return None  # too large for one message
     return None
+
+
+def _digested(chunks: Iterable[bytes], stamp: tuple[int, ...] | None = None) -> _Content:
+    digest, refers, end = hashlib.blake2b(digest_size=20), False, b""
+    for chunk in chunks:
+        digest.update(chunk)
+        # A file that refers to others is not the whole model.
+        refers = refers or _REFERENCE in end + chunk
+        end = chunk[-len(_REFERENCE) :]
+    return _Content(digest.hexdigest(), refers, stamp)
+
+
+def _stamp(state: os.stat_result) -> tuple[int, ...] | None:
+    """What a file's state says of its content; None for one so new that a second write may leave the
+    same time."""
+    if time.time_ns() - state.st_mtime_ns < _TICK:
+        return None
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def _target_text(target: Any, default: str) -> str | None:
@@ -176,9 +211,9 @@ def state_of(*paths: Path) -> str:
 # ---------------------------------------------------------------------- serialization
 
 
-def packed(exe: Executable) -> bytes | None:
-    """An executable as bytes: a length, JSON, then its objects and constants. None for one with
-    more than native code."""
+def packed(exe: Executable) -> list[Any] | None:
+    """An executable as pieces of bytes: a length, JSON, then its objects and constants. None for one
+    with more than native code."""
     program = exe.program
     if exe.machine or program.libraries or program.imports or program.is_foreign:
         return None
@@ -209,13 +244,11 @@ def packed(exe: Executable) -> bytes | None:
         "target": str(program.target),
     }
     text = json.dumps(header).encode()
-    return b"".join(
-        [struct.pack("<Q", len(text)), text, *(part for pair in blobs for part in pair)]
-    )
+    return [struct.pack("<Q", len(text)), text, *(part for pair in blobs for part in pair)]
 
 
 def unpacked(body: bytes, again: Callable[[], Any], threads: int | None = None) -> Restored:
-    """The executable serialized by `packed`, loaded, with so many threads. `again` recompiles it.
+    """The executable that `packed` wrote, loaded, with so many threads. `again` recompiles it.
     Raises an exception of some kind for any other bytes."""
     (length,) = struct.unpack_from("<Q", body)
     header = json.loads(body[8 : 8 + length])
@@ -354,6 +387,6 @@ def find(
 def keep(place: Place, exe: Executable) -> None:
     """Keep an executable for other processes, unless something has changed since `place_of`."""
     store = default_cache("executables")
-    body = None if _customised() or not place.unchanged() else packed(exe)
-    if body is not None:
-        store.put(place.key, body)
+    parts = None if _customised() or not place.unchanged() else packed(exe)
+    if parts is not None:
+        store.put(place.key, *parts)

@@ -28,7 +28,7 @@ from ..runtime.dtype import elements_per_byte
 from ..runtime.extern import EXTERNAL_MODS
 from ..runtime.module import Module
 from ..runtime.packed_func import get_global_func
-from ..runtime.tensor import ShapeTuple, Tensor, aligned_empty
+from ..runtime.tensor import ShapeTuple, Tensor, aligned_zeros
 from ..tir import interpreter as tir_interpreter
 from ..tir.function import PrimFunc
 from . import expr as rx
@@ -319,9 +319,7 @@ class Interpreter:
         if dims is None or not isinstance(info, si.TensorStructInfo):
             what = "an output in destination-passing style needs a known shape"
             raise LoopwrightError(explain(what, got=str(info)))
-        room = aligned_empty(frame.dims(dims), numpy_dtype(info.dtype))
-        room.fill(0)
-        return room
+        return aligned_zeros(frame.dims(dims), numpy_dtype(info.dtype))
 
 
 def _operator(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Any = None) -> Any:

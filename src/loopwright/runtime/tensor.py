@@ -407,8 +407,17 @@ def empty(
 
 def aligned_empty(dims: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray:
     """An array whose values are not set, aligned to 64 bytes."""
+    return _aligned(np.empty, dims, kind)
+
+
+def aligned_zeros(dims: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray:
+    """An array of zeros, aligned to 64 bytes. The system clears its pages when they are used."""
+    return _aligned(np.zeros, dims, kind)
+
+
+def _aligned(make: Any, dims: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray:
     count = prod(dims) * kind.itemsize
-    block = np.empty(count + 63, np.uint8)
+    block = make(count + 63, np.uint8)
     start = -block.ctypes.data % 64
     return block[start : start + count].view(kind).reshape(dims)
 

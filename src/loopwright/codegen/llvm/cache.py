@@ -15,10 +15,11 @@ import re
 import stat
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -42,9 +43,11 @@ def _versions() -> str:
     return f"{_VERSION}|{llvmlite.__version__}|{'.'.join(map(str, llvm.llvm_version_info))}"
 
 
-def _head(key: str, data: bytes) -> bytes:
+def _head(key: str, parts: Iterable[Any]) -> bytes:
     """What an entry begins with."""
-    digest = hashlib.blake2b(data, digest_size=_DIGEST, key=key.encode())
+    digest = hashlib.blake2b(digest_size=_DIGEST, key=key.encode())
+    for part in parts:
+        digest.update(part)
     return _MAGIC + digest.digest()
 
 
@@ -63,6 +66,11 @@ class ObjectCache:
         self.max_bytes = max_bytes
         self._room = 0  # bytes to write before the folder is looked through again
 
+    @property
+    def largest(self) -> int:
+        """The bytes of the largest object that is kept: a quarter of the bound."""
+        return 0 if self.root is None else self.max_bytes // 4 - _HEAD
+
     def _path(self, key: str) -> Path:
         assert self.folder is not None
         return self.folder / key[:2] / f"{key[2:]}.o"
@@ -76,27 +84,28 @@ class ObjectCache:
             data = _read(path, self.max_bytes)
         except OSError:
             return None
-        if data is None or data[:_HEAD] != _head(key, data[_HEAD:]):
+        if data is None or data[:_HEAD] != _head(key, [data[_HEAD:]]):
             self.remove(key)
             return None
         with suppress(OSError):  # a read-only cache still works
             os.utime(path)  # marks it as recently used
         return data[_HEAD:]
 
-    def put(self, key: str, data: bytes) -> None:
-        """Store `data`. Does nothing if the folder cannot be written, or a quarter of its bound is
-        less than `data`."""
-        if self.root is None or _HEAD + len(data) > self.max_bytes // 4:
+    def put(self, key: str, *parts: Any) -> None:
+        """Store bytes, or arrays of bytes one after the other. Does nothing if the folder cannot be
+        written, or for more than `largest`."""
+        size = _HEAD + sum(map(len, parts))
+        if self.root is None or size - _HEAD > self.largest:
             return
         path = self._path(key)
         with suppress(OSError):
             make_folder(path.parent)
             if not _is_own(path.parent):
                 return
-            if _HEAD + len(data) > self._room:
-                self._room = self.evict(_HEAD + len(data))
-            self._room -= _HEAD + len(data)
-            _write(path, _head(key, data) + data)
+            if size > self._room:
+                self._room = self.evict(size)
+            self._room -= size
+            _write(path, [_head(key, parts), *parts])
 
     def remove(self, key: str) -> None:
         """Remove an entry that is of no use."""
@@ -158,7 +167,7 @@ def _read(path: Path, most: int) -> bytes | None:
         return stream.read() if fits and not is_open(state) and _is_own(path.parent) else None
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, parts: Iterable[Any]) -> None:
     """Write a file at once: nobody sees a part of it, and nothing stays behind where it fails. The
     temporary file is locked as long as its process lives."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
@@ -166,7 +175,7 @@ def _write(path: Path, data: bytes) -> None:
         with open(handle, "wb") as stream:
             with suppress(OSError):  # not every file system has locks
                 lock(handle)
-            stream.write(data)
+            stream.writelines(parts)
             stream.flush()
             os.replace(temporary, path)
     except BaseException:

@@ -24,7 +24,7 @@ from ...relax.block_builder import BlockBuilder
 from ...relax.expr import Call as RelaxCall
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
-from ...runtime.tensor import empty
+from ...runtime.tensor import Tensor, empty
 from .standard import Standard
 from .values import Value, literal, object_array, wrapped
 
@@ -98,13 +98,16 @@ class Context:
         return Value(self, None, wrapped(elements, DataType(dtype)), dtype)
 
     def constant(self, array: Any, dtype: str | None = None) -> rx.Constant:
-        """A constant tensor, in memory aligned for vector loads. Types below a byte are stored one
-        element per byte; `dtype` then names the type."""
+        """A constant tensor. Types below a byte are stored one element per byte; `dtype` then names
+        the type."""
         array = np.asarray(array)
         budget.spend(size=array.nbytes)
         kind = DataType(dtype) if dtype is not None else DataType(array.dtype.name)
-        data = empty(array.shape, numpy_dtype(kind).name)
-        data.view()[...] = array
+        if array.flags.writeable or array.dtype != numpy_dtype(kind):
+            data = empty(array.shape, numpy_dtype(kind).name)
+            data.view()[...] = array
+        else:  # the file's own bytes
+            data = Tensor(array)
         info = TensorStructInfo(array.shape, kind)
         return rx.Constant(data, info) if kind != data.dtype else rx.Constant(data)
 

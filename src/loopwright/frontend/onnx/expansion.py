@@ -18,8 +18,9 @@ Cost = tuple[int, int, int]  # nodes, their weights, bytes
 PORT = 5  # nodes that an input or output of the model costs: its entry checks or allocates it
 
 
-def own_size(proto: Any, folder: Path | None) -> int:
-    """The bytes of a model: its message, and the files in its folder that hold its weights."""
+def own_size(model: Any, proto: Any, folder: Path | None) -> int:
+    """The bytes of a model: its message, and the files in its folder that hold its weights. `model` is
+    what the message was read from: counting a message's bytes takes as long as writing them."""
     places = {
         name_of(entry.value)
         for tensor in proto.graph.initializer
@@ -27,7 +28,10 @@ def own_size(proto: Any, folder: Path | None) -> int:
         for entry in tensor.external_data
         if entry.key == "location"
     }
-    size = proto.ByteSize()
+    if isinstance(model, (str, os.PathLike)):
+        size = os.stat(model).st_size
+    else:
+        size = proto.ByteSize() if model is proto else len(model)
     for place in places:
         path = os.path.normpath(place)
         if folder is not None and path == os.path.basename(path) and "\0" not in path:

@@ -82,11 +82,11 @@ def from_onnx(
     that asks for more work than a file of its size may (see `base.budget`).
     """
     with budget.started():
-        proto, folder = load(model)
-        budget.allow(size=own_size(proto, folder))
-        budget.allow(nodes=count_nodes(proto))
+        loaded = load(model)
+        budget.allow(size=own_size(model, loaded.proto, loaded.folder))
+        budget.allow(nodes=count_nodes(loaded.proto))
         return Importer(
-            read(proto, folder, opset),
+            read(loaded, opset),
             shape_dict,
             dtype_dict,
             keep_params_in_input,

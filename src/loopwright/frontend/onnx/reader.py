@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ...base.errors import LoopwrightError, explain
 from ...base.span import Span
 from ...ir import trace
 from ...ir.trace import ModelNode
+from .stored import Stored, without_weights
 from .tensors import STRING, array_of, dtype_of
 
 # The newest opset of the standard domain whose operators the converters know.
@@ -150,6 +151,7 @@ class Model:
     initializers: dict[str, Any]
     opsets: dict[str, int]
     folder: Path | None
+    stored: dict[str, Stored] = field(default_factory=dict)
 
     def holds_texts(self, name: str) -> bool:
         """Whether the elements of an initializer are texts."""
@@ -165,7 +167,7 @@ class Model:
     def initializer(self, name: str) -> np.ndarray:
         """The array of an initializer."""
         try:
-            return array_of(self.initializers[name], self.folder)
+            return array_of(self.initializers[name], self.folder, self.stored.get(name))
         except (ValueError, TypeError, LoopwrightError, OSError) as error:
             raise LoopwrightError(f"initializer {name}: {error}") from error
 
@@ -173,17 +175,25 @@ class Model:
 # ---------------------------------------------------------------- files
 
 
-def load(model: Any) -> tuple[Any, Path | None]:
-    """(the ModelProto, the folder of its external data) of a path, bytes or a ModelProto.
+class Loaded(NamedTuple):
+    """A ModelProto, the folder of its external data, and its weights that were left in the file."""
+
+    proto: Any
+    folder: Path | None = None
+    stored: Mapping[str, Stored] = {}
+
+
+def load(model: Any) -> Loaded:
+    """What a path, bytes or a ModelProto hold.
 
     Raises FileNotFoundError for a path without a file, TypeError for another kind of object, and
     LoopwrightError for bytes that are not an ONNX model.
     """
     onnx = _onnx()
     if isinstance(model, onnx.ModelProto):
-        return model, None
+        return Loaded(model)
     if isinstance(model, (bytes, bytearray, memoryview)):
-        return _parse(bytes(model), "these bytes", onnx), None
+        return Loaded(_parse(bytes(model), "these bytes", onnx))
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         if path.is_dir():
@@ -192,7 +202,8 @@ def load(model: Any) -> tuple[Any, Path | None]:
         if not path.is_file():
             what = "there is no such ONNX file"
             raise FileNotFoundError(explain(what, got=path, instead=f"looked from {Path.cwd()}"))
-        return _parse(path.read_bytes(), str(path), onnx), path.parent
+        data, stored = without_weights(path)
+        return Loaded(_parse(data, str(path), onnx), path.parent, stored)
     what = "an ONNX model is a path, bytes or an onnx.ModelProto"
     raise TypeError(explain(what, got=type(model).__name__))
 
@@ -226,8 +237,9 @@ def _parse(data: bytes, name: str, onnx: Any) -> Any:
 # ---------------------------------------------------------------- from protobuf
 
 
-def read(proto: Any, folder: Path | None = None, opset: int | None = None) -> Model:
+def read(loaded: Loaded, opset: int | None = None) -> Model:
     """Read a ModelProto. `opset` replaces the version of the standard domain."""
+    proto, folder, stored = loaded
     if proto.functions:
         proto = _inlined(proto)
     opsets = _opsets(proto, opset)
@@ -248,7 +260,7 @@ def read(proto: Any, folder: Path | None = None, opset: int | None = None) -> Mo
     remember(nodes)
     known = {*initializers, *(p.name for p in inputs)}
     live = ordered(nodes, known, [p.name for p in outputs])
-    return Model(live, inputs, outputs, initializers, opsets, folder)
+    return Model(live, inputs, outputs, initializers, opsets, folder, dict(stored))
 
 
 def _inlined(proto: Any) -> Any:

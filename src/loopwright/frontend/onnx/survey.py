@@ -64,7 +64,7 @@ class Survey:
 def survey(model: Any) -> Survey:
     """What becomes of each operator of a model, in the time of an import. Raises LoopwrightError for
     what is no ONNX model."""
-    proto, folder = load(model)
+    proto, folder, _ = load(model)
     opsets = {domain_name(o.domain): o.version for o in proto.opset_import}
     local = {(domain_name(f.domain), f.name) for f in proto.functions}
     bodies = [f.node for f in proto.functions]

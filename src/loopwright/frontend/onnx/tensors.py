@@ -10,6 +10,7 @@ import numpy as np
 
 from ...base.errors import explain
 from ...ir.dtype import numpy_dtype
+from .stored import Stored
 
 STRING = 8  # TensorProto.STRING
 # TensorProto.DataType -> dtype.
@@ -55,8 +56,9 @@ def dtype_of(elem_type: int) -> str:
     return dtype
 
 
-def array_of(tensor: Any, folder: Path | None) -> np.ndarray:
-    """The numpy array of a TensorProto; `folder` is where external data lies.
+def array_of(tensor: Any, folder: Path | None, stored: Stored | None = None) -> np.ndarray:
+    """The numpy array of a TensorProto; `folder` is where external data lies, `stored` its raw data
+    if that was left in the file.
 
     Types below a byte come one element per byte (int4 as int8), texts as objects.
     """
@@ -68,13 +70,15 @@ def array_of(tensor: Any, folder: Path | None) -> np.ndarray:
         raise ValueError(explain("a tensor has a negative dimension", got=list(dims)))
     if tensor.data_location == EXTERNAL:
         tensor = _with_external_data(tensor, folder)
-    if tensor.HasField("raw_data") and dtype not in _PACKED:
+    if stored is not None and dtype in _PACKED:
+        tensor.raw_data = stored.read().tobytes()
+    elif stored is not None or tensor.HasField("raw_data"):
         kind = numpy_dtype(dtype)
-        raw = tensor.raw_data
-        if len(raw) != prod(dims) * kind.itemsize:
-            got = f"{len(raw)} bytes for {list(dims)} of {dtype}"
+        raw = np.frombuffer(tensor.raw_data, np.uint8) if stored is None else stored.read()
+        if raw.nbytes != prod(dims) * kind.itemsize:
+            got = f"{raw.nbytes} bytes for {list(dims)} of {dtype}"
             raise ValueError(explain("a tensor's data does not fill its shape", got=got))
-        return np.frombuffer(raw, kind).reshape(dims)
+        return raw.view(kind).reshape(dims)
     return _by_onnx(tensor, dtype, dims)
 
 

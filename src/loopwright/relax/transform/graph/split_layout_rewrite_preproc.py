@@ -179,17 +179,31 @@ class _Splitter(GraphRewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self.rests: dict[GlobalVar, str] = {}  # what is left of a kernel, and the kernel's name
+        self.known: dict[GlobalVar, Any] = {}  # a kernel's parts, and their names
 
-    def call(self, call: rx.Call) -> Any:
-        kernel = self.mod.get(call.args[0]) if call.op is CALL_TIR and self.mod else None
+    def parts_of(self, gvar: GlobalVar) -> tuple[_Parts, GlobalVar, GlobalVar] | None:
+        """A kernel in two, which are added to the module."""
+        kernel = self.mod.get(gvar) if self.mod else None
         parts = split(kernel) if isinstance(kernel, PrimFunc) else None
         if parts is None:
-            return call
-        name, fields = call.args[0].name_hint, list(call_fields(call))
-        infos = [TensorStructInfo(rx.ShapeExpr(b.shape), b.dtype) for b in parts.outputs]
+            return None
+        name = gvar.name_hint
         pack = self.builder.add_func(parts.pack, f"{name}_weight_prepack")
         rest = self.builder.add_func(parts.rest, f"{name}_prepacked")
         self.rests[rest] = name
+        return parts, pack, rest
+
+    def call(self, call: rx.Call) -> Any:
+        if call.op is not CALL_TIR:
+            return call
+        gvar = call.args[0]
+        if gvar not in self.known:
+            self.known[gvar] = self.parts_of(gvar)
+        if self.known[gvar] is None:
+            return call
+        parts, pack, rest = self.known[gvar]
+        fields = list(call_fields(call))
+        infos = [TensorStructInfo(rx.ShapeExpr(b.shape), b.dtype) for b in parts.outputs]
         out = infos[0] if len(infos) == 1 else infos
         packed = self.builder.emit(call_tir(pack, [fields[i] for i in parts.inputs], out))
         for place, index in enumerate(parts.inputs):

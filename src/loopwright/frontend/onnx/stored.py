@@ -1,0 +1,148 @@
+"""The large weights of an ONNX file, left where they are until they are read.
+
+Protobuf copies every weight into its message, and from there to Python once more; models are mostly
+weights. So the message is read without the `raw_data` of large initializers, and each of these from its
+place in the file straight into the memory of its constant. This takes a walk over the file's fields
+(https://protobuf.dev/programming-guides/encoding): a tag, `number << 3 | wire type`, then a varint (0),
+eight bytes (1), a length and so many bytes (2), or four bytes (5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ...base.errors import explain
+from ...runtime.tensor import aligned_empty
+
+LEAST = 1 << 16  # bytes of a weight that is left in the file
+_GRAPH, _INITIALIZER, _RAW_DATA, _NAME = 7, 5, 9, 8  # numbers of fields
+_BYTES = 2  # the wire type of what has a length
+_FIXED = {1: 8, 5: 4}  # wire types of so many bytes
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The bytes of a weight: so many of a file from an offset on."""
+
+    path: Path
+    offset: int
+    size: int
+
+    def read(self) -> np.ndarray:
+        """The bytes, 64-byte aligned and read-only. Raises ValueError where the file has become
+        shorter, OSError where it cannot be read."""
+        data = aligned_empty((self.size,), np.dtype(np.uint8))
+        with open(self.path, "rb") as stream:
+            stream.seek(self.offset)
+            got = stream.readinto(data)
+        if got != self.size:
+            what = f"{self.path} has changed while it was read"
+            raise ValueError(explain(what, got=f"{got} bytes of {self.size}"))
+        data.flags.writeable = False
+        return data
+
+
+def without_weights(path: Path) -> tuple[bytes, dict[str, Stored]]:
+    """The bytes of a model without those of its large weights, and where these are, by name. All bytes
+    where they are not of the expected form: protobuf then says what is wrong."""
+    with open(path, "rb") as stream:
+        try:
+            return _Walk(path, stream).model()
+        except _UnexpectedError:
+            stream.seek(0)
+            return stream.read(), {}
+
+
+class _UnexpectedError(Exception):
+    """Bytes that this walk does not follow."""
+
+
+class _Walk:
+    def __init__(self, path: Path, stream: BinaryIO) -> None:
+        self.path, self.stream = path, stream
+        self.end = stream.seek(0, 2)
+        stream.seek(0)
+        self.stored: dict[str, Stored] = {}
+
+    def model(self) -> tuple[bytes, dict[str, Stored]]:
+        message = self.message(self.end, _GRAPH, self.graph)
+        return message, self.stored
+
+    def graph(self, end: int) -> bytes:
+        return self.message(end, _INITIALIZER, self.tensor)
+
+    def message(self, end: int, inner: int, of_inner: Any) -> bytes:
+        """A message up to `end`, with what `of_inner` makes of the large fields number `inner`."""
+        parts = []
+        for head, number, wire, size in self.fields(end):
+            if number == inner and wire == _BYTES and size >= LEAST:
+                data = of_inner(self.stream.tell() + size)
+                parts += [_varint(number << 3 | _BYTES), _varint(len(data)), data]
+            else:
+                parts += [head, self.stream.read(size)]
+        return b"".join(parts)
+
+    def tensor(self, end: int) -> bytes:
+        """A tensor without its raw data, if that is long."""
+        parts, names, found = [], [], []
+        for head, number, wire, size in self.fields(end):
+            if number == _RAW_DATA and wire == _BYTES and size >= LEAST:
+                found.append(Stored(self.path, self.stream.tell(), size))
+                self.stream.seek(size, 1)
+                continue
+            data = self.stream.read(size)
+            parts += [head, data]
+            if number == _NAME and wire == _BYTES:
+                names.append(data.decode("utf-8", "backslashreplace"))
+        if found:
+            if len(found) > 1 or len(names) != 1 or names[0] in self.stored:
+                raise _UnexpectedError
+            self.stored[names[0]] = found[0]
+        return b"".join(parts)
+
+    def fields(self, end: int) -> Iterator[tuple[bytes, int, int, int]]:
+        """Each field up to `end`: the bytes before its value, its number, wire type, and the size of
+        its value, at which the stream stands."""
+        while (start := self.stream.tell()) < end:
+            tag, head = self.varint()
+            number, wire = tag >> 3, tag & 7
+            size = _FIXED.get(wire, 0)
+            if wire == _BYTES:
+                size, more = self.varint()
+                head += more
+            elif wire == 0:
+                head += self.varint()[1]
+            elif wire not in _FIXED:
+                raise _UnexpectedError
+            if start + len(head) + size > end:
+                raise _UnexpectedError
+            yield head, number, wire, size
+
+    def varint(self) -> tuple[int, bytes]:
+        """A number of seven bits a byte, the last of which has no eighth; and its bytes."""
+        value, text = 0, b""
+        while len(text) < 10:
+            byte = self.stream.read(1)
+            if not byte:
+                break
+            value |= (byte[0] & 127) << 7 * len(text)
+            text += byte
+            if byte[0] < 128:
+                return value, text
+        raise _UnexpectedError
+
+
+def _varint(value: int) -> bytes:
+    text = bytearray()
+    while value > 127:
+        text.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*text, value])
+
+
+__all__ = ["LEAST", "Stored", "without_weights"]
