@@ -8,6 +8,7 @@ perf read. Only lines are described, no variables, so the instructions are those
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 from pathlib import Path
 
 from ...script.printer.lines import Lines, numbered
@@ -61,13 +62,12 @@ class DebugInfo:
 
     def placed(self, lines: list[str], marks: list[tuple[int, int]], scope: int) -> list[str]:
         """Instructions with their lines. marks: (first instruction, line), in order."""
-        placed, following = [], iter([*marks[1:], (len(lines), 0)])
-        line, until = marks[0][1], next(following)
-        for number, text in enumerate(lines):
-            while number >= until[0] and until[1]:
-                line, until = until[1], next(following)
-            is_code = text.startswith("  ") and not text.startswith("  ;")
-            placed.append(f"{text}, !dbg !{self._place(line, scope)}" if is_code else text)
+        placed = []
+        for (begin, line), (end, _) in pairwise([*marks, (len(lines), 0)]):
+            if begin < end:
+                place = f", !dbg !{self._place(line, scope)}"
+                part = lines[begin:end]
+                placed += [t + place if t[:2] == "  " and t[2:3] != ";" else t for t in part]
         return placed
 
     def text(self) -> list[str]:

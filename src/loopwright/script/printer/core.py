@@ -108,6 +108,8 @@ class Printer:
             notes[id(resolve(root, path))] = text
         self.notes = notes
         self.plain = not self.underlined and not notes
+        # Expressions, which occur often, and their texts, until a name in them is free again.
+        self.known: dict[int, tuple[Any, str]] = {}
 
     # ------------------------------------------------------------------ texts
 
@@ -128,12 +130,22 @@ class Printer:
 
     def expr(self, node: Any) -> str:
         """The text of an expression; an operation's text is a `Loose`."""
+        known = self.known.get(id(node))
+        if known is not None:
+            return known[1]
         kind = type(node)
         fn = _lookup(EXPR, kind)
         if fn is None:
             return self.value(node) if not isinstance(node, Node) else self.generic(node)
-        text = fn(self, node)
-        return text if self.plain else self.mark(node, text)
+        return self.kept(node, fn(self, node))
+
+    def kept(self, node: Any, text: str) -> str:
+        """The text of an expression, for the next time."""
+        if not self.plain:
+            return self.mark(node, text)
+        if self.mode == TIR:
+            self.known[id(node)] = node, text
+        return text
 
     def mark(self, node: Any, text: str) -> str:
         """The text of `node`, underlined if asked to."""
@@ -235,9 +247,9 @@ class Printer:
     @contextmanager
     def frame(self, node: Any, mode: str | None = None, is_func: bool = False) -> Iterator[Frame]:
         """A scope; the names defined in it are free again when it ends."""
-        saved = self.mode, self.int_dtype
+        saved, count = (self.mode, self.int_dtype, self.known), len(self.known)
         if mode is not None and mode != self.mode:
-            self.mode = mode
+            self.mode, self.known, count = mode, {}, 0
             self.int_dtype = "int64" if mode == RELAX else self.config.int_dtype
         frame = Frame(node, self.mode, is_func)
         self.frames.append(frame)
@@ -246,7 +258,9 @@ class Printer:
         finally:
             self.frames.pop()
             self.names.leave(frame)
-            self.mode, self.int_dtype = saved
+            while frame.defined and len(self.known) > count:
+                self.known.popitem()
+            self.mode, self.int_dtype, self.known = saved
 
     def define(self, obj: Any, hint: str, frame: Frame) -> str:
         """A name for `obj`, visible until `frame` ends."""

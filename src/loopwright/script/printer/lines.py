@@ -13,7 +13,6 @@ from .doc import Nest
 
 # Private characters, which no printed text contains (`quote` escapes them), around a number.
 _BEGIN, _END = "\ue002", "\ue003"
-_MARK = re.compile(f"{_BEGIN}(\\d+){_END}")
 _IMPORT = re.compile(r"# from \S+ import |\s*$")
 
 
@@ -51,7 +50,7 @@ class _Numbered(Printer):
         at = self.head(node, out, start)
         line = out[at]
         head = line.heads[0] if isinstance(line, Nest) else line
-        if not isinstance(head, str) or _MARK.match(head) or _IMPORT.match(head):
+        if not isinstance(head, str) or head.startswith(_BEGIN) or _IMPORT.match(head):
             return  # the statement within has marked it
         marked = f"{_BEGIN}{len(self.printed)}{_END}{head}"
         self.printed.append(node)
@@ -78,9 +77,10 @@ def numbered(node: Node, name: str = "") -> Lines:
     for line in printer.run().split("\n"):
         if not texts and _IMPORT.match(line):
             continue
-        mark = _MARK.search(line)
-        texts.append(_MARK.sub("", line))
-        nodes.append(None if mark is None else printer.printed[int(mark.group(1))])
+        margin, mark, rest = line.partition(_BEGIN)
+        number, _, text = rest.partition(_END)
+        texts.append(margin + text)
+        nodes.append(printer.printed[int(number)] if mark else None)
     return Lines(texts, nodes)
 
 

@@ -127,11 +127,11 @@ def _iter_var(p: Printer, node: pe.IterVar) -> str:
 @expr_of(*_OPERATORS)
 def _binary(p: Printer, node: Any) -> str:
     spine = [node]  # `a + b + c + ...` nests to the left, sometimes deeply
-    while type(spine[-1].a) in _OPERATORS:
+    while type(spine[-1].a) in _OPERATORS and id(spine[-1].a) not in p.known:
         spine.append(spine[-1].a)
     text = p.expr(spine[-1].a)
     for inner in reversed(spine[1:]):
-        text = p.mark(inner, _operation(p, inner, text))
+        text = p.kept(inner, _operation(p, inner, text))
     return _operation(p, node, text)
 
 

@@ -11,7 +11,7 @@ from ...ir.node import Node
 from ...ir.prim_expr import FloatImm, IntImm, StringImm, Var
 from ...tir.buffer import Buffer, DataProducer
 from ...tir.function import PrimFunc
-from ...tir.stmt import Stmt
+from ...tir.stmt import BufferStore, Evaluate, Stmt
 
 
 class Uses:
@@ -22,7 +22,7 @@ class Uses:
         self.paths: dict[int, list[Any]] | None = None
 
     def common_scopes(self, obj: Any) -> list[Any]:
-        """The statements and functions around every use of `obj`, outermost first."""
+        """The statements with bodies and functions around every use of `obj`, outermost first."""
         if self.paths is None:
             self.paths = {}
             _Walk(self.paths).visit([self.root])
@@ -37,11 +37,15 @@ class _Walk:
     def __init__(self, paths: dict[int, list[Any]]) -> None:
         self.paths = paths
         self.path: list[Any] = []
+        self.seen: dict[int, None] = {}  # in the scopes of the path: once more tells nothing new
 
     def visit(self, value: Any) -> None:
         role, names = _parts_of(type(value))
+        count = len(self.seen)
         if role is _SCOPE:
             self.path.append(value)
+        elif id(value) in self.seen:
+            return
         elif role is _BUFFER:
             self.use(value)
         for part in _parts(value, role, names):
@@ -52,6 +56,10 @@ class _Walk:
                 self.visit(part)
         if role is _SCOPE:
             self.path.pop()
+            while len(self.seen) > count:
+                self.seen.popitem()
+        elif role is not _LIST:
+            self.seen[id(value)] = None
 
     def use(self, obj: Any) -> None:
         known = self.paths.get(id(obj))
@@ -76,6 +84,7 @@ _SCOPE, _VARIABLE, _BUFFER, _NODE, _LIST, _DICT = (
     "dict",
 )
 _ROLES = {
+    (BufferStore, Evaluate): _NODE,  # nothing is defined in them
     (Stmt, PrimFunc): _SCOPE,
     Var: _VARIABLE,
     Buffer: _BUFFER,
