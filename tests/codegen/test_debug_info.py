@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import loopwright as lw
@@ -15,7 +16,8 @@ from loopwright.codegen.llvm.located import located, located_text
 from loopwright.codegen.llvm.module_text import text_of, without_comments
 from loopwright.codegen.llvm.program import GRAPH
 from loopwright.codegen.objects import ElfObject
-from loopwright.driver.build import compile_steps
+from loopwright.driver.build import compile_steps, evaluate
+from loopwright.script import tir as T
 
 DIGITS = "src/loopwright/driver/data/digits.onnx"
 
@@ -72,6 +74,20 @@ def test_objects_have_lines_if_asked(tmp_path, monkeypatch):
     lines = sections(exe.program.objects["softmax"])[".debug_line"]
     assert files["softmax"].name.encode() in lines or lines
     assert str(tmp_path).encode() in b"".join(sections(exe.program.objects["softmax"]).values())
+
+
+def test_kernels_that_only_fold_constants_have_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_DEBUG_INFO", str(tmp_path / "lines"))
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+
+    @T.prim_func
+    def doubled(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")):
+        for i in range(4):
+            b[i] = a[i] * T.float32(2)
+
+    arrays = [np.arange(4, dtype="float32"), np.zeros(4, "float32")]
+    assert evaluate(doubled, arrays) and list(arrays[1]) == [0, 2, 4, 6]
+    assert not (tmp_path / "lines").exists()
 
 
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from loopwright import relax
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir import prim_expr as pe
 from loopwright.ir.dtype import DataType
@@ -521,3 +522,22 @@ def test_the_header_is_not_underlined():
         lines = text.splitlines()
         assert "^" not in lines[1]
         assert text.count("^^^") and lines[-1].strip("^ ") == ""
+
+
+def test_an_expression_that_occurs_twice_has_the_names_of_each_place():
+    i, other = pe.Var("i", "int32"), pe.Var("i", "int32")
+    loop = ts.For(i, 0, 4, ts.ForKind.SERIAL, ts.Evaluate(i + 1))
+    twice = ts.For(other, 0, 4, ts.ForKind.UNROLLED, loop)
+    text = PrimFunc([], ts.SeqStmt([loop, twice])).script()
+    assert text.count("T.evaluate(i + 1)") == 1
+    assert text.count("T.evaluate(i_1 + 1)") == 1
+
+
+def test_an_expression_of_both_dialects_has_the_text_of_each():
+    size, zero = const(4, "int64"), ts.Evaluate(0)
+    func = PrimFunc([], ts.Evaluate(size))
+    graph = relax.Function([], relax.ShapeExpr([size]), relax.ShapeStructInfo([size]))
+    text = IRModule(
+        {"a": func, "b": graph, "c": PrimFunc([], ts.SeqStmt([zero, ts.Evaluate(size)]))}
+    )
+    assert text.script().count("T.int64(4)") == 2 and "R.shape([4])" in text.script()

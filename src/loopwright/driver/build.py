@@ -19,6 +19,7 @@ from ..base.foreign import noted
 from ..base.plugins import load_extensions
 from ..base.registry import Registry
 from ..codegen.compiled import CompiledModel
+from ..codegen.llvm.debug_info import SHORT_LIVED
 from ..codegen.llvm.jit import gc_paused
 from ..codegen.lowered import Lowered
 from ..frontend.onnx import from_path_or_proto
@@ -130,6 +131,7 @@ def evaluate(kernel: PrimFunc, arrays: list[Any]) -> bool:
 
 @lru_cache(maxsize=16)  # weights of one shape are packed by one kernel
 def _native(kernel: PrimFunc) -> Callable[..., None]:
+    SHORT_LIVED.set(True)
     options = CompileOptions(relax_pipeline=[ApplyDefaultSchedule()])
     mod = IRModule({"kernel": kernel.with_attr("global_symbol", "kernel")})
     return compile_steps(mod, DEFAULT_TARGET, options)[0]["kernel"]

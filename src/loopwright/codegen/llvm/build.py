@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ...base.config import knob
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import PrimExpr, Var
@@ -30,7 +29,7 @@ from ...tir.buffer import decl_buffer
 from ...tir.byte_size import Sizes
 from ...tir.function import PrimFunc
 from . import jit, support
-from .debug_info import DebugInfo
+from .debug_info import DebugInfo, asked
 from .emit import add_function
 from .entry import Entry
 from .module_text import ModuleText, text_of, without_comments
@@ -65,19 +64,18 @@ def build_program(
     modules: dict[str, list[str]] = {}
     constants: dict[str, Any] = {}
     keys: dict[str, str] = {}
-    folder = knob("LOOPWRIGHT_DEBUG_INFO")
+    debug = asked()
     with jit.ObjectStream(triple=triple, cpu=cpu, features=features, jobs=jobs) as stream:
         for name, func in kernels.items():
             module = ModuleText(name, functions, imports, externs)
-            module.debug = DebugInfo(folder) if folder else None
+            module.debug = debug()
             add_function(module, name, func)
             modules[name] = module.code()
             keys[name] = stream.add(text_of(without_comments(modules[name])), LEVEL, name=name)
             constants.update(module.constants)
         if graphs or entries:
-            debug = DebugInfo(folder) if folder else None
             modules[GRAPH] = _graph_module(
-                functions, graphs, entries, constants, imports, externs, debug
+                functions, graphs, entries, constants, imports, externs, debug()
             )
             keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), LEVEL, name=GRAPH)
         by_key = stream.finish()

@@ -8,11 +8,17 @@ perf read. Only lines are described, no variables, so the instructions are those
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from contextvars import ContextVar
 from itertools import pairwise
 from pathlib import Path
 
+from ...base.config import knob
 from ...script.printer.lines import Lines, numbered
 from ...tir.function import PrimFunc
+
+# Set in the context of a compilation whose code is thrown away: nobody looks at it.
+SHORT_LIVED = ContextVar("short-lived code", default=False)
 
 _UNIT, _FILES = 0, 4  # metadata: the unit, two flags, the type of all functions, then files
 _HEAD = (
@@ -84,6 +90,12 @@ class DebugInfo:
         number = _FILES + len(self._rows)
         self._rows.append(f"!{number} = {row}")
         return number
+
+
+def asked() -> Callable[[], DebugInfo | None]:
+    """What makes the debug information of a module, as the knob LOOPWRIGHT_DEBUG_INFO asks for it."""
+    folder = "" if SHORT_LIVED.get() else knob("LOOPWRIGHT_DEBUG_INFO")
+    return lambda: DebugInfo(folder) if folder else None
 
 
 def _quoted(text: str) -> str:

@@ -183,9 +183,10 @@ def load_indices(p: Printer, indices: tuple[Any, ...]) -> str:
 def _index(p: Printer, index: Any) -> str:
     if type(index) is not pe.Ramp or not isinstance(index.stride, pe.IntImm):
         return p.expr(index)
-    stop = add(index.base, multiply(index.stride, index.lanes))
+    step = index.stride.value
+    stop = add(index.base, index.lanes if step == 1 else multiply(index.lanes, step))
     text = f"{p.expr(index.base)}:{p.expr(stop)}"
-    return text if index.stride.value == 1 else f"{text}:{p.expr(index.stride)}"
+    return text if step == 1 else f"{text}:{p.expr(index.stride)}"
 
 
 @expr_of(BufferRegion)

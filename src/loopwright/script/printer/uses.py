@@ -44,22 +44,18 @@ class _Walk:
         count = len(self.seen)
         if role is _SCOPE:
             self.path.append(value)
-        elif id(value) in self.seen:
-            return
         elif role is _BUFFER:
             self.use(value)
         for part in _parts(value, role, names):
             below = _parts_of(type(part))[0]
-            if below is _VARIABLE:
-                self.use(part)
-            elif below:
-                self.visit(part)
+            if below and id(part) not in self.seen:
+                (self.use if below is _VARIABLE else self.visit)(part)
+                if below is not _LIST:
+                    self.seen[id(part)] = None
         if role is _SCOPE:
             self.path.pop()
             while len(self.seen) > count:
                 self.seen.popitem()
-        elif role is not _LIST:
-            self.seen[id(value)] = None
 
     def use(self, obj: Any) -> None:
         known = self.paths.get(id(obj))
