@@ -69,6 +69,7 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
         rt.LambdaLift(),
         rt.NameRuntimeShapes(),
         rt.ConvertToDataflow(),
+        rt.WidenFloats(),
         rt.SinkReshapes(),
         rt.BlockedLayout(),
         rt.FoldConstant(),

@@ -36,7 +36,6 @@ from functools import reduce
 from typing import Any
 
 from ....arith import Analyzer
-from ....ir.dtype import DataType
 from ....ir.literals import is_one
 from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm
@@ -50,6 +49,8 @@ from ...layout import LETTERS, LayoutQuery, LayoutRewriter, tensor_arguments, wi
 from ...struct_info import TensorStructInfo
 from .._graph import device_of
 from ..legalize_ops.common import may_be_taken, taker
+
+_DTYPES = ("float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -252,9 +253,9 @@ class _Blocker(LayoutRewriter):
 
 
 def _channels(info: Any) -> int | None:
-    """The channels of an NCHW or NCDHW float32 tensor, or None."""
+    """The channels of an NCHW or NCDHW tensor of a type that is computed in float32, or None."""
     shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
-    if shape is None or len(shape) not in (4, 5) or info.dtype != DataType("float32"):
+    if shape is None or len(shape) not in (4, 5) or str(info.dtype) not in _DTYPES:
         return None
     return shape[1].value if isinstance(shape[1], IntImm) else None
 

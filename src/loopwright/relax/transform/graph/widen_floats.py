@@ -1,0 +1,131 @@
+"""WidenFloats: values of float16 between products are kept in float32.
+
+Before (-) and after (+)::
+
+      @R.function
+      def main(x: R.Tensor((2, 3), dtype="float16"), w: R.Tensor((3, 4), dtype="float16")) -> R.Tensor((2, 4), dtype="float16"):
+          with R.dataflow():
+    -         lv: R.Tensor((2, 4), dtype="float16") = R.matmul(x, w)
+    -         gv: R.Tensor((2, 4), dtype="float16") = R.nn.relu(lv)
+    +         x_wide: R.Tensor((2, 3), dtype="float32") = R.astype(x, dtype="float32")
+    +         lv: R.Tensor((2, 4), dtype="float32") = R.matmul(x_wide, w, out_dtype="float32")
+    +         lv1: R.Tensor((2, 4), dtype="float16") = R.astype(lv, dtype="float16")
+    +         lv_wide: R.Tensor((2, 4), dtype="float32") = R.astype(lv1, dtype="float32")
+    +         gv1: R.Tensor((2, 4), dtype="float32") = R.nn.relu(lv_wide)
+    +         gv: R.Tensor((2, 4), dtype="float16") = R.astype(gv1, dtype="float16")
+              R.output(gv)
+          return gv
+
+A product in float16 is computed in float32 anyway, unless the processor has such instructions; an operand
+that many results read is cast once, where it is made. Each result is rounded to float16 and kept as
+float32, so that the numbers are those of float16; what only moves or compares values needs no rounding.
+Products ask for it, and what uses their results follows. The right side of a matrix product, which is read
+once for many rows, stays short unless it is a result, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.target import Target
+from ....ir.transform import ModulePass, PassContext
+from ... import op as relax_op
+from ...expr import Call, Constant, Var, VarBinding
+from ...layout import LayoutPlan, LayoutRewriter, tensor_arguments, with_tensors
+from ...struct_info import TensorStructInfo
+from .._products import is_call
+from ..legalize_ops.common import may_be_taken
+
+NARROW, WIDE = ("float16", "bfloat16"), "float32"
+_ALWAYS, _FOLLOW = 0, 1  # values of the attribute TMixedPrecisionPolicy
+_REDUCTIONS = {
+    f"relax.{name}" for name in ("nn.softmax", "nn.log_softmax", "mean", "sum", "variance", "std")
+}
+_EXACT = {
+    f"relax.{name}"
+    for name in (
+        *("reshape", "permute_dims", "expand_dims", "squeeze", "flatten", "broadcast_to", "flip"),
+        *("concat", "stack", "strided_slice", "take", "repeat", "tile", "where", "clip"),
+        *("nn.relu", "nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"),
+        *("maximum", "minimum", "max", "min", "negative", "abs"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class WidenFloats(ModulePass):
+    """See the file's docstring."""
+
+    name = "WidenFloats"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Rewrite every function."""
+        return _Widener(mod).run()
+
+
+@dataclass(frozen=True)
+class _Short:
+    """The expression of a tensor that its users read in float32."""
+
+    tensor: Any
+
+
+class _Widener(LayoutRewriter):
+    """`packed` are the tensors in float32, by the old variable."""
+
+    def restore(self, laid: _Short) -> Any:
+        return laid.tensor
+
+    def laid_out(self, binding: VarBinding) -> Any:
+        call = binding.value
+        if not isinstance(call, Call) or not isinstance(call.op, Op):
+            return None
+        tensors = tensor_arguments(call)
+        follows = any(isinstance(t, Var) and t in self.laid for t in tensors)
+        if is_call(call, "relax.astype") and follows and _dtype(call) == WIDE:
+            return self.wide(tensors[0])
+        policy, dtype = call.op.get_attr("TMixedPrecisionPolicy"), _dtype(call)
+        asks = policy == _ALWAYS and _dtype(tensors[0]) in NARROW
+        if not (asks or (follows and (policy == _FOLLOW or call.op.name in _REDUCTIONS))):
+            return None
+        if dtype not in (*NARROW, WIDE) or may_be_taken(call, Target.current(allow_none=True)):
+            return None
+        attrs = {"out_dtype": WIDE} if hasattr(call.attrs, "out_dtype") else {}
+        plan = LayoutPlan((), (), attrs)
+        kept = tensors[1:] if is_call(call, "relax.matmul") and tensors[1] not in self.laid else ()
+        parts = [self.value(t) if t in kept else self.wide(t) for t in tensors]
+        new = with_tensors(call, parts, plan).with_span(call.span)
+        if dtype == WIDE:
+            return new
+        name = binding.var.name_hint
+        result = self.builder.emit(new, name)
+        short = relax_op.astype(result, dtype)
+        if call.op.name in _EXACT:
+            self.packed[binding.var] = result
+        else:
+            short = self.plain[binding.var] = self.builder.emit(short, name)
+        return _Short(short)
+
+    def wide(self, tensor: Any) -> Any:
+        """A tensor in float32 if it is in a shorter type."""
+        if _dtype(tensor) not in NARROW:
+            return self.value(tensor)
+        if isinstance(tensor, Constant):
+            return Constant(tensor.data.numpy().astype(np.float32))
+        if tensor not in self.packed:
+            cast = relax_op.astype(self.value(tensor), WIDE)
+            self.packed[tensor] = self.builder.emit(cast, f"{tensor.name_hint}_wide")
+        return self.packed[tensor]
+
+
+def _dtype(value: Any) -> str:
+    info = value.struct_info
+    return str(info.dtype) if isinstance(info, TensorStructInfo) else ""
+
+
+__all__ = ["WidenFloats"]

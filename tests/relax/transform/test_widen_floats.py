@@ -1,0 +1,64 @@
+"""Models in float16: as fast as in float32, and the numbers of float16."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relax
+from loopwright.relax import op
+from loopwright.relax.interpreter import Interpreter
+from loopwright.tir import PrimFunc
+
+from .graphs import graph
+
+CPU = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"
+
+
+def half(*shape: int) -> np.ndarray:
+    """Whole numbers divided by 8: sums of their products are exact in float32 in any order."""
+    return (np.random.default_rng(sum(shape)).integers(-16, 16, shape) / 8).astype(np.float16)
+
+
+def network(emit: Any, x: Any) -> Any:
+    """Convolutions, depthwise too, with a residual, a pooling and a product."""
+    image = emit(op.nn.conv2d(x, relax.const(half(24, 3, 3, 3)), strides=2, padding=1))
+    y = emit(op.add(image, relax.const(half(24, 1, 1))))
+    deep = emit(op.nn.conv2d(y, relax.const(half(24, 1, 3, 3)), padding=1, groups=24))
+    y = emit(op.nn.relu(emit(op.add(y, deep))))
+    y = emit(op.reshape(emit(op.nn.max_pool2d(y, (2, 2), (2, 2))), (2, 24 * 9)))
+    return emit(op.matmul(y, relax.const(half(24 * 9, 5))))
+
+
+def test_the_numbers_are_those_of_float16():
+    mod, x = graph(network, (2, 3, 12, 12), dtype="float16"), half(2, 3, 12, 12)
+    want = np.asarray(Interpreter(mod)["main"](x))
+    got = np.asarray(lw.compile(mod)["main"](x))
+    assert got.dtype == np.float16 and np.isfinite(want).all()
+    np.testing.assert_array_equal(got, want)
+
+
+def test_kernels_read_images_in_float32():
+    trace = lw.lower(graph(network, (2, 3, 12, 12), dtype="float16"), CPU)
+    kernels = trace["FuseTIR"].after
+    for gvar, func in kernels.functions.items():
+        if isinstance(func, PrimFunc) and "conv" in gvar.name_hint:
+            assert {str(b.dtype) for b in func.buffer_map.values()} == {"float32"}, gvar
+
+
+@pytest.mark.parametrize("given", ["constant", "parameter"])
+def test_weights_of_products_stay_short(given):
+    def build(emit, x, w=None):
+        return emit(op.nn.relu(emit(op.matmul(x, w or relax.const(half(8, 4))))))
+
+    shapes = [(6, 8)] if given == "constant" else [(6, 8), (8, 4)]
+    after = relax.transform.WidenFloats()(graph(build, *shapes, dtype="float16"))
+    (product,) = (
+        b.value
+        for b in after["main"].body.blocks[0].bindings
+        if getattr(b.value, "op", None) is lw.ir.Op.get("relax.matmul")
+    )
+    assert [str(a.struct_info.dtype) for a in product.args] == ["float32", "float16"]
