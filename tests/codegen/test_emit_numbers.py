@@ -9,7 +9,7 @@ from loopwright import tir
 from loopwright.ir.dtype import DataType, numpy_dtype
 from loopwright.tir.transform.lower.lower_scalar_ops import MARK
 
-from .emitted import agree, apply, elementwise, padded
+from .emitted import agree, apply, compiled, elementwise, padded
 
 pytestmark = pytest.mark.no_roundtrip  # many modules, all of one form
 
@@ -284,3 +284,17 @@ def _is_inf(a, b):
 def test_reinterpret():
     x = padded([1.0, -2.5, np.inf, 0.0, 3e-40], "float32")
     apply({"bits": lambda a: tir.reinterpret(DataType("int32").with_lanes(a.dtype.lanes), a)}, x)
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_products_of_integers_are_rounded_before_a_sum(lanes):
+    """Dequantization: with one rounding less, the next quantization gives another step."""
+    func = elementwise(
+        lambda a, b, c: a.astype(b.dtype) * b + c, "int32", "float32", "float32", lanes=lanes
+    )
+    rng = np.random.default_rng(0)
+    numbers = padded(rng.integers(-(2**23), 2**23, 256), "int32")
+    scale, bias = (padded(rng.normal(size=256), "float32") for _ in range(2))
+    got = np.zeros(256, "float32")
+    compiled({"f": func})["f"](numbers, scale, bias, got)
+    np.testing.assert_array_equal(got, numbers.astype("float32") * scale + bias)

@@ -4,7 +4,8 @@
 
 * integers wrap around; indices (in loads, stores and their `LetStmt`s) do not overflow;
 * comparisons with NaN are false, except `!=`;
-* a product and a sum may be fused into one rounding (`contract`), nothing else is reordered;
+* a product and a sum may be fused into one rounding (`contract`), nothing else is reordered; a product
+  of a converted integer stays as it is, since of dequantized numbers the last bit decides the next step;
 * `if_then_else` evaluates only the chosen operand, lane by lane (loads are masked). `Select`
   evaluates both unless its condition depends on indices and an operand loads: then as above.
 """
@@ -56,7 +57,14 @@ def binary(ctx: FunctionText, node: pe.BinaryOpExpr) -> str:
     kind, dtype = type(node), node.dtype
     a, b = ctx.expr(node.a), ctx.expr(node.b)
     exact = " nsw" if ctx.mode == INDEX and dtype.is_int and kind in _WRAPPING else ""
-    return ctx.op(instruction(kind, dtype) + exact, dtype, a, b)
+    made = "fmul" if _dequantizes(node) else instruction(kind, dtype) + exact
+    return ctx.op(made, dtype, a, b)
+
+
+def _dequantizes(node: pe.BinaryOpExpr) -> bool:
+    """Whether it is a product of an integer and a float."""
+    sides = [x for x in (node.a, node.b) if isinstance(x, pe.Cast) and x.value.dtype.is_integer]
+    return isinstance(node, pe.Mul) and node.dtype.is_float and bool(sides)
 
 
 def compare(ctx: FunctionText, node: pe.CmpExpr) -> str:
