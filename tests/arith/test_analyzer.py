@@ -43,6 +43,7 @@ def test_symbolic_extents(ana):
     assert ana.can_prove(k < n) and not ana.can_prove(k < n - 1)
     assert ana.can_prove((n + 7) // 8 * 8 >= n)
     assert ana.can_prove((n + 7) // 8 * 8 < n + 8)
+    assert ana.can_prove((114 // n // 4 + 1) * (n * 4) >= 115)
 
 
 def test_products_of_extents(ana):

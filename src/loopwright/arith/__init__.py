@@ -33,6 +33,7 @@ from .iter_affine_map import (
     detect_iter_map,
     inverse_affine_iter_map,
     iter_map_simplify,
+    iter_sum_terms,
     normalize_iter_map_to_expr,
     normalize_to_iter_sum,
     subspace_divide,

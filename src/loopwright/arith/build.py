@@ -10,6 +10,7 @@ from .atoms import DIV, MAX, MIN, Atom
 from .context import Context
 from .division import paired
 from .poly import ONE, Monomial, Poly
+from .proof import quotients_of
 
 
 def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
@@ -78,7 +79,10 @@ def _product(ctx: Context, m: Monomial, dtype: Any) -> PrimExpr:
 def atom_expr(ctx: Context, atom: Atom, dtype: Any) -> PrimExpr:
     """The expression of an atom, cast to `dtype` if it has another type."""
     if atom.expr is None:
-        a, b = (build(ctx, part, atom.dtype) for part in atom.data)
+        parts = (
+            quotients_of(ctx, atom)[1:2] if atom.kind == DIV else ()
+        )  # x // (m * 4), not x // m // 4
+        a, b = (build(ctx, part, atom.dtype) for part in (parts[0] if parts else atom.data))
         kind = {DIV: pe.FloorDiv, MIN: pe.Min, MAX: pe.Max}[atom.kind]
         atom.expr = kind._make(a, b)
     expr = atom.expr

@@ -10,7 +10,8 @@ from ..ir.prim_expr import IntImm, Var
 STEP = 16  # the cost of half an addition, in units of a variable
 _CHAIN = frozenset((pe.Add, pe.Sub))
 _LEAF = {Var: 1, pe.SizeVar: 1, IntImm: 0, pe.FloatImm: 0, pe.StringImm: 0}
-_COST: dict[type, int] = dict.fromkeys((pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod), 5 * STEP)
+_DIVISIONS = frozenset((pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod))
+_COST: dict[type, int] = dict.fromkeys(_DIVISIONS, 5 * STEP)
 _COST |= {pe.Cast: STEP, pe.Broadcast: STEP}
 
 
@@ -19,7 +20,7 @@ class Costs:
 
     Among forms with the same operations, fewer variables are cheaper (n * 2, not
     n + n), then flat sums of products with the literal at the end,
-    and remainders of single terms.
+    and remainders of single terms. A product that divides is free: it is computed once.
     """
 
     __slots__ = ("_cache",)
@@ -45,7 +46,9 @@ class Costs:
                     kind = type(node)
                 total += self.of(node)
             elif isinstance(expr, pe.BinaryOpExpr):
-                total = _COST.get(kind, 2 * STEP) + self.of(expr.a) + self.of(expr.b)
+                total = _COST.get(kind, 2 * STEP) + self.of(expr.a)
+                if kind not in _DIVISIONS or type(expr.b) is not pe.Mul:
+                    total += self.of(expr.b)
                 left = type(expr.a)
                 total += (
                     left is IntImm if kind is pe.Mul else kind is pe.FloorMod and left in _CHAIN

@@ -7,11 +7,11 @@ from math import gcd, inf
 from typing import Any
 
 from . import poly as P
-from .atoms import DIV, Atom
+from .atoms import DIV
 from .bounds import poly_bound
 from .context import Context, Pairing
 from .poly import ONE, Monomial, Poly
-from .proof import nonneg
+from .proof import nonneg, quotients_of, single_quotient
 
 # ------------------------------------------------------------------ floor division
 
@@ -190,7 +190,7 @@ def _div_symbolic(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly:
 def _in_order(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly | None:
     """x // 12 // m as x // m // 12, and x // n // m as x // m // n where m comes first; only
     for positive divisors."""
-    inner = _single_quotient(ctx, n)
+    inner = single_quotient(ctx, n)
     if inner is None or len(d) != 1 or poly_bound(ctx, d)[0] <= 0:
         return None
     x, other = inner
@@ -201,16 +201,6 @@ def _in_order(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly | None:
         return None
     first = _div_symbolic(ctx, x, d, dtype)
     return poly_div(ctx, first, other, dtype)
-
-
-def _single_quotient(ctx: Context, n: Poly) -> tuple[Poly, Poly] | None:
-    """(x, d) where n is x // d and nothing else."""
-    if len(n) != 1:
-        return None
-    ((m, f),) = n.items()
-    if f != 1 or len(m) != 1 or ctx.atoms.all[m[0]].kind != DIV:
-        return None
-    return ctx.atoms.all[m[0]].data
 
 
 # ------------------------------------------------------------------ remainders
@@ -272,7 +262,7 @@ def _find_remainder(ctx: Context, p: Poly, m: Monomial) -> Any:
         without = P.divides((q,), m)
         if without is None:
             continue
-        for n, d in _quotients_of(ctx, atom):
+        for n, d in quotients_of(ctx, atom):
             lead, lead_coef = _lead(d)
             factor = P.divides(lead, without)
             if factor is None:
@@ -291,20 +281,6 @@ def _find_remainder(ctx: Context, p: Poly, m: Monomial) -> Any:
                 if _worth(p, left, value, factor, scale):
                     return left, (scale, factor, value, divisor)
     return None
-
-
-def _quotients_of(ctx: Context, atom: Atom) -> list[tuple[Poly, Poly]]:
-    """(n, d) for which an atom is n // d: itself; for x // m // 12 also x // (12 * m); for
-    x // m // n also x // n // m."""
-    n, d = atom.data
-    inner = _single_quotient(ctx, n)
-    if inner is None:
-        return [(n, d)]
-    x, other = inner
-    quotients = [(n, d), (x, P.multiply(other, d))]
-    if P.constant_value(d) is None and poly_bound(ctx, d)[0] > 0 < poly_bound(ctx, other)[0]:
-        quotients.append((ctx.atoms.division(x, d, atom.dtype), other))
-    return quotients
 
 
 def _inner_divisors(ctx: Context, p: Poly, c: int) -> list[int]:

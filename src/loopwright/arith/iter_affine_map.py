@@ -8,6 +8,7 @@ used twice, so that different indices are independent.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,30 +40,27 @@ def detect_iter_map(
     level = IterMapLevel.from_str(check_level) if isinstance(check_level, str) else check_level
     indices = [po.convert(i) for i in indices]
     try:
-        worker = Detector(input_iters, predicate, _dtype(indices, input_iters))
-        sums, bases = [], []
-        for index in indices:
-            splits, base = worker.sum_of(worker.ana.poly(index))
-            splits = worker.bounded(P.add(worker.ana.poly(index), base, -1), splits)
-            sums.append(worker.compact(splits, None))
-            bases.append(base)
-        if worker.unused:
+        loose = level == IterMapLevel.Surjective
+        worker = Detector(input_iters, predicate, _dtype(indices, input_iters), loose)
+        found = [worker.index(worker.ana.poly(index)) for index in indices]
+        if not all(bound.used for bound in worker.bounds):
             raise NotAffine("the predicate does not bound an iterator or a fusion of them")
         if level != IterMapLevel.NoCheck:
-            worker.check(sums, IterMapLevel(level))
-        return IterMapResult([worker.node(s, b) for s, b in zip(sums, bases, strict=True)], [])
+            worker.check([splits for splits, _ in found], IterMapLevel(level))
+        return IterMapResult([worker.node(*one) for one in found], [])
     except NotAffine as why:
         return IterMapResult([], [str(why)])
 
 
 def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> IterSumExpr:
-    """One index as a sum of splits, largest scale first; the splits need not be compact.
+    """One index as a sum of splits, largest scale first; the splits need not be compact. What is not a
+    split is part of the base.
 
     Raises ValueError if the index does not have that form.
     """
-    worker = Detector(input_iters, True, index.dtype)
+    worker = Detector(input_iters, True, index.dtype, loose=True)
     try:
-        splits, base = worker.sum_of(worker.ana.poly(index))
+        splits, base = worker.sum_of(worker.ana.poly(index), partly=True)
     except NotAffine as why:
         raise ValueError(f"{index} is not a sum of splits: {why}") from None
     ordered: list[Split] = []
@@ -84,7 +82,7 @@ def normalize_iter_map_to_expr(expr: Any) -> PrimExpr:
     if isinstance(expr, IterSplitExpr):
         value = normalize_iter_map_to_expr(expr.source.source)
         reach = po.multiply(expr.lower_factor, expr.extent)
-        if not Analyzer().can_prove_equal(reach, expr.source.extent):
+        if not Analyzer().can_prove_greater_equal(reach, expr.source.extent):
             value = po.floormod(value, reach)
         return po.multiply(po.floordiv(value, expr.lower_factor), expr.scale)
     return expr
@@ -110,8 +108,15 @@ def inverse_affine_iter_map(
 ) -> dict[Var, PrimExpr]:
     """The iterators' variables in terms of the indices' values `outputs`, for a bijective map."""
     ana = Analyzer()
-    values: dict[int, tuple[IterMark, PrimExpr]] = {}
-    order: list[IterMark] = []
+    values: dict[int, PrimExpr] = {}
+    uses: Counter[int] = Counter()  # of each mark, by the splits not yet seen
+    ready: list[IterMark] = []
+
+    def count(sum_expr: IterSumExpr) -> None:
+        for arg in sum_expr.args:
+            uses[id(arg.source)] += 1
+            if uses[id(arg.source)] == 1 and isinstance(arg.source.source, IterSumExpr):
+                count(arg.source.source)
 
     def spread(sum_expr: IterSumExpr, value: PrimExpr) -> None:
         rest = po.subtract(value, sum_expr.base)
@@ -121,17 +126,19 @@ def inverse_affine_iter_map(
                 part = po.floormod(part, arg.extent)
             part = po.multiply(part, arg.lower_factor)
             mark = arg.source
-            if id(mark) in values:
-                values[id(mark)] = (mark, po.add(values[id(mark)][1], part))
-            else:
-                values[id(mark)] = (mark, part)
-                order.append(mark)
+            known = values.get(id(mark))
+            values[id(mark)] = part if known is None else po.add(known, part)
+            uses[id(mark)] -= 1
+            if not uses[id(mark)]:
+                ready.append(mark)
 
+    for sum_expr in iter_map:
+        count(sum_expr)
     for sum_expr, value in zip(iter_map, outputs, strict=True):
         spread(sum_expr, po.convert(value))
     inverse: dict[Var, PrimExpr] = {}
-    for mark in order:  # grows while fusions are split
-        value = ana.simplify(values[id(mark)][1])
+    for mark in ready:  # grows while fusions are split
+        value = ana.simplify(values[id(mark)])
         if isinstance(mark.source, IterSumExpr):
             spread(mark.source, value)
             continue
@@ -164,7 +171,7 @@ def subspace_divide(
     for sum_expr in result.indices:
         outer: list[IterSplitExpr] = []
         inner: list[IterSplitExpr] = []
-        for arg in sum_expr.args:
+        for arg in iter_sum_terms(ana, sum_expr):
             where = _side(arg, inside)
             if where is None or (where is False and inner):
                 return []
@@ -174,15 +181,24 @@ def subspace_divide(
         scaled = [a.replace(scale=ana.simplify(po.floordiv(a.scale, extent))) for a in outer]
         divided.append(
             [
-                IterMark(
-                    IterSumExpr(tuple(scaled), sum_expr.base), _extent(ana, scaled, zero.dtype)
-                ),
-                IterMark(IterSumExpr(tuple(inner), zero), extent),
+                IterMark(IterSumExpr(scaled, zero), _extent(ana, scaled, zero.dtype)),
+                IterMark(IterSumExpr(inner, sum_expr.base), extent),
             ]
         )
     always = po.const(True, "bool")
     divided.append([IterMark(always, always), IterMark(always, always)])
     return divided
+
+
+def iter_sum_terms(ana: Analyzer, sum_expr: IterSumExpr) -> Sequence[IterSplitExpr]:
+    """The terms of the fusion that an index is, where no predicate cuts it; else those of the index."""
+    whole = sum_expr.args[0] if len(sum_expr.args) == 1 else None
+    parts = None if whole is None else whole.source.source
+    if not isinstance(parts, IterSumExpr) or not ana.can_prove_equal(
+        _extent(ana, parts.args, parts.dtype), whole.extent
+    ):
+        return sum_expr.args
+    return [p.replace(scale=ana.simplify(po.multiply(p.scale, whole.scale))) for p in parts.args]
 
 
 def _extent(ana: Analyzer, splits: Sequence[IterSplitExpr], dtype: Any) -> PrimExpr:

@@ -77,6 +77,9 @@ class IterSumExpr(IterMapExpr):
     args: tuple[IterSplitExpr, ...]
     base: PrimExpr
 
+    def __init__(self, args: Sequence[IterSplitExpr], base: Any, span: Any = None) -> None:
+        self._set(tuple(args), po.convert(base), span)
+
     def _derive(self) -> None:
         self.dtype = self.base.dtype
 

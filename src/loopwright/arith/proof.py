@@ -13,7 +13,7 @@ from typing import Any
 
 from ..base import budget
 from . import poly as P
-from .atoms import DIV, MAX, MIN
+from .atoms import DIV, MAX, MIN, Atom
 from .bounds import atom_bound, monomial_bound, poly_bound
 from .context import Context
 from .poly import ONE, Monomial, Poly
@@ -154,9 +154,12 @@ def _facts_with(ctx: Context, m: Monomial, positive: bool) -> list[Poly]:
 
 
 def _division_fact(n: Poly, d: Poly, product: Poly, positive: bool) -> Poly:
-    """0 <= n - d * q < d for q = n // d and positive d: the side that has d * q with that sign."""
+    """0 <= n - d * q < d for q = n // d and positive d: the side that has d * q with that sign, as
+    tight as whole numbers are."""
     remainder = P.add(n, product, -1)
-    return P.shift(P.add(d, remainder, -1), -1) if positive else remainder
+    fact = P.shift(P.add(d, remainder, -1), -1) if positive else remainder
+    size = gcd(*(f for m, f in fact.items() if m != ONE))
+    return {m: f // size for m, f in fact.items() if f // size} if size > 1 else fact
 
 
 def _product_facts(ctx: Context, m: Monomial, positive: bool) -> list[Poly]:
@@ -171,9 +174,32 @@ def _product_facts(ctx: Context, m: Monomial, positive: bool) -> list[Poly]:
                 facts.append(P.multiply(fact, {others: 1}))
     for q in m:
         atom = ctx.atoms.all[q]
-        if atom.kind == DIV:
-            n, d = atom.data
+        for n, d in quotients_of(ctx, atom) if atom.kind == DIV else ():
             product = P.multiply(d, {(q,): 1})
             if m in product and len(d) == 1 and nonneg(ctx, P.shift(d, -1), effort=1):
                 facts.append(_division_fact(n, d, product, positive))
     return facts
+
+
+def quotients_of(ctx: Context, atom: Atom) -> list[tuple[Poly, Poly]]:
+    """(n, d) for which an atom is n // d: itself; for x // m // 12 also x // (12 * m); for
+    x // m // n also x // n // m."""
+    n, d = atom.data
+    inner = single_quotient(ctx, n)
+    if inner is None:
+        return [(n, d)]
+    x, other = inner
+    quotients = [(n, d), (x, P.multiply(other, d))]
+    if P.constant_value(d) is None and poly_bound(ctx, d)[0] > 0 < poly_bound(ctx, other)[0]:
+        quotients.append((ctx.atoms.division(x, d, atom.dtype), other))
+    return quotients
+
+
+def single_quotient(ctx: Context, n: Poly) -> tuple[Poly, Poly] | None:
+    """(x, d) where n is x // d and nothing else."""
+    if len(n) != 1:
+        return None
+    ((m, f),) = n.items()
+    if f != 1 or len(m) != 1 or ctx.atoms.all[m[0]].kind != DIV:
+        return None
+    return ctx.atoms.all[m[0]].data

@@ -247,3 +247,26 @@ def test_declared_regions_are_noted_one_by_one() -> None:
     block = sch.get(sch.get_block("C"))
     assert [int(n) for n in block.annotations["explicit_read_region"]] == [1, 0]
     check(sch, before)
+
+
+def test_bindings_are_flat_sums_and_single_remainders() -> None:
+    """As TVM writes them: all of what is split in one sum, of fused loops a quotient of a remainder."""
+    before = program('A: T.Buffer((16,), "float32")', DOUBLE)
+    sch = tir.Schedule(before, debug_mask="all")
+    first, _ = sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.split(first, [2, 2])
+    assert "v = T.axis.spatial(16, i_0_0 * 8 + i_0_1 * 4 + i_1)" in text(sch, "B")
+    sch.fuse(*sch.get_loops("B"))
+    assert "T.axis.spatial(16, i_0_0_i_0_1_i_1_fused)" in text(sch, "B")
+    grid = from_source("""
+@T.prim_func
+def main(n: T.int32, b: T.handle):
+    B = T.match_buffer(b, (4, 8, n), "float32")
+    for i, j, k in T.grid(4, 8, n):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+            B[vi, vj, vk] = T.Cast("float32", vi + vj)
+""")
+    sch = tir.Schedule(grid, debug_mask="all")
+    sch.fuse(*sch.get_loops("B"))
+    assert "vj = T.axis.spatial(8, i_j_k_fused % (n * 8) // n)" in text(sch, "B")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arith import Analyzer, detect_iter_map
+from ...arith import Analyzer, detect_iter_map, iter_sum_terms
 from ...ir.prim_expr import PrimExpr, Range, Var
 from ...ir.prim_op import add, const, floordiv, floormod, multiply
 from ...ir.variables import vars_in
@@ -40,7 +40,7 @@ def suggest_index_map(
             -(lower.value if hasattr(lower, "value") else 0),
         )
 
-    digits = sorted(iter_map.indices[0].args, key=order)
+    digits = sorted(iter_sum_terms(Analyzer(), iter_map.indices[0]), key=order)
     if not digits:
         return None
     given = [Var(f"i{n}", dtype) for n in range(len(buffer.shape))]

@@ -149,7 +149,8 @@ def axis_loop(
         var, value = None, low
     else:
         var = Var(name, dtype)
-        value = ana.simplify(add(low, var)) if int_value(low) != 0 else var
+        begin = int_value(low)
+        value = var if begin == 0 else add(low, var) if begin is None else add(var, begin)
     tests: list[PrimExpr] = []
     if not clipped:
         tested, offset = _without_constant(ana, ana.simplify(low) if unit else value)

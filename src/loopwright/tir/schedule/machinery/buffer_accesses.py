@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from ....arith import Analyzer
 from ....base.span import Span, merge_spans
 from ....ir.dtype import DataType
 from ....ir.literals import is_one
 from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.prim_op import subtract
 from ....ir.variables import vars_in
 from ...analysis import get_block_access_region
 from ...buffer import Buffer, BufferRegion, pointed
@@ -33,16 +35,10 @@ class ReplaceBuffer(BlockRewriter):
     """Replaces buffers by others, with the same indices."""
 
     def __init__(
-        self,
-        table: dict[Buffer, Buffer],
-        renamed: dict[Block, Block] | None = None,
-        *,
-        loads: bool = True,
-        stores: bool = True,
+        self, table: dict[Buffer, Buffer], renamed: dict[Block, Block] | None = None
     ) -> None:
         super().__init__(renamed)
         self.table = table
-        self.loads, self.stores = loads, stores
         self.pointers = {old.data: new.data for old, new in table.items()}
 
     def visit_Buffer(self, node: Buffer) -> Any:
@@ -50,6 +46,50 @@ class ReplaceBuffer(BlockRewriter):
 
     def visit_Var(self, node: Var) -> Any:
         return self.pointers.get(node, node)
+
+
+class _ToPart(ReplaceBuffer):
+    """Replaces a buffer by one that holds the part of it that begins at `first`."""
+
+    def __init__(
+        self, old: Buffer, new: Buffer, first: list[PrimExpr], renamed: dict[Block, Block]
+    ) -> None:
+        super().__init__({old: new}, renamed)
+        self.new, self.first = new, first
+        self.ana = Analyzer()
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        return self.moved(self.visit_default(node))
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        return self.moved(self.visit_default(node))
+
+    def visit_BufferRegion(self, node: BufferRegion) -> Any:
+        region = self.visit_default(node)
+        if region.buffer is not self.new:
+            return region
+        begins = self.less([r.min for r in region.region])
+        ranges = [r.replace(min=b) for r, b in zip(region.region, begins, strict=True)]
+        return BufferRegion(region.buffer, ranges)
+
+    def moved(self, access: Any) -> Any:
+        """A load or store with the indices of the part."""
+        here = access.buffer is self.new
+        return access.replace(indices=self.less(access.indices)) if here else access
+
+    def less(self, indices: Iterable[PrimExpr]) -> tuple[PrimExpr, ...]:
+        """Indices less the first ones."""
+        pairs = zip(indices, self.first, strict=True)
+        return tuple(self.ana.simplify(subtract(i, first)) for i, first in pairs)
+
+
+def replace_by(
+    old: Buffer, new: Buffer, first: list[PrimExpr] | None, renamed: dict[Block, Block]
+) -> ReplaceBuffer:
+    """What replaces a buffer by another one or, with `first`, by one that holds a part of it."""
+    if first is None:
+        return ReplaceBuffer({old: new}, renamed)
+    return _ToPart(old, new, first, renamed)
 
 
 class MapLoads(BlockRewriter):
@@ -101,10 +141,19 @@ def single_store(ref: Ref) -> BufferStore:
     return body
 
 
-def check_no_pointer(node: Any, buffer: Buffer, ref: Ref) -> None:
+def is_matched(ref: Ref, buffer: Buffer) -> bool:
+    """Whether a block, or one in it, matches a region of a buffer."""
+    return any(m.source.buffer is buffer for m in _matches(ref))
+
+
+def has_pointer(ref: Ref, buffer: Buffer) -> bool:
+    """Whether a block reaches a buffer by its pointer or through a match."""
+    return buffer.data in vars_in(ref.stmt) or is_matched(ref, buffer)
+
+
+def check_no_pointer(buffer: Buffer, ref: Ref) -> None:
     """Raise ScheduleError where a block reaches a buffer by its pointer or through a match."""
-    matched = any(m.source.buffer is buffer for m in _matches(ref))
-    if matched or buffer.data in vars_in(node):
+    if has_pointer(ref, buffer):
         what = f"block {ref.stmt.name_hint!r} reaches {buffer.name} through a pointer or a match"
         raise ScheduleError(what, instead="plain loads and stores", at=ref.node)
 

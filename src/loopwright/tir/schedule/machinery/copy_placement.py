@@ -11,7 +11,7 @@ from ....arith import Analyzer
 from ....ir.expr import GlobalVar
 from ....ir.literals import conjuncts
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
-from ....ir.prim_op import cast, const, logical_and
+from ....ir.prim_op import add, cast, const, logical_and, subtract
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad, reads_memory
@@ -19,6 +19,7 @@ from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt
 from .axis_bindings import injective, linear_terms
 from .axis_domains import Span, axis_loop
 from .block_moves import body_items, holds, is_steady, with_items
+from .buffer_accesses import check_no_pointer, has_pointer, is_matched
 from .errors import ScheduleError
 from .parallel_checks import check_parallel_with_sources, updates_in_place
 from .predicates import own_tests
@@ -75,15 +76,20 @@ def levels(scope: Ref, blocks: list[Ref]) -> Iterator[tuple[Ref, list[int]]]:
         at = child
 
 
-def place_before(scope: Ref, makers: list[Ref], users: list[Ref]) -> tuple[Ref, int]:
+def place_before(scope: Ref, makers: list[Ref], users: list[Ref]) -> tuple[Ref, int, bool]:
     """Where a copy that the users read goes: the outermost loop (or the scope) in which no maker
-    runs between the copy and them, and the position in its body."""
+    runs between the copy and them, and the position in its body; where there is none, after the
+    makers in the outermost loop in which no user runs between (True)."""
     for at, items in levels(scope, users):
         low, high = min(items), max(items)
         places = [holding_item(at, m) for m in makers if m.is_under(at)]
         if not any(low <= m <= high for m in places):
-            first = 0 if at is scope else low
-            return at, max((m + 1 for m in places if m < low), default=first)
+            return at, 0 if at is scope and not any(m < low for m in places) else low, False
+    for at, items in levels(scope, makers):
+        low, high = min(items), max(items)
+        places = [holding_item(at, u) for u in users if u.is_under(at)]
+        if not any(m <= high for m in places):
+            return at, min(places, default=high + 1), True
     what = "the copy has no place before the readers and after the writers"
     hint = "give the readers that are to read one copy as consumer_blocks"
     raise ScheduleError(what, instead=hint, at=[r.node for r in (*makers, *users)])
@@ -94,6 +100,8 @@ def place_after(scope: Ref, writers: list[Ref], readers: list[Ref]) -> tuple[Ref
     reader runs between them and the copy, and the position in its body."""
     for at, items in levels(scope, writers):
         low, high = min(items), max(items)
+        if at is scope and not readers:
+            return at, len(body_items(at))
         if not any(low <= holding_item(at, r) <= high for r in readers if r.is_under(at)):
             return at, high + 1
     what = "the copy has no place after the writers and before the readers"
@@ -225,17 +233,18 @@ def copy_loops(
     block: Block,
     limits: list[list[Span]] | None = None,
     tests: Iterable[PrimExpr] = (),
+    keep_unit: bool = True,
 ) -> Stmt:
     """A block in loops that run its axes over spans, within their domains and `limits`, where
-    `tests` hold."""
+    `tests` hold. keep_unit: even where a span is one value."""
     predicate: PrimExpr = const(True, "bool")
     for test in tests:
         predicate = logical_and(predicate, test)
     values, loops = [], []
     for n, (axis, span) in enumerate(zip(axes, spans, strict=True)):
-        loop = axis_loop(ana, axis, span, f"ax{n}", True)
-        assert loop.var is not None
-        bind_range(ana, loop.var, const(0, loop.var.dtype), loop.extent)
+        loop = axis_loop(ana, axis, span, f"ax{n}", keep_unit)
+        if loop.var is not None:
+            bind_range(ana, loop.var, const(0, loop.var.dtype), loop.extent)
         inside = list(loop.tests)
         for low, high in (limits or [[]] * len(axes))[n]:
             low, high = cast(axis.var.dtype, low), cast(axis.var.dtype, high)
@@ -248,7 +257,8 @@ def copy_loops(
         loops.append(loop)
     nest: Stmt = BlockRealize(values, predicate, block)
     for loop in reversed(loops):
-        nest = For(loop.var, const(0, loop.var.dtype), loop.extent, ForKind.SERIAL, nest)
+        if loop.var is not None:
+            nest = For(loop.var, const(0, loop.var.dtype), loop.extent, ForKind.SERIAL, nest)
     return nest
 
 
@@ -305,12 +315,36 @@ def check_kinds(at: Ref) -> None:
             raise ScheduleError(what, instead="cache first, vectorize later", at=ref.stmt)
 
 
-def cache_buffer(buffer: Buffer, storage_scope: str) -> Buffer:
-    """A buffer of the same shape in another memory scope."""
+def cache_of(
+    ana: Analyzer,
+    users: Sequence[Ref],
+    buffer: Buffer,
+    storage_scope: str,
+    box: Box,
+    scope: Ref,
+    at: Ref,
+) -> tuple[Buffer, list[PrimExpr] | None]:
+    """A buffer in another memory scope for what blocks access: of the shape of the box, with the
+    first indices of that, in the body of a block with another around; else of the same shape."""
     check_storage_scope(storage_scope)
-    return decl_buffer(
-        buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope
-    )
+    plain = True
+    for user in users:
+        if has_pointer(user, buffer):
+            plain = False
+            other = storage_scope != buffer.scope() and is_matched(user, buffer)
+            if other or buffer.strides or buffer.elem_offset is not None:
+                check_no_pointer(buffer, user)
+    shape, first = buffer.shape, None
+    if at is scope and scope.parent is not None and plain:
+        zeros = [const(0, dim.dtype) for dim in shape]
+        ends = zip(
+            inner_spans(ana, buffer, steady(ana, box, scope), False), zeros, shape, strict=True
+        )
+        spans = [(zero, subtract(dim, 1)) if span is None else span for span, zero, dim in ends]
+        first = [low for low, _ in spans]
+        shape = [ana.simplify(add(subtract(high, low), 1)) for low, high in spans]
+    name = f"{buffer.name}_{storage_scope}"
+    return decl_buffer(shape, buffer.dtype, name, scope=storage_scope), first
 
 
 _SCOPES = ("global", "shared", "local", "warp", "texture")
@@ -326,6 +360,17 @@ def check_storage_scope(scope: str) -> None:
         raise ScheduleError("no such storage scope", got=repr(scope), instead=hint)
 
 
+def inner_spans(
+    ana: Analyzer, buffer: Buffer, spans: list[Span | None], in_loop: bool
+) -> list[Span | None]:
+    """The spans of a box; None for the whole dimension."""
+    if not in_loop:  # bounds that cannot be proven are those of the buffer
+        for n, (span, dim) in enumerate(zip(spans, buffer.shape, strict=True)):
+            if span is None or not (ana.can_prove(span[0] >= 0) and ana.can_prove(span[1] < dim)):
+                spans[n] = None
+    return spans
+
+
 def copy_nest(
     ana: Analyzer,
     source: Buffer,
@@ -336,30 +381,39 @@ def copy_nest(
     name: str = "",
     limits: Sequence[Box] = (),
     tests: Sequence[PrimExpr] = (),
+    first: list[PrimExpr] | None = None,
 ) -> tuple[Stmt, Block]:
-    """Loops that copy a box of `source` to `target`, both of one shape, in the body of `at`; no
-    element outside of the boxes `limits`, and nothing where `tests` do not hold."""
-    if any(None in steady(ana, limit, scope) for limit in limits):
+    """Loops that copy a box of `source` to `target`, of which the shorter begins at `first` of the
+    other, in the body of `at`; no element outside of the boxes `limits`, and nothing where `tests`
+    do not hold."""
+    spans = steady(ana, box, scope)
+    if any(None in (spans if limit is box else steady(ana, limit, scope)) for limit in limits):
         what = f"where {source.name} is written in one iteration depends on data"
         raise ScheduleError(what, instead="cache before the blocks share loops", at=at.node)
-    spans = steady(ana, box, scope)
-    zeros = [const(0, dim.dtype) for dim in source.shape]
-    if at is scope:  # bounds that cannot be proven are those of the buffer
-        for n, (span, dim) in enumerate(zip(spans, source.shape, strict=True)):
-            if span is None or not (ana.can_prove(span[0] >= 0) and ana.can_prove(span[1] < dim)):
-                spans[n] = None
-    points = [Var(f"v{n}", dim.dtype) for n, dim in enumerate(source.shape)]
+    cache, whole = (target, source) if len(target.name) > len(source.name) else (source, target)
+    spans = [None] * len(box) if first else inner_spans(ana, whole, spans, at is not scope)
+    points = [Var(f"v{n}", dim.dtype) for n, dim in enumerate(cache.shape)]
     axes = [
-        IterVar(Range.from_min_extent(zero, dim), v, IterVar.DataPar)
-        for zero, v, dim in zip(zeros, points, source.shape, strict=True)
+        IterVar(Range.from_min_extent(const(0, dim.dtype), dim), v, IterVar.DataPar)
+        for v, dim in zip(points, cache.shape, strict=True)
     ]
-    name = name or (target.name if len(target.name) > len(source.name) else source.name)
+    there, inside = points, limits
+    if first is not None:
+        there = [ana.simplify(add(f, v)) for f, v in zip(first, points, strict=True)]
+        inside = [
+            [
+                (subtract(low, f), subtract(high, f))
+                for f, (low, high) in zip(first, limit, strict=True)
+            ]
+            for limit in limits
+        ]
+    at_of = {cache: points, whole: there}
     block = Block(
         axes,
-        [BufferRegion.from_point(source, points)],
-        [BufferRegion.from_point(target, points)],
-        name,
-        BufferStore(target, BufferLoad(source, points), points),
+        [BufferRegion.from_point(source, at_of[source])],
+        [BufferRegion.from_point(target, at_of[target])],
+        name or cache.name,
+        BufferStore(target, BufferLoad(source, at_of[source]), at_of[target]),
     )
-    ends = [[limit[n] for limit in limits] for n in range(len(axes))]
+    ends = [[limit[n] for limit in inside] for n in range(len(axes))]
     return copy_loops(ana, axes, spans, block, ends, tests), block

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....arith import Analyzer
 from ....ir.functor import Rewriter
 from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import IntImm, PrimExpr, Var
@@ -126,17 +127,17 @@ def region_points(region: BufferRegion) -> list[PrimExpr] | None:
 
 
 class Rebind(Substitute):
-    """Replaces loop variables below a loop; `simplify` simplifies the bindings of the blocks
-    directly below, and `predicate` restricts what runs below."""
+    """Replaces loop variables below a loop; the bindings of the blocks directly below are
+    simplified, to flat sums, and `predicate` restricts what runs below."""
 
     def __init__(
         self,
         values: dict[Var, Any],
-        simplify: Any,
+        ana: Analyzer,
         predicate: PrimExpr | None = None,
     ) -> None:
         super().__init__(values)
-        self.simplify = simplify
+        self.ana = ana
         self.predicate = predicate
         self.inside = False
 
@@ -148,7 +149,7 @@ class Rebind(Substitute):
 
     def bound(self, expr: PrimExpr) -> PrimExpr:
         """A bound of a loop, which reads memory only where the predicate holds."""
-        expr = self.simplify(expr)
+        expr = self.ana.simplify(expr)
         if self.predicate is None or self.inside or not reads_memory(expr):
             return expr
         return if_then_else(self.predicate, expr, const(0, expr.dtype))
@@ -159,7 +160,7 @@ class Rebind(Substitute):
         values = []
         for old in node.iter_values:
             new = self.visit(old)
-            values.append(new if new is old or isinstance(old, Var) else self.simplify(new))
+            values.append(new if new is old or isinstance(old, Var) else self.ana.expand(new))
         predicate = node.predicate
         if not isinstance(predicate, IntImm):
             parts = conjuncts(predicate)
@@ -167,7 +168,8 @@ class Rebind(Substitute):
             if any(a is not b for a, b in zip(rebound, parts, strict=True)):
                 # Part by part: simplifying a conjunction as a whole compares all pairs of parts.
                 predicate = conjunction(
-                    b if a is b else self.simplify(b) for a, b in zip(parts, rebound, strict=True)
+                    b if a is b else self.ana.simplify(b)
+                    for a, b in zip(parts, rebound, strict=True)
                 )
         if self.predicate is not None:
             # What reads memory may do so only where the loop variables are in range.

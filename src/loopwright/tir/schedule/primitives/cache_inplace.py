@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...buffer import Buffer
 from ...stmt import Block
 from ..machinery import BlockArg, BlockRV, Ref, ScheduleBase, ScheduleError, primitive
-from ..machinery.buffer_accesses import ReplaceBuffer, check_no_pointer
+from ..machinery.buffer_accesses import replace_by
 from ..machinery.buffer_lookup import BufferArg, buffer_at
 from ..machinery.copy_placement import (
-    cache_buffer,
+    cache_of,
     check_reduces_inside,
     copy_nest,
     holding_item,
@@ -52,19 +54,19 @@ def cache_inplace(
         raise ScheduleError(what, instead="cache_read", at=ref.node)
     scope = ref.scope()
     at, position = place_around(scope, ref, buffer)
-    check_no_pointer(ref.stmt, buffer, ref)
     if sch.enable_check:
         check_reduces_inside(ref, at)
-    cache = cache_buffer(buffer, storage_scope)
     ana = sch.state.analyzer(at)
     boxes = [relaxed_region(sch.state, ref, at, buffer, write=write) for write in (False, True)]
     box = union_boxes(ana, boxes)
     tests = tests_around([ref], at)
-    first, there = copy_nest(ana, buffer, cache, box, scope, at, tests=tests)
-    last, back = copy_nest(ana, cache, buffer, box, scope, at, f"{cache.name}_back", tests=tests)
+    cache, first = cache_of(ana, [ref], buffer, storage_scope, box, scope, at)
+    copy = partial(copy_nest, ana, box=box, scope=scope, at=at, tests=tests, first=first)
+    before, there = copy(buffer, cache)
+    after, back = copy(cache, buffer, name=f"{cache.name}_back")
     renamed: dict[Block, Block] = {}
-    realize = ReplaceBuffer({buffer: cache}, renamed).visit(ref.realize)
-    nests = [(position, first, there), (position + 1, last, back)]
+    realize = replace_by(buffer, cache, first, renamed).visit(ref.realize)
+    nests = [(position, before, there), (position + 1, after, back)]
     insert(sch.state, ref.func, {ref: realize}, renamed, scope, at, nests, cache)
     return [sch.new_block(ref.func, there), sch.new_block(ref.func, back)]
 

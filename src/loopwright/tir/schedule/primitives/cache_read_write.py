@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....ir.prim_expr import PrimExpr
 from ...buffer import Buffer
 from ...stmt import Block
 from ..machinery import BlockArg, BlockRV, Ref, ScheduleBase, ScheduleError, primitive
-from ..machinery.buffer_accesses import ReplaceBuffer, check_no_pointer
+from ..machinery.buffer_accesses import replace_by
 from ..machinery.buffer_lookup import BufferArg, buffer_at
 from ..machinery.copy_placement import (
-    cache_buffer,
+    cache_of,
     check_reduces_inside,
     copy_nest,
     domain_box,
@@ -20,9 +21,11 @@ from ..machinery.copy_placement import (
     place_before,
     written_box,
 )
+from ..machinery.flags import block_flags
 from ..machinery.predicates import tests_around
 from ..machinery.regions import Box, relaxed_region, union_boxes
-from ..machinery.scope import read_buffers, siblings, write_buffers
+from ..machinery.scope import producers, read_buffers, siblings, write_buffers
+from ..machinery.state import ScheduleState
 
 
 @primitive("CacheRead", inputs="block *consumer_blocks", attrs="read_buffer_index storage_scope")
@@ -35,7 +38,8 @@ def cache_read(
 ) -> BlockRV:
     """Copy what a block reads of a buffer to a new buffer in `storage_scope`, and read that.
 
-    All readers in the scope read the copy, or only `consumer_blocks`. Returns the copying block.
+    All readers in the scope read the copy, or only `consumer_blocks`. In a block, the new buffer
+    has the shape of what is copied. Returns the copying block.
 
     Before (-) and after (+) ``sch.cache_read("B", 0, "local")``,
     with ``A: T.Buffer(8), B: T.Buffer(8)``::
@@ -56,17 +60,24 @@ def cache_read(
     scope = ref.scope()
     users = chosen(sch, ref, buffer, consumer_blocks)
     makers = [b for b in siblings(ref) if buffer in write_buffers(b.stmt)]
-    cache = cache_buffer(buffer, storage_scope)
-    at, position = place_before(scope, makers, users)
+    at, position, shared = place_before(scope, makers, users)
     ana = sch.state.analyzer(at)
-    for user in users:
-        check_no_pointer(user.stmt, buffer, user)
-    boxes = [relaxed_region(sch.state, user, at, buffer, write=False) for user in users]
-    box = union_boxes(ana, boxes)
-    tests = tests_around(users, at)
-    nest, copy = copy_nest(ana, buffer, cache, box, scope, at, tests=tests)
+    if shared:  # the copy runs after the makers, for readers in other loops, too
+        if buffer not in scope.stmt.alloc_buffers:
+            what = (
+                f"{buffer.name} may hold elements that the blocks before its readers do not write"
+            )
+            raise ScheduleError(what, instead="consumer_blocks that share loops", at=ref.node)
+        box = written_box(sch.state, makers, at, buffer, True)
+        tests: list[PrimExpr] = []
+    else:
+        boxes = [relaxed_region(sch.state, user, at, buffer, write=False) for user in users]
+        box = union_boxes(ana, boxes)
+        tests = tests_around(users, at)
+    cache, first = cache_of(ana, users, buffer, storage_scope, box, scope, at)
+    nest, copy = copy_nest(ana, buffer, cache, box, scope, at, tests=tests, first=first)
     renamed: dict[Block, Block] = {}
-    replace = ReplaceBuffer({buffer: cache}, renamed)
+    replace = replace_by(buffer, cache, first, renamed)
     changes: dict[Ref, Any] = {user: replace.visit(user.realize) for user in users}
     insert(sch.state, ref.func, changes, renamed, scope, at, [(position, nest, copy)], cache)
     return sch.new_block(ref.func, copy)
@@ -105,10 +116,7 @@ def cache_write(
     writers = [b for b in blocks if buffer in write_buffers(b.stmt)]
     users = [sch.block(b) for b in consumer_blocks or ()]
     if sch.enable_check:
-        check_writers(ref, writers, blocks, buffer)
-    cache = cache_buffer(buffer, storage_scope)
-    for writer in writers:
-        check_no_pointer(writer.stmt, buffer, writer)
+        check_writers(sch.state, ref, writers, blocks, buffer)
     others = [b for b in blocks if b not in writers and buffer in read_buffers(b.stmt)]
     at, position = place_after(scope, writers, [b for b in others if b not in users])
     ana = sch.state.analyzer(at)
@@ -123,10 +131,12 @@ def cache_write(
         limits += [domain] if domain is not None else []
     box = written_box(sch.state, writers, at, buffer, kept)
     limits += [box] if at is not scope or kept else []
-    nest, copy = copy_nest(ana, cache, buffer, box, scope, at, limits=limits)
+    changed = (*writers, *users)
+    cache, first = cache_of(ana, changed, buffer, storage_scope, box, scope, at)
+    nest, copy = copy_nest(ana, cache, buffer, box, scope, at, limits=limits, first=first)
     renamed: dict[Block, Block] = {}
-    replace = ReplaceBuffer({buffer: cache}, renamed)
-    changes = {b: replace.visit(b.realize) for b in (*writers, *users)}
+    replace = replace_by(buffer, cache, first, renamed)
+    changes = {b: replace.visit(b.realize) for b in changed}
     insert(sch.state, ref.func, changes, renamed, scope, at, [(position, nest, copy)], cache)
     return sch.new_block(ref.func, copy)
 
@@ -135,12 +145,9 @@ def chosen(sch: ScheduleBase, ref: Ref, buffer: Buffer, consumer_blocks: Any) ->
     """The readers that are to read the copy."""
     if consumer_blocks:
         users = [sch.block(b) for b in consumer_blocks]
-        if ref not in users:
-            users.append(ref)
     else:
-        users = [b for b in siblings(ref) if buffer in read_buffers(b.stmt)]
-        if ref not in users:
-            users = [ref]
+        readers = [b for b in siblings(ref) if buffer in read_buffers(b.stmt)]
+        users = [b for b in readers if b is ref or buffer not in write_buffers(b.stmt)]
     for user in users:
         if buffer in write_buffers(user.stmt):
             what = f"block {user.stmt.name_hint!r} also writes {buffer.name}"
@@ -148,9 +155,23 @@ def chosen(sch: ScheduleBase, ref: Ref, buffer: Buffer, consumer_blocks: Any) ->
     return users
 
 
-def check_writers(ref: Ref, writers: list[Ref], blocks: list[Ref], buffer: Buffer) -> None:
+def reads_old(state: ScheduleState, ref: Ref, buffer: Buffer) -> bool:
+    """Whether a block may read what a buffer held before it."""
+    inside = [b for b in ref.blocks() if buffer in read_buffers(b.stmt)]
+    if not inside:
+        return buffer in read_buffers(ref.stmt)
+    return not all(
+        any(buffer in write_buffers(p.stmt) for p in producers(b))
+        and block_flags(state, b).region_cover
+        for b in inside
+    )
+
+
+def check_writers(
+    state: ScheduleState, ref: Ref, writers: list[Ref], blocks: list[Ref], buffer: Buffer
+) -> None:
     """Raise ScheduleError where a reader is between the writers of a buffer."""
-    if buffer in read_buffers(writers[0].stmt):
+    if reads_old(state, writers[0], buffer):
         what = f"block {writers[0].stmt.name_hint!r} updates {buffer.name} in place"
         raise ScheduleError(what, instead="cache_inplace", at=writers[0].node)
     first, last = blocks.index(writers[0]), blocks.index(writers[-1])

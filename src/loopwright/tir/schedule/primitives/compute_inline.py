@@ -74,7 +74,7 @@ def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
         return value if plain else _TidyIndices(ana).visit(value)
 
     for user in users:
-        check_no_pointer(user.stmt, buffer, user)
+        check_no_pointer(buffer, user)
         sch.state.analyzer(user)
         changes[user] = MapLoads(buffer, inlined, renamed, store.span).visit(user.realize)
     before = sch.state.func(ref.func)

@@ -51,17 +51,16 @@ def fuse(sch: ScheduleBase, *loops: LoopRV, preserve_unit_iters: bool = True) ->
     inner: PrimExpr = const(1, dtype)
     for n in range(len(refs) - 1, -1, -1):
         node: For = refs[n].stmt
-        value = indexdiv(var, inner)
-        if n > 0:
-            value = indexmod(value, node.extent)
+        value = var if n == 0 else indexmod(var, multiply(inner, node.extent))
+        value = indexdiv(value, inner)
         if is_one(node.extent) and len(refs) > 1:
             value = value if preserve_unit_iters and n == 0 else const(0, dtype)
         values[node.loop_var] = add(cast(node.loop_var.dtype, value), node.min)
         inner = multiply(inner, node.extent)
-    total = ana.simplify(inner)
+    total = ana.expand(inner)
     bind_range(ana, var, const(0, dtype), total)
     values = {v: ana.simplify(value) for v, value in values.items()}
-    rebind = Rebind(values, ana.simplify)
+    rebind = Rebind(values, ana)
     body = rebind.visit(refs[-1].stmt.body)
     outer: For = refs[0].stmt
     fused = For._make(var, const(0, dtype), total, outer.kind, body, None, {}, span=outer.span)

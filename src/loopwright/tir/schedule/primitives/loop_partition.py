@@ -56,7 +56,7 @@ def loop_partition(
         bind_range(ana, var, const(0, var.dtype), length)
         body = node.body if n == 0 else renew_defs(node.body)
         body = _Renamed(name).visit(body)
-        body = Rebind({node.loop_var: add(var, start)}, ana.simplify).visit(body)
+        body = Rebind({node.loop_var: add(var, start)}, ana).visit(body)
         parts.append(For._make(var, const(0, var.dtype), length, node.kind, body, None, {}))
         loop_vars.append(var)
         start = ana.simplify(add(start, length))

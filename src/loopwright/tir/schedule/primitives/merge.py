@@ -62,7 +62,7 @@ def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
     renamed: dict[Any, Any] = {}
     bodies = []
     for table, chain in zip(values, chains, strict=True):
-        rebind = Rebind(table, ana.simplify)
+        rebind = Rebind(table, ana)
         rebind.renamed = renamed
         bodies.append(rebind.visit(chain[-1].stmt.body))
     nest: Any = seq(*bodies)

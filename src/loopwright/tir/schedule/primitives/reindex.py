@@ -203,7 +203,7 @@ class _Accesses(BlockRewriter):
 
 def access_indices(sch: ScheduleBase, ref: Ref, buffer: Buffer) -> tuple[PrimExpr, ...]:
     """The one way in which a block indexes a buffer."""
-    check_no_pointer(ref.stmt, buffer, ref)
+    check_no_pointer(buffer, ref)
     accesses = _Accesses(buffer)
     accesses.visit(ref.stmt)
     every = accesses.indices
@@ -334,7 +334,7 @@ def around(
             raise ScheduleError(what, instead="reindex before the blocks share loops", at=ref.node)
     limits = [[span] if span is not None and write else [] for span in spans]
     tests = tests_around([ref], at)
-    return copy_loops(ana, list(copy.iter_vars), spans, copy, limits, tests)
+    return copy_loops(ana, list(copy.iter_vars), spans, copy, limits, tests, at is scope)
 
 
 def check_inside(sch: ScheduleBase, ref: Ref, buffer: Buffer, indices: Any) -> None:

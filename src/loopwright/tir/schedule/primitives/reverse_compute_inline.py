@@ -62,7 +62,7 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     buffer = producer_store.buffer
     check_allocated(producer, scope, buffer)
     check_complete(producer)
-    check_no_pointer(ref.stmt, buffer, ref)
+    check_no_pointer(buffer, ref)
     check_others(ref, producer, buffer)
     values, tests = solve(sch, ref, producer, producer_store)
     if sch.enable_check:

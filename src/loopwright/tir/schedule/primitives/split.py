@@ -66,7 +66,7 @@ def split(
         predicate = less(value, node.extent)
     if not is_zero(node.min):
         value = add(value, node.min)
-    rebind = Rebind({node.loop_var: value}, ana.simplify, predicate)
+    rebind = Rebind({node.loop_var: ana.expand(value)}, ana, predicate)
     body = rebind.visit(node.body)
     for var, extent in reversed(parts):
         body = For._make(var, const(0, dtype), extent, node.kind, body, None, {}, span=node.span)
@@ -84,18 +84,18 @@ def infer_extents(sch: ScheduleBase, ref: Ref, factors: Sequence[Any]) -> list[P
         raise ScheduleError(what, got=factors, instead="one None at most", at=node)
     if not factors:
         raise ScheduleError("a loop is split by one factor or more", got=[], at=node)
+    ana = sch.state.analyzer(ref)
     extents: list[Any] = []
     known: PrimExpr = const(1, dtype)
     for f in factors:
         if f is None:
             extents.append(None)
             continue
-        extent = const(f, dtype) if isinstance(f, int) else cast(dtype, f)
+        extent = const(f, dtype) if isinstance(f, int) else ana.simplify(cast(dtype, f))
         if isinstance(extent, IntImm) and extent.value <= 0:
             raise ScheduleError("a factor is 1 or more", got=f, at=node)
         extents.append(extent)
         known = multiply(known, extent)
-    ana = sch.state.analyzer(ref)
     if missing:
         extents[missing[0]] = ana.simplify(ceildiv(node.extent, known))
     elif not ana.can_prove(known >= node.extent):
