@@ -3,6 +3,8 @@
 import ctypes
 import os
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -192,3 +194,45 @@ def test_a_forked_child_compiles_on_its_own():
         made = jit.compile_objects(texts, jobs=2, cache=ObjectCache(None), opt="none")
         os._exit(0 if len(made) == 8 else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it fills gaps with mmap as Linux does")
+def test_code_and_its_constants_are_near_where_memory_has_gaps():
+    """A page is free above 6 GiB that are in use, and nothing else but what is below."""
+    script = f"""
+import ctypes, mmap
+from loopwright.codegen.llvm import jit
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+def reserved(size):
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    return libc.mmap(None, size, 0, flags, -1, 0)
+
+text = {FAR!r}
+data = jit.compile_object(text)
+jit.load_objects([data], exports=["f"])  # the engine is there
+big, page = reserved(6 << 30), mmap.PAGESIZE
+while (last := reserved(page)) > big:
+    free = last
+libc.munmap(free, page)
+library = jit.load_objects([data], exports=["f"])
+print(ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_long)(library["f"])(700))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout) == (0, "700.5\n"), ran.stderr[-2000:]
+
+
+FAR = (
+    "@t = private constant [1024 x double] ["
+    + ", ".join(f"double {k}.5" for k in range(1024))
+    + """]
+define double @f(i64 %i) {
+  %p = getelementptr [1024 x double], ptr @t, i64 0, i64 %i
+  %v = load double, ptr %p
+  ret double %v
+}
+"""
+)

@@ -18,7 +18,7 @@ from loopwright.relax.transform import BindSymbolicVars, LegalizeOps
 
 from . import tolerance
 from .case import Case
-from .onnx_model import reference, to_onnx
+from .onnx_model import doubled, reference, to_onnx
 from .relax_module import to_module
 from .tolerance import arrays, differences, spread
 
@@ -147,10 +147,24 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
         what = differences(ours[run], expected, slack[run], ulps, single=True, overflows=odd)
         if what:
             doubt = odd or what.startswith(("inf/", "nan/")) or _wavers(model, feeds, theirs)
+            if not doubt and _nearer(model, feeds[run], ours[run], slack[run], ulps):
+                continue
             return Outcome(
                 "doubt" if doubt else "wrong", "numpy × onnxruntime", f"{what} (run {run})"
             )
     return Outcome("right", "" if theirs or case.kind == "relax" else "without onnxruntime", why)
+
+
+def _nearer(model: Any, feeds: list[Any], ours: Any, slack: Any, ulps: float) -> bool:
+    """Whether onnxruntime itself, with float64 for float32, agrees with us."""
+    wide = [f.astype("float64") if f.dtype == np.float32 else f for f in feeds]
+    try:
+        ((*theirs,),) = reference(doubled(model), [wide])
+    except Exception:  # it has no such kernels
+        return False
+    pairs = zip(theirs, ours, strict=True)
+    same = [t.astype("float32") if o.dtype == np.float32 else t for t, o in pairs]
+    return not differences(ours, same, slack, ulps, single=True)
 
 
 def _wavers(model: Any, feeds: list[Any], theirs: Any) -> bool:

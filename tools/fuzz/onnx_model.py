@@ -83,3 +83,22 @@ def reference_of(data: bytes, feeds: list[list[np.ndarray]]) -> list[Any]:
     session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     names = [i.name for i in session.get_inputs()]
     return [session.run(None, dict(zip(names, f, strict=True))) for f in feeds]
+
+
+def doubled(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with float64 for float32: what it takes, stores and casts to."""
+    model = onnx.ModelProto.FromString(model.SerializeToString())
+    short, long = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
+    for port in model.graph.input:
+        if port.type.tensor_type.elem_type == short:
+            port.type.tensor_type.elem_type = long
+    tensors = [*model.graph.initializer]
+    for attribute in (a for n in model.graph.node for a in n.attribute):
+        tensors += [attribute.t] if attribute.type == onnx.AttributeProto.TENSOR else []
+        if attribute.name in ("to", "dtype") and attribute.i == short:
+            attribute.i = long
+    for tensor in tensors:
+        if tensor.data_type == short:
+            array = numpy_helper.to_array(tensor).astype("float64")
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    return model

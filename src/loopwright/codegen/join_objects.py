@@ -1,5 +1,5 @@
 """One relocatable ELF object of several, as `ld -r` gives, without a linker: all sections stand one
-after the other, and symbols that others can see are one for each name."""
+after the other, those of frames are one, and symbols that others can see are one for each name."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .objects import FLAGS, NO_DATA, REL, RELA, SYMBOLS, ElfObject, Section
 _STRINGS, _GROUP, _ADDRESSES = 3, 17, 0x6FFF4C03  # the last are LLVM's notes on symbols
 _MADE_ANEW = (0, SYMBOLS, _STRINGS, _ADDRESSES, RELA, REL)
 _WEAK = 2
+_FRAMES = b".eh_frame"
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ class _Joined:
         self.sections: list[tuple[Section, bytes]] = [(empty, b"")]
         self.local = [_Symbol(b"", 0, 0, 0, 0, 0)]
         self.known: dict[bytes, _Symbol] = {}
-        # (its header, which section it changes, its entries, what their symbols became)
-        self.changes: list[tuple[Section, int, list[tuple[int, ...]], list[int | bytes]]] = []
+        self.frames: int | None = None  # the number of their section
+        # by the section that they change: their header, and (an entry, what its symbol became)
+        self.changes: dict[int, tuple[Section, list[tuple[tuple[int, ...], int | bytes]]]] = {}
 
     def add(self, elf: ElfObject) -> None:
         if (elf.wide, elf.order, elf.machine) != (self.wide, self.order, self.first.machine):
@@ -58,16 +60,26 @@ class _Joined:
         if any(s.kind == _GROUP for s in elf.sections):
             raise ValueError("an object has groups of sections")
         places: dict[int, int] = {}
+        starts: dict[int, int] = {}  # of what is not at the start of its new section
         for k, section in enumerate(elf.sections):
-            if section.kind not in _MADE_ANEW:
-                places[k] = len(self.sections)
-                name = self.names.at(elf.section_name(section))
-                self.sections.append((section._replace(name=name), elf.content(section)))
+            if section.kind in _MADE_ANEW:
+                continue
+            name, data = elf.section_name(section), elf.content(section)
+            if name == _FRAMES and self.frames is not None:
+                head, before = self.sections[self.frames]
+                places[k], starts[k] = self.frames, len(before)
+                self.sections[self.frames] = head, before + data
+                continue
+            places[k] = len(self.sections)
+            self.frames = places[k] if name == _FRAMES else self.frames
+            self.sections.append((section._replace(name=self.names.at(name)), data))
         for k, new in places.items():
             section, data = self.sections[new]
             self.sections[new] = section._replace(link=places.get(elf.sections[k].link, 0)), data
         became = [
-            self.symbol(replace(s, where=places.get(s.where, s.where)))
+            self.symbol(
+                replace(s, where=places.get(s.where, s.where), at=s.at + starts.get(s.where, 0))
+            )
             for table in elf.sections
             if table.kind == SYMBOLS
             for s in (_Symbol(*entry) for entry in elf.entries(table))
@@ -75,7 +87,11 @@ class _Joined:
         for section in elf.sections:
             if section.kind in (RELA, REL) and section.info in places:
                 new = section._replace(name=self.names.at(elf.section_name(section)))
-                self.changes.append((new, places[section.info], elf.relocations(section), became))
+                start, bits = starts.get(section.info, 0), 32 if self.wide else 8
+                entries = [
+                    ((p + start, *e), became[e[0] >> bits]) for p, *e in elf.relocations(section)
+                ]
+                self.changes.setdefault(places[section.info], (new, []))[1].extend(entries)
 
     def symbol(self, new: _Symbol) -> int | bytes:
         """Add a symbol: the number of a local one, the name of another."""
@@ -106,20 +122,17 @@ class _Joined:
         sections = [*self.sections, (own, table)]
         strings = Section(self.names.at(b".strtab"), _STRINGS, 0, 0, 0, 0, 0, 0, 1, 0)
         sections.append((strings, bytes(names.data)))
-        for head, where, entries, became in self.changes:
-            data = b"".join(self.change(entry, became, numbers) for entry in entries)
+        for where, (head, entries) in self.changes.items():
+            data = b"".join(self.change(*entry, numbers) for entry in entries)
             sections.append((head._replace(link=at, info=where), data))
         last = self.names.at(b".shstrtab")
         sections.append((strings._replace(name=last), bytes(self.names.data)))
         return self.laid_out(sections)
 
-    def change(
-        self, entry: tuple[int, ...], became: list[int | bytes], numbers: dict[bytes, int]
-    ) -> bytes:
+    def change(self, entry: tuple[int, ...], new: int | bytes, numbers: dict[bytes, int]) -> bytes:
         """A relocation that names a symbol by its new number."""
         bits = 32 if self.wide else 8
         place, info, *addend = entry
-        new = became[info >> bits]
         number = numbers[new] if isinstance(new, bytes) else new
         form = ("QQq" if self.wide else "IIi")[: len(entry)]
         return struct.pack(self.order + form, place, number << bits | info % (1 << bits), *addend)

@@ -107,9 +107,9 @@ unary(
 )
 unary(
     "relax.nn.hardswish",
-    lambda x: x * tir.min(tir.max(x + _c(3, x), _c(0, x)), _c(6, x)) / _c(6, x),
-    lambda x: x * np.clip(x + 3, 0, 6) / 6,
-    "x * clip(x + 3, 0, 6) / 6",
+    lambda x: x * (tir.min(tir.max(x + _c(3, x), _c(0, x)), _c(6, x)) / _c(6, x)),
+    lambda x: x * (np.clip(x + 3, 0, 6) / 6),
+    "x * (clip(x + 3, 0, 6) / 6)",
     float_only=True,
     finite=True,
     slope=lambda cx, x: R.where(

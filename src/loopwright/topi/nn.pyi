@@ -91,7 +91,7 @@ def gelu_tanh(data: _Tensor) -> _Any: """gelu by its tanh approximation (Hendryc
 get_pad_tuple3d = get_pad_tuple
 def group_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, num_groups: int, channel_axis: int, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Any: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` and over the channels of each of `num_groups` groups; gamma and beta have one element per channel."""
 def hardsigmoid(data: _Tensor) -> _Any: """clip(x + 3, 0, 6) / 6"""
-def hardswish(data: _Tensor) -> _Any: """x * clip(x + 3, 0, 6) / 6"""
+def hardswish(data: _Tensor) -> _Any: """x * (clip(x + 3, 0, 6) / 6)"""
 def instance_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, channel_axis: _Any, axis: _Any = None, epsilon: float = 1e-05) -> _Tensor: """Each channel of each element of the batch normalized over `axis`. Before TVM 0.19 there was no `channel_axis`, which is 1 then: the axes and epsilon come in its place."""
 def layer_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Any: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes`."""
 def leaky_relu(data: _Tensor, alpha: float = 0.01) -> _Any: """x where positive, else alpha * x."""

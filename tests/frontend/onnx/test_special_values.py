@@ -141,6 +141,7 @@ UNARY = {
     "Softplus": softplus,
     "Mish": lambda x: x * np.tanh(softplus(x)),
     "Softsign": lambda x: x / (1 + np.abs(x)),
+    "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
     "Erf": np.vectorize(math.erf),
     "Asinh": np.arcsinh,
     "Atan": np.arctan,

@@ -4,7 +4,7 @@
     lib = load_objects([data], {"lw_parallel_launch": address})
     lib["main"]                                            # address of a function
 
-One LLJIT serves the process and is never disposed. Each `load_objects` call creates a library of
+One LLJIT serves the process (two, where gdb shows lines) and is never disposed. Each `load_objects` call creates a library of
 its own, unloaded with the last reference to it; symbols of different libraries do not conflict.
 """
 
@@ -93,7 +93,7 @@ class Library(Mapping[str, int]):
         self.name = f"lw{next(_serial)}"
         self._exports = tuple(exports)
         with _load_lock:
-            self._tracker = builder.link(_engine(), self.name)
+            self._tracker = builder.link(_engine(bool(knob("LOOPWRIGHT_DEBUG_INFO"))), self.name)
             if mapped:
                 write_perf_map(objects, self)
 
@@ -124,10 +124,13 @@ _immortal: list[Library] = []
 
 
 @cache
-def _engine() -> llvm.orcjit.LLJIT:
+def _engine(shows_lines: bool) -> llvm.orcjit.LLJIT:
+    # JITLink puts an object in one piece of memory. RuntimeDyld puts its code and its constants
+    # where there is room, and ends the process where they are 2 GiB apart; it alone tells gdb.
     # LLVM reports missing symbols to stderr; `load_objects` names them in the error.
     machine = compiler.target_machine(*resolve(None, None, None))
-    engine = llvm.create_lljit_compiler(machine, suppress_errors=True)
+    in_one = os.name != "nt" and not shows_lines
+    engine = llvm.create_lljit_compiler(machine, use_jit_link=in_one, suppress_errors=True)
     engine._owned = True  # never disposed: libraries may outlive it during shutdown
     return engine
 

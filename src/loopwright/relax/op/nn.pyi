@@ -39,7 +39,7 @@ def gelu(data: _TensorLike) -> _Call: """x times the normal distribution's cumul
 def gelu_tanh(data: _TensorLike) -> _Call: """gelu by its tanh approximation (Hendrycks and Gimpel, 2016)"""
 def group_norm(data: _TensorLike, gamma: _TensorLike, beta: _TensorLike, num_groups: int, channel_axis: int, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Call: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` and over the channels of each of `num_groups` groups; gamma and beta have one element per channel."""
 def hardsigmoid(data: _TensorLike) -> _Call: """clip(x + 3, 0, 6) / 6"""
-def hardswish(data: _TensorLike) -> _Call: """x * clip(x + 3, 0, 6) / 6"""
+def hardswish(data: _TensorLike) -> _Call: """x * (clip(x + 3, 0, 6) / 6)"""
 def instance_norm(data: _TensorLike, gamma: _TensorLike, beta: _TensorLike, channel_axis: int, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Call: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` of each image; gamma and beta have one element per channel."""
 def layer_norm(data: _TensorLike, gamma: _TensorLike, beta: _TensorLike, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Call: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes`."""
 def leakyrelu(data: _TensorLike, alpha: float = 0.01) -> _Call: """x where positive, else alpha * x."""
