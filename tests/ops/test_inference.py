@@ -53,6 +53,23 @@ PLACED = relax.Var("x", TensorStructInfo(SIZE, "float32"))
         (op.add(var(2, 3), relax.PrimValue(tir.const(1, "float32"))), tensor(2, 3)),
         (op.topk(var(2, 4), k=6, ret_type="values"), tensor(2, 4)),
         (op.dynamic_strided_slice(var(2), *[var(1, dtype="int64")] * 3), tensor(ndim=1)),
+        (op.flatten(var()), tensor(ndim=1)),
+        (op.repeat(var(), 2), tensor(ndim=1)),
+        (op.tile(var(), [2, 2]), tensor()),
+        (op.gather_nd(var(2, 3), var(4, 2, dtype="")), tensor(4)),
+        (op.less(var(2, 3), var(2, 3, dtype="int32")), tensor(2, 3, dtype="bool")),
+        (op.split(var(n, 4), 1), tensor(n, 4)),
+        (op.split(var(n, 4), [], 1), tensor(n, 4)),
+        (op.strided_slice(var(n), [0], [1], [3]), tensor(tir.min(3, n) - tir.min(1, n))),
+        (op.nn.conv1d(var(n, 3, w), var(4, 3, c)), tensor(n, 4, w + 1 - c)),
+        (
+            op.nn.conv2d_transpose(var(2, 8, 8, 3), var(3, 5, 3, 3), data_layout="NHWC"),
+            tensor(2, 10, 10, 5),
+        ),
+        (
+            op.nn.conv1d_transpose(var(2, 3, 8), var(3, 6, 3), out_layout="NCW4c"),
+            tensor(2, 2, 10, 4),
+        ),
     ],
     ids=lambda value: value.op.name if isinstance(value, relax.Call) else "",
 )

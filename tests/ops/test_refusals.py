@@ -28,6 +28,15 @@ REFUSED = {
     "on_value and off_value must have one dtype": lambda: op.one_hot(
         tensor(2, dtype="int32"), relax.PrimValue(1.0), relax.PrimValue(0), 4
     ),
+    "the depth is the extent of an axis": lambda: op.one_hot(
+        tensor(2, dtype="int32"), relax.PrimValue(1.0), relax.PrimValue(0.0), -1
+    ),
+    "the shape cannot be broadcast": lambda: op.broadcast_to(
+        tensor(2, 3), relax.Var("s", relax.ShapeStructInfo(ndim=1))
+    ),
+    "the channels that the weight takes must be a multiple": lambda: op.nn.conv2d_transpose(
+        tensor(1, 8, 4, 4), tensor(8, 4, 3, 3), groups=3
+    ),
     "pad_value must be of the tensor's dtype": lambda: op.layout_transform(
         tensor(2, 3, dtype="int32"), lambda a, b: (b, a), pad_value=2.2
     ),

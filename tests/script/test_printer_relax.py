@@ -15,6 +15,7 @@ from loopwright.ir.prim_expr import FloatImm, IntImm, Max, Var
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.relax import expr as rx
 from loopwright.relax import struct_info as si
+from loopwright.relax import types
 from loopwright.script import from_source, printer
 
 # What is tested here is one way: constructors make modules of operators that need not exist.
@@ -473,3 +474,12 @@ def test_module_alias() -> None:
 def test_vdevice_alone() -> None:
     text = 'I.vdevice({"keys": ["cpu"], "kind": "llvm", "tag": ""}, 0, "global")'
     assert str(VDevice("llvm")) == text
+
+
+def test_types_are_printed_as_the_struct_infos_that_they_come_from():
+    shape, anything = types.ShapeType(3), types.ObjectType()
+    assert types.TensorType().script() == 'R.Tensor(ndim=-1, dtype="float32")'
+    assert types.PackedFuncType().script() == "R.PackedFunc"
+    assert types.TupleType([shape, anything]).script() == "R.Tuple(R.Shape(ndim=3), R.Object)"
+    expected = "R.Callable((R.Object,), R.Shape(ndim=3))"
+    assert types.FuncType([anything], shape).script() == expected

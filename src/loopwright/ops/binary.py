@@ -188,7 +188,8 @@ for _name, _fn, _np, _doc in (
     ("greater", prim_op.greater, np.greater, "x1 > x2"),
     ("greater_equal", prim_op.greater_equal, np.greater_equal, "x1 >= x2"),
 ):
-    binary(f"relax.{_name}", _fn, _np, _doc, result="bool")
+    _comparison = binary(f"relax.{_name}", _fn, _np, _doc, result="bool", mixed=True)
+    _comparison.samples(case((2, 3), np.array([-1, 0, 1], np.int32)))
 
 for _name, _fn, _np, _doc in (
     ("and", tir.And, np.logical_and, "x1 and x2"),

@@ -52,6 +52,8 @@ def conv_extent(size, kernel, stride, dilation, before, after):
     is a whole multiple of the stride stands outside of the division."""
     reach = dilation * (kernel - 1) + 1
     grown = simplify(const(before + after, "int64") - reach)
+    if not isinstance(size, IntImm) and not isinstance(grown, IntImm) and stride == dilation == 1:
+        return size + (before + after + 1) - kernel
     if isinstance(size, IntImm) or not isinstance(grown, IntImm):
         return simplify(floordiv(size + (before + after) - reach, stride) + 1)
     inside = 0 if grown.value % stride == 0 else grown.value

@@ -13,7 +13,7 @@ from ..relax.expr import Call
 from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
-from .blocks import from_plain, index_in, to_plain
+from .blocks import extent, from_plain, index_in, shape_in, spatial, to_plain
 from .common import accumulator, compute, listed, rounded, void_or, widened
 from .conv import (
     AXIS_NAMES,
@@ -26,7 +26,7 @@ from .conv import (
     is_number,
 )
 from .core import case, op
-from .extents import differ, simplify, text
+from .extents import check_multiple, differ, simplify, text
 from .flow import numbered
 from .layout import pack_weight
 from .params import DType, Ints, Tensor
@@ -47,13 +47,55 @@ def conv2d_transpose(
     out_dtype: DType | None = None,
 ):
     """The gradient of conv2d with respect to its data: out[n, o, y * stride + k - padding] gathers
-    data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW; if the windows do not overlap
-    (stride = kernel, no padding) also NCHW16c with IOHW16i16o."""
-    if data_layout != "NCHW":
-        plan = layout_of(data_layout), layout_of(kernel_layout)
-        return _transposed_apart(data, weight, plan, void_or(out_dtype, data.dtype))
+    data[n, i, y] * weight[i, o, k]."""
     options = (strides, padding, output_padding, dilation, groups)
-    return transposed(data, weight, *options, void_or(out_dtype, data.dtype))
+    dtype = void_or(out_dtype, data.dtype)
+    layouts = layout_of(data_layout), layout_of(kernel_layout)
+    if data_layout == out_layout and _is_apart(weight.shape, layouts, *options):
+        return _transposed_apart(data, weight, layouts, dtype)
+    plain = _plain(data, layouts[0], "NCHW"), _plain(weight, layouts[1], "IOHW")
+    made = transposed(*plain, *options, dtype)
+    return _stored(made, layout_of(out_layout or data_layout), "NCHW")
+
+
+def _plain(x, layout, plain):
+    """A tensor of some layout with the axes `plain`."""
+    if str(layout) == plain:
+        return x
+    shape = [extent(layout, x.shape, letter) for letter in plain]
+    cell = lambda *i: x(*index_in(layout, dict(zip(plain, i, strict=True))))  # noqa: E731
+    return compute(shape, cell, "T_layout_trans", tag="injective")
+
+
+def _stored(x, layout, plain):
+    """A tensor with the axes `plain` in some layout; zeros fill the last block."""
+    if str(layout) == plain:
+        return x
+    sizes = dict(zip(plain, x.shape, strict=True))
+
+    def cell(*i):
+        at = dict(zip(layout, i, strict=True))
+        factors = {letter: layout.factor_of(letter) for letter in plain}
+        split = [letter for letter in plain if factors[letter] > 0]
+        for letter in split:
+            at[letter] = at[letter] * factors[letter] + at[letter.lower()]
+        value = x(*(at[letter] for letter in plain))
+        for letter in split:
+            value = tir.if_then_else(at[letter] < sizes[letter], value, const(0, x.dtype))
+        return value
+
+    return compute(shape_in(layout, sizes), cell, "T_layout_trans", tag="injective")
+
+
+def _is_apart(kernel, layouts, strides, padding, output_padding, dilation, groups):
+    """Whether a transposed convolution in blocks has windows that do not overlap: kernels as
+    long as the strides."""
+    data, weight = layouts
+    block = data.factor_of("C")
+    if str(data) != f"NCHW{block}c" or str(weight) != f"IOHW{block}i{block}o" or groups != 1:
+        return False
+    whole = [*dilation] == [1, 1] and not any((*padding, *output_padding))
+    return whole and all(map(is_number, kernel[2:4], strides))
 
 
 def transposed(data, weight, strides, padding, output_padding, dilation, groups, dtype):
@@ -175,18 +217,14 @@ def _(**values):
     )
     values["dilation"] = expand_per_axis(listed(values["dilation"]), 2, "dilation")
     values["out_layout"] = values["out_layout"] or values["data_layout"]
-    layouts = (values["data_layout"], values["kernel_layout"], values["out_layout"])
-    blocked = layout_of(layouts[0]).factor_of("C") > 0 and layouts[0] == layouts[2]
-    if layouts != ("NCHW", "IOHW", "NCHW") and not blocked:
-        what = "relax.nn.conv2d_transpose takes the layouts NCHW and IOHW"
-        raise ValueError(explain(what, got=layouts, instead="permute_dims around it"))
     return values
 
 
-@conv2d_transpose.infer
-def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs):
-    dtype = out_dtype or data.dtype
+def _infer(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs):
+    dtype = void_or(out_dtype, data.dtype)
     shape, kernel = data.get_shape(), weight.get_shape()
+    layouts = {k: layout_of(attrs[f"{k}_layout"]) for k in ("data", "kernel", "out")}
+    letters = spatial(layouts["data"])
     check_rank("data", data, attrs["data_layout"])
     check_rank("weight", weight, attrs["kernel_layout"])
     check_dtypes(data, weight)
@@ -195,9 +233,10 @@ def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs)
         what = "output_padding is smaller than the strides, or the dilation"
         raise ValueError(explain(what, got=f"{attrs['output_padding']} for {largest}"))
     if shape is None or kernel is None:
-        return TensorStructInfo(dtype=dtype, ndim=data.ndim)
-    if attrs["data_layout"] != "NCHW":
-        return TensorStructInfo(_apart_shape(shape, kernel), dtype)
+        return TensorStructInfo(dtype=dtype, ndim=len(layouts["out"]))
+    shape = [extent(layouts["data"], shape, letter) for letter in "NC" + letters]
+    kernel = [extent(layouts["kernel"], kernel, letter) for letter in "IO" + letters]
+    check_multiple(kernel[0], const(attrs["groups"], "int64"), "the channels that the weight takes")
     if differ(shape[1], kernel[0]):
         what = f"the weight takes {text(kernel[0])} channels"
         raise ValueError(explain(what, got=f"data of {text(shape[1])} channels"))
@@ -209,8 +248,12 @@ def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs)
         attrs["output_padding"],
         attrs["dilation"],
     )
-    channels = simplify(kernel[1] * attrs["groups"])
-    return TensorStructInfo([shape[0], channels, *extents], dtype)
+    sizes = {"N": shape[0], "C": simplify(kernel[1] * attrs["groups"])}
+    sizes |= dict(zip(letters, extents, strict=True))
+    return TensorStructInfo(shape_in(layouts["out"], sizes), dtype)
+
+
+conv2d_transpose.infer(_infer)
 
 
 @conv2d_transpose.numpy
@@ -259,6 +302,8 @@ conv2d_transpose.samples(
     case((1, 4, 5, 6), (4, 3, 2, 2), strides=[2, 2]),
     case((2, 4, 5, 5), (4, 2, 3, 3), strides=[2, 2], padding=[1, 1], output_padding=[1, 1]),
     case((1, 4, 4, 4), (4, 2, 3, 3), groups=2, padding=[1, 1]),
+    case((1, 4, 5, 4), (3, 3, 3, 4), data_layout="NHWC", kernel_layout="OHWI"),
+    case((1, 1, 4, 5, 4), (4, 3, 3, 3), data_layout="NCHW4c", padding=[1, 1]),
     case(
         (1, 2, 3, 4, 4),
         (2, 1, 2, 2, 4, 4),
@@ -304,7 +349,9 @@ def conv1d_transpose(
     out_layout: str | None = None,
     out_dtype: DType | None = None,
 ):
-    """The gradient of conv1d with respect to its data. Layouts NCW and IOW."""
+    """The gradient of conv1d with respect to its data."""
+    data = _plain(data, layout_of(data_layout), "NCW")
+    weight = _plain(weight, layout_of(kernel_layout), "IOW")
     attrs = {
         "strides": strides,
         "padding": padding,
@@ -318,7 +365,8 @@ def conv1d_transpose(
     )
     shape = [wide.shape[0], wide.shape[1], wide.shape[3]]
     zero = const(0, "int64")
-    return compute(shape, lambda n, c, w: wide(n, c, zero, w), "T_squeeze", tag="injective")
+    made = compute(shape, lambda n, c, w: wide(n, c, zero, w), "T_squeeze", tag="injective")
+    return _stored(made, layout_of(out_layout or data_layout), "NCW")
 
 
 @conv1d_transpose.build
@@ -329,39 +377,24 @@ def _(**values):
     for name in ("strides", "output_padding", "dilation"):
         values[name] = expand_per_axis(listed(values[name]), 1, name)
     values["out_layout"] = values["out_layout"] or values["data_layout"]
-    layouts = (values["data_layout"], values["kernel_layout"], values["out_layout"])
-    if layouts != ("NCW", "IOW", "NCW"):
-        what = "relax.nn.conv1d_transpose takes the layouts NCW and IOW"
-        raise ValueError(explain(what, got=layouts, instead="permute_dims around it"))
     return values
 
 
-@conv1d_transpose.infer
-def _(data: TensorStructInfo, weight: TensorStructInfo, **attrs):
-    dtype = void_or(attrs["out_dtype"], data.dtype)
-    shape, kernel = data.get_shape(), weight.get_shape()
-    if shape is None or kernel is None:
-        return TensorStructInfo(dtype=dtype, ndim=3)
-    if len(shape) != 3 or len(kernel) != 3:
-        raise ValueError(explain("takes tensors of rank 3", got=f"{len(shape)} and {len(kernel)}"))
-    wide = conv2d_transpose.hooks["infer"](
-        TensorStructInfo([*shape[:2], 1, shape[2]], data.dtype),
-        TensorStructInfo([*kernel[:2], 1, kernel[2]], weight.dtype),
-        **_flat(attrs),
-    )
-    dims = wide.get_shape()
-    return TensorStructInfo([dims[0], dims[1], dims[3]], dtype)
+conv1d_transpose.infer(_infer)
 
 
 @conv1d_transpose.numpy
 def _(data, weight, **attrs):
     wide = Op.get("relax.nn.conv2d_transpose").get_attr("FNumpy")
+    data = to_plain(data, attrs["data_layout"], "NCW")
+    weight = to_plain(weight, attrs["kernel_layout"], "IOW")
     out = wide(data[:, :, None], weight[:, :, None], **_flat(attrs))
-    return np.ascontiguousarray(out[:, :, 0])
+    return from_plain(out[:, :, 0], attrs["out_layout"], "NCW")
 
 
 conv1d_transpose.samples(
     case((1, 3, 7), (3, 4, 3), strides=[2], padding=[1], output_padding=[1]),
     case((2, 4, "n"), (4, 2, 2), strides=[2], groups=2),
     case((1, 2, 5), (2, 3, 3), dilation=[2], padding=[1, 2]),
+    case((1, 5, 2), (2, 3, 3), data_layout="NWC", out_layout="NCW2c"),
 )

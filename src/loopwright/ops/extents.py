@@ -6,15 +6,15 @@ open it is noted, and `open_pairs` gives the notes: what must be equal when the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from ..arith import Analyzer
+from ..arith import Analyzer, ConstIntBound
 from ..base.errors import explain
 from ..ir.literals import is_one
-from ..ir.prim_expr import IntImm, Or, PrimExpr, Select
+from ..ir.prim_expr import IntImm, Or, PrimExpr, Select, Var
 from ..ir.prim_op import const, equal, floormod, match_types, minimum, subtract
 
 Shape = Sequence[PrimExpr]
@@ -37,6 +37,14 @@ def dims_gap(a: Any, b: Any) -> int | None:
 def simplify(expr: Any) -> Any:
     """A dimension or index simplified."""
     return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
+
+
+def of_extent(dim: Any) -> Callable[[Any], Any]:
+    """`simplify` for expressions of an extent: it is not negative."""
+    analyzer = Analyzer()
+    if isinstance(dim, Var):
+        analyzer.update(dim, ConstIntBound(0, ConstIntBound.POS_INF))
+    return analyzer.simplify
 
 
 def text(dim: Any) -> str:
@@ -139,6 +147,7 @@ __all__ = [
     "dims_equal",
     "dims_gap",
     "extents_of",
+    "of_extent",
     "open_pairs",
     "shorter",
     "simplify",

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import explain
+from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import PrimExpr
-from ..ir.prim_op import cast
+from ..ir.prim_op import cast, const, match_types
 from ..relax.expr import Call
 from ..relax.struct_info import TensorStructInfo
 from .common import (
@@ -43,10 +44,11 @@ def binary(
     sample: dict[str, Any] | None = None,
     finite: bool | Callable[[Call], bool] = False,
     commutes: bool = False,
+    mixed: bool = False,
     slopes: Callable[..., tuple[Any, Any]] | None = None,
 ) -> Operator:
     """A broadcasting operator of two tensors. `result` is its dtype if it differs from the
-    operands'; `finite`: see `flow.broadcasting`; `commutes`: patterns match its operands in either
+    operands'; `mixed`: those may have two dtypes and meet in the wider one, as in C; `finite`: see `flow.broadcasting`; `commutes`: patterns match its operands in either
     order. slopes(cx, x1, x2) gives the gradients before they are summed to the operands' shapes; an
     operator without has none."""
     short = name.rsplit(".", 1)[-1]
@@ -73,9 +75,10 @@ def binary(
     if commutes:
         operator.op.set_attr("commutes", True)
     operator.infer(
-        lambda x1, x2: infer_broadcast(x1, x2, result if _known(x1, x2, result) else None)
+        lambda x1, x2: infer_broadcast(x1, x2, result if mixed or _known(x1, x2, result) else None)
     )
-    operator.numpy(_keep_dtype(meaning) if result is None else meaning)
+    meaning = _keep_dtype(meaning) if result is None else meaning
+    operator.numpy(_in_one_dtype(meaning) if mixed else meaning)
     options = sample or {}
     operator.samples(
         case((2, 3), (2, 3), **options),
@@ -90,6 +93,17 @@ def _known(x1: TensorStructInfo, x2: TensorStructInfo, result: str | None) -> bo
     if result is not None:
         common_dtype(x1, x2)  # raises if they differ
     return result is not None
+
+
+def _in_one_dtype(meaning: Callable[..., Any]) -> Callable[..., Any]:
+    def run(x1: Any, x2: Any) -> Any:
+        kinds = {str(x.dtype) for x in (x1, x2) if hasattr(x, "dtype")}
+        if len(kinds) < 2:
+            return meaning(x1, x2)
+        one = numpy_dtype(match_types(*(const(0, kind) for kind in kinds))[0].dtype)
+        return meaning(x1.astype(one), x2.astype(one))
+
+    return run
 
 
 def _keep_dtype(meaning: Callable[..., Any]) -> Callable[..., Any]:

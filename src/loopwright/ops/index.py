@@ -82,6 +82,8 @@ def one_hot(indices: Tensor, on_value: Prim, off_value: Prim, depth: int, axis: 
     if on_value.dtype != off_value.dtype:
         got = f"{on_value.dtype} and {off_value.dtype}"
         raise TypeError(explain("on_value and off_value must have one dtype", got=got))
+    if depth < 0:
+        raise ValueError(explain("the depth is the extent of an axis, at least 0", got=depth))
     which = normalize_axis(axis, len(indices.shape) + 1)
     shape = [*indices.shape[:which], const(depth, "int64"), *indices.shape[which:]]
 

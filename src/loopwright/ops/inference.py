@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .. import te
@@ -134,24 +135,52 @@ def infer_by_body(
     body: Callable[..., Any], params: list[Param], args: dict[str, Any], attrs: dict[str, Any]
 ) -> si.StructInfo:
     """The struct info of a body's result for placeholders of its graph arguments."""
+    if any(_rank_unknown(args[p.name]) for p in params):
+        return _of_any_rank(body, params, args, attrs)
     marks: dict[int, Var] = {}
-    given, dtype_known = [], True
-    for p in params:
-        value = args[p.name]
-        if _rank_unknown(value):
-            return _of_any_rank(body, params, args, attrs)
-        dtype_known = dtype_known and not dtype_unknown(value)
-        given.append(_placeholder(p, value, marks))
-    return _struct_info_of(run_body(body, attrs, *given), marks, dtype_known)
+    run = partial(_made, body, params, args, attrs, marks)
+    if not any(dtype_unknown(value) for value in args.values()):
+        return _struct_info_of(run(), marks, True)
+    found: list[Any] = []
+    for void in _ANY_DTYPE:
+        try:
+            found.append(run(void))
+        except TypeError:
+            if void == _ANY_DTYPE[-1] and not found:
+                raise
+    kinds = {str([one.dtype for one in _each(made)]) for made in found}
+    return _struct_info_of(found[0], marks, len(found) > 1 and len(kinds) == 1)
+
+
+# What stands for an unknown dtype: a result of one dtype for all that the body takes has that.
+_ANY_DTYPE = ("float32", "float64", "int32", "int64")
+
+
+def _each(made: Any) -> Any:
+    return made if isinstance(made, (list, tuple)) else [made]
+
+
+def _made(
+    body: Callable[..., Any],
+    params: list[Param],
+    args: dict[str, Any],
+    attrs: dict[str, Any],
+    marks: dict[int, Var],
+    void: str = "float32",
+) -> Any:
+    """The tensor expression of a body for placeholders of the arguments."""
+    return run_body(body, attrs, *(_placeholder(p, args[p.name], marks, void) for p in params))
 
 
 def _of_any_rank(
     body: Callable[..., Any], params: list[Param], args: dict[str, Any], attrs: dict[str, Any]
 ) -> si.StructInfo:
-    """What a body gives where the rank of a tensor is unknown: dtypes and the number of results are
-    those for the least rank that it takes."""
+    """What a body gives where the rank of a tensor is unknown: what its results have in common for
+    all ranks that it takes."""
     plain = all(p.kind in ("Tensor", "Prim", "Prims") or args[p.name] is None for p in params)
-    for rank in range(1, 6) if plain else ():
+    known = not any(dtype_unknown(value) for value in args.values())
+    found: list[si.StructInfo] = []
+    for rank in range(1, 7) if plain else ():
         given = []
         for p in params:
             info = info_of(args[p.name])
@@ -164,16 +193,24 @@ def _of_any_rank(
             made = run_body(body, attrs, *given)
         except (ValueError, TypeError, IndexError):
             continue
-        known = not any(dtype_unknown(value) for value in args.values())
-        return _dtypes_of(made, known)
+        found.append(_ranks_of(made, known))
+    if found:
+        same = all(structural_equal(f, found[0]) for f in found)
+        return found[0] if same else _without_rank(found[0])
     some = any(p.kind == "Tensors" for p in params)
     return si.ObjectStructInfo() if some else si.TensorStructInfo(dtype="void")
 
 
-def _dtypes_of(made: Any, known: bool) -> si.StructInfo:
+def _ranks_of(made: Any, known: bool) -> si.StructInfo:
     if isinstance(made, (list, tuple)):
-        return si.TupleStructInfo([_dtypes_of(m, known) for m in made])
-    return si.TensorStructInfo(dtype=made.dtype if known else "void")
+        return si.TupleStructInfo([_ranks_of(m, known) for m in made])
+    return si.TensorStructInfo(dtype=made.dtype if known else "void", ndim=len(made.shape))
+
+
+def _without_rank(info: si.StructInfo) -> si.StructInfo:
+    if isinstance(info, si.TupleStructInfo):
+        return si.TupleStructInfo([_without_rank(f) for f in info.fields])
+    return si.TensorStructInfo(dtype=info.dtype)
 
 
 def run_body(body: Callable[..., Any], attrs: dict[str, Any], *given: Any) -> Any:
@@ -188,14 +225,15 @@ def run_body(body: Callable[..., Any], attrs: dict[str, Any], *given: Any) -> An
 _counter = itertools.count()
 
 
-def _placeholder(p: Param, value: Any, marks: dict[int, Var]) -> Any:
+def _placeholder(p: Param, value: Any, marks: dict[int, Var], void: str = "float32") -> Any:
+    """void: the dtype that stands for an unknown one."""
     info = info_of(value)
     if value is None or p.kind == "Callee":
         return None
     if p.kind == "Tensor":
-        return _te_placeholder(info, p.name, marks)
+        return _te_placeholder(info, p.name, marks, void)
     if p.kind == "Tensors":
-        return [_te_placeholder(f, p.name, marks) for f in info.fields]
+        return [_te_placeholder(f, p.name, marks, void) for f in info.fields]
     if p.kind == "Shape":
         return list(info.values)
     if p.kind == "Prim":
@@ -215,11 +253,13 @@ def _unknown_dim(marks: dict[int, Var]) -> Var:
     return var
 
 
-def _te_placeholder(info: si.TensorStructInfo, name: str, marks: dict[int, Var]) -> Any:
+def _te_placeholder(
+    info: si.TensorStructInfo, name: str, marks: dict[int, Var], void: str = "float32"
+) -> Any:
     shape = info.get_shape()
     if shape is None:
         shape = tuple(_unknown_dim(marks) for _ in range(info.ndim))
-    return te.placeholder(shape, "float32" if info.dtype.is_void else info.dtype, name)
+    return te.placeholder(shape, void if info.dtype.is_void else info.dtype, name)
 
 
 def _struct_info_of(out: Any, marks: dict[int, Var], dtype_known: bool) -> si.StructInfo:

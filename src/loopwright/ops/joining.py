@@ -13,7 +13,17 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.literals import int_value
 from ..ir.prim_expr import IntImm, PrimExpr, Var
-from ..ir.prim_op import add, cast, ceildiv, const, floordiv, multiply, subtract
+from ..ir.prim_op import (
+    add,
+    cast,
+    ceildiv,
+    const,
+    floordiv,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+)
 from ..relax import op as R
 from ..relax.expr import Call, PrimValue, Tuple, TupleGetItem
 from ..relax.layout import LayoutPlan, LayoutQuery
@@ -24,7 +34,7 @@ from ..relax.struct_info import (
 )
 from .common import compute, element, normalize_axes, normalize_axis, product, shape_of
 from .core import case, op
-from .extents import differ, simplify, text
+from .extents import differ, of_extent, simplify, text
 from .flow import cut, join, positions
 from .manipulate import flatten
 from .params import Axis, Prims, Sections, Tensor, Tensors
@@ -108,6 +118,8 @@ def _(cx, tensors, axis=0):
     if axis is None:
         raise cx.refusal("flattened tensors", "axis None")
     sizes = [info.get_shape()[axis] for info in infos]
+    if len(sizes) == 1:
+        return Tuple([cx.grad])
     if all(isinstance(size, IntImm) for size in sizes):
         return R.split(cx.grad, _ends(map(int, sizes)), axis)
     ends = list(accumulate(sizes))
@@ -135,7 +147,8 @@ _MOST_PIECES = 10_000
 @op("relax.split", mixed="follow")
 def split(x: Tensor, indices_or_sections: Sections, axis: Axis = 0):
     """A tuple of pieces of `axis`: `indices_or_sections` is a number of equal pieces (the last
-    may be shorter) or the list of the indices at which new pieces start."""
+    may be shorter) or the list of the indices at which new pieces start. One piece is the tensor
+    itself, in no tuple."""
     which = normalize_axis(axis, len(x.shape))
 
     def piece(begin, size):
@@ -143,7 +156,8 @@ def split(x: Tensor, indices_or_sections: Sections, axis: Axis = 0):
         move = lambda i: [add(v, begin) if a == which else v for a, v in enumerate(i)]  # noqa: E731
         return compute(shape, lambda *i: x(*move(i)), "T_split", tag="injective")
 
-    return [piece(*p) for p in _pieces(x.shape[which], indices_or_sections)]
+    pieces = [piece(*p) for p in _pieces(x.shape[which], indices_or_sections)]
+    return pieces if len(pieces) > 1 else pieces[0]
 
 
 @split.build
@@ -162,13 +176,11 @@ def _pieces(extent, where):
         begins = [simplify(multiply(size, k)) for k in range(where)]
         last = simplify(subtract(extent, begins[-1]))
         return [*[(b, size) for b in begins[:-1]], (begins[-1], last)]
-    begins = [const(max(w, 0), "int64") for w in (0, *where)]
-    if isinstance(extent, IntImm):
-        begins = [const(min(b.value, extent.value), "int64") for b in begins]
+    zero = const(0, "int64")
+    known = of_extent(extent)
+    begins = [known(minimum(const(max(w, 0), "int64"), extent)) for w in (0, *where)]
     ends = [*begins[1:], extent]
-    sizes = [simplify(subtract(e, b)) for b, e in zip(begins, ends, strict=True)]
-    nothing = const(0, "int64")
-    sizes = [nothing if isinstance(s, IntImm) and s.value < 0 else s for s in sizes]
+    sizes = [known(maximum(subtract(e, b), zero)) for b, e in zip(begins, ends, strict=True)]
     return list(zip(begins, sizes, strict=True))
 
 
@@ -181,16 +193,19 @@ def _(x: TensorStructInfo, indices_or_sections, axis=0):
         normalize_axis(axis, x.ndim)
     if shape is None:
         one = TensorStructInfo(dtype=x.dtype, ndim=x.ndim)
-        return TupleStructInfo([one] * count)
+        return TupleStructInfo([one] * count) if count > 1 else one
     which = normalize_axis(axis, len(shape))
     sizes = [s for _, s in _pieces(shape[which], where)]
     shapes = [[s if a == which else d for a, d in enumerate(shape)] for s in sizes]
-    return TupleStructInfo([TensorStructInfo(m, x.dtype) for m in shapes])
+    made = [TensorStructInfo(m, x.dtype) for m in shapes]
+    return TupleStructInfo(made) if count > 1 else made[0]
 
 
 @split.legalize
 def _(bb, call):
     """Many pieces are split off in groups first."""
+    if not isinstance(call.struct_info, TupleStructInfo):
+        return split._legalize(bb, call)
     axis, infos = call.attrs.axis, call.struct_info.fields
     shapes = [info.get_shape() for info in infos]
     if len(infos) <= _MOST or shapes[0] is None:
@@ -221,7 +236,8 @@ def _(x, indices_or_sections, axis=0):
         size = -(-x.shape[axis] // where)
         where = [size * k for k in range(1, where)]
     where = np.clip(where, 0, x.shape[axis])  # a piece that ends before it starts is empty
-    return tuple(np.ascontiguousarray(p) for p in np.split(x, where, axis))
+    pieces = [np.ascontiguousarray(p) for p in np.split(x, where, axis)]
+    return tuple(pieces) if len(pieces) > 1 else pieces[0]
 
 
 @split.grad
@@ -230,7 +246,7 @@ def _(cx, x, indices_or_sections, axis=0):
     if not isinstance(where, int) and list(where) != sorted(where):
         what = "relax.split: the gradient is known for indices in order only"
         raise ValueError(explain(what, got=where))
-    return R.concat(cx.grad, axis)
+    return cx.grad if where in (1, []) else R.concat(cx.grad, axis)
 
 
 split.layout(cut)
@@ -302,9 +318,10 @@ def _(tensors, axis=0):
 
 @stack.grad
 def _(cx, tensors, axis=0):
-    parts = R.split(cx.grad, len(tensors.struct_info.fields), axis)
-    parts = cx.bb.emit(parts)
     count = len(tensors.struct_info.fields)
+    if count == 1:
+        return Tuple([R.squeeze(cx.grad, [axis])])
+    parts = cx.bb.emit(R.split(cx.grad, count, axis))
     return Tuple([R.squeeze(TupleGetItem(parts, k), [axis]) for k in range(count)])
 
 
@@ -398,7 +415,7 @@ def _slice_ranges(shape, axes, begin, end, steps, inbound):
 
 def slice_range(extent, first, last, step, inbound):
     """(first, step, count) of a slice of an axis. A step that is not a number is positive."""
-    first, last = cast("int64", first), cast("int64", last)
+    first, last, known = cast("int64", first), cast("int64", last), of_extent(extent)
     if not isinstance(step, int):
         if not inbound:
             what, hint = "the stride of a slice is a number", "or assume_inbound=True"
@@ -413,7 +430,7 @@ def slice_range(extent, first, last, step, inbound):
     gap = subtract(last, first) if step > 0 else subtract(first, last)
     count = floordiv(add(gap, abs(step) - 1), abs(step))
     count = simplify(count)
-    return first, step, count if inbound else simplify(tir.max(count, const(0, "int64")))
+    return first, step, count if inbound else known(tir.max(count, const(0, "int64")))
 
 
 def _bound(value, extent, low, high):
@@ -427,7 +444,7 @@ def _bound(value, extent, low, high):
             return cast("int64", high)
     else:
         value = tir.if_then_else(value < const(0, "int64"), add(value, extent), value)
-    return simplify(tir.max(tir.min(value, high), low))
+    return of_extent(extent)(tir.max(tir.min(value, high), low))
 
 
 @strided_slice.build

@@ -301,8 +301,11 @@ def broadcast_to(x: Tensor, shape: Shape):
 @broadcast_to.infer
 def _(x: TensorStructInfo, shape: ShapeStructInfo):
     old = x.get_shape()
+    if -1 < shape.ndim < x.ndim:
+        got = f"{x.ndim} to {shape.ndim} dims"
+        raise ValueError(explain("the shape cannot be broadcast", got=got))
     if shape.values is not None and old is not None:
-        if len(old) > len(shape.values) or broadcast_differ(old, shape.values, both=False):
+        if broadcast_differ(old, shape.values, both=False):
             got = f"{shape_text(old)} to {shape_text(shape.values)}"
             raise ValueError(explain("the shape cannot be broadcast", got=got))
     if shape.values is None:

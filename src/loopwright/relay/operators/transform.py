@@ -570,7 +570,8 @@ def _sections(attrs: dict[str, Any], given: Any) -> int:
 def split(data: Input, indices_or_sections: Any, axis: int = 0) -> Any:
     """Parts along an axis: as many of one size, or between given places."""
     parts = indices_or_sections
-    return R.split(data, parts if isinstance(parts, int) else list(parts), axis)
+    made = R.split(data, parts if isinstance(parts, int) else list(parts), axis)
+    return made if parts not in (1, [], ()) else rx.Tuple([made])
 
 
 @split.infer

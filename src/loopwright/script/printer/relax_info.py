@@ -9,11 +9,13 @@ from ...ir.module import VDevice
 from ...ir.prim_expr import IntImm
 from ...ir.prim_expr import Var as TirVar
 from ...relax import struct_info as si
+from ...relax import types as ty
 from ...relax.expr import ShapeExpr
 from .core import RELAX, Printer, call_text, dtype_text, expr_of, mode_of, tuple_text
 from .doc import quote
 
 mode_of(si.StructInfo, RELAX)
+mode_of(ty.Type, RELAX)
 
 
 def dimension(p: Printer, expr: Any) -> str:
@@ -112,3 +114,33 @@ def _func(p: Printer, info: si.FuncStructInfo) -> str:
         return call_text(p.relax("Callable"), [], keywords) if keywords else p.relax("Callable")
     args = [p.tuple(info.params), p.expr(info.ret), str(info.purity)]
     return call_text(p.relax("Callable"), args)
+
+
+@expr_of(ty.ObjectType)
+def _object_type(p: Printer, _: ty.ObjectType) -> str:
+    return p.relax("Object")
+
+
+@expr_of(ty.PackedFuncType)
+def _packed_func_type(p: Printer, _: ty.PackedFuncType) -> str:
+    return p.relax("PackedFunc")
+
+
+@expr_of(ty.ShapeType)
+def _shape_type(p: Printer, kind: ty.ShapeType) -> str:
+    return f"{p.relax('Shape')}(ndim={kind.ndim})"
+
+
+@expr_of(ty.TensorType)
+def _tensor_type(p: Printer, kind: ty.TensorType) -> str:
+    return f"{p.relax('Tensor')}(ndim={kind.ndim}, dtype={dtype_text(kind.dtype)})"
+
+
+@expr_of(ty.TupleType)
+def _tuple_type(p: Printer, kind: ty.TupleType) -> str:
+    return f"{p.relax('Tuple')}({p.exprs(kind.fields)})"
+
+
+@expr_of(ty.FuncType)
+def _func_type(p: Printer, kind: ty.FuncType) -> str:
+    return call_text(p.relax("Callable"), [p.tuple(kind.arg_types), p.expr(kind.ret_type)])

@@ -255,10 +255,9 @@ def _split(cx: Context, node: Node, data: Value, sizes: list[Any] | None) -> Any
         parts = op.split(data.expr, count, axis)
     else:
         extent = literal(data.shape[axis])
-        if any(isinstance(s, PrimExpr) for s in sizes):
+        if not isinstance(extent, int) or any(isinstance(s, PrimExpr) for s in sizes):
             return _parts(cx, data, axis, sizes)
-        fits = not isinstance(extent, int) or sum(sizes) == extent
-        if len(sizes) != count or not fits:
+        if len(sizes) != count or sum(sizes) != extent:
             what = f"the sizes must be {count} and fill the axis"
             raise ValueError(explain(what, got=f"{sizes} for an extent of {extent}"))
         starts = [sum(sizes[:k]) for k in range(1, count)]
