@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tarfile
 import threading
 from pathlib import Path
 
@@ -22,6 +25,9 @@ from .models import large
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = str(ROOT / "src/loopwright/driver/data/digits.onnx")
 PICTURES = ROOT / "docs" / "pictures"
+
+SLOW = ("large", "minilm-l3", "centerface")
+REAL = ["digits", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 
 # The marked lines of a pane, by their numbers from 0; strong ones only.
 HITS = """
@@ -81,15 +87,7 @@ def shown(browser, written):
 
 
 @pytest.mark.no_roundtrip  # whole models
-@pytest.mark.parametrize(
-    "name",
-    [
-        "digits",
-        pytest.param("large", marks=pytest.mark.slow),
-        pytest.param("minilm-l3", marks=pytest.mark.slow),
-        pytest.param("centerface", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("name", REAL)
 def test_pages_open_whole_and_alone(browser, written, name):
     file = written(name)
     assert file.stat().st_size < 20e6
@@ -144,6 +142,98 @@ def test_from_an_instruction_to_the_node_and_back(shown):
     assert row in hits and len(hits) > 20
     others = browser.run("return page.panes.asm.rows.filter((r) => r.t.trim()).length")
     assert len(hits) < others
+    assert browser.errors() == []
+
+
+# The kernel with most time that has such an instruction, and the instruction's row in its assembly.
+FUSED = """
+const codes = page.model.kernels.filter((k) => k.asm !== undefined && !k.graph).sort((a, b) => b.us - a.us);
+for (const kernel of codes) {
+  page.pickKernel(kernel.name);
+  const {rows, box} = page.panes.asm;
+  const k = rows.findIndex((row) => row.tir && row.set && !row.weak && /fn?m(add|sub)/.test(row.t));
+  if (k < 0) continue;
+  page.clear();
+  box.scrollTop = k * 18 - 60; page.panes.asm.draw();
+  return k;
+}
+"""
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize("name", REAL)
+def test_clicks_slider_differences_search_and_address(shown, name):
+    browser = shown(name)
+    run = browser.run
+    # An instruction: its statement, its call, its node.
+    row = run(FUSED)
+    assert row is not None
+    browser.click(f"#asm-{row}")
+    nodes = run("return [...page.state.nodes]")
+    assert nodes and not run("return page.model.nodes[page.state.nodes.values().next().value].gone")
+    (line,) = run(
+        "const p = page.panes.tir; return p.rows.filter((r) => p.exact(r)).map((r) => r.t)"
+    )
+    assert "*" in line and "[" in line
+    kernel = run("return page.state.kernel")
+    calls = run(
+        "const p = page.panes.relax; return p.rows.filter((r) => p.isHit(r)).map((r) => r.t)"
+    )
+    assert any(kernel in call for call in calls)
+    assert run("return document.querySelectorAll('#graph .nd.hit').length") >= 1
+    # The node's box: its instructions.
+    node = nodes[0]
+    browser.click("#clear")
+    assert run(HITS, "asm") == []
+    run("page.graph.reveal(new Set([arguments[0]])); page.graph.mark(new Set())", node)
+    browser.click("#" + run("return page.graph.at.get(arguments[0]).id", node))
+    assert run("return [...page.state.nodes]") == [node] and row in run(HITS, "asm")
+    # The slider: another pass; the difference; back.
+    run("document.getElementById('slider').focus()")
+    pass_of = "return page.model.passes[page.state.pass].name"
+    last = run(pass_of)
+    browser.press(*["\ue012"] * 3)  # left
+    assert run(pass_of) == run("return document.getElementById('shown').textContent") != last
+    run("page.toPass(page.model.changed.find((k) => page.model.passes[k].name === 'FuseTIR'))")
+    browser.press("d")
+    assert {"add", "del"} <= set(run("return page.panes.relax.rows.map((r) => r.change)"))
+    # The search finds the node; the address brings all of it back.
+    text = run("return page.model.nodes[arguments[0]].name", node)
+    browser.press("\ue00c", "/", text, "\ue007")
+    assert node in run("return [...page.state.nodes]")
+    state = "const s = page.state; return [[...s.nodes], s.pass, s.base, s.kernel, s.line, s.tab]"
+    before, address = run(state), run("return location.href")
+    browser.open(address)
+    assert run(state) == before
+    assert browser.errors() == [] and browser.requests() == []
+
+
+@pytest.mark.no_roundtrip
+def test_flames(shown):
+    browser = shown("digits", "#tab=flame")
+    widths = (
+        "return [...document.querySelectorAll('.fl')].map((e) => "
+        "[e.dataset.path, parseFloat(e.style.width), parseFloat(e.style.top)])"
+    )
+    rows = browser.run(widths)
+    assert rows[0] == ["", 100, 0]
+    first = [(path, width) for path, width, top in rows if top == rows[1][2]]
+    assert {"/conv1", "/fc"} <= {path for path, _ in first}
+    assert sum(width for _, width in first) == pytest.approx(100, abs=1.5)
+    browser.click(".fl[data-path='/fc']")
+    around = [path for path, width, _ in browser.run(widths) if width == 100]
+    assert around[:2] == ["", "/fc"]
+    names = browser.run("return [...page.state.nodes].map((k) => page.model.nodes[k].name)")
+    assert set(names) == {"/fc/MatMul", "/fc/Add"}
+    browser.press("\ue007")  # still there for the keyboard
+    address = browser.run("return location.href")
+    assert "flame=%2Ffc" in address
+    browser.open(address)
+    assert [path for path, width, _ in browser.run(widths) if width == 100] == around
+    browser.click(".fl.leaf[data-path$='fused_matmul_add']")
+    assert browser.run("return page.state.kernel") == "fused_matmul_add"
+    browser.click(".fl[data-path='']")
+    assert browser.run(widths)[1:] == rows[1:] and browser.run("return page.state.nodes.size") == 0
     assert browser.errors() == []
 
 
@@ -262,6 +352,38 @@ def test_screen_readers_have_names_for_everything(shown):
         " || e.labels?.[0]?.textContent)).map((e) => e.outerHTML)"
     )
     assert nameless == []
+
+
+@pytest.mark.slow
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("tab", ["times", "nodes", "flame", "roof", "memory"])
+def test_axe_finds_no_fault(shown, axe, theme, tab):
+    """axe-core's rules of WCAG 2.2, levels A and AA."""
+    browser = shown("digits", f"#kernel=fused_matmul_add&nodes=/fc/MatMul&tab={tab}")
+    browser.run("page.theme(arguments[0])", theme)
+    browser.run("page.compare()")
+    faults = browser.driver.execute_async_script(
+        axe + "; const done = arguments[0];"
+        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
+        ".then((found) => done(found.violations.map((v) => [v.id, v.help, v.nodes.length,"
+        " ...v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + n.failureSummary)])))"
+    )
+    assert faults == []
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory):
+    """The script of axe-core, from the npm registry."""
+    folder = tmp_path_factory.mktemp("axe")
+    command = ["npm", "pack", "--silent", "axe-core@4.14.1"]
+    if shutil.which("npm") is None or subprocess.run(command, cwd=folder, check=False).returncode:
+        pytest.skip("npm cannot fetch axe-core")
+    (packed,) = folder.glob("*.tgz")
+    with tarfile.open(packed) as files:
+        file = files.extractfile("package/axe.min.js")
+        assert file is not None
+        return file.read().decode()
 
 
 @pytest.mark.no_roundtrip

@@ -143,18 +143,13 @@ class PageData:
     # -- nodes, decisions ----------------------------------------------------------------------
 
     def _nodes(self, kernels: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        spent = [0.0] * len(self.number)
         sets = list(self.sets)
-        for row in kernels:
-            for number, share in row.pop("shares"):
-                spent[number] += share * row["us"]
         reached = {number for row in kernels for number in sets[row["set"]]}
         rows = []
         for name, node in self.explored.nodes.items():
             number = self.number[name]
             row: dict[str, Any] = {"name": name.removeprefix("onnx:"), "op": node.op}
             row["to"] = [self.number[n] for n in self.explored.readers.get(name, ())]
-            row["us"] = round(spent[number], 3)
             if number not in reached:
                 remover, into = self.explored.fate(name)
                 if remover:
@@ -203,7 +198,7 @@ class PageData:
             row[kind] = self._add(part.texts, sets, kind=kind, lines=part.lines, whole=row["set"])
         if not row["graph"]:
             shares = self.explored.shares(name, self.sizes).items()
-            row["shares"] = [(self.number[n], share) for n, share in shares]
+            row["shares"] = [(self.number[n], round(share, 6)) for n, share in shares]
         return row
 
 

@@ -1,14 +1,17 @@
-// Tables of times, the roofline, the memory plan over time.
+// Tables of times, flames, the roofline, the memory plan over time.
 
 const PALETTE = ["#5b8def", "#8e6bd8", "#35a98c", "#e0a13a", "#d9678a", "#5aa7c7", "#9aa84a", "#c0785a"];
 
+const NO_TIMES = "No times: give inputs, exe.html(file, inputs), or use loopwright explore.";
+
 class Charts {
-  constructor(model, pickKernel, pickNodes) {
-    Object.assign(this, { model, pickKernel, pickNodes });
+  constructor(model, pickKernel, pickNodes, pickFlame) {
+    Object.assign(this, { model, pickKernel, pickNodes, pickFlame });
     this.rows = [];
     this.total = model.kernels.reduce((sum, k) => sum + k.us, 0);
     this.times();
     this.nodeTimes();
+    this.flames = this.grouped();
     this.roofline();
     this.memory();
   }
@@ -54,7 +57,7 @@ class Charts {
 
   nodeTimes() {
     const rows = this.model.nodes.map((node, k) => ({ node, k })).filter(({ node }) => node.us > 0).sort((a, b) => b.node.us - a.node.us).slice(0, 300);
-    if (!rows.length) return this.none("nodes", "No times: give inputs, exe.html(file, inputs), or use loopwright explore.");
+    if (!rows.length) return this.none("nodes", NO_TIMES);
     this.table("nodes", ["node", "operator", "time", "share"], rows.map(({ node, k }) => {
       const share = node.us / this.total;
       const bar = make("span", {}, make("span", { class: "bar", style: `width:${Math.round(share * 60)}px` }), ` ${(share * 100).toFixed(1)}%`);
@@ -62,10 +65,63 @@ class Charts {
     }));
   }
 
+  /** The time as a tree: scopes of the model, its nodes, the kernels that do a node's work. */
+  grouped() {
+    const box = (name, path) => ({ name, path, us: 0, inner: new Map(), nodes: [] });
+    const root = box("run", "");
+    const add = (us, node, names, kernel) => {
+      let at = root;
+      const steps = [...names, kernel];
+      for (let k = 0; ; k++) {
+        at.us += us;
+        if (node !== undefined && at.nodes[at.nodes.length - 1] !== node) at.nodes.push(node);
+        if (k === steps.length) return (at.kernel = kernel);
+        if (!at.inner.has(steps[k])) at.inner.set(steps[k], box(steps[k], `${at.path}/${steps[k]}`));
+        at = at.inner.get(steps[k]);
+      }
+    };
+    this.model.nodes.forEach((node, k) => node.parts.forEach(([kernel, us]) => add(us, k, node.name.split("/").filter(Boolean), kernel)));
+    for (const kernel of this.model.kernels) if (kernel.us && !kernel.shares.length) add(kernel.us, undefined, [], kernel.name);
+    return root;
+  }
+
+  /** The boxes around one of the tree, and all within it that are wide enough to be seen. */
+  flame(path) {
+    if (!this.flames.us) return this.none("flame", NO_TIMES);
+    const shown = [];
+    let [at, depth] = [this.flames, 0];
+    const put = (box, left, width) => {
+      const text = `${box.name} · ${micro(box.us)} · ${((100 * box.us) / this.flames.us).toFixed(1)}%`;
+      const on = () => this.pickFlame(box);
+      const element = make("div", { class: `fl${box.kernel ? " leaf" : ""}`, role: "button", tabindex: 0, title: `${box.path}\n${text}`, "data-path": box.path,
+        style: `left:${left}%;width:${width}%;top:${depth * 21}px;--hue:${PALETTE[[...box.name].reduce((sum, c) => sum + c.charCodeAt(0), 0) % PALETTE.length]}`,
+        onclick: on, onkeydown: (event) => event.key === "Enter" && on() }, width > 3 ? text : "");
+      if (width <= 3) element.setAttribute("aria-label", text);
+      shown.push(element);
+    };
+    for (;;) { // the boxes around it have the whole width
+      const within = [...at.inner.values()].find((box) => path === box.path || path.startsWith(`${box.path}/`));
+      if (!within) break;
+      put(at, 0, 100);
+      [at, depth] = [within, depth + 1];
+    }
+    for (let row = [[at, 0, 100]]; row.length; depth++) {
+      row.forEach((part) => put(...part));
+      row = row.flatMap(([box, left, width]) => [...box.inner.values()].sort((a, b) => b.us - a.us).map((inner) => {
+        const part = [inner, left, (width * inner.us) / box.us];
+        left += part[2];
+        return part;
+      })).filter(([, , width]) => width > 0.2);
+    }
+    const focused = byId("flame").contains(document.activeElement);
+    byId("flame").replaceChildren(make("div", { class: "flames", style: `height:${depth * 21}px` }, ...shown));
+    if (focused) shown.find((element) => element.dataset.path === at.path).focus();
+  }
+
   roofline() {
     const { machine } = this.model;
     const dots = this.model.kernels.filter((k) => k.us && k.flops && k.bytes);
-    if (!machine || !dots.length) return this.none("roof", "No times: give inputs, exe.html(file, inputs), or use loopwright explore.");
+    if (!machine || !dots.length) return this.none("roof", NO_TIMES);
     const [w, h, left, foot] = [460, 250, 46, 34];
     const intensity = dots.map((k) => k.flops / k.bytes);
     const [x0, x1] = [Math.log10(Math.min(0.05, ...intensity)), Math.log10(Math.max(100, ...intensity))];
@@ -114,6 +170,7 @@ class Charts {
   }
 
   mark(state) {
+    if (this.drawn !== state.flame) this.flame((this.drawn = state.flame));
     for (const { element, mark } of this.rows) element.classList.toggle("hit", Boolean(mark(state)));
   }
 }

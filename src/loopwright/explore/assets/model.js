@@ -31,6 +31,13 @@ class Model {
       return now;
     });
     this.changed = data.passes.flatMap((pass, k) => (pass.changed && !pass.group ? [k] : []));
+    // The time of each node, by kernel.
+    for (const node of data.nodes) Object.assign(node, { us: 0, parts: [] });
+    for (const { name, us, shares } of data.kernels)
+      for (const [k, share] of us ? shares : []) {
+        data.nodes[k].us += share * us;
+        data.nodes[k].parts.push([name, share * us]);
+      }
     this.from = data.nodes.map(() => []);
     data.nodes.forEach((node, k) => node.to.forEach((other) => this.from[other].push(k)));
     this.lastRelax = this.changed.filter((k) => this.relaxAt(k) >= 0).pop() ?? 0;

@@ -4,12 +4,12 @@ class Page {
   constructor(model) {
     this.model = model;
     const last = model.changed[model.changed.length - 1] ?? 0;
-    this.state = { pass: last, base: -1, kernel: this.firstKernel(), nodes: new Set(), line: 0, tab: "times", all: false };
+    this.state = { pass: last, base: -1, kernel: this.firstKernel(), nodes: new Set(), line: 0, tab: "times", all: false, flame: "" };
     byId("title").textContent = model.title;
     byId("target").textContent = model.target;
     const pick = (row, pane) => this.pickLine(row, pane);
     this.panes = Object.fromEntries(["relax", "tir", "llvm", "asm"].map((id) => [id, new TextPane(id, model, pick)]));
-    this.charts = new Charts(model, (name) => this.pickKernel(name), (nodes) => this.pickNodes(nodes));
+    this.charts = new Charts(model, (name) => this.pickKernel(name), (nodes) => this.pickNodes(nodes), (box) => this.pickFlame(box));
     this.graph = new Graph(model, (nodes) => this.pickNodes(nodes, "graph"));
     this.controls();
     this.keys();
@@ -42,6 +42,12 @@ class Page {
   pickKernel(name) {
     const kernel = this.model.kernelOf.get(name);
     this.set({ kernel: name, nodes: new Set(kernel ? this.model.members[kernel.set] : []), line: 0 }, "other");
+  }
+
+  pickFlame({ path, nodes, kernel }) {
+    this.state.flame = path;
+    this.pickNodes(path ? nodes : []);
+    if (this.model.kernelOf.has(kernel)) this.set({ kernel }, "other");
   }
 
   pickLine(row, pane) {
@@ -170,7 +176,7 @@ class Page {
     if (nodes.length === 1) {
       const node = model.nodes[nodes[0]];
       add("operator", node.op || "—");
-      if (node.us) add("time, by instructions", micro(node.us));
+      if (node.us) add("time, by its loops", micro(node.us));
       if (node.gone) add(`removed by ${node.gone[0]}, into`, ...(node.gone[1].length ? node.gone[1].slice(0, 12).map((k) => this.nodeChip(k)) : ["nothing: nobody asks for it"]));
     }
     const kernels = model.kernelsOf(state.nodes);
@@ -201,6 +207,7 @@ class Page {
     if (state.nodes.size) words.set("nodes", [...state.nodes].slice(0, 60).map((k) => model.nodes[k].name).join("|"));
     if (state.line) words.set("line", String(state.line));
     if (state.tab !== "times") words.set("tab", state.tab);
+    if (state.flame) words.set("flame", state.flame);
     if (state.all) words.set("all", "1");
     this.hash = words.toString();
     history.replaceState(null, "", `#${this.hash}`);
@@ -216,7 +223,7 @@ class Page {
     this.set({
       pass: Math.max(0, number("pass", model.passes.length - 1, state.pass)), base: number("base", model.passes.length - 1, -1),
       kernel: kernel && model.history.has(kernel) ? kernel : state.kernel, nodes: new Set(names.map((name) => model.byName.get(name))),
-      line: Math.max(0, number("line", 1e6, 0)), tab: byId(tab)?.getAttribute("role") === "tabpanel" ? tab : "times", all: words.get("all") === "1",
+      line: Math.max(0, number("line", 1e6, 0)), tab: byId(tab)?.getAttribute("role") === "tabpanel" ? tab : "times", flame: words.get("flame") ?? "", all: words.get("all") === "1",
     }, "address");
     byId("all").checked = state.all;
   }
