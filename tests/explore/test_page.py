@@ -362,12 +362,18 @@ def test_axe_finds_no_fault(shown, axe, theme, tab):
     """axe-core's rules of WCAG 2.2, levels A and AA."""
     browser = shown("digits", f"#kernel=fused_matmul_add&nodes=/fc/MatMul&tab={tab}")
     browser.run("page.theme(arguments[0])", theme)
-    browser.run("page.compare()")
+    browser.run(
+        "page.compare(); page.panes.asm.choose(page.panes.asm.rows.findIndex((r) => r.set))"
+    )
+    # The width of a flame is a time; whatever is too narrow is a row of the table of nodes.
+    rules = {"target-size": {"enabled": tab != "flame"}}
     faults = browser.driver.execute_async_script(
-        axe + "; const done = arguments[0];"
-        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
+        axe + "; const [rules, done] = arguments;"
+        "const runOnly = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];"
+        "axe.run(document, {runOnly, rules})"
         ".then((found) => done(found.violations.map((v) => [v.id, v.help, v.nodes.length,"
-        " ...v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + n.failureSummary)])))"
+        " ...v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + n.failureSummary)])))",
+        rules,
     )
     assert faults == []
 

@@ -94,7 +94,7 @@ class Charts {
       const text = `${box.name} · ${micro(box.us)} · ${((100 * box.us) / this.flames.us).toFixed(1)}%`;
       const on = () => this.pickFlame(box);
       const element = make("div", { class: `fl${box.kernel ? " leaf" : ""}`, role: "button", tabindex: 0, title: `${box.path}\n${text}`, "data-path": box.path,
-        style: `left:${left}%;width:${width}%;top:${depth * 21}px;--hue:${PALETTE[[...box.name].reduce((sum, c) => sum + c.charCodeAt(0), 0) % PALETTE.length]}`,
+        style: `left:${left}%;width:${width}%;top:${depth * 25}px;--hue:${PALETTE[[...box.name].reduce((sum, c) => sum + c.charCodeAt(0), 0) % PALETTE.length]}`,
         onclick: on, onkeydown: (event) => event.key === "Enter" && on() }, width > 3 ? text : "");
       if (width <= 3) element.setAttribute("aria-label", text);
       shown.push(element);
@@ -114,7 +114,7 @@ class Charts {
       })).filter(([, , width]) => width > 0.2);
     }
     const focused = byId("flame").contains(document.activeElement);
-    byId("flame").replaceChildren(make("div", { class: "flames", style: `height:${depth * 21}px` }, ...shown));
+    byId("flame").replaceChildren(make("div", { class: "flames", style: `height:${depth * 25}px` }, ...shown));
     if (focused) shown.find((element) => element.dataset.path === at.path).focus();
   }
 

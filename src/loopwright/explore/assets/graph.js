@@ -123,19 +123,20 @@ class Graph {
     });
     this.parts = boxes.map((box) => {
       const { x, y, width, height } = graph.node(box.id);
-      const [head, below] = this.label(box);
       const us = this.spent(box);
+      const [head, below] = this.label(box);
+      const shown = [`${box.inner ? "▸ " : ""}${head}`, " ", below + (us ? ` · ${micro(us)}` : "")];
       const gone = box.node !== undefined && this.model.nodes[box.node].gone;
       const name = box.node === undefined ? box.path : this.model.nodes[box.node].name;
       const heat = most ? Math.min(1, us / most) : 0;
       const rect = make("rect", { x: x - width / 2, y: y - height / 2, width, height });
       if (heat > 0.02) rect.style.fill = `color-mix(in srgb, #f0603a ${Math.round(heat * 60)}%, var(--pane))`;
       return make("g", { class: `nd${box.inner ? " group" : ""}${gone ? " gone" : ""}`, tabindex: 0, role: "button", id: box.id,
-        "aria-label": `${head} ${name}${us ? `, ${micro(us)}` : ""}${gone ? `, removed by ${gone[0]}` : ""}${box.inner ? ", group, opens" : ""}`,
+        "aria-label": `${shown.join("")}: ${name}${gone ? `, removed by ${gone[0]}` : ""}${box.inner ? ", group, opens" : ""}`,
         onclick: (event) => this.press(box, event), onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), this.press(box, event)) },
         rect, make("title", {}, `${name}${us ? `\n${micro(us)}` : ""}${gone ? `\nremoved by ${gone[0]}` : ""}`),
-        make("text", { class: "op", x, y: y - 3, "text-anchor": "middle" }, `${box.inner ? "▸ " : ""}${head}`),
-        make("text", { class: "nm", x, y: y + 11, "text-anchor": "middle" }, below + (us ? ` · ${micro(us)}` : "")));
+        make("text", { class: "op", x, y: y - 3, "text-anchor": "middle" }, shown[0]), shown[1],
+        make("text", { class: "nm", x, y: y + 11, "text-anchor": "middle" }, shown[2]));
     });
     this.drawn = boxes;
     this.whole = [graph.graph().width || 100, graph.graph().height || 100];

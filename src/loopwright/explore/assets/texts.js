@@ -130,11 +130,12 @@ class TextPane {
         coloured(row.t, this.kind), why ? make("span", { class: "why", title: why, "aria-label": why }, "  ●") : null));
     }
     this.body.replaceChildren(...shown);
+    if (this.at >= first && this.at < last) this.box.setAttribute("aria-activedescendant", `${this.kind}-${this.at}`);
+    else this.box.removeAttribute("aria-activedescendant"); // only the visible lines are in the document
   }
 
   choose(k) {
     this.at = k;
-    this.box.setAttribute("aria-activedescendant", `${this.kind}-${k}`);
     this.select(this.rows[k], this);
   }
 
@@ -145,7 +146,6 @@ class TextPane {
       const top = this.at * HEIGHT;
       if (top < this.box.scrollTop) this.box.scrollTop = top;
       if (top > this.box.scrollTop + this.box.clientHeight - HEIGHT) this.box.scrollTop = top - this.box.clientHeight + HEIGHT;
-      this.box.setAttribute("aria-activedescendant", `${this.kind}-${this.at}`);
       this.draw();
     } else if (event.key === "Enter" && this.at >= 0) this.choose(this.at);
     else return;
