@@ -30,6 +30,8 @@ def difference(got: np.ndarray, want: np.ndarray) -> float:
     """The greatest of `errors`; infinite for another shape."""
     if got.shape != want.shape:
         return float("inf")
+    if np.array_equal(got, want, equal_nan=got.dtype.kind in "fc"):
+        return 0.0
     return float(errors(got, want).max(initial=0.0))
 
 

@@ -320,6 +320,8 @@ class _Search:
     def lowered(self, first: int, event: Event, want: Arrays) -> dict[str, Any]:
         """The statement of an operator's wrong result, in the kernel that was made of it later."""
         found = _shown(numbered(self.graphs[first][1]["main"]), event.binding)
+        if _external(event):  # nothing lowers it
+            return found
         for _, mod in self.graphs[first + 1 :]:
             if isinstance(mod["main"], PrimFunc):
                 break
@@ -492,13 +494,17 @@ def _gvar(mod: IRModule, func: Any) -> Any:
     return next((g for g, f in mod.functions.items() if f is func), None)
 
 
+def _external(event: Event) -> str:
+    """The name of the external function that a binding calls, or ""."""
+    args = getattr(event.binding.value, "args", ())
+    return next(filter(None, (getattr(a, "global_symbol", "") for a in args)), "")
+
+
 def _callee(mod: IRModule, event: Event) -> str:
     """The kernel, the external function or the operator that a binding calls."""
     if event.func is not None:
         return _gvar(mod, event.func).name_hint
-    value = event.binding.value
-    symbols = (getattr(a, "global_symbol", "") for a in getattr(value, "args", ()))
-    return next(filter(None, symbols), "") or getattr(getattr(value, "op", None), "name", "")
+    return _external(event) or getattr(getattr(event.binding.value, "op", None), "name", "")
 
 
 def _shown(lines: Any, statement: Any) -> dict[str, Any]:
