@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -73,6 +74,54 @@ def test_files_under_another_name_and_weights_as_one_file(tmp_path):
     run("gcc", *C_FLAGS, "-DNET_NO_WORKSPACE", "-c", "-o", tmp_path / "net.o", tmp_path / "net.c")
     with pytest.raises(LoopwrightError, match="weights are C arrays or one binary file"):
         model.write(tmp_path, weights="gzip")
+
+
+TWO = """
+#include <stdio.h>
+#include "first.h"
+#include "second.h"
+int main(void) {
+  float x[2] = {1, 2}, y[2], z[2];
+  struct first_main_inputs a = {x};
+  struct second_main_inputs b = {x};
+  struct first_main_outputs c = {y};
+  struct second_main_outputs d = {z};
+  int rc = first_main_run(&a, &c, NULL) | second_main_run(&b, &d, NULL);
+  printf("%.7g %.7g %.7g %.7g %d\\n", y[0], y[1], z[0], z[1], rc);
+  return rc;
+}
+"""
+
+
+def scaled(factor):
+    weight = np.array([factor, factor + 1], "float32")
+
+    @I.ir_module
+    class Scaled:
+        @R.function
+        def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            with R.dataflow():
+                y = R.nn.softmax(R.multiply(x, R.const(weight)))
+                R.output(y)
+            return y
+
+    return Scaled
+
+
+def test_two_models_in_one_program(tmp_path):
+    """Both have kernels, constants and a workspace of the same names."""
+    factors, sources = {"first": 0.5, "second": 2.0}, [tmp_path / "two.c"]
+    for name, factor in factors.items():
+        written = loopwright.compile(scaled(factor), target="c").write(tmp_path, name)
+        sources += [p for p in written if p.suffix == ".c"]
+    sources[0].write_text(TWO)
+    run("gcc", *C_FLAGS, "-o", tmp_path / "two", *sources, "-lm")
+    done = subprocess.run([tmp_path / "two"], capture_output=True, text=True, check=True)
+    *values, rc = done.stdout.split()
+    powers = [np.exp([f, 2 * (f + 1)]) for f in factors.values()]
+    right = [p / p.sum() for p in powers]
+    np.testing.assert_allclose(np.array(values, "float32").reshape(2, 2), right, rtol=1e-5)
+    assert rc == "0"
 
 
 def test_the_same_header_serves_cpp(tmp_path):
