@@ -36,6 +36,7 @@ SLOTS: dict[str, str] = {
     "script.building": "script.ir_builder.relax:BUILDING",
     "te.compile": "driver:compile",
     "tir.block_flags": "tir.schedule.machinery.flags:block_flags",
+    "tir.struct_info": "relax.relations:function_struct_info",
     "tir.buffer_access": "tir.stmt:ACCESS",
     # what takes the compiler or a code generator: a kept model is loaded without them
     "codegen.costs": "explore.costs:costs_of",

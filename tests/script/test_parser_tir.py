@@ -664,3 +664,29 @@ def test_buffers_allocated_in_loops_live_in_the_block_around():
     )
     (made,) = blocks(func)[-1].block.alloc_buffers
     assert made.name == "B"
+
+
+def test_annotations_of_two_dictionaries_are_one():
+    func = read(
+        HEAD
+        + "with T.block('b'):\n        T.block_attr({'key': {'a': 1}})\n"
+        + "        T.block_attr({'key': {'b': 2}})\n        A[0] = 0.0\n"
+    )
+    assert blocks(func)[-1].block.annotations == {"key": {"a": 1, "b": 2}}
+
+
+def test_conditions_of_vectors_are_joined_lane_by_lane():
+    func = read(HEAD + "T.evaluate((A[0:4] > 0) and (A[4:8] > 0) or True)\n")
+    assert func.body.value.op.name == "tir.bitwise_or"
+    assert func.body.value.args[0].op.name == "tir.bitwise_and"
+    both = And(func.body.value.args[0].args[0], func.body.value.args[0].args[1])
+    assert " and " not in both.script() and "T.And(" in both.script()
+
+
+def test_the_storage_scope_of_a_realized_region_is_kept():
+    text = HEAD + "B = T.decl_buffer((8,))\n    with T.realize(B[0:8], ''):\n        A[0] = B[0]\n"
+    func = read(text)
+    attr = func.body.body.body
+    assert attr.attr_key == "realize_scope" and attr.value.value == ""
+    assert 'T.realize(B[0:8], "")' in func.script()
+    assert error(HEAD + "T.realize(A, '')\n").startswith("T.realize takes a region")

@@ -433,3 +433,29 @@ def test_signed_and_unsigned_are_unsigned():
     a, b = tir.Var("a", "int32"), tir.Var("b", "uint32")
     assert (a + b).dtype == (b * a).dtype == "uint32"
     assert (a + tir.Var("c", "uint8")).dtype == "int32"
+
+
+def test_what_a_graph_sees_of_a_function():
+    info = scale.struct_info
+    assert [str(p) for p in info.params[2:]] == ['R.Prim("float32")'] and not info.purity
+    assert info.params[0].dtype == "float32" and info.params[0].ndim == 2 and info.ret.fields == ()
+    total = from_source("""
+@T.prim_func(private=True)
+def main(A: T.Buffer((8,), "float32"), p: T.handle) -> T.float32:
+    S = T.decl_buffer((), "float32")
+    S[()] = A[0]
+    T.ret(S[()])
+""")
+    info = total.struct_info
+    assert (
+        info.purity and str(info.ret) == 'R.Prim("float32")' and str(info.params[1]) == "R.Object"
+    )
+    assert scale.__name__ == "scale"
+    with pytest.raises(AttributeError, match="no name"):
+        _ = total.__name__
+
+
+def test_bits_that_keep_their_type_stay():
+    x = tir.Var("x", "float32")
+    assert tir.reinterpret("float32", x) is x
+    assert tir.reinterpret("int32", x).dtype == "int32"

@@ -40,7 +40,8 @@ class BaseFunc(RelaxExpr):
 
     def _with_values(self, values: dict[str, Any]) -> Any:
         func = self.replace(attrs=DictAttrs(values))
-        func.struct_info = self.struct_info  # attributes do not change what a function returns
+        for name, value in self.extras().items():  # attributes do not change what it returns
+            setattr(func, name, value)
         return func
 
 

@@ -297,7 +297,7 @@ def _checked(gvar: GlobalVar, func: Any) -> Any:
         what = f"function {gvar.name_hint!r} of a module must be an IR function"
         hint = "decorate it with R.function or T.prim_func, or leave it out of the module"
         raise TypeError(explain(what, got=f"{func!r} of type {type(func).__name__}", instead=hint))
-    known = getattr(func, "struct_info", None)
+    known = func.extras().get("struct_info")
     if gvar.struct_info is None and known is not None:
         gvar.struct_info = known
     return func

@@ -117,6 +117,12 @@ class PrimType(Node):
     def __init__(self, dtype: Any, span: Span | None = None) -> None:
         self._set(DataType(dtype), span)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PrimType) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
 
 class PointerType(tuple[str, str]):
     """The type of a pointer variable: (what it points to, where that lies)."""

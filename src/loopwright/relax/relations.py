@@ -504,7 +504,7 @@ def function_struct_info(func: BaseFunc) -> si.StructInfo:
         elif param.dtype.is_handle:
             params.append(si.ObjectStructInfo())
         else:
-            params.append(si.PrimStructInfo(value=param))
+            params.append(si.PrimStructInfo(param.dtype))
     if isinstance(func.ret_type, PrimType) and not func.ret_type.dtype.is_void:
         return si.FuncStructInfo(
             params, si.PrimStructInfo(func.ret_type.dtype), is_pure_function(func)

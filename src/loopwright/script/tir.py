@@ -305,6 +305,9 @@ def attr(node: Any, attr_key: str, value: Any) -> Wrap:
 
 def realize(buffer_slice: Any, storage_scope: str, condition: Any = True) -> Wrap:
     """A region of a buffer exists for the rest of the scope."""
+    if isinstance(buffer_slice, _Buffer):
+        what, got = "T.realize takes a region", f"the buffer {buffer_slice.name}"
+        raise TypeError(explain(what, got=got, instead=f"{buffer_slice.name}[0:n, ...]"))
     region, cond = as_region(buffer_slice), _const(condition, "bool")
 
     def wrap(body: Any) -> Any:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from ..base.errors import explain, suggest
+from ..base.late import Slot
 from ..base.registry import Registry
 from ..ir.expr import DictAttrs
 from ..ir.function import BaseFunc, as_attrs
@@ -18,6 +19,8 @@ from ..ir.structural import structural_equal
 from ..ir.variables import substitute
 from .buffer import Buffer
 from .stmt import DeclBuffer, LetStmt, Stmt
+
+STRUCT_INFO: Slot[Callable[[Any], Any]] = Slot("tir.struct_info")
 
 
 class PrimFunc(BaseFunc):
@@ -90,6 +93,26 @@ class PrimFunc(BaseFunc):
         places = {v: e for v, e in known.items() if v.dtype.is_handle and not isinstance(e, Var)}
         func = substitute(func, {v: e for v, e in known.items() if v not in places})
         return rewrite(_BindPointers(places).visit(func) if places else func, _folded)
+
+    @property
+    def struct_info(self) -> Any:
+        """The function's signature as a graph sees it: buffers are tensors, pointers objects; pure
+        where it writes to its own memory only. Inferred whenever it is asked for."""
+        return STRUCT_INFO.get()(self)
+
+    @struct_info.setter
+    def struct_info(self, info: Any) -> None:
+        """What is derived of other expressions is not kept here."""
+
+    def extras(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def __name__(self) -> str:
+        """Its `global_symbol`."""
+        if self.is_private:
+            raise AttributeError(explain("a private PrimFunc has no name"))
+        return str(self.attrs["global_symbol"])
 
     @property
     def buffers(self) -> list[Buffer]:

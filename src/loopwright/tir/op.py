@@ -419,6 +419,9 @@ def infinity(dtype: Any, span: Any = None) -> PrimExpr:
 
 def reinterpret(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
     """The same bits as another type."""
+    value = convert(value)
+    if value.dtype == DataType(dtype):
+        return value
     return call_intrin(dtype, "tir.reinterpret", value, span=span)
 
 

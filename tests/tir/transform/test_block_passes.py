@@ -201,3 +201,16 @@ def main(A: T.Buffer((4, 4), "float32"), n: T.int32):
     a = np.arange(16, dtype="float32").reshape(4, 4)
     run(func, [a, 3])
     assert a[2, 1] == 6
+
+
+def test_the_first_pragma_is_the_outermost() -> None:
+    func = lowered(
+        [tt.LowerOpaqueBlock()],
+        """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    for i in T.serial(8, annotations={"pragma_a": 1, "pragma_b": 2}):
+        A[i] = T.float32(0)
+""",
+    )
+    assert (func.body.attr_key, func.body.body.attr_key) == ("pragma_a", "pragma_b")

@@ -20,7 +20,14 @@ from ...ir.function import BaseFunc
 from ...ir.node import Node
 from ...ir.op import Op
 from ...ir.prim_expr import PrimExpr, Range, Var
-from ...ir.prim_op import convert_pair, logical_and, logical_not, logical_or
+from ...ir.prim_op import (
+    bitwise_and,
+    bitwise_or,
+    convert_pair,
+    logical_and,
+    logical_not,
+    logical_or,
+)
 from ...tir.buffer import Buffer, BufferRegion
 from ...tir.op import if_then_else
 from . import closed
@@ -64,6 +71,13 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
 _PLAIN = (NameError, TypeError, ValueError, RuntimeError, AttributeError, closed.Closed)
 _LOCATED = (BaseExpr, BufferRegion, Range)
 _LEFT_ALONE = (Op, Var, BaseFunc)
+
+
+def _joined(is_and: bool, a: Any, b: Any) -> PrimExpr:
+    """a and b, or a or b; lane by lane for vectors."""
+    if any(isinstance(e, PrimExpr) and e.dtype.lanes > 1 for e in (a, b)):
+        return (bitwise_and if is_and else bitwise_or)(a, b)
+    return (logical_and if is_and else logical_or)(a, b)
 
 
 class Evaluator:
@@ -164,7 +178,7 @@ class Evaluator:
             value = as_operand(self.eval(item))
             if isinstance(result, PrimExpr) or isinstance(value, PrimExpr):
                 self._check_boolean(node, result, value)
-                result = self.mark((logical_and if is_and else logical_or)(result, value), node)
+                result = self.mark(_joined(is_and, result, value), node)
             else:
                 result = value
         return result

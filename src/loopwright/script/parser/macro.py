@@ -109,7 +109,8 @@ class MacroDecorator:
             return MacroDecorator(chosen)
         if not callable(func):
             what = "a macro is a Python function"
-            raise TypeError(explain(what, got=type(func).__name__, instead="use it as decorator"))
+            hint = "@T.macro, or @T.macro(hygienic=False)"
+            raise ValueError(explain(what, got=type(func).__name__, instead=hint))
         source, node = find_function(func)
         names = capture(func, sys._getframe(1))
         return Macro(source, node, lambda: names, chosen)

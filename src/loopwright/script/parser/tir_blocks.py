@@ -68,7 +68,10 @@ def block_attr(attrs: dict[str, Any]) -> None:
     """Annotations of the block."""
     known = current(BlockFrame, "T.block_attr").annotations
     for key, value in attrs.items():
-        if known.setdefault(key, value) != value:
+        old = known.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            known[key] = {**old, **value}
+        elif known.setdefault(key, value) != value:
             what = f"the block has the annotation {key!r} already"
             raise ValueError(explain(what, got=value, instead=f"say it once: {known[key]!r}"))
 

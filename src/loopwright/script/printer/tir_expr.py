@@ -186,7 +186,8 @@ def _max(p: Printer, node: pe.Max) -> str:
 def _logical(p: Printer, node: Any) -> str:
     both = type(node) is pe.And
     a, b = p.expr(node.a), p.expr(node.b)
-    if isinstance(node.a, pe.IntImm) or isinstance(node.b, pe.IntImm):
+    literal = isinstance(node.a, pe.IntImm) or isinstance(node.b, pe.IntImm)
+    if literal or node.dtype.lanes > 1:
         return f"{p.tir('And' if both else 'Or')}({a}, {b})"
     level = AND if both else OR
     sign = " and " if both else " or "

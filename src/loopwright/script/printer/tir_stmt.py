@@ -94,6 +94,11 @@ def _let(p: Printer, node: ts.LetStmt, out: list) -> None:
 
 @stmt_of(ts.AttrStmt)
 def _attr(p: Printer, node: ts.AttrStmt, out: list) -> None:
+    inner = node.body
+    if node.attr_key == "realize_scope" and isinstance(inner, ts.BufferRealize):
+        if node.node is inner.buffer.data and isinstance(node.value, pe.StringImm):
+            _realize_in(p, inner, node.value.value, out)
+            return
     plain = _plain_scope(p, node)
     name = None
     launch = node.attr_key in _THREADS and isinstance(node.node, pe.IterVar)
@@ -151,10 +156,14 @@ def _store(p: Printer, node: ts.BufferStore, out: list) -> None:
 
 @stmt_of(ts.BufferRealize)
 def _realize(p: Printer, node: ts.BufferRealize, out: list) -> None:
+    _realize_in(p, node, node.buffer.scope(), out)
+
+
+def _realize_in(p: Printer, node: ts.BufferRealize, scope: str, out: list) -> None:
     plain = _plain_scope(p, node)
     name = p.expr(node.buffer)
     ranges = [f"{p.expr(r.min)}:{p.expr(add(r.min, r.extent))}" for r in node.bounds]
-    args = [f"{name}[{', '.join(ranges) or '()'}]", quote(node.buffer.scope())]
+    args = [f"{name}[{', '.join(ranges) or '()'}]", quote(scope)]
     if int_value(node.condition) != 1:
         args.append(p.expr(node.condition))
     with p.frame(node) as frame:

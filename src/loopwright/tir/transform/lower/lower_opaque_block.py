@@ -41,7 +41,7 @@ class _Lower(Substitute):
     def visit_BlockRealize(self, node: st.BlockRealize) -> st.Stmt:
         block: st.Block = node.block
         body = self.visit(block.body)
-        for key, value in block.annotations.items():
+        for key, value in reversed(block.annotations.items()):
             if key.startswith("pragma_"):
                 body = _pragma(key, value, body)
         for entry in block.annotations.get("buffer_dim_align", ()):
@@ -72,7 +72,7 @@ class _Lower(Substitute):
         if len(kept) == len(node.annotations):
             return loop
         stmt: st.Stmt = loop.replace(annotations=kept)
-        for key, value in node.annotations.items():
+        for key, value in reversed(node.annotations.items()):
             if _is_pragma(key):
                 stmt = _pragma(key, value, stmt)
         return stmt
