@@ -136,7 +136,8 @@ def operations(func: PrimFunc, args: list[np.ndarray]) -> int:
     sizes: dict[Var, int] = {}
     for param, arg in zip(func.params, args, strict=True):
         if param in func.buffer_map:
-            for dim, size in zip(func.buffer_map[param].shape, arg.shape, strict=True):
+            # A packed weight has another rank; its extents are numbers.
+            for dim, size in zip(func.buffer_map[param].shape, arg.shape, strict=False):
                 if isinstance(dim, Var):
                     sizes[dim] = size
     counter = _Counter(sizes)
@@ -158,6 +159,7 @@ def measure(model: Any, feeds: dict[str, np.ndarray]) -> dict[str, Row]:
     """Every kernel of a model, called with what it gets in a run on `feeds`."""
     trace = lw.lower(model)
     scheduled = trace.last("DeadCodeElimination").after
+    plain = {g.name_hint: f for g, f in trace["ApplyDefaultSchedule"].before.functions.items()}
     kernels = {g.name_hint: f for g, f in scheduled.functions.items() if isinstance(f, PrimFunc)}
     public = {name: f.with_attr("global_symbol", name) for name, f in kernels.items()}
     compiled = lw.compile(lw.IRModule(public), relax_pipeline=[])
@@ -167,11 +169,11 @@ def measure(model: Any, feeds: dict[str, np.ndarray]) -> dict[str, Row]:
     def run(func: PrimFunc, args: list[Any]) -> None:
         name = called[id(func)]
         native = compiled[name]
-        given = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in args]
+        given = [np.asarray(a, order="C") if isinstance(a, np.ndarray) else a for a in args]
         row = rows.setdefault(name, Row())
         row.calls += 1
         row.seconds += seconds(lambda: native(*given), length=0.01)
-        row.flops += operations(scheduled[name], given)
+        row.flops += operations(plain[name.removesuffix("_prepacked")], given)
         row.bytes += sum(a.nbytes for a in given if isinstance(a, np.ndarray))
         for original, used in zip(args, given, strict=True):
             if original is not used:

@@ -18,7 +18,7 @@ from loopwright.sched import ApplyDefaultSchedule, register_schedule_rule
 from loopwright.sched.apply import SCHEDULES
 from loopwright.sched.cpu import GRAIN, MASKED_TERMS
 from loopwright.tir.function import PrimFunc
-from loopwright.tir.stmt import Allocate, For, ForKind
+from loopwright.tir.stmt import Allocate, For, ForKind, IfThenElse
 
 RNG = np.random.default_rng(0)
 
@@ -406,3 +406,24 @@ def test_products_of_many_matrices(shape: tuple[int, ...]) -> None:
         return bb.emit(op.matmul(x, other))
 
     check(graph(shape, attention), shape)
+
+
+def test_a_product_of_which_no_extent_is_known_has_vectors_at_its_ends() -> None:
+    """Rows are counted by divisions; such an index was taken for one that may divide by zero, and the
+    lanes of the last tile ran one by one."""
+    mod = graph((2, 3, "n", 8), lambda bb, x: op.matmul(x, op.permute_dims(x, [0, 1, 3, 2])))
+    exe = check(mod, *((2, 3, n, 8) for n in RANGE), (2, 3, 70, 8))
+    text = exe.program.assembly("matmul")
+    assert "prefetch" not in text
+    assert not [line for line in text.splitlines() if "vfmadd" in line and "ss\t" in line]
+
+
+@pytest.mark.parametrize("rows", [197, 15])
+def test_the_last_rows_of_a_known_number_have_no_checks(rows: int) -> None:
+    mod = graph((rows, 64), lambda bb, x: op.matmul(x, weight(64, 48)))
+    func = check(mod, (rows, 64)).mod["matmul"]
+    conditions: list[Any] = []
+    post_order_visit(
+        func.body, lambda n: conditions.append(n.condition) if isinstance(n, IfThenElse) else None
+    )
+    assert len(conditions) <= 1, "which tile it is"

@@ -190,9 +190,10 @@ def _step(value: PrimExpr, tile: dict[Var, PrimExpr]) -> int:
 
 
 def _one_tap(axes: tuple[IterVar, ...], load: BufferLoad) -> bool:
-    """Whether each pixel is read for one pixel of the result only."""
-    return all(
+    """Whether it reads blocks of channels, and each pixel for one pixel of the result only."""
+    sums = [v for v in axes if v.iter_type == IterVar.CommReduce]
+    return uses_any(load.indices[1], [v.var for v in sums]) and all(
         v.dom is not None and constant(v.dom.extent) == 1
-        for v in axes
-        if v.iter_type == IterVar.CommReduce and uses_any(tuple(load.indices[2:-1]), (v.var,))
+        for v in sums
+        if uses_any(tuple(load.indices[2:-1]), (v.var,))
     )

@@ -201,6 +201,19 @@ def test_external_data(tmp_path):
     close(interpreted(from_onnx(path), feeds), expected)
 
 
+def test_a_weight_that_many_nodes_use_stays_one():
+    model = graph(
+        [node("Gemm", [f"x{i}", "w"], [f"y{i}"], transB=1) for i in range(3)],
+        [value(f"x{i}", [1, 40]) for i in range(3)],
+        [value(f"y{i}", [1, 70]) for i in range(3)],
+        {"w": floats(70, 40)},
+    )
+    program = compile(model).program
+    assert sum(c.nbytes for c in program.constants.values()) < 2 * 4 * 70 * 40
+    x = [floats(1, 40, seed=i) for i in range(3)]
+    check(model, {f"x{i}": x[i] for i in range(3)})
+
+
 def test_a_model_that_carries_its_own_functions():
     body = [node("Mul", ["a", "a"], ["t"]), node("Relu", ["t"], ["b"])]
     function = helper.make_function(

@@ -58,7 +58,7 @@ class Context:
         self.draws = 0  # calls of random numbers so far
         self._told: set[TirVar] = set()  # what data decides at run time
         self._constants: dict[Any, np.ndarray | None] = {}
-        self._scalars: dict[tuple[Any, str], rx.Constant] = {}
+        self._made: dict[Any, rx.Constant] = {}
 
     # -- making expressions --------------------------------------------------------------------
 
@@ -119,10 +119,14 @@ class Context:
 
     def scalar(self, value: Any, dtype: str) -> rx.Constant:
         """A 0-d constant; the same one for the same number."""
-        key = (repr(value), str(dtype))
-        if key not in self._scalars:
-            self._scalars[key] = self.constant(np.asarray(value, numpy_dtype(dtype)), str(dtype))
-        return self._scalars[key]
+        make = lambda: self.constant(np.asarray(value, numpy_dtype(dtype)), str(dtype))  # noqa: E731
+        return self.once((repr(value), str(dtype)), make)
+
+    def once(self, key: Any, make: Callable[[], rx.Constant]) -> rx.Constant:
+        """The constant that `make` gives, made once for each key."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def tensor_of(self, elements: np.ndarray, dtype: str) -> Any:
         """Known elements as a tensor expression."""

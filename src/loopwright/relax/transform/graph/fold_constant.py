@@ -95,6 +95,7 @@ class _Folder(GraphRewriter):
     def __init__(self, mod: IRModule, written: set[rx.Var]) -> None:
         super().__init__(mod)
         self.known: dict[rx.Expr, Any] = {}
+        self.folded: dict[Any, Any] = {}
         self.written = written
         self.fresh = False  # whether each run of the function needs a value of its own
         self.interpreter = Interpreter(mod, run_tir=self.run_tir)
@@ -126,6 +127,9 @@ class _Folder(GraphRewriter):
             return call
         if call.struct_info is None:
             call = self.builder.normalize(call)
+        key = _key(call, args)
+        if key in self.folded:
+            return self.folded[key]
         if _takes_long(call, args) or not _worth(call, args):
             return call
         ready = call.replace(args=tuple(args))
@@ -138,7 +142,10 @@ class _Folder(GraphRewriter):
             trace.note("fold", call.op.name, reason=f"{type(error).__name__}: {error}")
             return call
         result = _constant(value, call.struct_info)
-        return call if result is None else result
+        if result is None:
+            return call
+        self.folded[key] = result  # so a weight that many calls use stays one
+        return result
 
     def can_fold(self, call: rx.Call) -> bool:
         """Whether the callee can be evaluated here."""
@@ -182,6 +189,17 @@ class _Folder(GraphRewriter):
             if run(func, args):
                 return
         tir_interpreter.run(func, args, self.mod)
+
+
+def _key(call: rx.Call, args: list[Any]) -> Any:
+    """What calls have in common that give the same."""
+
+    def leaf(arg: Any) -> Any:
+        if isinstance(arg, rx.Tuple):
+            return tuple(map(leaf, arg.fields))
+        return id(arg.data) if isinstance(arg, rx.Constant) else str(arg)
+
+    return call.op, str(call.attrs), *map(str, call.sinfo_args), *map(leaf, args)
 
 
 def _turns(body: Any) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....arith import Analyzer
 from ....ir import prim_expr as pe
 from ....ir.functor import any_node
 from ....ir.op import Op
 from ....ir.prim_expr import Call, IntImm, PrimExpr, Var
+from ....ir.prim_op import not_equal
 from ....ir.structural import structural_equal
 from ....ir.variables import uses_any
 from ... import stmt as st
@@ -16,26 +18,27 @@ from ...expr import BufferLoad
 from .._base import StmtVisitor
 
 
-def maskable(stmt: st.Stmt) -> bool:
+def maskable(stmt: st.Stmt, ana: Analyzer) -> bool:
     """Whether a condition on `stmt` can be expressed by masks of its loads and stores."""
     if isinstance(stmt, st.SeqStmt):
-        return all(map(maskable, stmt.seq))
+        return all(maskable(s, ana) for s in stmt.seq)
     if isinstance(stmt, st.BufferStore):
-        return not may_trap(stmt)
+        return not may_trap(stmt, ana)
     if isinstance(stmt, st.IfThenElse):
         other = stmt.else_case
-        return maskable(stmt.then_case) and (other is None or maskable(other))
+        return maskable(stmt.then_case, ana) and (other is None or maskable(other, ana))
     if isinstance(stmt, st.For):
-        return stmt.kind in (st.ForKind.SERIAL, st.ForKind.UNROLLED) and maskable(stmt.body)
+        return stmt.kind in (st.ForKind.SERIAL, st.ForKind.UNROLLED) and maskable(stmt.body, ana)
     return False
 
 
-def may_trap(node: Any) -> bool:
+def may_trap(node: Any, ana: Analyzer) -> bool:
     """Whether an inactive lane could divide by 0 or call a function."""
 
     def traps(n: Any) -> bool:
         if isinstance(n, (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)):
-            return n.dtype.is_integer and not isinstance(n.b, IntImm)
+            safe = isinstance(n.b, IntImm) or not n.dtype.is_integer
+            return not (safe or ana.can_prove(not_equal(n.b, 0)))
         if isinstance(n, Call):
             return not (isinstance(n.op, Op) and n.op.get_attr("vector", False))
         return False

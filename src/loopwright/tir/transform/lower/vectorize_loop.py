@@ -210,7 +210,7 @@ class _Vectorizer(StmtRewriter):
             spread = [args[0], *(_spread(a, lanes) for a in args[1:])]
         else:
             spread = [_spread(a, lanes) for a in args]
-            if node.op.name == "tir.if_then_else" and (not self.native or may_trap(node)):
+            if node.op.name == "tir.if_then_else" and (not self.native or may_trap(node, self.ana)):
                 raise _NotLanewise
         return Call._make(pe.vector_type(node.dtype, lanes), node.op, tuple(spread), span=node.span)
 
@@ -425,14 +425,14 @@ class _Vectorizer(StmtRewriter):
             then = self.statement(node.then_case)
             other = None if node.else_case is None else self.statement(node.else_case)
             return node.replace(condition=condition, then_case=then, else_case=other)
-        if not self.masks or not maskable(node.then_case):
+        if not self.masks or not maskable(node.then_case, self.ana):
             raise _NotLanewise
         mask, outer = _all(varying), self.mask
         if not self.native:
             if node.else_case is not None or same or outer is not None or len(varying) > 1:
                 raise _NotLanewise
             mask = self.lane_mask(mask)
-        if node.else_case is not None and (same or not maskable(node.else_case)):
+        if node.else_case is not None and (same or not maskable(node.else_case, self.ana)):
             raise _NotLanewise
         if same:
             with self.ana.constraint_scope(_all(same)):
@@ -535,7 +535,8 @@ class _Loops(Simplifying):
         return node
 
     def visit_For(self, node: st.For) -> st.Stmt:
-        with self.loop(node):
+        # What runs has an extent: in it `extent // size` of a fused loop is no divisor of 0.
+        with self.loop(node), self.given(node.extent > 0, node.body):
             if node.kind == st.ForKind.VECTORIZED:
                 return self.vectorized(node)
             return node.replace(body=self.visit(node.body))
