@@ -131,7 +131,7 @@ def _selects(node: PrimExpr) -> bool:
     return isinstance(node, Call) and node.op.name == "tir.if_then_else"
 
 
-def operations(func: PrimFunc, args: list[np.ndarray]) -> int:
+def operations(func: PrimFunc, args: list[Any]) -> int:
     """Floating-point operations of a call with these arguments."""
     sizes: dict[Var, int] = {}
     for param, arg in zip(func.params, args, strict=True):
@@ -140,6 +140,8 @@ def operations(func: PrimFunc, args: list[np.ndarray]) -> int:
             for dim, size in zip(func.buffer_map[param].shape, arg.shape, strict=False):
                 if isinstance(dim, Var):
                     sizes[dim] = size
+        elif isinstance(arg, int):
+            sizes[param] = arg
     counter = _Counter(sizes)
     counter.visit(func.body)
     return counter.found
@@ -172,11 +174,13 @@ def measure(model: Any, feeds: dict[str, np.ndarray]) -> dict[str, Row]:
         given = [np.asarray(a, order="C") if isinstance(a, np.ndarray) else a for a in args]
         row = rows.setdefault(name, Row())
         row.calls += 1
-        row.seconds += seconds(lambda: native(*given), length=0.01)
+        # Arrays that nobody may write, as constants are, would be copied by each call.
+        ready = [np.require(a, requirements="W") if isinstance(a, np.ndarray) else a for a in given]
+        row.seconds += seconds(lambda: native(*ready), length=0.01)
         row.flops += operations(plain[name.removesuffix("_prepacked")], given)
         row.bytes += sum(a.nbytes for a in given if isinstance(a, np.ndarray))
-        for original, used in zip(args, given, strict=True):
-            if original is not used:
+        for original, used in zip(args, ready, strict=True):
+            if original is not used and original.flags.writeable:
                 original[...] = used
 
     graph = Interpreter(scheduled, run_tir=run)

@@ -325,7 +325,7 @@ def test_a_window_with_a_condition_for_each_lane_stays_small():
     model = graph(("n", 3, "m"), lambda bb, x: bb.emit(op.nn.conv1d_transpose(x, taps)))
     exe = check(model, (9, 3, 33))
     kernel = next(g.name_hint for g in exe.lowered.functions if "conv" in g.name_hint)
-    assert exe.program.text(kernel).count("load <") <= 2 * MASKED_TERMS
+    assert exe.program.text(kernel).count("load <") <= 3 * MASKED_TERMS
 
 
 def allocated(func: PrimFunc) -> list[tuple[int, ...]]:

@@ -163,7 +163,7 @@ def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     attrs = call.attrs
     data, kernel, out = attrs.data_layout, attrs.kernel_layout, attrs.out_layout
     if query.block:
-        plain = (data, kernel) in (("NCHW", "OIHW"), ("NCDHW", "OIDHW")) and out == data
+        plain = out == data and (data, kernel) in PLAIN_LAYOUTS
         return _in_blocks(call, query.block, query.given[0] is not None) if plain else None
     if not (data + kernel + out).isupper():
         return None  # already blocked
@@ -182,6 +182,7 @@ def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     return LayoutPlan(inputs, (numbered(new_out, out),), changed)
 
 
+PLAIN_LAYOUTS = ("NCW", "OIW"), ("NCHW", "OIHW"), ("NCDHW", "OIDHW")
 _FEW_RESULTS = 4  # with fewer output channels, vectors run along a row instead
 _FEW_CHANNELS = 8  # with fewer input channels, the plain layout is read
 
@@ -223,7 +224,7 @@ def constant_channels(call: Call) -> int | None:
     shape, weight = call.args[0].struct_info.get_shape(), call.args[1]
     if not isinstance(weight, Constant) or str(weight.data.dtype) != "float32":
         return None
-    if shape is None or len(shape) not in (4, 5):
+    if shape is None or len(shape) not in (3, 4, 5):
         return None
     return shape[1].value if isinstance(shape[1], IntImm) else None
 

@@ -24,7 +24,7 @@ from ..ir.module import IRModule
 from ..ir.op import Op
 from ..ir.prim_op import COMPARE, trunc_div
 from ..ir.serialize import load_json
-from ..runtime.dtype import elements_per_byte
+from ..runtime.dtype import is_packed
 from ..runtime.extern import EXTERNAL_MODS
 from ..runtime.module import Module
 from ..runtime.packed_func import get_global_func
@@ -520,7 +520,7 @@ def to_numpy(value: Any) -> Any:
     if isinstance(value, Tensor):
         value = value.view()
     if isinstance(value, np.ndarray):  # also of int4: one element per byte
-        below_a_byte = elements_per_byte(value.dtype.name) > 1
+        below_a_byte = is_packed(value.dtype)
         return value.astype(numpy_dtype(value.dtype.name)) if below_a_byte else value
     if isinstance(value, (DataType, str)) or value is None:
         return value

@@ -76,6 +76,12 @@ def is_native(dtype: np.dtype) -> bool:
 
 
 @cache
+@cache
+def is_packed(kind: np.dtype) -> bool:
+    """Whether elements of an array's type share bytes in a tensor. (numpy takes 2 us for its name.)"""
+    return elements_per_byte(kind.name) > 1
+
+
 def elements_per_byte(dtype: str) -> int:
     """How many elements share a byte of memory: 2 for int4 and uint4, 1 for most types.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from loopwright.base.errors import call_error
 from loopwright.runtime.arguments import leaves, placed, prepared
-from loopwright.runtime.dtype import elements_per_byte
+from loopwright.runtime.dtype import elements_per_byte, is_packed
 from loopwright.runtime.ffi import ffi
 from loopwright.runtime.signature import Signature
 from loopwright.runtime.tensor import PackedTensor, ShapeTuple, Tensor, from_dlpack
@@ -111,7 +111,7 @@ class NativeFunction:
 
 
 def _is_packed(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and elements_per_byte(value.dtype.name) > 1
+    return isinstance(value, np.ndarray) and is_packed(value.dtype)
 
 
 def _bytes(array: Any) -> bytes:

@@ -22,6 +22,7 @@ from loopwright.runtime.device import device as make_device
 from loopwright.runtime.dlpack import array_at, byte_offset, capsule, capsule_of
 from loopwright.runtime.dtype import (
     elements_per_byte,
+    is_packed,
     is_native,
     numpy_dtype,
     pack_bits,
@@ -438,7 +439,7 @@ def from_dlpack(value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
     if isinstance(value, np.ndarray):
-        packed = elements_per_byte(value.dtype.name) > 1
+        packed = is_packed(value.dtype)
         return PackedTensor.of(value, value.dtype.name) if packed else Tensor(value)
     if type(value).__module__.partition(".")[0] == "tvm_ffi":
         tensor = value

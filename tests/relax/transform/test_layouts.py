@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwright import relax, te, tir
+from loopwright import driver, relax, te, tir
 from loopwright.base.span import Span
 from loopwright.ir.structural import structural_equal
 from loopwright.ops import OPERATORS, Tensor, flow, op
@@ -361,6 +361,26 @@ def test_volumes_are_blocked():
     assert len(calls(blocked, "nn.unpack_channels")) == 1
     array = RNG.normal(size=(2, 4, 3, 7, 6)).astype("float32")
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("width", ["w", 12])
+def test_rows_are_blocked(width):
+    def build(emit, x):
+        y = emit(R.nn.conv1d(x, const(9, 3, 5), padding=2, strides=2))  # of few channels
+        y = emit(R.nn.relu(emit(R.add(y, const(9, 1)))))
+        z = emit(R.nn.conv1d(y, const(9, 1, 3), groups=9, padding=1))
+        z = emit(R.multiply(z, emit(R.sigmoid(emit(R.mean(z, [2], True))))))
+        return emit(R.nn.conv1d(z, const(6, 9, 1)))
+
+    mod = graph(build, (2, 3, tir.Var(width, "int64") if width == "w" else width))
+    blocked = BlockedLayout(block=4)(mod)
+    assert len(calls(blocked, "nn.pack_weight")) == len(calls(blocked, "nn.conv1d")) == 3
+    assert len(calls(blocked, "nn.unpack_channels")) == 1
+    array = RNG.normal(size=(2, 3, 12)).astype("float32")
+    np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        np.asarray(driver.compile(mod)["main"](array)), run(mod, array)[0], rtol=1e-4, atol=1e-4
+    )
 
 
 def test_images_are_resized_in_the_layout_at_hand():

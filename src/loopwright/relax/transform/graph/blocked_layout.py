@@ -21,7 +21,7 @@ Before (-) and after (+)::
               return gv
 
 A convolution reads whole vectors of output channels when its tensors are laid out NCHW16c
-(NCDHW16c), with the vector length of the target at the end. Each operator's hook `layout` (`relax.layout`) says
+(NCW16c, NCDHW16c), with the vector length of the target at the end. Each operator's hook `layout` (`relax.layout`) says
 whether and how it works on blocks: convolutions ask for them, other operators follow. The pass
 converts back (unpack_channels) where an operator needs the plain tensor, or where the user has
 registered a kernel that does not take blocks. The last block is padded with zeros; only operators
@@ -253,9 +253,9 @@ class _Blocker(LayoutRewriter):
 
 
 def _channels(info: Any) -> int | None:
-    """The channels of an NCHW or NCDHW tensor of a type that is computed in float32, or None."""
+    """The channels of an NCW, NCHW or NCDHW tensor of a type that is computed in float32, or None."""
     shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
-    if shape is None or len(shape) not in (4, 5) or str(info.dtype) not in _DTYPES:
+    if shape is None or len(shape) not in (3, 4, 5) or str(info.dtype) not in _DTYPES:
         return None
     return shape[1].value if isinstance(shape[1], IntImm) else None
 

@@ -37,7 +37,7 @@ from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.structural import structural_equal
 from ....ir.transform import FunctionPass, PassContext
-from ....runtime.dtype import elements_per_byte
+from ....runtime.dtype import is_packed
 from ....runtime.tensor import Tensor, aligned, tensor
 from ....tir import interpreter as tir_interpreter
 from ....tir.function import PrimFunc
@@ -289,7 +289,7 @@ def _constant(value: Any, info: StructInfo | None) -> Any:
         return rx.ShapeExpr(value)
     if not isinstance(value, np.ndarray) or not isinstance(info, TensorStructInfo):
         return None
-    packed = elements_per_byte(value.dtype.name) > 1
+    packed = is_packed(value.dtype)
     return rx.Constant(tensor(value) if packed else Tensor(aligned(value)))
 
 
