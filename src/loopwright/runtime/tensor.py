@@ -22,8 +22,8 @@ from loopwright.runtime.device import device as make_device
 from loopwright.runtime.dlpack import array_at, byte_offset, capsule, capsule_of
 from loopwright.runtime.dtype import (
     elements_per_byte,
-    is_packed,
     is_native,
+    is_packed,
     numpy_dtype,
     pack_bits,
     unpack_bits,
