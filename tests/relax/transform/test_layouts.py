@@ -383,6 +383,11 @@ def test_rows_are_blocked(width):
     )
 
 
+@pytest.mark.parametrize("axis", [2, 3])
+def test_a_reduction_to_another_rank_ends_the_blocks(axis):
+    check(lambda emit, x: emit(R.nn.relu(emit(R.max(conv(emit, x, 4), [axis])))), (1, 3, 6, 6))
+
+
 def test_images_are_resized_in_the_layout_at_hand():
     def build(emit, x):
         y = conv(emit, x, 4)

@@ -161,8 +161,8 @@ class _Blocker(LayoutRewriter):
             return None
         tensors = tensor_arguments(call)
         blocked = [self.laid.get(t) if isinstance(t, Var) else None for t in tensors]
-        layout = layout_of(f"{LETTERS[: call.struct_info.ndim]}{self.size}b")  # NCHW16c
-        given = tuple(layout if b is not None else None for b in blocked)
+        layout = self.in_letters(call.struct_info.ndim)
+        given = tuple(None if b is None else self.in_letters(2 + len(b.sides)) for b in blocked)
         plan = hook(call, LayoutQuery(given, block=self.size))
         target = self.target_of(call)
         owned = may_be_taken(call, target)
@@ -198,6 +198,10 @@ class _Blocker(LayoutRewriter):
         if flat and lead is not None and not lead.is_row and not result.is_pixel:
             return _Blocked(channels, None, var, lead.sides)
         return result
+
+    def in_letters(self, ndim: int) -> Any:
+        """The layout in blocks of a tensor: NCHW16c."""
+        return layout_of(f"{LETTERS[:ndim]}{self.size}b")
 
     def target_of(self, call: Call) -> Target | None:
         """The target whose rules lower a call."""
