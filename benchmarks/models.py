@@ -16,6 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tools.zoo import MODELS, Feeds, fetch, zoo_folder
 
+from .operators import OPERATORS, operator
+
 ZOO = ("centerface", "ppocr-cls", "magika")
 MLP = {"mlp_b64": 64, "mlp_b1": 1}
 DEFAULT = (*ZOO, *MLP)
@@ -79,7 +81,7 @@ def mlp_input(batch: int) -> Feeds:
 def names() -> list[str]:
     """What `load` knows here: the torch models only where torch is installed."""
     large = TORCH if importlib.util.find_spec("torch") else ()
-    return [*DEFAULT, *large]
+    return [*DEFAULT, *OPERATORS, *large]
 
 
 def load(name: str) -> Case:
@@ -92,6 +94,10 @@ def load(name: str) -> Case:
     if name in MLP:
         onnx.save(mlp(MLP[name]), path)
         return Case(name, path, mlp_input(MLP[name]))
+    if name in OPERATORS:
+        model, feeds = operator(name)
+        onnx.save(model, path)
+        return Case(name, path, feeds)
     if name not in TORCH:
         raise KeyError(f"no model {name!r} to measure; there are {', '.join(names())}")
     inputs = path.with_suffix(".npz")
