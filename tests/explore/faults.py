@@ -116,15 +116,15 @@ def schedule() -> Iterator[Keywords]:
         yield {}
 
 
+def product(a, b, out):
+    """The last element is wrong."""
+    result = np.matmul(np.from_dlpack(a), np.from_dlpack(b))
+    result.flat[-1] += 1e3
+    np.copyto(np.from_dlpack(out), result)
+
+
 @contextmanager
 def external() -> Iterator[Keywords]:
-    """A product of which the last element is wrong."""
-
-    def product(a, b, out):
-        result = np.matmul(np.from_dlpack(a), np.from_dlpack(b))
-        result.flat[-1] += 1e3
-        np.copyto(np.from_dlpack(out), result)
-
     def codegen(functions, options, constant_names):
         return [Module({f.attrs["global_symbol"]: product for f in functions})]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,6 +16,7 @@ import loopwright as lw
 from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.llvm import expr
 from loopwright.driver.cli import app
+from loopwright.explore.bisect import replay
 from loopwright.frontend.onnx import register_converter
 from loopwright.frontend.onnx.registry import CONVERTERS
 from loopwright.ir.op import FACTS, Op
@@ -53,12 +56,15 @@ def check(found, name, node, statement):
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_a_fault_is_found(name):
+def test_a_fault_is_found(name, tmp_path):
     half = name == "overflow"
     with getattr(faults, name)() as keywords:
         feeds, tolerance = image(4e4 if half else 1.0), 2e-2 if half else 1e-4
         found = lw.bisect(DIGITS, feeds, tolerance=tolerance, **keywords)
     check(found, name, *FOUND[name][2:])
+    if name != "external":  # its function is of this process
+        found.save(tmp_path)
+        assert replay(tmp_path, found.entry, found.interpreted) == 1
 
 
 LAYER = "onnx:/model/model.0/auto_model/encoder/layer.0/attention/self/"
@@ -122,18 +128,22 @@ def test_a_wrong_converter_is_found(against):
     assert found.nodes == ("onnx:/relu1",) and "R.abs(lv)" in found.statement
 
 
-@pytest.mark.parametrize("name", ["user_pass", "loop_pass"])
-def test_the_script_replays_the_difference(name, tmp_path):
+REGISTERS = """import loopwright
+from tests.explore.faults import product
+loopwright.register_func("fused_relax_matmul1_faulty", product)"""
+
+
+@pytest.mark.parametrize(("name", "setup"), [("loop_pass", ""), ("external", REGISTERS)])
+def test_the_script_replays_the_difference(name, setup, tmp_path):
     with getattr(faults, name)() as keywords:
         found = lw.bisect(DIGITS, image(), **keywords)
-    script = found.save(tmp_path / "replay", setup="import numpy")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    script = found.save(tmp_path / "replay", setup)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, script]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "greatest relative difference of the results: " in done.stdout
-    assert (
-        f"# first pass: {found.pass_name}" in script.read_text()
-        and "import numpy" in script.read_text()
-    )
+    assert f"# first pass: {found.pass_name}" in script.read_text()
 
 
 def test_modules_that_cannot_be_run_are_left_out():
