@@ -171,6 +171,19 @@ def test_models_of_python_have_lines_as_nodes():
     assert found.origin(ops["relax.exp"]).instructions
 
 
+def test_nodes_of_one_name_are_told_apart_by_their_outputs():
+    found = Explored.compiled(
+        model(
+            node("Exp", ["x"], "a", "same"),
+            node("Tanh", ["a"], "b", "same"),
+            node("Neg", ["b"], "y", ""),
+        )
+    )
+    ops = {name: node.op for name, node in found.nodes.items()}
+    assert ops == {"onnx:same": "Exp", "onnx:same:b": "Tanh", "onnx:Neg:y": "Neg"}
+    assert all(found.origin(name).instructions for name in ops)
+
+
 def test_the_importer_notes_the_nodes_of_the_file():
     trace = lw.lower(onnx.load(DIGITS))
     assert trace.nodes["onnx:/conv2"].op == "Conv"

@@ -408,7 +408,13 @@ def _short(value: Any) -> str:
 
 
 def remember(nodes: list[Node]) -> None:
-    """Tell the active trace of the nodes of the file, also of those that nothing needs."""
+    """Tell the active trace of the nodes of a graph, also of those that nothing needs. Names that
+    occur again are completed by an output."""
+    seen: set[str] = set()
+    for node in nodes:
+        if node.title in seen:
+            node.name = f"{node.name}:{next(filter(None, node.outputs), '')}"
+        seen.add(node.title)
     recording = trace.active()
     for node in () if recording is None else nodes:
         made = ModelNode(node.title, node.op_type, tuple(node.reads), tuple(node.outputs))
