@@ -413,6 +413,70 @@ def test_pictures(shown, request):
     assert "pictures/explorer.png" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def _pass(browser, name):
+    return browser.run(
+        "return [...document.querySelectorAll('#passes li')]"
+        ".find((e) => e.firstChild.textContent === arguments[0]).dataset.pass",
+        name,
+    )
+
+
+def _node(browser, name):
+    """Click the box of a node, scrolled to."""
+    of = (
+        "const k = page.model.byName.get(arguments[0]);"
+        "page.graph.centre([k]); return page.graph.at.get(k).id"
+    )
+    browser.click("#" + browser.run(of, name))
+
+
+@pytest.mark.no_roundtrip
+def test_the_ten_questions_by_clicks(shown):
+    """Those of docs/seeing.md that the page answers, each with at most two clicks."""
+    browser = shown("digits")
+    text = "return page.panes[arguments[0]].rows.map((row) => row.t).join('\\n')"
+    # 1. Loops of the whole model.
+    browser.click(f"li[data-pass='{_pass(browser, 'LegalizeOps')}']")
+    browser.click("#kernel option[value='softmax']")
+    assert "def softmax(" in browser.run(text, "tir") and "T.block(" in browser.run(text, "tir")
+    # 3. The steps and their times.
+    times = browser.run(
+        "return [...document.querySelectorAll('#passes .ms')].map((e) => e.innerText)"
+    )
+    assert len(times) > 10 and any(float(ms) > 0 for ms in times)
+    # 4. The rule that made loops of an operator.
+    _node(browser, "/fc/MatMul")
+    decisions = browser.run("return document.getElementById('decisions').innerText")
+    assert "legalize relax.matmul" in decisions and "winner: " in decisions
+    # 5. What a pass changed.
+    browser.click(f"li[data-pass='{_pass(browser, 'FuseTIR')}']")
+    browser.press("d")
+    assert "add" in browser.run("return page.panes.relax.rows.map((row) => row.change)")
+    browser.press("d")
+    # 7. What became of a layer.
+    _node(browser, "/relu2")
+    assert all(browser.run(HITS, pane) for pane in ("relax", "tir", "llvm", "asm"))
+    assert browser.run("return page.state.kernel") == "fused_conv2d1_relu1"
+    # 8. Whose a loop is.
+    browser.run("page.toPass(page.model.passes.length - 1)")
+    browser.click("#clear")
+    row = browser.run(
+        "const {rows, box} = page.panes.tir;"
+        "const k = rows.findIndex((r) => !r.weak && page.model.members[r.set].size === 1);"
+        "box.scrollTop = k * 18 - 60; page.panes.tir.draw(); return k"
+    )
+    browser.click(f"#tir-{row}")
+    assert browser.run("return document.querySelectorAll('#selection .chip').length") >= 1
+    # 9. The code that runs.
+    browser.click("#kernel option[value='softmax']")
+    assert "lw.softmax" in browser.run(text, "asm")
+    # 10. Where the time goes.
+    browser.click("[data-tab='nodes']")
+    spent = browser.run("return document.getElementById('nodes').innerText")
+    assert "µs" in spent and "Conv" in spent
+    assert browser.errors() == []
+
+
 # ---------------------------------------------------------------- without a browser
 
 
