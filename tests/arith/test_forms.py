@@ -38,6 +38,8 @@ SAME = {
     "n*2+n*3": "n * 5",
     "n*m+m*n": "n * m * 2",
     "n*(m+1)": "n * (m + 1)",
+    "floormod(floordiv(x, 3), 4)": "x % 12 // 3",
+    "floordiv(floordiv(x, n), 4)": "x // (n * 4)",
     "n*m-m*n": "0",
     "floordiv(n*4,2)": "n * 2",
     "floordiv(n*4,8)": "n // 2",

@@ -6,11 +6,12 @@ from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import IntImm, PrimExpr
+from . import poly as P
 from .atoms import DIV, MAX, MIN, Atom
 from .context import Context
 from .division import paired
 from .poly import ONE, Monomial, Poly
-from .proof import quotients_of
+from .proof import quotients_of, single_quotient
 
 
 def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
@@ -21,7 +22,7 @@ def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
     terms = [(f, _product(ctx, m, dtype)) for m, f in pairing.rest.items() if m]
     mods = zip(pairing.mods, pairing.places, strict=True)
     for n, ((scale, factor, value, divisor), place) in enumerate(mods):
-        mod = pe.FloorMod._make(build(ctx, value, dtype), build(ctx, divisor, dtype))
+        mod = _remainder(ctx, value, divisor, dtype)
         if factor:
             mod = pe.Mul._make(_product(ctx, factor, dtype), mod)
         terms.insert(place + n, (scale, mod))
@@ -46,6 +47,18 @@ def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
         kind = pe.Add if offset > 0 else pe.Sub
         total = kind._make(total, number(ctx, abs(offset), dtype))
     return total
+
+
+def _remainder(ctx: Context, value: Poly, divisor: Poly, dtype: Any) -> PrimExpr:
+    """value % divisor; x // 3 % 4 as TVM writes it, x % 12 // 3."""
+    inner = single_quotient(ctx, value)
+    size = None if inner is None else P.constant_value(inner[1])
+    if inner is None or size is None or P.constant_value(divisor) is None:
+        return pe.FloorMod._make(build(ctx, value, dtype), build(ctx, divisor, dtype))
+    whole = pe.FloorMod._make(
+        build(ctx, inner[0], dtype), build(ctx, P.scaled(divisor, size), dtype)
+    )
+    return pe.FloorDiv._make(whole, number(ctx, size, dtype))
 
 
 def _negated(ctx: Context, item: PrimExpr, dtype: Any) -> PrimExpr:

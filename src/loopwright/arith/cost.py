@@ -50,14 +50,19 @@ class Costs:
                 if kind not in _DIVISIONS or type(expr.b) is not pe.Mul:
                     total += self.of(expr.b)
                 left = type(expr.a)
-                total += (
-                    left is IntImm if kind is pe.Mul else kind is pe.FloorMod and left in _CHAIN
-                )
+                if kind is pe.FloorMod:
+                    total += left in _CHAIN or (left is pe.FloorDiv and _by_numbers(expr))
+                total += kind is pe.Mul and left is IntImm
             else:
                 total = _COST.get(kind, 2 * STEP) + sum(map(self.of, expr.children()))
             entry = (expr, total)
             self._cache[id(expr)] = entry
         return entry[1]
+
+
+def _by_numbers(e: Any) -> bool:
+    """Whether the divisors of x // a % b are literals."""
+    return type(e.b) is IntImm and type(e.a.b) is IntImm
 
 
 def _untidy(e: Any) -> int:
