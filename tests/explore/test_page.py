@@ -401,16 +401,30 @@ def test_pictures(shown, request):
         "const k = asm.rows.findIndex((r) => r.tir && !r.weak && /fmadd|mul/.test(r.t));"
         "asm.choose(k); asm.box.scrollTop = k * 18 - 120; page.graph.fit()"
     )
+    pictured(browser, request, "explorer", "README.md")
+    browser.run(
+        "const k = page.model.passes.findIndex((p) => p.name === 'FuseTIR');"
+        "page.theme('dark'); page.set({tab: 'memory'}); page.toPass(k); page.compare()"
+    )
+    pictured(browser, request, "explorer-dark", "docs/explore.md")
+
+
+@pytest.mark.slow
+@pytest.mark.no_roundtrip
+def test_picture_of_a_real_model(shown, request):
+    browser = shown("centerface")
+    browser.run("page.theme('light'); page.set({tab: 'flame'})")
+    browser.click(f"#asm-{browser.run(FUSED)}")
+    browser.run("page.panes.asm.box.scrollLeft = 0")
+    pictured(browser, request, "explorer-centerface", "docs/explore.md")
+
+
+def pictured(browser, request, name, document):
+    file = PICTURES / f"{name}.png"
     if request.config.getoption("--update-golden"):
-        browser.save(PICTURES / "explorer.png")
-        browser.run(
-            "const k = page.model.passes.findIndex((p) => p.name === 'FuseTIR');"
-            "page.theme('dark'); page.set({tab: 'memory'}); page.toPass(k); page.compare()"
-        )
-        browser.save(PICTURES / "explorer-dark.png")
-    for name in ("explorer", "explorer-dark"):
-        assert (PICTURES / f"{name}.png").stat().st_size > 20_000
-    assert "pictures/explorer.png" in (ROOT / "README.md").read_text(encoding="utf-8")
+        browser.save(file)
+    assert file.stat().st_size > 20_000
+    assert f"pictures/{name}.png" in (ROOT / document).read_text(encoding="utf-8")
 
 
 def _pass(browser, name):
@@ -487,6 +501,7 @@ def test_a_trace_and_an_executable_have_pages(tmp_path):
     assert "<title>a &lt;b&gt; &amp; c" in text and "http://" not in text.split("<script")[
         0
     ].replace("http://www.w3", "")
+    assert "Copyright (c) 2012-2014 Chris Pettitt" in text and "BSD 3-Clause License" in text
     exe = lw.compile(DIGITS)
     image = np.zeros((2, 1, 16, 16), "float32")
     assert len(exe.html(inputs={"image": image}, number=1)) > len(text)

@@ -95,8 +95,8 @@ class Charts {
       const on = () => this.pickFlame(box);
       const element = make("div", { class: `fl${box.kernel ? " leaf" : ""}`, role: "button", tabindex: 0, title: `${box.path}\n${text}`, "data-path": box.path,
         style: `left:${left}%;width:${width}%;top:${depth * 25}px;--hue:${PALETTE[[...box.name].reduce((sum, c) => sum + c.charCodeAt(0), 0) % PALETTE.length]}`,
-        onclick: on, onkeydown: (event) => event.key === "Enter" && on() }, width > 3 ? text : "");
-      if (width <= 3) element.setAttribute("aria-label", text);
+        onclick: on, onkeydown: (event) => event.key === "Enter" && on() }, width > 5 ? text : "");
+      if (width <= 5) element.setAttribute("aria-label", text);
       shown.push(element);
     };
     for (;;) { // the boxes around it have the whole width
