@@ -264,6 +264,11 @@ def set_sequence(model):
             "  instead: give it: from_onnx(model, opset=13)",
         ),
         (
+            lambda m: m.opset_import.add(domain="other", version=-(2**63)),
+            "no version of the domain 'other'\n  got: -9223372036854775808\n"
+            "  instead: a small number",
+        ),
+        (
             lambda m: setattr(m.opset_import[0], "version", 99),
             "the opset must lie between 1 and 28\n  got: 99\n"
             "  instead: onnx.version_converter.convert_version, or from_onnx(model, opset=...)",

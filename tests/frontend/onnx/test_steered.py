@@ -103,6 +103,10 @@ def test_operator(op_type, attributes, inputs):
         ("ReduceSum", {}, (X, ints(3)), "axes of a tensor of rank 3"),
         ("Squeeze", {}, (X, ints(1)), "an axis that is squeezed must have extent 1"),
         ("TopK", {}, (X, ints(9)), "a number from 0 to 4"),
+        ("TopK", {}, (X, ints(1, 2)), r"a tensor of one number\n  got: shape \(2,\)"),
+        ("Slice", {}, (X, ints(0), ints(1), numbers(0)), "got: float32\n  instead: integers"),
+        ("CumSum", {}, (X, ints(0, 1)), "a tensor of one number"),
+        ("Range", {}, (F32(0), numbers(1, 2), F32(1)), "a tensor of one number"),
         ("Expand", {}, (X, ints(2, 4)), "cannot be expanded"),
         ("Range", {}, (F32(0), F32(1), F32(0)), "a step that is not 0"),
         (

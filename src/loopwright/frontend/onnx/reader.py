@@ -292,6 +292,10 @@ def _opsets(proto: Any, opset: int | None) -> dict[str, int]:
         what = f"the opset must lie between 1 and {NEWEST_OPSET}"
         hint = "onnx.version_converter.convert_version, or from_onnx(model, opset=...)"
         raise LoopwrightError(explain(what, got=standard, instead=hint))
+    for domain, version in versions.items():
+        if not 0 <= version < 2**31:
+            what = f"no version of the domain {domain!r}"
+            raise LoopwrightError(explain(what, got=version, instead="a small number"))
     return versions
 
 

@@ -179,8 +179,21 @@ def make_prim_value(heap: Any, code: int, number: int) -> int:
 
 @builtin("tensor_to_shape")
 def tensor_to_shape(value: Any) -> ShapeTuple:
-    """The elements of a 1-d integer tensor as a shape."""
-    return ShapeTuple(view_of(value).reshape(-1).tolist())
+    """The elements of a 1-d integer tensor as a shape. Raises ValueError for numbers of another kind."""
+    elements = view_of(value)
+    if elements.dtype.kind not in "iu":
+        raise VMValueError(
+            explain("a tensor of sizes or places", got=str(elements.dtype), instead="integers")
+        )
+    return ShapeTuple(elements.reshape(-1).tolist())
+
+
+def number_of(value: Any) -> Any:
+    """The only number of a tensor. Raises ValueError where there are more, or none."""
+    elements = view_of(value)
+    if elements.size != 1:
+        raise VMValueError(explain("a tensor of one number", got=f"shape {elements.shape}"))
+    return elements.item()
 
 
 @builtin("relax.run.sizes")
@@ -329,7 +342,7 @@ def read_if_cond(value: Any) -> bool:
         return bool(value)
     if value.ndim == 0 and value.dtype == "bool":
         return byte_at(value.data_ptr()).value != 0
-    return bool(view_of(value).reshape(()))
+    return bool(number_of(value))
 
 
 @builtin("read_bool")

@@ -13,12 +13,13 @@ import numpy as np
 
 from ...base.errors import explain
 from .builtins import builtin, tensor_to_shape, view_of
+from .steering import place_of
 from .values import VMTypeError, VMValueError, arrive
 
 
 def _place(given: Any, count: int) -> int:
     """A place of a sequence, or of an axis; negative ones count from the end."""
-    (place,) = tensor_to_shape(given)
+    place = place_of(given)
     if not -count <= place < count:
         what = "a place in a sequence is out of range"
         raise VMValueError(explain(what, got=f"{place} of {count}"))

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...base.errors import explain
 from ..tensor import ShapeTuple
-from .builtins import builtin, tensor_to_shape, view_of
+from .builtins import builtin, number_of, tensor_to_shape, view_of
 from .values import VMValueError, arrive
 
 
@@ -27,6 +27,12 @@ def axes_of(value: Any, ndim: int) -> list[int]:
     if any(not 0 <= a < ndim for a in which) or len(set(which)) < len(which):
         raise VMValueError(explain(f"axes of a tensor of rank {ndim}", got=found))
     return which
+
+
+def place_of(value: Any) -> int:
+    """The only number of a tensor of integers. Raises ValueError."""
+    number_of(value)
+    return tensor_to_shape(value)[0]
 
 
 def _reduced(shape: Sequence[int], axes: Any, noop: bool) -> list[int]:
@@ -80,6 +86,7 @@ def unsqueezed_sizes(shape: ShapeTuple, axes: Any) -> ShapeTuple:
 @builtin("relax.run.sizes_around")
 def sizes_around(shape: ShapeTuple, axis: Any) -> ShapeTuple:
     """The elements before an axis, along it, and behind it."""
+    number_of(axis)
     (a,) = axes_of(axis, len(shape))
     return ShapeTuple((prod(shape[:a]), shape[a], prod(shape[a + 1 :])))
 
@@ -87,6 +94,7 @@ def sizes_around(shape: ShapeTuple, axis: Any) -> ShapeTuple:
 @builtin("relax.run.sizes_with")
 def sizes_with(shape: ShapeTuple, axis: Any, extent: int, last: int) -> ShapeTuple:
     """The shape with another extent of one axis, and another last one."""
+    number_of(axis)
     (a,) = axes_of(axis, len(shape))
     if a == len(shape) - 1:
         raise VMValueError(explain("the axis is not the last one", got=f"{a} of {tuple(shape)}"))
@@ -96,7 +104,7 @@ def sizes_with(shape: ShapeTuple, axis: Any, extent: int, last: int) -> ShapeTup
 @builtin("relax.run.within")
 def within(value: Any, extent: int) -> ShapeTuple:
     """A number from 0 to an extent."""
-    (number,) = tensor_to_shape(value)
+    number = place_of(value)
     if not 0 <= number <= extent:
         raise VMValueError(explain(f"a number from 0 to {extent}", got=number))
     return ShapeTuple((number,))
@@ -116,7 +124,7 @@ def broadcast_sizes(shape: ShapeTuple, target: Any) -> ShapeTuple:
 @builtin("relax.run.range_count")
 def range_count(start: Any, limit: Any, delta: Any) -> ShapeTuple:
     """How many numbers lie from `start` to below `limit`, each `delta` more than the last."""
-    first, last, step = (view_of(v).reshape(()).item() for v in (start, limit, delta))
+    first, last, step = map(number_of, (start, limit, delta))
     if step == 0 or not all(map(isfinite, (first, last, step))):
         what = "a range of numbers has finite bounds and a step that is not 0"
         raise VMValueError(explain(what, got=f"from {first} to {last} by {step}"))
