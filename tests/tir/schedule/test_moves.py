@@ -7,6 +7,7 @@ from typing import Any
 
 from loopwright import tir
 from loopwright.script import from_source
+from loopwright.script import tir as T
 
 from .util import check
 
@@ -246,6 +247,24 @@ def test_declared_regions_are_noted_one_by_one() -> None:
         sch.annotate_buffer_access("C", n, "read", lambda v: [(0, 4)])
     block = sch.get(sch.get_block("C"))
     assert [int(n) for n in block.annotations["explicit_read_region"]] == [1, 0]
+    check(sch, before)
+
+
+def test_regions_of_two_types_are_declared_again_from_a_trace() -> None:
+    before = program(
+        'A: T.Buffer((4,), "float32"), C: T.Buffer((T.int64(2), 4), "float32")',
+        """
+    for i in range(4):
+        for j in range(T.int64(2)):
+            with T.block("C"):
+                v = T.axis.spatial(4, i)
+                w = T.axis.spatial(T.int64(2), j)
+                C[w, v] = A[v]
+""",
+    )
+    sch = tir.Schedule(before)
+    region = (T.int64(0), T.int64(2)), (0, 4)
+    sch.annotate_buffer_access("C", 0, "write", lambda v, w: region)
     check(sch, before)
 
 

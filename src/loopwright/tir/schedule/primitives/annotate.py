@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....ir.prim_expr import Range
+from ....ir.prim_expr import IntImm, PrimExpr, Range
 from ....ir.prim_op import const
 from ...buffer import BufferRegion
 from ...index_map import IndexMap
@@ -108,10 +108,14 @@ def annotate_buffer_access(
         for item in gen_new_ranges(*axes):
             pair = item if isinstance(item, (tuple, list)) else (item, item + 1)
             flat += pair
-    ends = [const(e, dtype) if isinstance(e, int) else e for e in flat]
-    if len(ends) != 2 * len(buffer.shape):
+    if len(flat) != 2 * len(buffer.shape):
         what = f"{buffer.name} has {len(buffer.shape)} dimensions"
-        raise ScheduleError(what, got=f"{len(ends) // 2} ranges", at=ref.node)
+        raise ScheduleError(what, got=f"{len(flat) // 2} ranges", at=ref.node)
+    ends: list[PrimExpr] = []
+    for dim, *pair in zip(buffer.shape, flat[::2], flat[1::2], strict=True):
+        # The numbers of a map that was read back have no type of their own.
+        kind = next((e.dtype for e in pair if not isinstance(e, (int, IntImm))), dim.dtype)
+        ends += [const(int(e), kind) if isinstance(e, (int, IntImm)) else e for e in pair]
     ana = sch.state.analyzer(ref)
     ranges = [
         Range.from_min_extent(a, ana.simplify(b - a))
