@@ -151,11 +151,12 @@ def requantize(
     low: int = -(2**31),
     high: int = 2**31 - 1,
     out_dtype: DType = "int32",
+    once: bool = False,
 ):
     """data (int32) * multiplier / 2**31 * 2**shift + zero_point, within [low, high], in `out_dtype`. It is
-    rounded as TFLite does: the product to the nearest, then the shift to the right away from zero. int64 data
-    are scaled by the upper 16 bits of the multiplier and rounded once. multiplier and shift (int32): scalars,
-    or vectors with one number for each index of `axis`."""
+    rounded as TFLite does: the product to the nearest, then the shift to the right away from zero; `once`: both
+    in one, to the nearest. int64 data are scaled by the upper 16 bits of the multiplier and rounded once.
+    multiplier and shift (int32): scalars, or vectors with one number for each index of `axis`."""
     which = normalize_axis(axis, len(shape_of(data))) if shape_of(data) else 0
     long = lambda v: cast("int64", v)  # noqa: E731
     none, one = long(0), long(1)
@@ -165,6 +166,8 @@ def requantize(
             upper = (factor + (1 << 15)) >> 16
             upper = tir.Select(factor < 0x7FFF0000, upper, long(0x7FFF))
             return (value * upper + (one << (14 - by))) >> (15 - by)
+        if once:
+            return (value * factor + (one << (30 - by))) >> (31 - by)
         product = ((value << tir.max(by, none)) * factor + (1 << 30)) >> 31
         right = tir.max(none - by, none)
         half = (one << right) >> 1
@@ -180,7 +183,7 @@ def requantize(
 
 
 @requantize.infer
-def _(data, multiplier, shift, axis=-1, zero_point=0, low=0, high=0, out_dtype="int32"):
+def _(data, multiplier, shift, axis=-1, zero_point=0, low=0, high=0, out_dtype="int32", once=False):
     wide = ("int32", "int64")
     for what, dtype, allowed in (
         ("data", data.dtype, wide),
@@ -205,12 +208,15 @@ def _(
     low=-(2**31),
     high=2**31 - 1,
     out_dtype="int32",
+    once=False,
 ):
     factor, by = (_along(p, data, axis).astype(np.int64) for p in (multiplier, shift))
     value = data.astype(np.int64)
     if data.dtype == np.int64:
         upper = np.where(factor < 0x7FFF0000, (factor + (1 << 15)) >> 16, 0x7FFF)
         value = (value * upper + (1 << (14 - by))) >> (15 - by)
+    elif once:
+        value = (value * factor + (np.int64(1) << (30 - by))) >> (31 - by)
     else:
         product = ((value << np.maximum(by, 0)) * factor + (1 << 30)) >> 31
         right = np.maximum(-by, 0)
@@ -266,6 +272,8 @@ requantize.samples(
     case(_ACCUMULATED.astype(np.int64) * 3, np.int32(1518500250), np.int32(-5), zero_point=3),
     case(("n", 3), np.int32(1 << 30), np.int32(-2), dtype="int32", low=-128, high=127, out_dtype="int8"),
     case(np.int32(-1001), np.int32(1 << 30), np.int32(-2)),
+    case(_ACCUMULATED, np.int32(1 << 30), np.array([0, -3, -9], np.int32), once=True),
+    case(np.array([-17843, -4425], np.int32), np.array([2064272503, 1428511794], np.int32), np.array([-9, -8], np.int32), once=True),
 )  # fmt: skip
 byte_lookup.samples(
     case(np.array([[-128, 127], [0, 5]], np.int8), np.arange(256, dtype=np.float32)),

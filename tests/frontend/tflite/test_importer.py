@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("tflite", reason="the package tflite, TFLite's schema, is not installed")
 
+import tflite
+
 import loopwright as lw
 from loopwright import relay
 from loopwright.base.errors import LoopwrightError
@@ -234,3 +236,16 @@ def test_custom_operators_of_users():
         compare(run(custom("MyOwn"), [x]), [x + 2])
     finally:
         CONVERTERS.remove(("tflite", "MyOwn", 1))
+
+
+def test_numbers_of_operators_in_the_newer_field_only():
+    """As Google's quantizer writes those that it adds."""
+    g = Graph()
+    x = g.input((2, 3))
+    g.outputs = [g.op("FLOOR", [x], {"shape": (2, 3)})]
+    data = bytearray(model(g))
+    code = tflite.Model.GetRootAs(data, 0).OperatorCodes(0)
+    data[code._tab.Offset(4) + code._tab.Pos] = 0
+    assert code.DeprecatedBuiltinCode() == 0
+    values = np.array([[0.5, -0.5, 2], [3.75, -4, 9]], np.float32)
+    np.testing.assert_array_equal(run(bytes(data), [values])[0], np.floor(values))

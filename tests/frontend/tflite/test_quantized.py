@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("tflite", reason="the package tflite, TFLite's schema, is not installed")
 
-from .cases import convolved, pooled, sigmoid, softmax
+from .cases import bilinear, convolved, pooled, sigmoid, softmax
 from .support import Graph, interpreted, model
 from .test_operators import run
 
@@ -178,6 +178,19 @@ def _cases() -> list[Case]:
         cases.append(Case("CONCATENATION", [x, other], both, mean, "Concatenation", {"Axis": 1}))
         if dtype == "int16":
             continue
+        size = Q(np.array([7, 11], np.int32), "int32", None)
+        for centers, corners in ((False, False), (True, False), (False, True)):
+            mean = lambda x, s, a=centers, b=corners: bilinear(x.astype(F), s.astype(int), a, b)  # noqa: E731
+            values = {"HalfPixelCenters": centers, "AlignCorners": corners}
+            name = f"centers{centers}-corners{corners}"
+            image = [Q((1, h, w, 3), dtype, 0.05, zero) for h, w in ((4, 5), (7, 11))]
+            steps, kind = int(dtype == "uint8"), "RESIZE_BILINEAR"
+            cases.append(
+                Case(kind, [image[0], size], image[1], mean, "ResizeBilinear", values, steps, name)
+            )
+        slopes = Q(codes(dtype, 30), dtype, 0.01, shifted(4))
+        mean = lambda x, a: np.where(x < 0, a * x, x)  # noqa: E731
+        cases.append(Case("PRELU", [x, slopes], Q((4, 30), dtype, 0.07, shifted(-9)), mean))
         low = -128 if dtype == "int8" else 0
         mean = lambda x: softmax(x.astype(F))  # noqa: E731
         out = Q((4, 30), dtype, 1 / 256, low)

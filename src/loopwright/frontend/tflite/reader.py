@@ -275,7 +275,9 @@ class _Reader:
 
     def code(self, code: Any) -> str:
         """The name of an operator; a custom one's own."""
-        number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
+        at = code._tab.Offset(10)  # `BuiltinCode()` passes over numbers below 127
+        whole = int.from_bytes(code._tab.Bytes[code._tab.Pos + at :][:4], "little") if at else 0
+        number = max(code.DeprecatedBuiltinCode(), whole)
         name = names_of("BuiltinOperator").get(number, f"BUILTIN_{number}")
         return self.text(code.CustomCode()) if name == "CUSTOM" else name
 

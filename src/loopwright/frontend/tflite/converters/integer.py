@@ -52,7 +52,8 @@ def _scaled(
     out, x = node.gives[0], cx.emit(total)
     assert out.quantization is not None
     zero = out.quantization.one_zero
-    return op.requantize(x, multiplier, shift, axis, zero, low, high, out.dtype)
+    once = node.op_type == "FULLY_CONNECTED"
+    return op.requantize(x, multiplier, shift, axis, zero, low, high, out.dtype, once)
 
 
 def _centered(cx: Context, x: Value, tensor: Tensor, dtype: str = "int32") -> Value:
@@ -172,6 +173,18 @@ def multiply(cx: Context, node: Operator, a: Value, b: Value) -> Any:
     return _requantized(cx, node, cx.onnx.Mul(left, right), _products(node))
 
 
+@integer("PRELU")
+def prelu(cx: Context, node: Operator, x: Value, slope: Value) -> Any:
+    if not _are_quantized(node, 0, 1):
+        return None
+    pairs = zip(same_rank(cx, x, slope), node.given, strict=True)
+    left, right = (_centered(cx, v, t) for v, t in pairs)  # type: ignore[arg-type]
+    real = _given(node, 0)[0].one_scale / node.gives[0].quantization.one_scale  # type: ignore[union-attr]
+    kept = _requantized(cx, node, left, real)
+    steep = _requantized(cx, node, cx.onnx.Mul(left, right), _products(node))
+    return cx.onnx.Where(cx.onnx.Less(left, 0), steep, kept)
+
+
 @integer("AVERAGE_POOL_2D")
 def average(cx: Context, node: Operator, x: Value) -> Any:
     """The mean of the integers, which have one scale in the whole."""
@@ -227,3 +240,39 @@ def softmax(cx: Context, node: Operator, x: Value) -> Any:
     total = o.Mul(o.ReduceSum(powers, np.array([-1])), out.quantization.one_scale)
     scaled = o.Floor(o.Add(o.Mul(powers, o.Div(1.0, total)), 0.5))
     return stored(cx, o.Add(scaled, float(out.quantization.one_zero)), out)
+
+
+@integer("RESIZE_BILINEAR")
+def resize_bilinear(cx: Context, node: Operator, x: Value, size: Value) -> Any:
+    """Weighted sums of the four nearest pixels, weights in 1024ths."""
+    extents = [getattr(x.shape[axis], "value", None) for axis in (1, 2)]
+    if x.dtype != "int8" or None in extents or not size.is_constant:
+        return None
+    o, kind = cx.onnx, _wide(node)
+    total = cx.value(op.astype(x.expr, kind))
+    for axis, before, after in zip((1, 2), extents, cx.numbers(size, "size"), strict=True):
+        dims = [-1 if k == axis else 1 for k in range(4)]
+        first, second, weight = _neighbours(node, before, after)
+        sides = [(first, 1024 - weight), (second, weight)]
+        total = o.Add(
+            *(
+                o.Mul(o.Gather(total, at, axis=axis), part.reshape(dims).astype(kind))
+                for at, part in sides
+            )
+        )
+    half = o.Where(o.Greater(total, 0), *(np.array(h, kind) for h in (1 << 19, -1 << 19)))
+    nearest = o.Div(o.Add(total, half), 1 << 20)  # toward zero
+    return stored(cx, nearest, node.gives[0])
+
+
+def _neighbours(node: Operator, before: int, after: int) -> list[np.ndarray]:
+    """For each place after the resize the two nearest ones before it, and the weight of the second."""
+    step = ((before << 10) + after // 2) // after
+    if node.option("AlignCorners", False) and after > 1:
+        step = ((before - 1 << 10) + (after - 1) // 2) // (after - 1)
+    at = np.arange(after) * step
+    if node.option("HalfPixelCenters", False):
+        at += step // 2 - 512
+    first = np.clip(np.trunc(at / 1024).astype(np.int64), 0, before - 1)
+    second = np.minimum(np.trunc((at + 1023) / 1024).astype(np.int64), before - 1)
+    return [first, second, at - 1024 * first]
