@@ -127,7 +127,7 @@ def inverse_affine_iter_map(
             part = po.multiply(part, arg.lower_factor)
             mark = arg.source
             known = values.get(id(mark))
-            values[id(mark)] = part if known is None else po.add(known, part)
+            values[id(mark)] = part if known is None else po.add(part, known)
             uses[id(mark)] -= 1
             if not uses[id(mark)]:
                 ready.append(mark)

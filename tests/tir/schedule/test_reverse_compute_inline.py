@@ -48,7 +48,7 @@ CASES = {
     ),
     "fuse": (
         {"n": 24, "made": "(6, 4)", **_GRID, **_TO_FLAT, "by": _BY_FLAT, "load": "v // 4, v % 4"},
-        "C[v * 4 + w] = A[v * 4 + w] * T.float32(2.0) + T.float32(1.0)",
+        "C[w + v * 4] = A[v * 4 + w] * T.float32(2.0) + T.float32(1.0)",
     ),
     "transpose of blocks": (
         {
@@ -214,3 +214,24 @@ def test_a_consumer_whose_loops_depend_on_each_other() -> None:
     sch = tir.Schedule(f, debug_mask="all")
     sch.reverse_compute_inline("C")
     check(sch, f)
+
+
+def test_a_part_of_tiles_that_are_not_all_read() -> None:
+    """v // 4 and v % 4 say which v it is, also where the last tile is read in part."""
+
+    @T.prim_func
+    def f(A: T.Buffer((16,)), C: T.Buffer((15,))):
+        B = T.alloc_buffer((4, 4))
+        for i, j in T.grid(4, 4):
+            with T.block("B"):
+                v, w = T.axis.remap("SS", [i, j])
+                B[v, w] = A[v * 4 + w] * T.float32(2)
+        for i in range(15):
+            with T.block("C"):
+                v = T.axis.spatial(15, i)
+                C[v] = B[v // 4, v % 4] + T.float32(1)
+
+    sch = tir.Schedule(f, debug_mask="all")
+    sch.reverse_compute_inline("C")
+    check(sch, f)
+    assert "T.where(i * 4 + j < 15)" in sch.mod.script()

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from math import lcm
 from typing import Any
 
-from ....arith import Analyzer, IterMapLevel, detect_iter_map, inverse_affine_iter_map
+from ....arith import (
+    Analyzer,
+    IterMapLevel,
+    detect_iter_map,
+    inverse_affine_iter_map,
+    iter_map_simplify,
+)
 from ....base.span import merge_spans
+from ....ir.functor import post_order_visit
 from ....ir.literals import conjunction, conjuncts, is_one
-from ....ir.prim_expr import PrimExpr, Range, Var
-from ....ir.prim_op import add, less, logical_and
+from ....ir.prim_expr import CmpExpr, FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
+from ....ir.prim_op import add, ceildiv, less, logical_and, multiply
 from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...stmt import Block, BufferStore
@@ -50,7 +58,7 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
         -     with T.block("C"):
         -         v = T.axis.spatial(8, i)
         -         C[v] = B[v // 4, v % 4] + 1.0
-        +         C[vi * 4 + vj] = A[vi, vj] * 2.0 + 1.0
+        +         C[vj + vi * 4] = A[vi, vj] * 2.0 + 1.0
     """
     ref = sch.block(block)
     scope = ref.scope()
@@ -83,7 +91,8 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
         needed = substitute(test, bound)
         with ana.constraint_scope(predicate):
             known = ana.can_prove(needed)
-        predicate = predicate if known else logical_and(predicate, needed)
+        if not known:
+            predicate = logical_and(predicate, _in_order(needed, loop_domain(producer.loops())))
     realize = producer.realize.replace(block=fused, predicate=predicate)
     before = sch.state.func(ref.func)
     renamed = sch.state.update(
@@ -204,6 +213,9 @@ def left_inverse(ana: Analyzer, exprs: list[PrimExpr], domain: dict[Var, Range])
         return lambda given: {v: given[n] for v, n in place.items()}
     iter_map = detect_iter_map(exprs, domain, True, IterMapLevel.Bijective)
     if not iter_map.indices:
+        wider = _whole_tiles(exprs, domain)
+        iter_map = detect_iter_map(exprs, wider, True, IterMapLevel.Bijective)
+    if not iter_map.indices:
         return None
     targets = [Var(f"t{n}", e.dtype) for n, e in enumerate(exprs)]
     inverse = inverse_affine_iter_map(iter_map.indices, targets)
@@ -215,6 +227,30 @@ def left_inverse(ana: Analyzer, exprs: list[PrimExpr], domain: dict[Var, Range])
         return {v: ana.simplify(substitute(inverse[v], table)) for v in domain}
 
     return values
+
+
+def _in_order(test: PrimExpr, loops: dict[Var, Range]) -> PrimExpr:
+    """A comparison whose sums have the largest steps first."""
+    if not isinstance(test, CmpExpr) or not test.a.dtype.is_int:
+        return test
+    return test.replace(a=iter_map_simplify([test.a], loops)[0])
+
+
+def _whole_tiles(exprs: list[PrimExpr], domain: dict[Var, Range]) -> dict[Var, Range]:
+    """The domain with extents that the divisors in the expressions divide: v // 16 and v % 16 say
+    which v it is, however many there are."""
+    sizes = [1]
+
+    def note(node: Any) -> None:
+        if isinstance(node, (FloorDiv, FloorMod)) and isinstance(node.b, IntImm):
+            sizes.append(abs(node.b.value) or 1)
+
+    post_order_visit(exprs, note)
+    size = lcm(*sizes)
+    return {
+        v: Range.from_min_extent(r.min, multiply(ceildiv(r.extent, size), size))
+        for v, r in domain.items()
+    }
 
 
 def where_it_runs(sch: ScheduleBase, ref: Ref) -> list[PrimExpr]:
