@@ -310,9 +310,13 @@ def build(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
     return model.eval(), inputs()
 
 
-def export(name: str, path: Path, inputs: Path) -> None:
-    """Write the model as ONNX, and its inputs as npz."""
+def export(name: str, path: Path, inputs: Path, sizes: Sequence[str] = ()) -> None:
+    """Write the model as ONNX, and its inputs as npz. sizes: names of the first dimensions of its one
+    input, which are then symbolic."""
     model, feeds = build(name)
+    dims = {"dynamic_shapes": ({k: torch.export.Dim(s) for k, s in enumerate(sizes)},)}
+    if sizes:  # an extent of 1 would be taken for a constant
+        feeds = {k: v.repeat(2, *[1] * (v.ndim - 1)) for k, v in feeds.items()}
     outputs = ["y", "nk", "nv"] if name == "llama_decode" else ["y"]
     program = torch.onnx.export(
         model,
@@ -322,6 +326,7 @@ def export(name: str, path: Path, inputs: Path) -> None:
         input_names=list(feeds),
         output_names=outputs,
         verbose=False,
+        **(dims if sizes else {}),
     )
     program.optimize()
     program.save(path, external_data=False)
