@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from loopwright.codegen.llvm import jit, vecmath
+from loopwright.codegen.llvm.target_info import llvm_get_cpu_features
+from loopwright.ir.target import Target
 
 TYPES = {"float32": ("float", 4), "float64": ("double", 8)}
 
 
-def build(name: str, dtype: str, lanes: int, cpu: str = "native"):
+def build(name: str, dtype: str, lanes: int, cpu: str = "native", scales: bool = False):
     """The function over arrays of a multiple of `lanes` elements."""
-    made = vecmath.VecMath()
+    made = vecmath.VecMath(scales=scales)
     symbol = made.require(name, dtype, lanes)
     scalar, width = TYPES[dtype]
     t = scalar if lanes == 1 else f"<{lanes} x {scalar}>"
@@ -119,16 +121,19 @@ def ulps(got, want):
 
 # The oldest 64-bit x86 has no fused multiply-add.
 CPUS = ["native"] + ["x86-64"] * (platform.machine() == "x86_64")
+SCALED = ["exp", "exp2", "sigmoid", "erf", "sinh", "cosh"]
+MADE = [(name, cpu, False) for cpu in CPUS for name in vecmath.BOUNDS if name != "pow"]
+if "avx512f" in llvm_get_cpu_features(Target("llvm -mcpu=native")):
+    MADE += [(name, "native", True) for name in SCALED]
 
 
-@pytest.mark.parametrize("cpu", CPUS)
-@pytest.mark.parametrize("name", [n for n in vecmath.BOUNDS if n != "pow"])
-def test_float32_bounds_over_all_exponents(name, cpu):
+@pytest.mark.parametrize(("name", "cpu", "scales"), MADE)
+def test_float32_bounds_over_all_exponents(name, cpu, scales):
     bits = np.arange(0, 1 << 32, 16411, dtype="uint64").astype("uint32")
     x = np.concatenate([bits.view("float32"), SPECIALS])
     if name == "erf":
         x = x[::2]  # its reference is slow
-    got = build(name, "float32", 16, cpu)(x)
+    got = build(name, "float32", 16, cpu, scales)(x)
     error = ulps(got, expected(name, x))
     worst = int(error.argmax())
     assert error[worst] <= vecmath.BOUNDS[name], f"{name}({x[worst]!r}) = {got[worst]!r}"

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..ir.prim_expr import Add, Max, Min
+from ..ir.prim_expr import Add, IterVar, Max, Min
 from ..ir.structural import structural_equal
 from ..ir.target import Target
 from ..ir.variables import uses_any
@@ -195,11 +195,14 @@ def _reduce_in(
 def _vectorize_part(sch: Schedule, part: Any, reduces: int, in_row: bool, lanes: int) -> None:
     """Vectorize a block of partial results that reduces over so many axes."""
     loops = list(sch.get_loops(part))
-    if in_row:  # axis order: partial results, row, reduction
-        across, along = loops[1], loops[-reduces:]
+    if in_row:  # the loops after that over rows are in the order of the block's axes
+        across, *inner = loops[1:]
+        kinds = [axis.iter_type for axis in sch.get(part).iter_vars[1:]]
+        along = [x for x, kind in zip(inner, kinds, strict=True) if kind == IterVar.CommReduce]
+        sch.reorder(*(x for x in inner if x not in along), *along, across)
     else:
         across, along = loops[-1], loops[-1 - reduces : -1]
-    sch.reorder(*along, across)
+        sch.reorder(*along, across)
     init = sch.decompose_reduction(part, along[0])
     for b in (part, init):
         vector = list(sch.get_loops(b))[-1]

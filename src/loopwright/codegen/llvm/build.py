@@ -67,7 +67,7 @@ def build_program(
     debug = asked()
     with jit.ObjectStream(triple=triple, cpu=cpu, features=features, jobs=jobs) as stream:
         for name, func in kernels.items():
-            module = ModuleText(name, functions, imports, externs)
+            module = ModuleText(name, functions, imports, externs, target)
             module.debug = debug()
             add_function(module, name, func)
             modules[name] = module.code()
@@ -75,7 +75,7 @@ def build_program(
             constants.update(module.constants)
         if graphs or entries:
             modules[GRAPH] = _graph_module(
-                functions, graphs, entries, constants, imports, externs, debug()
+                functions, graphs, entries, constants, imports, externs, target, debug()
             )
             keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), LEVEL, name=GRAPH)
         by_key = stream.finish()
@@ -115,10 +115,11 @@ def _graph_module(
     constants: dict[str, Any],
     imports: Container[str],
     externs: Container[str],
+    target: Target,
     debug: DebugInfo | None = None,
 ) -> list[str]:
     """The lines of the module of graph functions and entries."""
-    main = ModuleText("graph", functions, imports, externs)
+    main = ModuleText("graph", functions, imports, externs, target)
     main.debug = debug
     for name, func in graphs.items():
         add_function(main, name, func)

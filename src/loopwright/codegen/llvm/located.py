@@ -57,7 +57,7 @@ def located_text(exe: Executable, name: str) -> tuple[str, Lines]:
         g.name_hint: f for g, f in exe.lowered.functions.items() if isinstance(f, PrimFunc)
     }
     externs = {known for library in exe.program.libraries for known in library.prototypes}
-    module = ModuleText(name, functions, exe.program.imports, externs)
+    module = ModuleText(name, functions, exe.program.imports, externs, exe.program.target)
     module.debug = DebugInfo()
     add_function(module, name, functions[name])
     return text_of(module.code()), module.debug.sources[name]

@@ -9,6 +9,7 @@ from typing import Any
 from ...ir.dtype import DataType
 from ...ir.literals import is_zero
 from ...ir.prim_expr import Call
+from ...ir.target import Target
 from ...tir import stmt as st
 from ...tir.function import PrimFunc
 from . import support
@@ -29,6 +30,7 @@ class ModuleText:
         functions: Mapping[str, PrimFunc] | None = None,
         imports: Container[str] = (),
         externs: Container[str] = (),
+        target: Target | None = None,
     ) -> None:
         self.imports = imports
         self.externs = externs
@@ -38,7 +40,8 @@ class ModuleText:
         self.globals: list[str] = []
         self.declared: dict[str, str] = {}
         self.defined: set[str] = set()
-        self.vecmath = VecMath()
+        wide = target is not None and target.vector_bits >= 512
+        self.vecmath = VecMath(scales=wide and "avx512f" in target.features)
         self.constants: dict[str, Any] = {}
         self._strings: dict[str, str] = {}
         self._extras: dict[str, str] = {}

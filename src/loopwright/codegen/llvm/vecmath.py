@@ -116,11 +116,12 @@ def _round(c: Code, x: Value) -> tuple[Value, Value]:
     return shifted - magic, shifted.bits() - base
 
 
-def _reduce_exp(c: Code, x: Value) -> tuple[Value, Value]:
-    """exp(x) - 1 = p over the reduced argument, and n with exp(x) = (1 + p) 2^n."""
+def _reduce_exp(c: Code, x: Value) -> tuple[Value, Value, Value]:
+    """exp(x) - 1 = p over the reduced argument, and n with exp(x) = (1 + p) 2^n, as a float and as an
+    integer."""
     n, k = _round(c, x * math.log2(math.e))
     r = c.fma(n, -_LN2_LO, c.fma(n, -_LN2_HI, x))
-    return c.fma(c.poly(r, _EXP), r * r, r), k
+    return c.fma(c.poly(r, _EXP), r * r, r), n, k
 
 
 def _power(k: Value) -> Value:
@@ -128,26 +129,29 @@ def _power(k: Value) -> Value:
     return ((k + 127) << 23).as_float()
 
 
-def _scale(p: Value, k: Value) -> Value:
-    """p 2^k in two steps, so that results may be subnormal or overflow."""
+def _scale(p: Value, n: Value, k: Value) -> Value:
+    """p 2^k, where n is k as a float. By multiplications it takes two steps, so that results may be
+    subnormal or overflow."""
+    if p.code.scales:
+        return p.code.scaled(p, n)
     half = k >> 1
     return p * _power(half) * _power(k - half)
 
 
 def _exp(c: Code, x: Value) -> Value:
-    p, k = _reduce_exp(c, x.at_least(-104.0).at_most(89.0))
-    return _scale(p + 1.0, k)
+    p, n, k = _reduce_exp(c, x.at_least(-104.0).at_most(89.0))
+    return _scale(p + 1.0, n, k)
 
 
 def _exp2(c: Code, x: Value) -> Value:
     x = x.at_least(-151.0).at_most(129.0)
     n, k = _round(c, x)
     r = x - n
-    return _scale(c.fma(c.poly(r, _EXP2), r, 1.0), k)
+    return _scale(c.fma(c.poly(r, _EXP2), r, 1.0), n, k)
 
 
 def _expm1(c: Code, x: Value) -> Value:
-    p, k = _reduce_exp(c, x.at_least(-17.5).at_most(89.0))
+    p, _, k = _reduce_exp(c, x.at_least(-17.5).at_most(89.0))
     half = _power(k - 1)  # 2^k would overflow just before the result does
     result = c.fma(half, p, half - 0.5) * 2.0
     return (x * x < 8e-16).choose(x, result)  # below an ulp's root; also what is subnormal
@@ -234,8 +238,8 @@ def _sigmoid(c: Code, x: Value) -> Value:
 def _erf(c: Code, x: Value) -> Value:
     a = x.abs().at_most(4.0)
     small = c.fma(c.poly(a * a, _ERF_SMALL), a, a)
-    p, k = _reduce_exp(c, -(c.poly(a, _ERF_LARGE) * a))  # of -17 to 0: no overflow or underflow
-    large = 1.0 - (p + 1.0) * _power(k)
+    p, n, k = _reduce_exp(c, -(c.poly(a, _ERF_LARGE) * a))  # of -17 to 0: no overflow or underflow
+    large = 1.0 - _scale(p + 1.0, n, k)
     return (a < 0.925).choose(small, large).sign_of(x)
 
 
@@ -320,8 +324,8 @@ def _acos(c: Code, x: Value) -> Value:
 
 def _half_exp(c: Code, a: Value) -> Value:
     """exp(a) / 2 without early overflow, for a >= 0."""
-    p, k = _reduce_exp(c, a.at_most(90.0))
-    return _scale(p + 1.0, k - 1)
+    p, n, k = _reduce_exp(c, a.at_most(90.0))
+    return _scale(p + 1.0, n - 1.0, k - 1)
 
 
 def _sinh(c: Code, x: Value) -> Value:
@@ -428,10 +432,13 @@ def supported(name: str, dtype: str) -> bool:
 
 
 @cache
-def function(name: str, dtype: str, lanes: int, inline: bool = False) -> Function:
+def function(
+    name: str, dtype: str, lanes: int, inline: bool = False, scales: bool = False
+) -> Function:
     """The function for `lanes` values of a dtype (`float32` or `float64`).
 
-    `inline` marks it `alwaysinline`, for the levels that run LLVM's inliner (O1 and up).
+    `inline` marks it `alwaysinline`, for the levels that run LLVM's inliner (O1 and up); `scales`:
+    the machine has AVX-512's instruction for x 2^n.
     Raises ValueError for an unsupported name or dtype.
     """
     if lanes < 1 or not supported(name, dtype):
@@ -441,7 +448,7 @@ def function(name: str, dtype: str, lanes: int, inline: bool = False) -> Functio
             f"float64: {', '.join(known)}"
         )
     kind = _KINDS[dtype]
-    code = Code(lanes)
+    code = Code(lanes, scales and dtype == "float32" and lanes == 16)
     write = (_FLOAT32 if kind == "f" else _FLOAT64).get(name)
     arity = _LIBM.get(name, 1)
     args = [Value(code, kind, f"%x{i}") for i in range(arity)]
@@ -470,13 +477,13 @@ def require(name: str, dtype: str, lanes: int) -> tuple[str, str]:
 class VecMath:
     """The functions that one module uses, each emitted once."""
 
-    def __init__(self, inline: bool = False) -> None:
-        self._inline = inline
+    def __init__(self, inline: bool = False, scales: bool = False) -> None:
+        self._options = inline, scales
         self._functions: dict[str, Function] = {}
 
     def require(self, name: str, dtype: str, lanes: int) -> str:
         """The symbol to call; its definition becomes part of `text`."""
-        code = function(name, dtype, lanes, self._inline)
+        code = function(name, dtype, lanes, *self._options)
         self._functions[code.symbol] = code
         return code.symbol
 

@@ -139,14 +139,15 @@ class Value:
 
 
 class Code:
-    """Writes the body of one function on `lanes`-wide values."""
+    """Writes the body of one function on `lanes`-wide values. scales: these are the 16 floats that an
+    instruction of AVX-512 scales by powers of two."""
 
-    def __init__(self, lanes: int) -> None:
-        self.lanes = lanes
+    def __init__(self, lanes: int, scales: bool = False) -> None:
+        self.lanes, self.scales = lanes, scales
         self.lines: list[str] = []
         self.block = "entry"
         self._count = 0
-        self.libm: dict[str, str] = {}
+        self.libm: dict[str, str] = {}  # functions from outside, by name, and their declarations
 
     def type(self, kind: str) -> str:
         scalar = _LLVM[kind]
@@ -177,6 +178,14 @@ class Code:
         width = "" if self.lanes == 1 else f"v{self.lanes}"
         given = ", ".join(f"{self.type(a.kind)} {a.ref}" for a in args)
         return self.put(kind, f"call {self.type(kind)} @llvm.{name}.{width}{SUFFIX[kind]}({given})")
+
+    def scaled(self, x: Value, n: Value) -> Value:
+        """x 2^n, rounded once; where `scales`."""
+        t = self.type("f")
+        name = "@llvm.x86.avx512.mask.scalef.ps.512"
+        self.libm[name[1:]] = f"declare {t} {name}({t}, {t}, {t}, i16, i32)"
+        given = f"{t} {x.ref}, {t} {n.ref}, {t} zeroinitializer, i16 -1, i32 4"
+        return self.put("f", f"call {t} {name}({given})")
 
     def fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
         """a * b + c, fused if the target does that fast."""
