@@ -63,6 +63,8 @@ def test_kinds():
     assert DataType("uint8").is_uint
     assert DataType("bfloat16").is_float
     assert DataType("float8_e4m3fn").is_float
+    assert DataType("float8").is_float
+    assert DataType("float8").bits == 8
     assert DataType("handle").is_handle
     assert DataType("void").is_void
     assert not DataType("handle").is_void
@@ -86,8 +88,9 @@ def test_numpy():
     assert DataType("bool").numpy() == np.bool_
     with pytest.raises(ValueError, match="no numpy dtype holds this type\n  got: handle"):
         numpy_dtype("handle")
-    with pytest.raises(ValueError, match="no numpy dtype"):
-        numpy_dtype("void")
+    for name in ("void", "float8"):
+        with pytest.raises(ValueError, match="no numpy dtype"):
+            numpy_dtype(name)
 
 
 def test_unhashable_things_are_refused():

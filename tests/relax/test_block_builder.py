@@ -84,6 +84,8 @@ def test_function_scope_errors_leave_the_builder_usable():
         with pytest.raises(RuntimeError, match="parameters of function main were given twice"):
             bb.emit_func_output(x, params=[x])
         bb.emit_func_output(x)
+        with pytest.raises(RuntimeError, match="function main has its result already"):
+            bb.emit_func_output(x)
     with pytest.raises(RuntimeError, match="no block is open in this builder"):
         bb.emit(x)
     with pytest.raises(RuntimeError, match="no function is open in this builder"):
@@ -286,6 +288,10 @@ def test_only_scalars_are_conditions_and_only_functions_are_called():
     x = var("x", 4)
     with pytest.raises(ValueError, match="the condition of an if is a scalar\n  got: x with"):
         BlockBuilder().normalize(relax.If(x, x, x))
+    perhaps = relax.Var("c", relax.TensorStructInfo(dtype="bool", ndim=1))  # of one element
+    assert structural_equal(
+        BlockBuilder().normalize(relax.If(perhaps, x, x)).struct_info, x.struct_info
+    )
     with pytest.raises(TypeError, match="a call needs an operator or a function expression"):
         relax.Call(twice, [x])
 
@@ -392,3 +398,18 @@ def test_unknown_operator_names():
     from loopwright.relax.op.memory import alloc_tensor
 
     assert alloc_tensor is relax.op.memory.alloc_tensor
+
+
+def test_of_a_binding_the_value_is_compared_first():
+    """What is inferred from it differs too, and says less."""
+    x = var("x", 4)
+
+    def binding(value):
+        bb = BlockBuilder()
+        with bb.function("main", [x]):
+            bb.emit_func_output(bb.emit(value))
+        return bb.get()["main"]
+
+    left, right = binding(relax.op.exp(x)), binding(relax.op.sum(x))
+    with pytest.raises(ValueError, match=r"bindings\[0\].value.op: different operators"):
+        assert_structural_equal(left, right)

@@ -200,3 +200,14 @@ def test_calls_of_the_same_function_are_equal_expressions():
     testing.assert_prim_expr_equal(one, lw.tir.call_extern("int32", "f", v + 1))
     with pytest.raises(ValueError, match="not proven equal"):
         testing.assert_prim_expr_equal(one, two)
+
+
+def test_parameters_of_layers_have_names_of_their_own():
+    bb = lw.relax.BlockBuilder()
+    with bb.function("main"):
+        layers = [testing.nn.Linear(4, 4, bias=False) for _ in range(2)]
+        x = testing.nn.Placeholder((1, 4))
+        out = testing.nn.Sequential(*layers)(x)
+        bb.emit_func_output(out, params=[x, *(p for one in layers for p in one.parameters())])
+    names = [p.name_hint for p in bb.get()["main"].params]
+    assert names == ["data", "linear_weight", "linear_weight1"]

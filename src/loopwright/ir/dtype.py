@@ -41,6 +41,7 @@ _BASIC = {
     **{f"float{b}": ("float", b) for b in (16, 32, 64)},
     "bfloat16": ("bfloat", 16),
     **dict.fromkeys(_FLOAT8, ("float8", 8)),
+    "float8": ("float", 8),  # of no format: a type of parameters that are still to be chosen
     "float4_e2m1fn": ("float4", 4),
     "float6_e2m3fn": ("float6", 6),
     "float6_e3m2fn": ("float6", 6),
@@ -204,7 +205,7 @@ def numpy_dtype(dtype: str) -> np.dtype:
         import ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, base))
-    if base == "handle" or base == "void":
+    if base in ("handle", "void", "float8"):
         raise ValueError(explain("no numpy dtype holds this type", got=str(dtype)))
     if dtype.code == "custom":
         return np.dtype(f"uint{dtype.bits}")

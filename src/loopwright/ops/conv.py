@@ -61,7 +61,7 @@ def conv_extent(size, kernel, stride, dilation, before, after):
     more = 1 + (0 if inside else grown.value // stride)
     if isinstance(whole, (Add, Sub)):  # the division gave a whole number itself
         return simplify(whole + more)
-    return whole + more if more else whole
+    return whole - -more if more < 0 else whole + more if more else whole
 
 
 def _make(rank: int) -> Operator:

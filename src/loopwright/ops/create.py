@@ -14,6 +14,7 @@ from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, cast, ceildiv, const, multiply, subtract
 from ..relax import op as R
 from ..relax.expr import ShapeExpr
+from ..relax.expr import const as constant
 from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from .common import accumulator, compute, element, shape_of
 from .core import case, op
@@ -179,6 +180,16 @@ def _is_whole(value):
         return isinstance(value, int)
     info = getattr(value, "struct_info", None)
     return (info.dtype if isinstance(info, PrimStructInfo) else value.dtype).is_integer
+
+
+@arange.legalize
+def _(bb, call):
+    """Numbers that are known are a constant."""
+    bounds = [getattr(getattr(a, "value", None), "value", None) for a in call.args]
+    if None in bounds:
+        return arange._legalize(bb, call)
+    dtype = call.attrs.dtype
+    return constant(np.arange(*bounds).astype(numpy_dtype(dtype)), dtype)
 
 
 @arange.infer

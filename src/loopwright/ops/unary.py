@@ -13,6 +13,8 @@ from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_op import cast, const
 from ..relax import op as R
+from ..relax.expr import Constant
+from ..relax.expr import const as constant
 from ..relax.struct_info import TensorStructInfo
 from .common import compute
 from .core import case, op
@@ -193,6 +195,15 @@ def cast_(x: Tensor, dtype: DType):
 
 
 cast_.te_name = "cast"
+
+
+@cast_.legalize
+def _(bb, call):
+    """A number that is known is a constant."""
+    (x,) = call.args
+    if not isinstance(x, Constant) or x.struct_info.ndim != 0:
+        return cast_._legalize(bb, call)
+    return constant(x.data.numpy().astype(numpy_dtype(call.attrs.dtype)), call.attrs.dtype)
 
 
 @cast_.infer

@@ -440,6 +440,9 @@ class BlockBuilder:
     ) -> GlobalVar:
         """Finish the open function with its result, and add it to the module."""
         scope = self._function()
+        if scope._done:
+            what = f"function {scope._name} has its result already"
+            raise RuntimeError(explain(what, instead="call emit_func_output once, at its end"))
         if params is not None:
             if scope._params is not None:
                 what = f"the parameters of function {scope._name} were given twice"

@@ -357,6 +357,14 @@ class VarBinding(Binding):
 
     __slots__ = ()
 
+    def structural_compare(self, other: VarBinding, comparer: Any, path: str, d: bool) -> None:
+        """The value is compared first, since a difference of it says more than one of what is
+        inferred from it; a function may name its own variable."""
+        parts = ("var", "value") if isinstance(self.value, Function) else ("value", "var")
+        for part in parts:
+            mine, its = getattr(self, part), getattr(other, part)
+            comparer.compare(mine, its, f"{path}.{part}", d or part == "var")
+
 
 class MatchCast(Binding):
     """`var` is `value`, checked at run time against `struct_info`, which may define variables."""

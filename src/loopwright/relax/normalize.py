@@ -14,6 +14,7 @@ from ..base.errors import explain
 from ..ir.expr import GlobalVar
 from ..ir.node import Node
 from ..ir.op import Op
+from ..ir.prim_expr import IntImm
 from ..tir.byte_size import LIMIT, known_bytes
 from . import expr as rx
 from .relations import derive_call_ret_struct_info, erase_to_params, struct_info_lca
@@ -39,6 +40,12 @@ _LEAVES = (
 def is_leaf(expr: Any) -> bool:
     """Whether an expression may be an argument in normal form."""
     return isinstance(expr, _LEAVES)
+
+
+def _may_be_scalar(info: Any) -> bool:
+    """Whether a value may have one element: what has none or several is refused when it runs."""
+    shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
+    return all(not isinstance(d, IntImm) or d.value == 1 for d in shape or ())
 
 
 def infer_struct_info(call: rx.Call, bb: BlockBuilder) -> StructInfo:
@@ -160,7 +167,7 @@ class Normalizer:
 
     def visit_if(self, node: rx.If) -> Any:
         cond = self.argument(node.cond)
-        if getattr(cond.struct_info, "ndim", 0) > 0:
+        if not _may_be_scalar(cond.struct_info):
             what = "the condition of an if is a scalar"
             got = f"{cond} with {cond.struct_info}"
             raise ValueError(explain(what, got=got, instead="reduce it to 0 dims", span=node.span))

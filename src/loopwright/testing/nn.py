@@ -75,6 +75,8 @@ def emit_checkpoint_sequential(
 def Placeholder(shape: Any, dtype: str = "float32", name: str = "data") -> relax.Var:
     """An input."""
     dims = shape if isinstance(shape, (list, tuple)) else [shape]
+    builder = relax.BlockBuilder.current()
+    name = name if builder is None else builder.get_unique_name(name)
     return relax.Var(name, TensorStructInfo(dims, dtype))
 
 

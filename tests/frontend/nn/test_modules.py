@@ -364,3 +364,36 @@ def test_mutator():
     model = replace.visit("", Model())
     assert replace.seen == ["parts.0", "act"]
     assert isinstance(model.parts[0], nn.SiLU) and isinstance(model.act, nn.SiLU)
+
+
+@pytest.mark.parametrize(
+    ("mode", "corners", "expected"),
+    [
+        ("nearest", None, [0, 0, 1, 1]),
+        ("bilinear", True, [0, 1 / 3, 2 / 3, 1]),
+        ("bilinear", None, [0, 0.25, 0.75, 1]),
+    ],
+)
+def test_images_of_another_size(mode, corners, expected):
+    x = np.broadcast_to(np.arange(2, dtype="float32"), (1, 1, 2, 2)).copy()
+    how = {"mode": mode, "align_corners": corners}
+    by_size = run(fn(lambda x: op.interpolate(x, size=[2, 4], **how)), x)
+    by_factor = run(fn(lambda x: op.interpolate(x, scale_factor=(1, 2), **how)), x)
+    for made in (by_size, by_factor):
+        np.testing.assert_allclose(made, np.broadcast_to(np.float32(expected), made.shape), 1e-6)
+    with pytest.raises(NotImplementedError, match="interpolate has no antialias"):
+        run(fn(lambda x: op.interpolate(x, size=[2, 4], antialias=True)), x)
+
+
+def test_floats_for_functions_are_of_64_bits():
+    class Calls(nn.Module):
+        def forward(self, x):
+            return op.extern("f", [x, 0.5, 2], nn.Tensor.placeholder((2,), "float32"))
+
+    mod, _ = Calls().export_tvm({"forward": {"x": spec.Tensor((2,), "float32")}})
+    call = mod["forward"].body.blocks[0].bindings[0].value
+    assert [str(a.struct_info.dtype) for a in call.args[1].fields] == [
+        "float32",
+        "float64",
+        "int64",
+    ]

@@ -478,3 +478,10 @@ def test_unordered_tuples_are_not_tried_in_all_orders():
     twice = UnorderedTuplePattern([last, *[parts[0]] * 2])
     assert match(twice, relax.Tuple([xs[1], relax.const(1.0), xs[2]])) is None
     assert match(twice, relax.Tuple([xs[1], relax.const(1.0), xs[1]])) is not None
+
+
+def test_a_field_may_be_counted_from_the_end():
+    pair = relax.Tuple([relax.const(1), relax.const(2.0)])
+    pattern = relax.dpl.is_tuple([relax.dpl.is_const(), relax.dpl.is_const()])
+    assert pattern[-1].match(relax.TupleGetItem(pair, 1))
+    assert not pattern[-1].match(relax.TupleGetItem(pair, 0))

@@ -382,3 +382,19 @@ def test_a_kernel_is_built_once_for_shapes_that_differ_in_names(monkeypatch) -> 
     for got, parts in zip(run(x, y, z), want, strict=True):
         joined = np.concatenate(parts)
         np.testing.assert_array_equal(got, joined if parts is want[0] else joined[::-1])
+
+
+def test_numbers_that_are_known_become_constants():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main():
+            steps = R.arange(1, 10, 4)
+            half = R.astype(R.const(1.5, "float32"), "int32")
+            return (steps, half)
+
+    main = LegalizeOps()(Module)["main"]
+    steps, half = (binding.value for binding in main.body.blocks[0].bindings[:2])
+    assert steps.data.numpy().tolist() == [1, 5, 9]
+    assert steps.struct_info.dtype == "int64"
+    assert half.data.numpy() == 1

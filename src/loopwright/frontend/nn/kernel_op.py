@@ -8,8 +8,9 @@ from typing import Any
 
 from ... import relax
 from ...base.errors import explain
+from ...ir.prim_expr import FloatImm
 from ...ir.prim_expr import Var as TirVar
-from .core import Object, Tensor, as_operand, wrap_nested
+from .core import Tensor, as_operand, wrap_nested
 from .exporter import Exporter
 
 
@@ -74,8 +75,10 @@ def tensor_ir_inplace_op(
 
 def extern(name: str, args: Sequence[Any], out: Any) -> Any:
     """Call a function by name in destination-passing style; `out` says what it returns by
-    placeholders."""
-    operands = [a._expr if isinstance(a, (Tensor, Object)) else a for a in args]
+    placeholders. Python's floats are passed as float64."""
+    operands = [
+        FloatImm("float64", a) if isinstance(a, float) else getattr(a, "_expr", a) for a in args
+    ]
     return wrap_nested(relax.call_dps_packed(name, operands, _out_infos(out)), name)
 
 

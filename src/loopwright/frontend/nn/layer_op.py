@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import relax
+from ...base.errors import explain
 from ...ir.dtype import numpy_dtype
 from ...relax import BlockBuilder
 from ...relax import op as _op
@@ -214,6 +215,42 @@ def _shared(expr: Any) -> Any:
     return expr if builder is None else builder.emit(expr)
 
 
+def interpolate(
+    x: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool | None = None,
+    data_layout: str = "NCHW",
+    name: str = "interpolate",
+) -> Tensor:
+    """An image of another size, given or by its factors (one for both axes, or one each).
+
+    mode: nearest, bilinear or bicubic. Raises NotImplementedError for recompute_scale_factor and
+    antialias.
+    """
+    for key, value in (
+        ("recompute_scale_factor", recompute_scale_factor),
+        ("antialias", antialias),
+    ):
+        if value is not None:
+            raise NotImplementedError(explain(f"interpolate has no {key}", got=value))
+    if size is None:
+        extents = [x.shape[k] for k, letter in enumerate(data_layout) if letter not in "NC"]
+        factors = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * 2
+        size = [int(d * f) for d, f in zip(extents, factors, strict=True)]
+    method = "nearest_neighbor" if mode.startswith("nearest") else mode.removeprefix("bi")
+    places = "align_corners" if align_corners else "half_pixel"
+    options = {
+        "layout": data_layout,
+        "method": method,
+        "coordinate_transformation_mode": "asymmetric" if "nearest" in method else places,
+    }
+    return wrap_nested(_op.image.resize2d(x._expr, size, **options), name)
+
+
 __all__ = [
     "conv1d",
     "conv1d_transpose",
@@ -221,6 +258,7 @@ __all__ = [
     "conv3d",
     "get_timestep_embedding",
     "group_norm",
+    "interpolate",
     "layer_norm",
     "rms_norm",
     "scaled_dot_product_attention",

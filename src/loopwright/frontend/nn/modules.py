@@ -394,11 +394,11 @@ class Attention(Module):
         other = query_dim if cross_attention_dim is None else cross_attention_dim
         self.heads = heads
         self.dim_head = dim_head
-        self.scale = dim_head**-0.5 if scale_qk else 1.0
-        self.group_norm = None if norm_num_groups is None else GroupNorm(norm_num_groups, query_dim)
+        self.scale = None if scale_qk else 1.0  # None: dim_head**-0.5
         self.to_q = Linear(query_dim, inner, bias=bias)
         self.to_k = Linear(other, inner, bias=bias)
         self.to_v = Linear(other, inner, bias=bias)
+        self.group_norm = None if norm_num_groups is None else GroupNorm(norm_num_groups, query_dim)
         self.to_out = ModuleList([Linear(inner, query_dim, bias=out_bias)])
 
     def forward(
@@ -412,8 +412,8 @@ class Attention(Module):
         if self.group_norm is not None:
             hidden_states = self.group_norm(hidden_states, channel_axis=2, axes=[1])
         source = hidden_states if encoder_hidden_states is None else encoder_hidden_states
-        query = self._heads(self.to_q(hidden_states))
-        key, value = self._heads(self.to_k(source)), self._heads(self.to_v(source))
+        projected = self.to_q(hidden_states), self.to_k(source), self.to_v(source)
+        query, key, value = map(self._heads, projected)
         out = op.scaled_dot_product_attention(
             query, key, value, attn_mask=attention_mask, scale=self.scale
         )

@@ -25,6 +25,7 @@ from .layer_op import conv2d as conv2d
 from .layer_op import conv3d as conv3d
 from .layer_op import get_timestep_embedding as get_timestep_embedding
 from .layer_op import group_norm as group_norm
+from .layer_op import interpolate as interpolate
 from .layer_op import layer_norm as layer_norm
 from .layer_op import rms_norm as rms_norm
 from .layer_op import scaled_dot_product_attention as scaled_dot_product_attention

@@ -303,7 +303,7 @@ class TuplePattern(DFPattern):
         if index is not None and not -len(self.fields) <= index < len(self.fields):
             what = "tuple pattern index out of range"
             raise IndexError(explain(what, got=f"{index} of {len(self.fields)} fields"))
-        return TupleGetItemPattern(self, index)
+        return TupleGetItemPattern(self, index if index is None else index % len(self.fields))
 
     def __len__(self) -> int:
         return len(self.fields)
