@@ -459,3 +459,11 @@ def test_bits_that_keep_their_type_stay():
     x = tir.Var("x", "float32")
     assert tir.reinterpret("float32", x) is x
     assert tir.reinterpret("int32", x).dtype == "int32"
+
+
+def test_lanes_given_as_a_literal_have_its_type() -> None:
+    for vector in (
+        tir.Ramp(0, 1, tir.IntImm("int64", 4)),
+        tir.Broadcast(0, tir.IntImm("int64", 4)),
+    ):
+        assert vector.lanes == 4 and vector.lanes.dtype == "int32" and vector.dtype == "int32x4"

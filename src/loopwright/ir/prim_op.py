@@ -11,7 +11,7 @@ import operator
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..base.errors import CallTypeError, CallValueError, DivisionByZero, Loopwri
 from . import prim_expr as pe
 from .datatype import least
 from .dtype import DataType, numpy_dtype
+from .expr import Extent
 from .node import Node
 from .op import Op
 from .prim_expr import FloatImm, IntImm, PrimExpr
@@ -107,6 +108,13 @@ def vscale_factor(value: Any) -> int | None:
     return factor.value if of_machine and isinstance(factor, IntImm) else None
 
 
+class _Lanes(Extent):
+    """Lanes given as an IntImm, which say of themselves what one says."""
+
+    __slots__ = ()
+    dtype: ClassVar[DataType] = INT32
+
+
 def as_lanes(value: Any) -> pe.Lanes:
     """A number of lanes. Raises LoopwrightError for an expression that is none."""
     if isinstance(value, PrimExpr) and not isinstance(value, IntImm):
@@ -115,7 +123,7 @@ def as_lanes(value: Any) -> pe.Lanes:
             what = "lanes are a number, or vscale times a number above 1"
             raise LoopwrightError(explain(what, got=str(value), instead="T.vscale() * 4"))
         return scalable_lanes(factor)
-    return int(value)
+    return _Lanes(value.value) if isinstance(value, IntImm) else int(value)
 
 
 def _default_dtype(value: Any) -> DataType:
