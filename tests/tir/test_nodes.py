@@ -391,7 +391,7 @@ def test_what_a_node_cannot_hold_is_a_type_error_of_the_library():
         lambda: tir.FloatImm("int32", 1.0),
         lambda: x << 1.0,
         lambda: ~x,
-        lambda: tir.Var("z", "float8"),
+        lambda: tir.Var("z", "float7"),
         lambda: y << 32,
     ]
     for build in refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loopwright.base.errors import LoopwrightError
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.module import IRModule
 from loopwright.ir.structural import assert_structural_equal, structural_equal
@@ -229,14 +230,24 @@ def test_virtual_threads_in_turn():
     assert "T.allocate([16]" in func.script() and ", m, 8, 8, 1)" in func.script()
 
 
-def test_undefined_values_are_not_computed_with():
-    text = """
-@T.prim_func
-def main(A: T.Buffer((8,), "int32")):
-    A[0] = T.undef(dtype="int32") + 1
-"""
-    with pytest.raises(ValueError, match="cannot be an operand"):
-        tt.RemoveStoreUndef()(IRModule({"main": from_source(text)}))
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("A[0] = T.undef(dtype='int32') + 1", "T.evaluate(0)"),
+        ("v = T.undef(dtype='int32')\n    A[0] = v * 2\n    A[1] = 3", "A[1] = 3"),
+        ("v = T.undef(dtype='int32')\n    A[v] = 5", None),
+        ("A[0] = A[T.undef(dtype='int32')]", None),
+        ("if T.undef(dtype='int32') > 0:\n        A[0] = 1", None),
+    ],
+)
+def test_undefined_values_are_not_stored(lines, left):
+    func = from_source(f"@T.prim_func\ndef main(A: T.Buffer((8,), 'int32')):\n    {lines}\n")
+    if left is None:
+        with pytest.raises(LoopwrightError, match="no index and no condition"):
+            tt.RemoveStoreUndef()(IRModule({"main": func}))
+    else:
+        made = tt.RemoveStoreUndef()(IRModule({"main": func}))["main"].script()
+        assert left in made and "undef" not in made and "A[0]" not in made
 
 
 NESTED = """
