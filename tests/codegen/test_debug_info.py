@@ -18,6 +18,7 @@ from loopwright.codegen.llvm.program import GRAPH
 from loopwright.codegen.objects import ElfObject
 from loopwright.driver.build import compile_steps, evaluate
 from loopwright.script import tir as T
+from tools.zoo import RegistryError, fetch
 
 DIGITS = "src/loopwright/driver/data/digits.onnx"
 
@@ -32,13 +33,27 @@ def exe():
     return compile_steps(DIGITS)[0]
 
 
-def test_code_is_the_same_with_lines(exe):
-    names = [name for name in exe.program.texts if name != GRAPH]
-    assert len(names) == 7
-    for name in names:
-        plain = text_of(without_comments(exe.program.text(name).splitlines()))
+@pytest.mark.no_roundtrip  # whole models
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("digits", 7),
+        pytest.param("minilm-l3", 10, marks=pytest.mark.slow),
+        pytest.param("centerface", 20, marks=pytest.mark.slow),
+    ],
+)
+def test_code_is_the_same_with_lines(exe, name, count):
+    if name != "digits":
+        try:
+            exe = compile_steps(fetch(name))[0]
+        except RegistryError as error:
+            pytest.skip(f"{name}: {error}")
+    kernels = [kernel for kernel in exe.program.texts if kernel != GRAPH]
+    assert len(kernels) >= count
+    for kernel in kernels:
+        plain = text_of(without_comments(exe.program.text(kernel).splitlines()))
         before = sections(compiler.compile_object(plain))
-        after = sections(compiler.compile_object(located_text(exe, name)[0], verify=True))
+        after = sections(compiler.compile_object(located_text(exe, kernel)[0], verify=True))
         assert before[".text"] == after[".text"] and before[".text"]
         assert after[".debug_line"] and ".debug_line" not in before
 
