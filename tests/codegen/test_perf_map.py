@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +12,8 @@ import pytest
 
 import loopwright as lw
 from loopwright.codegen.llvm.perf_map import functions_of
+
+from .perf import counted, report
 
 DIGITS = "src/loopwright/driver/data/digits.onnx"
 
@@ -54,18 +53,6 @@ def test_nothing_is_written_unasked(monkeypatch):
     assert not Path(f"/tmp/perf-{os.getpid()}.map").exists()
 
 
-def perf(file, command, environment):
-    """What perf counts while a command runs, in `file`."""
-    record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "400", "-o", str(file)]
-    env = {**os.environ, **environment}
-    return subprocess.run([*record, *command], env=env, capture_output=True, text=True, check=False)
-
-
-def report(file, *options):
-    command = ["perf", "report", "-i", str(file), "--stdio", *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
-
-
 LOOP = (
     "import time, numpy; x = numpy.ones((64, 1, 16, 16), 'float32'); end = time.time() + 0.7\n"
     "while time.time() < end: run(x)"
@@ -73,20 +60,14 @@ LOOP = (
 
 
 @pytest.mark.slow
-def test_perf_names_kernels_and_lines_of_their_loops(tmp_path):
-    can = shutil.which("perf") and not perf(tmp_path / "try", ["true"], {}).returncode
-    if not can:
-        pytest.skip("perf is not installed, or may not count here")
+def test_perf_names_kernels_and_lines_of_their_loops(tmp_path, monkeypatch):
     run = f"import loopwright as lw; run = lw.compile({DIGITS!r})\n{LOOP}"
-    done = perf(tmp_path / "a", [sys.executable, "-c", run], {"LOOPWRIGHT_PERF_MAP": "1"})
-    assert done.returncode == 0, done.stderr
+    counted(tmp_path / "a", run, LOOPWRIGHT_PERF_MAP="1")
     assert "lw.fused_conv2d1_relu1" in report(tmp_path / "a", "--sort=symbol")
     # In a file, the lines are there, too.
-    made = {"LOOPWRIGHT_DEBUG_INFO": str(tmp_path), "LOOPWRIGHT_CACHE_DIR": str(tmp_path / "cache")}
-    run = (
-        f"import loopwright as lw; lw.compile({DIGITS!r}).export_library('{tmp_path}/digits.so')\n"
-        f"run = lw.runtime.load_module('{tmp_path}/digits.so')['main']\n{LOOP}"
-    )
-    done = perf(tmp_path / "b", [sys.executable, "-c", run], made)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"fused_conv2d\w+-\w+\.py:\d+", report(tmp_path / "b", "--sort=srcline"))
+    monkeypatch.setenv("LOOPWRIGHT_DEBUG_INFO", str(tmp_path))
+    lw.compile(lw.lower(DIGITS)[0].before).export_library(tmp_path / "digits.so")
+    load = f"run = lw.runtime.load_module('{tmp_path}/digits.so')['main']"
+    counted(tmp_path / "b", f"import loopwright as lw\n{load}\n{LOOP}")
+    lines = report(tmp_path / "b", "--sort=srcline", "--dso=digits.so")
+    assert re.search(r"fused_conv2d\w+-\w+\.py:\d+", lines)
