@@ -458,3 +458,67 @@ def grid_sample(g, op):
     grid = g.new("float32", [batch, *out, g.const(2)], low=-1.6, high=1.6, **UNIFORM)
     mode = g.rng.choice(["bilinear", "nearest", "bicubic"])
     add(g, op, [data, grid], ("float32", [*data.shape[:2], *out]), exact=False, mode=mode)
+
+
+# ---------------------------------------------------------------------- gates
+
+
+@contrib("GatedRMSNorm", "BranchwiseRMSNorm")
+def grouped_norm(g, op):
+    width, count = g.rng.choice([1, 4, 16]), g.rng.choice([1, 2, 3])
+    x = some(g, 2, g.dim(least=1))
+    x = g.new("float32", [*x.shape[:2], g.const(width * count)], **UNIFORM)
+    scale = g.new("float32", [g.const(width)], **UNIFORM)
+    if op == "GatedRMSNorm":
+        gate, act = g.new("float32", x.shape, **UNIFORM), g.rng.choice(["silu", "sigmoid"])
+        add(g, op, [x, scale, gate], ("float32", x.shape), exact=False, activation=act)
+        return
+    given = [x, *([scale] * g.rng.choice([0, 1]))]
+    add(g, op, given, ("float32", x.shape), exact=False, num_branches=count)
+
+
+@contrib("GatedAdd", "ScaledSiLU", "LinearAttentionGate")
+def gated(g, op):
+    x = some(g, 3)
+    if op == "GatedAdd":
+        gate = g.new("float32", [*x.shape[:-1], g.const(1)], **UNIFORM)
+        given = [x, g.new("float32", x.shape, **UNIFORM), gate]
+        add(g, op, given, ("float32", x.shape), exact=False)
+    elif op == "ScaledSiLU":
+        given = [x, *([scalar(g, "float32", 0.3, 1.7)] * g.rng.choice([0, 1]))]
+        add(g, op, given, ("float32", x.shape), exact=False, alpha=0.7)
+    else:
+        bias, scale = (g.new("float32", x.shape[-1:], **UNIFORM) for _ in "bs")
+        given = [x, bias, scale, g.new("float32", x.shape, **UNIFORM)]
+        add(g, op, given, *[("float32", x.shape)] * 2, exact=False)
+
+
+@contrib("UnfoldTensor")
+def unfolded(g, op):
+    size, step = g.rng.choice([1, 2, 3]), g.rng.choice([1, 2])
+    x = g.new("float32", [g.dim(least=1), g.dim(least=3)])
+    count = tuple((d - size) // step + 1 for d in x.shape[1])
+    shape = [x.shape[0], count, g.const(size)]
+    add(g, op, [x], ("float32", shape), dim=1, size=size, step=step)
+
+
+@contrib("ConvTransposeWithDynamicPads")
+def transposed_with_pads(g, op):
+    c, out, edge = few(g), few(g), g.rng.choice([0, 1])
+    x = some(g, 2, few(g), c)
+    w = g.new("float32", [c, out, g.const(3), g.const(3)], **UNIFORM)
+    shape = [x.shape[0], out, *(tuple(e + 2 - 2 * edge for e in d) for d in x.shape[2:])]
+    name = g.name("w")
+    g.case.weights[name] = {"dtype": "int64", "shape": [4], "values": [edge] * 4}
+    add(g, op, [x, w, name], ("float32", shape), exact=False, kernel_shape=[3, 3])
+
+
+@contrib("MatMulBnb4")
+def four_bits(g, op):
+    n, k, size = g.rng.choice([1, 5, 16]), g.rng.choice([3, 16, 33]), g.rng.choice([16, 32])
+    kind = g.rng.choice([0, 1])  # transB=0: onnxruntime turns B all the same
+    data = g.new("uint8", [g.const((n * k + 1) // 2)], low=0, high=255)
+    scales = g.new("float32", [g.const(-(-n * k // size))], low=0, high=1, **UNIFORM)
+    x = g.new("float32", [g.dim(), g.const(k)], **UNIFORM)
+    more = {"N": n, "K": k, "block_size": size, "quant_type": kind}
+    add(g, op, [x, data, scales], ("float32", [x.shape[0], g.const(n)]), exact=False, **more)
