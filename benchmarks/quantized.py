@@ -1,8 +1,9 @@
-"""Networks that onnxruntime's quantizer made, beside onnxruntime: python -m benchmarks.quantized
+"""Networks in bytes and in float16, made by onnxruntime's tools, beside it: python -m benchmarks.quantized
 
 A stack of convolutions and a transformer block, and, where torch is installed, exports of resnet18,
 mobilenet_v2 and a small BERT, in each form of the quantizer: static QDQ and QOperator, dynamic, scales per
-tensor and per channel, activations in uint8 and int8; interleaved as in `benchmarks.run`.
+tensor and per channel, activations in uint8 and int8; in float16 and, for comparison, as they are;
+interleaved as in `benchmarks.run`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnxruntime import quantization as oq
 from onnxruntime.quantization.shape_inference import quant_pre_process
+from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from tools.zoo import Feeds
 
@@ -97,6 +99,13 @@ def networks(folder: Path) -> Iterator[Case]:
 
 def cases(plain: Case, folder: Path, only: str) -> Iterator[Case]:
     """A network in every form whose name `only` is in."""
+    if re.search(only, f"{plain.name}-float32"):
+        yield Case(f"{plain.name}-float32", plain.path, plain.feeds)
+    if re.search(only, f"{plain.name}-float16"):
+        case = Case(f"{plain.name}-float16", folder / "half.onnx", plain.feeds)
+        whole = onnx.load(plain.path)
+        onnx.save(convert_float_to_float16(whole, keep_io_types=True), case.path)
+        yield case
     for each in (False, True):
         scales = "channel" if each else "tensor"
         forms = [(f, t) for f in oq.QuantFormat for t in (oq.QuantType.QUInt8, oq.QuantType.QInt8)]
