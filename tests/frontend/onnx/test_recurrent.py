@@ -120,3 +120,13 @@ def test_an_unknown_activation_is_named():
     made, _ = model("RNN", activations=["Swish"])
     with pytest.raises(loopwright.LoopwrightError, match="unknown activation"):
         loopwright.frontend.onnx.from_onnx(made)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_weights_of_unknown_shape(kind):
+    many = GATES[kind]
+    inputs = floats(5, 2, 4), floats(1, many * 6, 4, seed=1), floats(1, many * 6, 6, seed=2)
+    made, feeds = operator(kind, *inputs, hidden_size=6)
+    expected = reference(made, feeds)
+    made.graph.input[1].type.tensor_type.ClearField("shape")
+    close([y.numpy() for y in loopwright.compile(made).run(feeds).values()], expected)

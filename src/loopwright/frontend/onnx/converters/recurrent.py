@@ -64,10 +64,9 @@ def _cut(cx: Context, expr: Any, axis: int, at: list[int]) -> list[Any]:
     return [parts[k] for k in range(len(at) + 1)]
 
 
-def _projected(cx: Context, x: Any, weight: Any, added: Any, dims: Any) -> Any:
+def _projected(cx: Context, x: Any, weight: Any, added: Any, dims: Any, rows: Any) -> Any:
     """What the inputs give the gates of all steps, as one product: (length, ways, batch, gates)."""
-    length, batch, inputs = dims
-    ways, gates = (literal(d) for d in weight.struct_info.shape.values[:2])
+    (length, batch, inputs), (ways, gates) = dims, rows
     flat = cx.emit(op.reshape(x, ShapeExpr([cx.simplify(length * batch), inputs])))
     columns = cx.emit(op.reshape(weight, ShapeExpr([ways * gates, inputs])))
     out = cx.emit(op.matmul(flat, cx.emit(op.permute_dims(columns))))
@@ -137,7 +136,9 @@ def _layer(kind: str) -> Callable[..., Any]:
         extra = None if peepholes is None else made(peepholes.expr)
         results = cx.emit(
             op.nn.recurrence(
-                _projected(cx, made(data.expr), made(weight.expr), added, data.shape),
+                _projected(
+                    cx, made(data.expr), made(weight.expr), added, data.shape, (ways, many * size)
+                ),
                 _packed(cx, made(recurrent.expr), (ways, many, size)),
                 cx.emit(op.broadcast_to(every, ShapeExpr([batch]))),
                 [state(v, ways, batch, size) for v in (hidden, cell)[: 1 + (kind == "lstm")]],
