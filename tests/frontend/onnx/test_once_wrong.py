@@ -156,3 +156,20 @@ def test_whole_numbers_that_are_known_are_divided_as_at_run_time():
     for fed in (0, 1, 2):
         np.testing.assert_array_equal(run("Div", a, b, fed=fed), [0, -1, 0, -2])
         np.testing.assert_array_equal(run("Mod", a, b, fed=fed), [0, 1, 0, 2])
+
+
+@SIZES
+@pytest.mark.parametrize("norm", ["LayerNormalization", "RMSNormalization"])
+def test_norms_over_many_axes_are_as_exact_as_over_one(norm, symbolic):
+    x, scale = floats(40, 50, 60), floats(40, 50, 60, seed=1)
+    got = run(norm, x, scale, axis=0, symbolic=symbolic, opset=23)
+    wide = x.astype("float64")
+    wide -= wide.mean() if norm == "LayerNormalization" else 0
+    right = wide / np.sqrt((wide**2).mean() + 1e-5) * scale
+    assert np.abs(got - right).max() < 5e-6 * np.abs(right).max()
+
+
+def test_an_axis_that_is_not_there_is_named():
+    model, _ = operator("ArgMax", floats(2, 3), axis=2**31, select_last_index=1)
+    with pytest.raises(loopwright.LoopwrightError, match="ArgMax: attribute axis is out of range"):
+        loopwright.compile(model)

@@ -162,6 +162,16 @@ class Context:
             return a == b
         return a is b or self.analyzer.can_prove_equal(a, b)
 
+    def product(self, dims: Sequence[Any]) -> Any:
+        """The number of elements of these extents. Raises ValueError where it does not fit 64 bits."""
+        size: Any = 1
+        for d in map(literal, dims):
+            size = size * d
+        if isinstance(size, int) and size >= 1 << 63:
+            text = f"[{', '.join(map(str, dims))}]"
+            raise ValueError(explain("a dimension does not fit 64 bits", got=text))
+        return self.simplify(size)
+
     def integers(
         self, value: Value | None, what: str, dims: bool = False, count: int | None = None
     ) -> list[Any]:

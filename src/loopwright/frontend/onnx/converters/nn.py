@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from ....base import budget
@@ -325,6 +326,21 @@ def mean_variance_normalization(cx: Context, node: Node, x: Value) -> Any:
     return _normalized(cx, x, node.integers("axes", [0, 2, 3]), 1e-9)
 
 
+def _of_rows(
+    cx: Context, norm: Callable[..., Any], x: Value, given: list[Value], axes: list[int], **how: Any
+) -> Any:
+    """A norm over the last axes as one over the rows of a matrix, whose sums are of several parts and
+    so more exact; over the axes themselves where the shapes of the parameters are not known."""
+    dims = x.shape[axes[0] :]
+    same = all(v.ndim == len(axes) and all(map(cx.equal, v.shape, dims)) for v in given)
+    if len(axes) == 1 or not same:
+        return norm(x.expr, *(v.expr for v in given), axes, **how)
+    row = cx.product(dims)
+    flat = cx.emit(op.reshape(x.expr, ShapeExpr([cx.product(x.shape[: axes[0]]), row])))
+    long = [cx.emit(op.reshape(v.expr, ShapeExpr([row]))) for v in given]
+    return op.reshape(cx.emit(norm(flat, *long, [-1], **how)), ShapeExpr(x.shape))
+
+
 @converter("LayerNormalization", 17)
 def layer_normalization(
     cx: Context, node: Node, x: Value, scale: Value, bias: Value | None = None
@@ -338,9 +354,9 @@ def layer_normalization(
     given = [v for v in (scale, bias) if v is not None]
     plain = all(v.ndim == len(axes) for v in given)
     if plain and len([o for o in node.outputs if o]) == 1:
-        zeros = scale if bias is None else bias
-        return op.nn.layer_norm(
-            x.expr, scale.expr, zeros.expr, axes, epsilon, center=bias is not None
+        given = [scale, scale if bias is None else bias]
+        return _of_rows(
+            cx, op.nn.layer_norm, x, given, axes, epsilon=epsilon, center=bias is not None
         )
     mean, factor, normal = _moments(cx, _wide(cx, x), axes, epsilon)
     normal = _as(cx, cx.value(normal), x.dtype)
@@ -368,8 +384,8 @@ def skip_layer_normalization(
 @converter("RMSNormalization", 23)
 def rms_normalization(cx: Context, node: Node, x: Value, scale: Value) -> Any:
     node.skip("stash_type")
-    axis = node.integer("axis", -1) % x.ndim
-    return op.nn.rms_norm(x.expr, scale.expr, list(range(axis, x.ndim)), node.real("epsilon", 1e-5))
+    axes = list(range(node.integer("axis", -1) % x.ndim, x.ndim))
+    return _of_rows(cx, op.nn.rms_norm, x, [scale], axes, epsilon=node.real("epsilon", 1e-5))
 
 
 @converter("GroupNormalization", 18)

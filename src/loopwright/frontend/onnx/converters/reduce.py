@@ -12,7 +12,7 @@ from ..context import Context
 from ..reader import Node
 from ..registry import converter, register_converter
 from ..steered import closed, known_numbers, length, opened
-from ..values import Value, literal, object_array
+from ..values import Value, object_array
 
 Reduce = Callable[[Context, Value, Any, bool], Any]
 
@@ -102,7 +102,7 @@ for _name, (_since, _build) in _REDUCTIONS.items():
 
 def _arg(name: str, build: Callable[..., Any]) -> None:
     def convert(cx: Context, node: Node, x: Value) -> Any:
-        axis, keep = node.integer("axis", 0), node.flag("keepdims", True)
+        axis, keep = _axis(node.integer("axis", 0), x.ndim), node.flag("keepdims", True)
         if not node.flag("select_last_index"):
             return build(x.expr, axis, keep)
         # The last of equal ones is the first of the turned axis.
@@ -126,7 +126,7 @@ def _softmax(name: str, build: Callable[..., Any]) -> None:
         axis = _axis(node.integer("axis", 1), x.ndim)
         if axis == x.ndim - 1:
             return build(x.expr, -1)
-        flat = ShapeExpr([_product(cx, x.shape[:axis]), _product(cx, x.shape[axis:])])
+        flat = ShapeExpr([cx.product(x.shape[:axis]), cx.product(x.shape[axis:])])
         return op.reshape(cx.emit(build(op.reshape(x.expr, flat), -1)), ShapeExpr(x.shape))
 
     def along_axis(cx: Context, node: Node, x: Value) -> Any:
@@ -134,13 +134,6 @@ def _softmax(name: str, build: Callable[..., Any]) -> None:
 
     register_converter(name, 1, flattened)
     register_converter(name, 13, along_axis)
-
-
-def _product(cx: Context, dims: Any) -> Any:
-    size: Any = 1
-    for d in dims:
-        size = size * literal(d)
-    return cx.simplify(size)
 
 
 def _axis(axis: int, ndim: int) -> int:

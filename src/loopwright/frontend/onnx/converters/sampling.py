@@ -14,7 +14,7 @@ from ...common import padded
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
-from ..values import Value, literal
+from ..values import Value
 from .nn import kernel_of, padding_of, per_axis, with_bias
 
 _METHODS = {"linear": "bilinear", "cubic": "bicubic"}  # as they are called from opset 20 on
@@ -148,9 +148,9 @@ def max_unpool(cx: Context, node: Node, x: Value, places: Value, size: Value | N
         for k, d in enumerate(x.shape[2:])
     ]
     dims = [cx.simplify(d) for d in (*x.shape[:2], *inner)]
-    total = _product(cx, dims)
+    total = cx.product(dims)
     empty = cx.emit(op.zeros(ShapeExpr([total]), str(x.dtype)))
-    flat = [cx.emit(op.reshape(v.expr, ShapeExpr([_product(cx, x.shape)]))) for v in (places, x)]
+    flat = [cx.emit(op.reshape(v.expr, ShapeExpr([cx.product(x.shape)]))) for v in (places, x)]
     whole = cx.emit(op.scatter_elements(empty, *flat, 0, "update"))
     out = cx.emit(op.reshape(whole, ShapeExpr(dims)))
     if size is None:
@@ -158,10 +158,3 @@ def max_unpool(cx: Context, node: Node, x: Value, places: Value, size: Value | N
     wanted = cx.integers(size, "output_shape", dims=True)
     more = [cx.simplify(w - d) for w, d in zip(wanted, dims, strict=True)]
     return padded(out, [0] * len(more), more)
-
-
-def _product(cx: Context, dims: Any) -> Any:
-    total: Any = 1
-    for d in dims:
-        total = total * literal(d)
-    return cx.simplify(total)

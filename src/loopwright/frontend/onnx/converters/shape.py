@@ -77,7 +77,7 @@ def _reshape(cx: Context, data: Value, target: list[Any], allow_zero: bool) -> A
         dims[holes[0]] = _rest(cx, old, [d for k, d in enumerate(dims) if k != holes[0]])
     if len(dims) == len(old) and all(cx.equal(a, b) for a, b in zip(dims, old, strict=True)):
         return data
-    before, after = _product(cx, old), _product(cx, dims)
+    before, after = cx.product(old), cx.product(dims)
     if not (isinstance(before, int) and isinstance(after, int)) and not cx.equal(before, after):
         cx.builder.match_cast(ShapeExpr([after]), ShapeStructInfo([convert(before)]))
     if allow_zero and after == 0 and before != 0:  # to the operator a 0 is the input's extent
@@ -97,23 +97,14 @@ def _rest(cx: Context, old: list[Any], others: list[Any]) -> Any:
             break
         rest.pop(same)
     else:
-        return _product(cx, rest)
-    whole, part = _product(cx, old), _product(cx, others)
+        return cx.product(rest)
+    whole, part = cx.product(old), cx.product(others)
     if isinstance(part, int) and isinstance(whole, int):
         if part == 0 or whole % part:
             got = f"{whole} elements into {_text(others)} and -1"
             raise ValueError(explain("the number of elements must stay", got=got))
         return whole // part
     return cx.simplify(whole // part)
-
-
-def _product(cx: Context, dims: list[Any]) -> Any:
-    size: Any = 1
-    for d in dims:
-        size = size * d
-    if isinstance(size, int) and size >= 1 << 63:
-        raise ValueError(explain("a dimension does not fit 64 bits", got=_text(dims)))
-    return cx.simplify(size)
 
 
 def _text(dims: list[Any]) -> str:
@@ -128,7 +119,7 @@ def flatten(cx: Context, node: Node, data: Value) -> Any:
         raise ValueError(explain(what, got=f"{axis} for rank {data.ndim}"))
     axis = axis + data.ndim if axis < 0 else axis
     dims = [literal(d) for d in data.shape]
-    return op.reshape(data.expr, ShapeExpr([_product(cx, dims[:axis]), _product(cx, dims[axis:])]))
+    return op.reshape(data.expr, ShapeExpr([cx.product(dims[:axis]), cx.product(dims[axis:])]))
 
 
 @converter("Squeeze")
