@@ -2,8 +2,8 @@
 
 The graph passes are the CPU's without blocked layouts, so that tensors keep the model's layouts.
 Loops are scheduled as for a CPU; then every loop is made serial: vectorized and unrolled loops
-become short inner loops of constant length over accumulators in a local array, which
-C compilers optimize well.
+become short inner loops of constant length over accumulators in a local array, with pragmas that
+make gcc keep these in vector registers.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = 
     return Sequential(
         [
             tt.VerifyParallel(),
-            tt.ConvertForLoopsToSerial(),
+            tt.ConvertForLoopsToSerial(keep_kinds=True),
             tt.default_tir_pipeline(NATIVE),
             planned,
         ],

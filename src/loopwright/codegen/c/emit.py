@@ -22,6 +22,7 @@ from ...ir.prim_expr import Call, IntImm, StringImm, Var
 from ...tir import stmt as st
 from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
+from ...tir.transform.lower.convert_for_loops_to_serial import TILE_KIND
 from ...tir.transform.lower.lower_scalar_ops import ScalarOps, lowered
 from ..context import STATEMENTS as COMMON
 from ..context import refuse_thread_loop
@@ -163,6 +164,10 @@ def for_loop(ctx: FunctionText, node: st.For) -> None:
     before = set(ctx.taken)
     label = ctx.env[var] = ctx.name(var.name)
     ctx.ranges.known[var] = (first, last)
+    was = node.annotations.get(TILE_KIND)
+    if was is not None:
+        how = "VECTOR" if was == "vectorized" else f"UNROLL({count})"
+        ctx.emit(f"{ctx.module.macro}_{how}")
     ctx.block(f"for ({kind} {label} = {low}; {label} < {end}; ++{label})", node.body)
     ctx.taken = before
 

@@ -35,6 +35,20 @@ NOINLINE = """
 #endif
 #endif
 """
+# gcc writes short loops out before it looks for vectors, and then finds none; so it is told which
+# loop is a vector, and which ones are over the vectors of a tile.
+LOOPS = """
+#ifndef {m}_UNROLL
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+#define {m}_PRAGMA(text) _Pragma(#text)
+#define {m}_UNROLL(n) {m}_PRAGMA(GCC unroll n) /* the loop's n iterations, one after the other */
+#define {m}_VECTOR {m}_PRAGMA(GCC unroll 1) /* the loop's iterations, at once */
+#else
+#define {m}_UNROLL(n)
+#define {m}_VECTOR
+#endif
+#endif
+"""
 ALIGNED = """
 #ifndef {m}_ALIGNED
 #if defined(__GNUC__)
@@ -67,4 +81,4 @@ static union {{
 """
 
 
-__all__ = ["ALIGNED", "ERRORS", "NOINLINE", "arena"]
+__all__ = ["ALIGNED", "ERRORS", "LOOPS", "NOINLINE", "arena"]

@@ -31,7 +31,7 @@ from ...tir.signature import NATIVE_ENTRY
 from ...tir.transform.verify.verify_externs import prototypes_of
 from .emit import ALIGNMENT, function_text, rounded, written_pointers
 from .function_text import FunctionText
-from .macros import ALIGNED, ERRORS, NOINLINE, arena
+from .macros import ALIGNED, ERRORS, LOOPS, NOINLINE, arena
 from .types import c_type, elements, extern_header, identifier, memory_type
 
 WORKSPACE = "workspace"
@@ -444,7 +444,7 @@ class ProgramText:
         parts += list(dict.fromkeys(included))
         text = "\n".join(parts) + "\n\n"
         text += ERRORS.format(m=m, p=p) + ALIGNED.format(m=m)
-        text += f"{NOINLINE.format(m=m)}\n"
+        text += f"{NOINLINE.format(m=m)}{LOOPS.format(m=m)}\n"
         declared = [
             f"{known.text};"
             for lib in self.libraries

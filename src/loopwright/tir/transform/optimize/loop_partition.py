@@ -49,9 +49,12 @@ from .._base import (
     Substitute,
     bind_function,
 )
+from ..lower.convert_for_loops_to_serial import TILE_KIND
 from ._loop_ranges import split_ranges, variables_of
 
-_TILE = (ForKind.VECTORIZED, ForKind.UNROLLED)
+
+def _of_tile(loop: For) -> bool:
+    return loop.kind in (ForKind.VECTORIZED, ForKind.UNROLLED) or TILE_KIND in loop.annotations
 
 
 class _Checks(StmtVisitor):
@@ -74,7 +77,7 @@ class _Checks(StmtVisitor):
         self.visit_default(node)
 
     def visit_For(self, node: For) -> None:
-        if node.kind in _TILE:
+        if _of_tile(node):
             self.loops[node.loop_var] = node.range
         else:
             self.inner.add(node.loop_var)
@@ -205,7 +208,7 @@ class _Partition(Simplifying):
         return node
 
     def visit_For(self, node: For) -> Stmt:
-        if node.kind in _TILE:  # nothing is around it
+        if _of_tile(node):  # nothing is around it
             loop = self.hoisted(node)
             return node if loop is None else loop
         with self.loop(node):
