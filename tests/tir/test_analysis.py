@@ -334,19 +334,3 @@ def test_a_view_of_a_buffer_is_defined_for_its_scope():
     assert analysis.verify_well_formed(func)
     body = func.body.replace(body=func.body.body.body)  # without the scope
     refuse(func.with_body(body), "undefined-buffer", "got: B")
-
-
-def test_only_buffers_that_are_asked_for_are_told() -> None:
-    block = from_source("""
-@T.prim_func
-def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-    with T.block("b"):
-        T.reads()
-        T.writes()
-        for i in range(8):
-            B[i] = A[i]
-""").body.block
-    reads, writes, _ = analysis.get_block_access_region(block, {})
-    (a,), (b,) = reads, writes
-    assert analysis.get_block_access_region(block, {a.buffer.data: a.buffer})[1] == []
-    assert (a.buffer.name, b.buffer.name) == ("A", "B")

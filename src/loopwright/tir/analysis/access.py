@@ -219,23 +219,19 @@ def get_block_access_region(
 ) -> list[list[BufferRegion]]:
     """[reads, writes, opaque accesses] of a block, detected in its body.
 
-    `buffer_var_map`: pointer variable to buffer, of the buffers of which to tell; {}: of all that
-    are loaded or stored. Buffers that the block allocates, by itself or in its body, are left out;
-    so are reads of what a reduction block writes.
+    `buffer_var_map`: pointer variable to buffer, for pointers given to external calls. Buffers
+    that the block allocates, by itself or in its body, are left out; so are reads of what a
+    reduction block writes.
     """
     accesses = _Accesses(buffer_var_map)
     accesses.enter(block)
     own = set(block.alloc_buffers)
-    told = set(buffer_var_map.values())
     for table in (accesses.reads, accesses.writes):
         for boxes in table.values():
             boxes[:] = [accesses.outside(box, own) for box in boxes]
     skip = own | set(accesses.writes) if block.init is not None else own
     tables = ((accesses.reads, skip), (accesses.writes, own), (accesses.opaque, own))
-    return [
-        [_union(v, b, block) for b, v in t.items() if b not in left and (b in told or not told)]
-        for t, left in tables
-    ]
+    return [[_union(v, b, block) for b, v in t.items() if b not in left] for t, left in tables]
 
 
 def get_block_read_write_region(
