@@ -12,8 +12,8 @@ Before (-) and after (+)::
                       A[io * 8 + ii] = T.float32(0)
     +         else:
     +             for ii in T.vectorized(8):
-    +                 if 96 + ii < 100:
-    +                     A[96 + ii] = T.float32(0)
+    +                 if ii + 96 < 100:
+    +                     A[ii + 96] = T.float32(0)
 
 Loops with conditions in `T.likely`, or with the annotation `pragma_loop_partition_hint`, are split
 where the conditions change, see `_loop_ranges.py`.
