@@ -28,7 +28,7 @@ class _Renormalize(Simplifying):
         if not isinstance(modulus, IntImm) or modulus.value <= 0 or modulus.value % step.value:
             return new
         digits = const(modulus.value // step.value, new.dtype)
-        return self.ana.simplify(floormod(floordiv(inner.a, step), digits))
+        return floormod(floordiv(inner.a, step), digits)
 
 
 class RenormalizeSplitPattern(RewriterPass):
