@@ -1,5 +1,9 @@
 """`ConvertForLoopsToSerial`: makes every loop serial.
 
+Pass::
+
+    ConvertForLoopsToSerial()
+
 Before (-) and after (+)::
 
       @T.prim_func
