@@ -1,7 +1,8 @@
 """The models that are measured: real ones from the zoo, and plain architectures for speed.
 
-`load(name)` gives an ONNX file and one input. The MLPs need numpy and onnx only; the large ones
-are exported from torch (benchmarks/torch_models.py) and kept in the cache folder.
+`load(name)` gives an ONNX file, of the form that suits every engine, and one input. The MLPs need numpy
+and onnx only; the large ones are exported from torch (benchmarks/torch_models.py) and kept in the
+cache folder.
 """
 
 from __future__ import annotations
@@ -84,13 +85,27 @@ def names() -> list[str]:
     return [*DEFAULT, *OPERATORS, *large]
 
 
+def _with_constants(file: Path, path: Path) -> Path:
+    """The model of a file with constant weights. Where it lists them as inputs, which a caller may
+    replace, onnxruntime cannot fold them; then this writes a copy."""
+    model = onnx.load(file)
+    weights = {w.name for w in model.graph.initializer}
+    inputs = [i for i in model.graph.input if i.name not in weights]
+    if len(inputs) == len(model.graph.input):
+        return file
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    onnx.save(model, path)
+    return path
+
+
 def load(name: str) -> Case:
     """The model called `name`, made or fetched when it is not there yet."""
-    if name in ZOO:
-        return Case(name, fetch(name), MODELS[name].feeds())
     folder = zoo_folder().parent / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.onnx"
+    if name in ZOO:
+        return Case(name, _with_constants(fetch(name), path), MODELS[name].feeds())
     if name in MLP:
         onnx.save(mlp(MLP[name]), path)
         return Case(name, path, mlp_input(MLP[name]))
