@@ -735,3 +735,28 @@ def test_a_declaration_may_name_the_variable():
         return R.call_dps_packed("f", (x,), out_sinfo=R.Tensor((n,), "float32"))
 
     assert_structural_equal(named, plain)
+
+
+def test_unchecked_programs_may_contradict_their_annotations():
+    """So that `well_formed` can say so."""
+    text = (
+        "@R.function(check_well_formed=False)\ndef f(x: R.Tensor((2,), 'float32')):\n"
+        "    y: R.Tensor((2,), 'int32') = R.add(x, x)\n    return y"
+    )
+    assert not relax.analysis.well_formed(from_source(text))
+
+
+def test_a_kernel_without_effects_may_be_called_by_pure_functions():
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def nothing(a: T.handle):
+            T.evaluate(0)
+
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            cls = Module
+            cls.nothing(x)
+            return x
+
+    assert Module["main"].is_pure

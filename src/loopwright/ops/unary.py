@@ -194,7 +194,7 @@ def cast_(x: Tensor, dtype: DType):
     return compute(x.shape, lambda *i: cast(dtype, x(*i)), "compute", axes="i", tag="elemwise")
 
 
-cast_.te_name = "cast"
+cast_.te_name = cast_.__name__ = "cast"
 
 
 @cast_.legalize

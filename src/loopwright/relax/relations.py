@@ -509,7 +509,7 @@ def function_struct_info(func: BaseFunc) -> si.StructInfo:
         return si.FuncStructInfo(
             params, si.PrimStructInfo(func.ret_type.dtype), is_pure_function(func)
         )
-    return si.FuncStructInfo(params, si.TupleStructInfo([]), purity=False)
+    return si.FuncStructInfo(params, si.TupleStructInfo([]), is_pure_function(func))
 
 
 def derive_call_ret_struct_info(

@@ -355,6 +355,8 @@ class RelaxDialect(Dialect):
         return value
 
     def _check_annotation(self, info: StructInfo, inferred: StructInfo) -> None:
+        if not self.body.function.options.get("check_well_formed", True):
+            return
         if struct_info_base_check(info, inferred, self.builder.analyzer) is BaseCheckResult.FAIL_L0:
             what = "the annotation contradicts the value"
             got = f"a value of {inferred}, annotated as {info}"
