@@ -24,10 +24,14 @@ def _plain(path: Path, feeds: list[np.ndarray]) -> bytearray:
     files lack: numbers of operators in the newer field, a signature."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
-    from ai_edge_litert.interpreter import Interpreter
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
     from ai_edge_quantizer.utils.tfl_flatbuffer_utils import read_model
 
-    run = Interpreter(model_path=str(path), experimental_preserve_all_tensors=True)
+    run = Interpreter(
+        model_path=str(path),
+        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_preserve_all_tensors=True,  # a delegate would not write them
+    )
     run.allocate_tensors()
     for detail, feed in zip(run.get_input_details(), feeds, strict=True):
         run.set_tensor(detail["index"], feed)
@@ -45,7 +49,7 @@ def _plain(path: Path, feeds: list[np.ndarray]) -> bytearray:
             kept.append(node)
             continue
         buffer, out = schema.BufferT(), node.outputs[0]
-        buffer.data = run.get_tensor(out).reshape(-1).view(np.uint8)
+        buffer.data = run.get_tensor(out).reshape(-1).view(np.uint8).copy()
         graph.tensors[out].buffer = len(model.buffers)
         model.buffers.append(buffer)
     graph.operators = kept
