@@ -60,6 +60,10 @@ PLACED = relax.Var("x", TensorStructInfo(SIZE, "float32"))
         (op.less(var(2, 3), var(2, 3, dtype="int32")), tensor(2, 3, dtype="bool")),
         (op.split(var(n, 4), 1), tensor(n, 4)),
         (op.split(var(n, 4), [], 1), tensor(n, 4)),
+        (
+            op.split(var(n + 5), [2, 5]),
+            relax.TupleStructInfo([tensor(2), tensor(3), tensor(n)]),
+        ),
         (op.strided_slice(var(n), [0], [1], [3]), tensor(tir.min(3, n) - tir.min(1, n))),
         (op.nn.conv1d(var(n, 3, w), var(4, 3, c)), tensor(n, 4, w + 1 - c)),
         (

@@ -14,8 +14,9 @@ from typing import Any
 from ..arith import Analyzer, ConstIntBound
 from ..base.errors import explain
 from ..ir.literals import is_one
-from ..ir.prim_expr import IntImm, Or, PrimExpr, Select, Var
+from ..ir.prim_expr import IntImm, Or, PrimExpr, Select
 from ..ir.prim_op import const, equal, floormod, match_types, minimum, subtract
+from ..ir.variables import vars_in
 
 Shape = Sequence[PrimExpr]
 _NOTES: ContextVar[list[tuple[PrimExpr, PrimExpr]] | None] = ContextVar("open_pairs", default=None)
@@ -40,10 +41,10 @@ def simplify(expr: Any) -> Any:
 
 
 def of_extent(dim: Any) -> Callable[[Any], Any]:
-    """`simplify` for expressions of an extent: it is not negative."""
+    """`simplify` for expressions of an extent: the sizes in it are not negative."""
     analyzer = Analyzer()
-    if isinstance(dim, Var):
-        analyzer.update(dim, ConstIntBound(0, ConstIntBound.POS_INF))
+    for size in vars_in(dim):
+        analyzer.update(size, ConstIntBound(0, ConstIntBound.POS_INF))
     return analyzer.simplify
 
 
