@@ -63,6 +63,20 @@ def test_inputs_and_outputs_are_structs_with_shapes():
     np.testing.assert_allclose(sums, np.exp(x).sum(1) * 2, rtol=1e-5)
 
 
+def test_a_value_compared_with_itself():
+    @I.ir_module
+    class Same:
+        @R.function
+        def main(x: R.Tensor((4,), "int32")) -> R.Tensor((4,), "bool"):
+            with R.dataflow():
+                y = R.bitwise_not(x)
+                out = R.less_equal(y, y)
+                R.output(out)
+            return out
+
+    assert loopwright.compile(Same, target="c").build()(np.arange(4, dtype="int32")).all()
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="it reads x86-64 code")
 def test_gcc_keeps_the_accumulators_of_a_product_in_registers(tmp_path):
     """Without the pragmas gcc multiplied one element after the other (ten times slower)."""

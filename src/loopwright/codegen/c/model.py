@@ -38,6 +38,7 @@ from .program import ARRAYS, CFiles, Entry, Field, ProgramText
 from .types import identifier
 
 C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
+C_FLAGS += ("-Wno-tautological-compare",)  # a model may compare a value with itself
 
 
 class CModel(CompiledModel):
