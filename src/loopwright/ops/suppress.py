@@ -120,7 +120,8 @@ def non_max_suppression(
     `invalid_to_bottom`)."""
     batch, count, size = extents_of(data, "data", None, None, None)
     extents_of(valid_count, "valid_count", batch)
-    extents_of(indices, "indices", batch, count)
+    if return_indices:  # else they are not read: TVM's users give some other tensor
+        extents_of(indices, "indices", batch, count)
     columns = {"score_index": score_index, "id_index": max(id_index, 0)}
     check_columns(size, coord_start=coord_start, coord_end=coord_start + 3, **columns)
     none, zero = const(-1, data.dtype), const(0, data.dtype)

@@ -11,7 +11,7 @@ from ...ir.node import Node
 from ...ir.prim_expr import FloatImm, IntImm, StringImm, Var
 from ...tir.buffer import Buffer, DataProducer
 from ...tir.function import PrimFunc
-from ...tir.stmt import BufferStore, Evaluate, Stmt
+from ...tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt
 
 
 class Uses:
@@ -39,20 +39,24 @@ class _Walk:
         self.path: list[Any] = []
         self.seen: dict[int, None] = {}  # in the scopes of the path: once more tells nothing new
 
-    def visit(self, value: Any) -> None:
+    def visit(self, value: Any, is_case: bool = False) -> None:
+        """Note the uses in a value; a case of an `if` is a scope, also if it is one store."""
         role, names = _parts_of(type(value))
-        count = len(self.seen)
-        if role is _SCOPE:
+        count, is_scope = len(self.seen), is_case or role is _SCOPE
+        if is_scope:
             self.path.append(value)
         elif role is _BUFFER:
             self.use(value)
         for part in _parts(value, role, names):
             below = _parts_of(type(part))[0]
             if below and id(part) not in self.seen:
-                (self.use if below is _VARIABLE else self.visit)(part)
+                if below is _VARIABLE:
+                    self.use(part)
+                else:
+                    self.visit(part, type(value) is IfThenElse and isinstance(part, Stmt))
                 if below is not _LIST:
                     self.seen[id(part)] = None
-        if role is _SCOPE:
+        if is_scope:
             self.path.pop()
             while len(self.seen) > count:
                 self.seen.popitem()

@@ -102,7 +102,8 @@ for _name, (_since, _build) in _REDUCTIONS.items():
 
 def _arg(name: str, build: Callable[..., Any]) -> None:
     def convert(cx: Context, node: Node, x: Value) -> Any:
-        axis, keep = _axis(node.integer("axis", 0), x.ndim), node.flag("keepdims", True)
+        axis, keep = node.integer("axis", 0), node.flag("keepdims", True)
+        axis = axis if x.info.ndim == -1 else _axis(axis, x.ndim)
         if not node.flag("select_last_index"):
             return build(x.expr, axis, keep)
         # The last of equal ones is the first of the turned axis.
