@@ -119,8 +119,10 @@ class Context:
 
     def scalar(self, value: Any, dtype: str) -> rx.Constant:
         """A 0-d constant; the same one for the same number."""
-        make = lambda: self.constant(np.asarray(value, numpy_dtype(dtype)), str(dtype))  # noqa: E731
-        return self.once((repr(value), str(dtype)), make)
+        return self.once(
+            (repr(value), str(dtype)),
+            lambda: self.constant(np.asarray(value, numpy_dtype(dtype)), str(dtype)),
+        )
 
     def once(self, key: Any, make: Callable[[], rx.Constant]) -> rx.Constant:
         """The constant that `make` gives, made once for each key."""

@@ -57,8 +57,10 @@ def gemm(cx: Context, node: Node, a: Value, b: Value, c: Value | None = None) ->
 def _transposed(cx: Context, b: Value) -> Any:
     """b transposed; a weight that is a literal constant is turned right here, once."""
     if b.is_constant:
-        turn = lambda: cx.constant(np.ascontiguousarray(b.expr.data.view().T), str(b.dtype))  # noqa: E731
-        return cx.once((_transposed, b.expr), turn)
+        return cx.once(
+            (_transposed, b.expr),
+            lambda: cx.constant(np.ascontiguousarray(b.expr.data.view().T), str(b.dtype)),
+        )
     return op.permute_dims(b.expr)
 
 
