@@ -429,3 +429,25 @@ def test_the_last_rows_of_a_known_number_have_no_checks(rows: int) -> None:
         func.body, lambda n: conditions.append(n.condition) if isinstance(n, IfThenElse) else None
     )
     assert len(conditions) <= 1, "which tile it is"
+
+
+@pytest.mark.parametrize("sizes", [(), ("h",), ("n", "c", "h", "w")])
+@pytest.mark.parametrize(
+    ("shape", "order", "tiled"),
+    [
+        ((3, 40, 50), (0, 2, 1), True),
+        ((2, 32, 7, 7), (0, 2, 3, 1), True),  # rows of 49 pixels
+        ((2, 14, 9, 35), (0, 3, 1, 2), True),
+        ((1, 20, 3, 33), (3, 2, 1, 0), True),
+        ((2, 3, 20, 20), (0, 2, 3, 1), False),  # vectors of 3
+        ((5, 33, 17), (1, 0, 2), False),  # rows stay rows
+    ],
+)
+def test_transposes_in_tiles(shape, order, tiled: bool, sizes: tuple[str, ...]) -> None:
+    dims = [d if d in sizes else n for d, n in zip("nchw", shape, strict=False)]
+    mod = graph(tuple(dims), lambda bb, x: op.permute_dims(x, order))
+    with lw.Target("llvm -mcpu=skylake-avx512"):
+        text = lw.lower(mod)["tir.TransposeInRegisters"].after.script()
+    unknown = "n" in sizes and order[-1] != len(order) - 1
+    assert ("Shuffle" in text) == (tiled or unknown)
+    check(mod, shape, *([(1, *shape[1:])] if "n" in sizes else []))

@@ -76,6 +76,7 @@ TIR_ANYWHERE = [
     "LoopPartition",
     "ConvertForLoopsToSerial",
     "UnrollLoop",
+    "TransposeInRegisters",
     "HoistDivisions",
     "LowerIntrin",
 ]
@@ -89,13 +90,22 @@ TIR_CHAIN = [
     "FlattenBuffer",
     "LoopPartition",
     "VectorizeLoop",
+    "TransposeInRegisters",
     "LowerIntrin",
     "HoistDivisions",
     "UnrollLoop",
     "StorageRewrite",
     "RemoveNoOp",
 ]
-OPTIONAL = {"FuseOps", "FuseTIR", "LoopPartition", "HoistDivisions", "UnrollLoop", "StorageRewrite"}
+OPTIONAL = {
+    "FuseOps",
+    "FuseTIR",
+    "LoopPartition",
+    "TransposeInRegisters",
+    "HoistDivisions",
+    "UnrollLoop",
+    "StorageRewrite",
+}
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ConvertLayout": ({"relax.nn.conv2d": ["NHWC", "OHWI"]},),
     "NarrowDataType": (32,),

@@ -44,6 +44,7 @@ from .prefetch import ROWS, prefetch_strips
 from .rows import reduce_rows, widths_of
 from .separate import separate_reductions
 from .tail import compute_whole_tiles, skip_padding, whole_rows
+from .transposes import transpose_tiles
 
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
 READS_PER_ELEMENT = 4  # the same of what a product reads
@@ -87,7 +88,8 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
     for stage in stages:
         if stage.reduction is None:
             block = sch.get_block(stage.last.name)
-            vectorize_nest(sch, block, target, stage.last.writes[0].dtype)
+            if not transpose_tiles(sch, block, target):
+                vectorize_nest(sch, block, target, stage.last.writes[0].dtype)
         elif vectors_fit(stage.reduction):
             names = _reduce_in_registers(sch, stage, target)
             whole |= names

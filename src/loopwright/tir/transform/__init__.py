@@ -30,6 +30,7 @@ from .lower.lower_opaque_block import LowerOpaqueBlock
 from .lower.lower_scalar_ops import LowerScalarOps
 from .lower.plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .lower.plan_unified_memory import PlanUnifiedMemory
+from .lower.transpose_in_registers import TransposeInRegisters
 from .lower.unpack_signatures import UnpackSignatures
 from .lower.unroll_loop import UnrollLoop
 from .lower.vectorize_loop import VectorizeLoop

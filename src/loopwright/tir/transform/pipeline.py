@@ -46,6 +46,7 @@ from .lower.lower_match_buffer import LowerMatchBuffer
 from .lower.lower_opaque_block import LowerOpaqueBlock
 from .lower.lower_scalar_ops import MACHINE, LowerScalarOps
 from .lower.plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
+from .lower.transpose_in_registers import TransposeInRegisters
 from .lower.unpack_signatures import UnpackSignatures
 from .lower.unroll_loop import UnrollLoop
 from .lower.vectorize_loop import VectorizeLoop
@@ -127,6 +128,7 @@ def lower_to_loops() -> Sequential:
             HoistIfThenElse(),
             LoopPartition(),
             VectorizeLoop(native=True),
+            TransposeInRegisters(),
             LowerIntrin(),  # before unrolling, while there is less code
             HoistDivisions(),
             UnrollLoop(),

@@ -1,0 +1,121 @@
+"""Copies that read along another axis than they write: in square tiles, transposed in registers.
+
+    for outer tiles (parallel):
+        for i in unrolled(16):
+            out[..., i, 0:16] = f(x[..., 0:16, i])     # whose rows x[..., k, 0:16] are vectors
+
+See `tir.TransposeInRegisters` for what becomes of such a loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..arith import Analyzer, detect_linear_equation
+from ..ir.functor import any_node
+from ..ir.literals import int_value
+from ..ir.prim_expr import PrimExpr, Range, Var
+from ..ir.prim_op import add, const, floordiv, floormod, multiply
+from ..ir.target import Target
+from ..ir.variables import substitute, uses_any
+from ..tir.op import is_call_to
+from ..tir.schedule import Schedule
+from ..tir.stmt import BufferStore
+from .analysis import constant, is_costly, loads_in
+from .loops import parallel_tiles
+
+SIDE = 16  # of the largest tile: its rows and columns fill 32 vector registers
+
+
+def transpose_tiles(sch: Schedule, block: Any, target: Target) -> bool:
+    """Schedule a block that reads transposed vectors in tiles; False if it does not read any."""
+    node, loops = sch.get(block), list(sch.get_loops(block))
+    store = node.body
+    if not isinstance(store, BufferStore) or len(loops) != len(node.iter_vars) or not loops:
+        return False
+    loads, last = loads_in(store.value), (node.iter_vars[-1].var,)
+    if not any(uses_any(load.indices[:-1], last) for load in loads):
+        return False
+    if is_costly(node) or any_node(store.value, lambda n: is_call_to(n, "if_then_else")):
+        return False
+    side = min(target.vector_lanes(store.buffer.dtype), SIDE)
+    axes, places = _joined(node.iter_vars, [_address(access) for access in (*loads, store)])
+    rows = [
+        k
+        for k in range(len(axes) - 1)
+        if any(_is_transposed(place, axes[k], axes[-1], side) for place in places[:-1])
+    ]
+    if len(rows) != 1:
+        return False
+    outer: list[Any] = []
+    for axis in axes:
+        alike, loops = loops[: axis.loops], loops[axis.loops :]
+        outer.append(sch.fuse(*alike) if len(alike) > 1 else alike[0])
+    column, j = sch.split(outer.pop(), [None, side])
+    row, i = sch.split(outer.pop(rows[0]), [None, side])
+    sch.reorder(*outer, row, column, i, j)
+    sch.unroll(i)
+    sch.vectorize(j)
+    parallel_tiles(sch, [*outer, row, column], side * side)
+    return True
+
+
+class _Axis(NamedTuple):
+    """An axis: its variable, its extent (None: symbolic), of how many loops it is made."""
+
+    var: Var
+    extent: int | None
+    loops: int = 1
+
+
+def _joined(given: Any, places: list[PrimExpr]) -> tuple[list[_Axis], list[PrimExpr]]:
+    """Neighbouring axes as one where all addresses move along them as if they were one."""
+    axes = [_Axis(v.var, constant(v.dom.extent)) for v in given]
+    for at in range(len(axes) - 1, 0, -1):
+        outer, inner = axes[at - 1 : at + 1]
+        if inner.extent is None:
+            continue
+        one, size = Var("one", inner.var.dtype), const(inner.extent, inner.var.dtype)
+        both = {outer.var: floordiv(one, size), inner.var: floormod(one, size)}
+        moved = [substitute(place, both) for place in places]
+        if all(_step(place, one, Analyzer()) is not None for place in moved):
+            extent = None if outer.extent is None else outer.extent * inner.extent
+            axes[at - 1 : at + 1] = [_Axis(one, extent, outer.loops + inner.loops)]
+            places = moved
+    return axes, places
+
+
+def _address(access: Any) -> PrimExpr:
+    """The element that a load or store accesses, counted in row-major order."""
+    place: PrimExpr = const(0, "int64")
+    for index, extent in zip(access.indices, access.buffer.shape, strict=True):
+        place = add(multiply(place, extent), index)
+    return place
+
+
+def _is_transposed(place: PrimExpr, row: _Axis, column: _Axis, side: int) -> bool:
+    """Whether the rows of a tile are stretches of memory, its columns not."""
+    steps = [_step_within(place, axis, side) for axis in (row, column)]
+    return int_value(steps[0]) == 1 and steps[1] is not None and int_value(steps[1]) not in (0, 1)
+
+
+def _step_within(place: PrimExpr, axis: _Axis, side: int) -> PrimExpr | None:
+    """How far an address moves with each step along an axis, within a tile's side; None if that
+    differs, or the axis is shorter."""
+    if axis.extent is not None and axis.extent < side:
+        return None
+    kind = axis.var.dtype
+    start, step = Var("start", kind), Var("step", kind)
+    ana = Analyzer()
+    ana.bind(step, Range(0, side))
+    within = {axis.var: add(multiply(start, const(side, kind)), step)}
+    return _step(substitute(place, within), step, ana)
+
+
+def _step(place: PrimExpr, var: Var, ana: Analyzer) -> PrimExpr | None:
+    """How far an address moves with each step of a variable, or None if that differs."""
+    found = detect_linear_equation(ana.simplify(place), [var], ana)
+    return ana.simplify(found[0]) if found else None
+
+
+__all__ = ["transpose_tiles"]
