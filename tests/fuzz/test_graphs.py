@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from loopwright.frontend.onnx.registry import supported_operators
 from loopwright.ops.core import OPERATORS
-from tools.fuzz import graphs, onnx_graphs, relax_build
+from tools.fuzz import graphs, onnx_graphs, relax_build, rounding
 from tools.fuzz.case import Case
 from tools.fuzz.judge import Outcome, judge
+from tools.fuzz.relax_module import to_module
 from tools.fuzz.shrink import shrink
 from tools.fuzz.workers import Limits, Pool
 
 pytestmark = [pytest.mark.no_roundtrip, pytest.mark.no_verify]
 CASES = sorted(Path(__file__).parent.joinpath("cases").glob("*.json"))
+DOUBTS = sorted(Path(__file__).parent.joinpath("doubts").glob("*.json"))
 
 
 def outcomes(seeds):
@@ -60,14 +63,60 @@ def test_a_seed_gives_the_same_case(tmp_path):
         assert [a.tobytes() for a in first] == [a.tobytes() for a in again]
 
 
+@contextmanager
+def wrong(name, change):
+    """numpy's meaning of an operator is changed."""
+    operator = OPERATORS[name].op
+    meaning = operator.get_attr("FNumpy")
+    operator.set_attr("FNumpy", lambda *a, **k: change(meaning(*a, **k)))
+    try:
+        yield
+    finally:
+        operator.set_attr("FNumpy", meaning)
+
+
 @pytest.fixture
 def wrong_relu():
-    """numpy's meaning of relu is off by half where x is above 2."""
-    relu = OPERATORS["relax.nn.relu"].op
-    meaning = relu.get_attr("FNumpy")
-    relu.set_attr("FNumpy", lambda x: meaning(x) * (1 + (x > 2) / 2).astype(x.dtype))
-    yield
-    relu.set_attr("FNumpy", meaning)
+    """relu is off by half where its result is above 2."""
+    with wrong("relax.nn.relu", lambda y: y * (1 + (y > 2) / 2).astype(y.dtype)):
+        yield
+
+
+@pytest.mark.parametrize("name", ["exp", "sqrt", "nn.softmax", "sum", "matmul", "tanh"])
+def test_a_small_fault_beside_ill_conditioned_numbers_is_wrong(name):
+    """The last number of a window is 0, or what rounding makes of it: nothing is said about a
+    quotient by it, but all about what stands beside it."""
+    x = {"dtype": "float32", "shape": [7], "draw": "uniform", "low": 0.5}
+    window = {"coefficients": [0.42, 0.5, 0.08], "periodic": False, "dtype": "float32"}
+    nodes = [
+        ["relax.signal.cosine_window", [{"dims": [7]}], ["w"], window],
+        ["relax.divide", ["x", "w"], ["q"], {}],
+        [f"relax.{name}", ["x", "x"] if name == "matmul" else ["x"], ["y"], {}],
+    ]
+    case = Case("relax", 1, 17, [{}], {"x": x}, {}, nodes, ["q", "y"])
+    assert judge(case, full=True).kind == "right"
+    for off in (1e-4, -1e-4):
+        with wrong(f"relax.{name}", lambda y, off=off: y * y.dtype.type(1 + off)):
+            assert judge(case, full=True).kind == "wrong"
+
+
+@pytest.mark.parametrize("path", DOUBTS, ids=[p.stem for p in DOUBTS])
+def test_what_rounding_within_an_operator_decides_is_a_doubt(path, monkeypatch):
+    case = Case.load(path)
+    assert judge(case).kind == "doubt"
+    monkeypatch.setattr(rounding, "unit", lambda kind: 0.0)  # without it: they differ
+    assert judge(case).kind == "wrong"
+
+
+def test_exact_steps_are_not_rounded_away():
+    """Places that come from whole numbers and halves stay the same in every run."""
+    x = {"dtype": "float32", "shape": [1, 1, 4, 4], "draw": "quarters"}
+    nodes = [
+        ["relax.image.resize2d", ["x", {"dims": [8, 8]}], ["y"], {"method": "nearest_neighbor"}]
+    ]
+    case = Case("relax", 1, 17, [{}], {"x": x}, {}, nodes, ["y"])
+    (far,) = rounding.inner_spread(to_module(case), case.feeds(0))
+    assert not far.any()
 
 
 def test_a_wrong_operator_is_found_and_the_graph_made_small(wrong_relu):

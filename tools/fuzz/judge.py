@@ -20,6 +20,7 @@ from . import tolerance
 from .case import Case
 from .onnx_model import doubled, reference, to_onnx
 from .relax_module import to_module
+from .rounding import inner_spread
 from .tolerance import arrays, differences, spread
 
 LOOPS_EVERY, C_EVERY = 3, 4  # cases of which one also goes through the loops' interpreter, and C
@@ -57,8 +58,8 @@ LOOPS_ELEMENTS = 600  # of inputs; that interpreter takes microseconds for each 
 @dataclass
 class Outcome:
     """What became of a case: "right", "wrong", "refused", "invalid" (by all), "doubt" (only
-    onnxruntime differs, on NaN or infinities or from itself), "crash", "hang"; who, and in which
-    words."""
+    onnxruntime differs, on NaN or infinities or from itself; or rounding alone makes results as
+    different), "crash", "hang"; who, and in which words."""
 
     kind: str
     stage: str = ""
@@ -140,7 +141,8 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
             wider = name == "loops"  # which keeps the float32 steps of an expression in float64
             what = differences(got, ours[run], slack[run], ulps, overflows=odd, wider=wider)
             if what:  # a float64 step does not underflow where one of float32 does
-                kind = "doubt" if wider and odd else "wrong"
+                doubt = (wider and odd) or _of_rounding(mod, feeds[run], got, ours[run])
+                kind = "doubt" if doubt else "wrong"
                 return Outcome(kind, f"{name} × numpy", f"{what} (run {run})")
     for run, expected in enumerate(theirs or []):
         ulps = ULPS_OF_BYTES if OF_BYTES & names else ULPS_OF_OTHERS
@@ -149,10 +151,17 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
             doubt = odd or what.startswith(("inf/", "nan/")) or _wavers(model, feeds, theirs)
             if not doubt and _nearer(model, feeds[run], ours[run], slack[run], ulps):
                 continue
+            doubt = doubt or _of_rounding(mod, feeds[run], ours[run], expected)
             return Outcome(
                 "doubt" if doubt else "wrong", "numpy × onnxruntime", f"{what} (run {run})"
             )
     return Outcome("right", "" if theirs or case.kind == "relax" else "without onnxruntime", why)
+
+
+def _of_rounding(mod: Any, feeds: list[Any], a: list[Any], b: list[Any]) -> bool:
+    """Whether rounding within the operators moves results as far as these two are apart."""
+    slack = inner_spread(mod, feeds)
+    return slack is not None and not differences(a, b, slack)
 
 
 def _nearer(model: Any, feeds: list[Any], ours: Any, slack: Any, ulps: float) -> bool:

@@ -142,10 +142,10 @@ def spread(mod: Any, feeds: list[np.ndarray], base: list[np.ndarray]) -> list[np
                 widest[k] = np.full(b.shape, np.inf)
                 continue
             widest[k] = np.maximum(widest[k], distance(a, b))
-    return [np.where(_no_digit(far, b), np.inf, far) for far, b in zip(widest, base, strict=True)]
+    return [np.where(no_digit(far, b), np.inf, far) for far, b in zip(widest, base, strict=True)]
 
 
-def _no_digit(far: np.ndarray, base: np.ndarray) -> np.ndarray:
+def no_digit(far: np.ndarray, base: np.ndarray) -> np.ndarray:
     """Where rounding decides all digits of a float, so that any other is as right."""
     if base.dtype.kind in "biu":
         return np.zeros(base.shape, bool)

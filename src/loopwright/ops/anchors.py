@@ -18,7 +18,7 @@ from .core import case, op
 from .extents import extents_of, simplify
 from .overlap import Numbers, fill, greedy, overlap, rows
 from .params import Tensor
-from .sort import argsort
+from .sort import argsort, sorted_places
 from .statements import long, loops, written
 
 
@@ -311,7 +311,7 @@ def _(prob, moves, info, scales, ratios, feature_stride, threshold, rpn_pre_nms_
             box = [a + s * feature_stride for a, s in zip(shapes[k], (x, y, x, y), strict=True)]
             ends = _predicted(box, list(moves[b, k * 4 : k * 4 + 4, y, x]), iou_loss, np.exp)
             limits = [info[b, n] - 1 for n in (1, 0, 1, 0)]
-            ends = [max(min(e, m), 0.0) for e, m in zip(ends, limits, strict=True)]
+            ends = [np.maximum(np.minimum(e, m), 0) for e, m in zip(ends, limits, strict=True)]
             least = info[b, 2] * rpn_min_size
             small = any(ends[n + 2] - ends[n] + 1 < least for n in (0, 1))
             gone = (
@@ -321,9 +321,10 @@ def _(prob, moves, info, scales, ratios, feature_stride, threshold, rpn_pre_nms_
             )
             ends = [e + least * (0.5 if n > 1 else -0.5) * small for n, e in enumerate(ends)]
             found.append((-1.0 if gone else prob[b, len(shapes) + k, y, x], ends))
-        found.sort(key=lambda row: -row[0])
+        order = sorted_places(np.array([score for score, _ in found]), 0, descending=True)
         kept: list[Any] = []
-        for _, box in found[: rpn_pre_nms_top_n if rpn_pre_nms_top_n > 0 else None]:
+        for place in order[: rpn_pre_nms_top_n if rpn_pre_nms_top_n > 0 else None]:
+            box = found[place][1]
             if all(overlap(other, box, 1.0, Numbers) <= threshold for other in kept):
                 kept.append(box)
         out += [[b, *kept[n % len(kept)]] for n in range(rpn_post_nms_top_n)]

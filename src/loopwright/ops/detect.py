@@ -24,7 +24,7 @@ from .overlap import (
     tensors_of,
 )
 from .params import Tensor
-from .sort import argsort
+from .sort import argsort, sorted_places
 from .statements import long, written
 
 
@@ -130,7 +130,7 @@ def _(**given):
 def _chosen(boxes, scores, most, far, above) -> list[int]:
     """The numbers of the boxes (lower ends, upper ends) that are chosen greedily."""
     kept: list[int] = []
-    for j in np.argsort(-scores, kind="stable"):
+    for j in sorted_places(scores, 0, descending=True):
         apart = (far(overlap(list(boxes[k]), list(boxes[j]), kit=Numbers)) for k in kept)
         if len(kept) < most and above(scores[j]) and all(apart):
             kept.append(int(j))

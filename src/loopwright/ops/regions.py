@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import functools
 from contextlib import ExitStack
-from math import inf
 from typing import Any
 
 import numpy as np
 
-from .. import te, tir
+from .. import tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm
-from ..ir.prim_op import cast, const
+from ..ir.prim_op import cast, const, infimum
 from .core import case, op
 from .extents import extents_of
 from .overlap import rows
@@ -90,7 +89,7 @@ def roi_align(
                 grid.append(ib.let("points", points))
                 start.append(ib.let("start", ends[0] + cast(kind, cell[axis]) * each))
             total = ib.allocate(kind, 1, "total")
-            total[0] = zero if mode == "avg" else te.min_value(kind)
+            total[0] = zero if mode == "avg" else infimum(kind)
             with rows(ib, grid[0], "rh") as rh, rows(ib, grid[1], "rw") as rw:
                 found, inside = [], []
                 for axis, r in enumerate((rh, rw)):
@@ -221,9 +220,7 @@ def roi_pool(
                 spans.append([ib.let("end", v) for v in ends])
             some = tir.all(*(low < end for low, end in spans))
             best = ib.allocate(data.dtype, 1, "best")
-            floats = data.dtype.is_float
-            lowest = const(-inf, data.dtype) if floats else te.min_value(data.dtype)
-            best[0] = tir.if_then_else(some, lowest, const(0, data.dtype))
+            best[0] = tir.if_then_else(some, infimum(data.dtype), const(0, data.dtype))
             counts = [tir.max(end - low, long(0)) for low, end in spans]
             with rows(ib, counts[0], "rh") as rh, rows(ib, counts[1], "rw") as rw:
                 value = x[put((image, c, spans[0][0] + rh, spans[1][0] + rw))]

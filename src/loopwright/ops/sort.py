@@ -254,7 +254,7 @@ def _sorting(
     return prim_func([source, *results], write)
 
 
-def _order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+def sorted_places(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     """The indices of a stable sort; NaN counts as the greatest value."""
     if not descending:
         return np.argsort(x, axis, kind="stable")
@@ -280,7 +280,7 @@ def _(x: TensorStructInfo, axis=-1, descending=False):
 
 @sort.numpy
 def _(x, axis=-1, descending=False):
-    return np.take_along_axis(x, _order(x, axis, descending), axis)
+    return np.take_along_axis(x, sorted_places(x, axis, descending), axis)
 
 
 @sort.tir
@@ -314,7 +314,7 @@ def _(data: TensorStructInfo, axis=-1, descending=False, dtype="int32"):
 
 @argsort.numpy
 def _(data, axis=-1, descending=False, dtype="int32"):
-    return _order(data, axis, descending).astype(numpy_dtype(void_or(dtype, "int32")))
+    return sorted_places(data, axis, descending).astype(numpy_dtype(void_or(dtype, "int32")))
 
 
 @argsort.tir
@@ -382,7 +382,7 @@ def _(data: TensorStructInfo, k=1, axis=-1, ret_type="both", largest=True, dtype
 
 @topk.numpy
 def _(data, k=1, axis=-1, ret_type="both", largest=True, dtype="int32"):
-    order = _order(data, axis, largest)
+    order = sorted_places(data, axis, largest)
     if k > 0:
         order = np.take(order, np.arange(k), axis)
     values = np.take_along_axis(data, order, axis)

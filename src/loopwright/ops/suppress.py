@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import te, tir
-from ..ir.prim_op import cast, const
+from ..ir.prim_op import cast, const, infimum
 from .core import Case, case, op
 from .extents import check_columns, extents_of
 from .overlap import (
@@ -23,7 +23,7 @@ from .overlap import (
     tensors_of,
 )
 from .params import Tensor
-from .sort import argsort
+from .sort import argsort, sorted_places
 from .statements import long, loops, written
 
 # ---------------------------------------------------------------------- candidates
@@ -125,7 +125,7 @@ def non_max_suppression(
     columns = {"score_index": score_index, "id_index": max(id_index, 0)}
     check_columns(size, coord_start=coord_start, coord_end=coord_start + 3, **columns)
     none, zero = const(-1, data.dtype), const(0, data.dtype)
-    lowest = te.min_value(data.dtype)
+    lowest = infimum(data.dtype)
     scores = te.compute(
         (batch, count),
         lambda i, j: tir.Select(j < cast("int64", valid_count(i)), data(i, j, score_index), lowest),
@@ -226,7 +226,7 @@ def _(
 ):  # fmt: skip
     out, places = np.full_like(data, -1), np.full(data.shape[:2], -1, np.int32)
     for i, valid in enumerate(np.clip(valid_count, 0, data.shape[1])):
-        order = np.argsort(-data[i, :valid, score_index], kind="stable")
+        order = sorted_places(data[i, :valid, score_index], 0, descending=True)
         if iou_threshold <= 0:
             order = np.arange(valid)
         order = order[:top_k] if top_k > 0 and iou_threshold > 0 else order
@@ -239,7 +239,7 @@ def _(
                 if (id_index < 0 or r[id_index] >= 0)
                 and (force_suppress or id_index < 0 or r[id_index] == rows[j, id_index])
             ]  # fmt: skip
-            if len(kept) != max_output_size and rows[j, score_index] <= 0:
+            if len(kept) != max_output_size and not rows[j, score_index] > 0:
                 continue
             full = len(kept) == max_output_size
             mine = box(rows[j])
