@@ -451,3 +451,12 @@ def test_transposes_in_tiles(shape, order, tiled: bool, sizes: tuple[str, ...]) 
     unknown = "n" in sizes and order[-1] != len(order) - 1
     assert ("Shuffle" in text) == (tiled or unknown)
     check(mod, shape, *([(1, *shape[1:])] if "n" in sizes else []))
+
+
+def test_a_reshape_before_a_transpose_is_no_obstacle() -> None:
+    """Keys of attention: heads are cut out of rows first."""
+    build = lambda bb, x: op.permute_dims(bb.emit(op.reshape(x, (2, 20, 3, 16))), (0, 2, 3, 1))  # noqa: E731
+    mod = graph((2, 20, 48), build)
+    with lw.Target("llvm -mcpu=skylake-avx512"):
+        assert "Shuffle" in lw.lower(mod)["tir.TransposeInRegisters"].after.script()
+    check(mod, (2, 20, 48))

@@ -39,7 +39,11 @@ def transpose_tiles(sch: Schedule, block: Any, target: Target) -> bool:
     if is_costly(node) or any_node(store.value, lambda n: is_call_to(n, "if_then_else")):
         return False
     side = min(target.vector_lanes(store.buffer.dtype), SIDE)
-    axes, places = _joined(node.iter_vars, [_address(access) for access in (*loads, store)])
+    ana = Analyzer()
+    for axis in node.iter_vars:
+        ana.bind(axis.var, axis.dom)
+    places = [ana.simplify(_address(access)) for access in (*loads, store)]
+    axes, places = _joined(node.iter_vars, places)
     rows = [
         k
         for k in range(len(axes) - 1)
