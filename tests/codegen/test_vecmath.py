@@ -139,6 +139,14 @@ def test_float32_bounds_over_all_exponents(name, cpu, scales):
     assert error[worst] <= vecmath.BOUNDS[name], f"{name}({x[worst]!r}) = {got[worst]!r}"
 
 
+@pytest.mark.parametrize("name", SCALED if any(scales for *_, scales in MADE) else [])
+@pytest.mark.parametrize("lanes", [32, 64])
+def test_several_vectors_at_once_give_the_same(name, lanes):
+    x = np.arange(0, 1 << 32, 65537, dtype="uint64").astype("uint32").view("float32")[:65536]
+    one, many = (build(name, "float32", n, "native", True)(x) for n in (16, lanes))
+    np.testing.assert_array_equal(one, many)
+
+
 @pytest.mark.parametrize("name", [n for n in vecmath.BOUNDS if n not in ("pow", "acos", "cosh")])
 def test_odd_functions_keep_the_sign_of_zero(name):
     zeros = np.array([0.0, -0.0], "float32")

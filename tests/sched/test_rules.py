@@ -460,3 +460,14 @@ def test_a_reshape_before_a_transpose_is_no_obstacle() -> None:
     with lw.Target("llvm -mcpu=skylake-avx512"):
         assert "Shuffle" in lw.lower(mod)["tir.TransposeInRegisters"].after.script()
     check(mod, (2, 20, 48))
+
+
+@pytest.mark.parametrize(("size", "lanes"), [(256, 64), (200, 16), (500, 64), (17, 16)])
+def test_a_function_of_several_vectors_at_once(size: int, lanes: int) -> None:
+    """They share its constants, unless many of them would lie beyond the end."""
+    mod = graph((3, size), lambda bb, x: op.tanh(x))
+    with lw.Target("llvm -mcpu=skylake-avx512"):
+        text = lw.lower(mod)["ApplyDefaultSchedule"].after["tir_tanh"].script()
+    assert f"T.vectorized(T.int64({lanes}))" in text
+    check(mod, (3, size))
+    check(graph((3, size), lambda bb, x: op.nn.softmax(x)), (3, size))

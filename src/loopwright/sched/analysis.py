@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.functor import any_node, post_order_visit
+from ..ir.functor import post_order_visit
 from ..ir.literals import is_true
 from ..ir.prim_expr import Add, Call, IntImm, IterVar, Mul, PrimExpr, Var
 from ..ir.variables import uses_any
@@ -138,7 +138,14 @@ _COSTLY = {f"tir.{name}" for name in ("exp", "erf", "tanh", "sigmoid", "pow", "l
 
 def is_costly(block: st.Block) -> bool:
     """Whether a block calls a function that takes many instructions."""
-    return any_node(block.body, lambda n: isinstance(n, Call) and n.op.name in _COSTLY)
+    return costly_calls(block) > 0
+
+
+def costly_calls(block: st.Block) -> int:
+    """How many such calls a block has."""
+    names: list[str] = []
+    post_order_visit(block.body, lambda n: names.append(n.op.name) if isinstance(n, Call) else None)
+    return sum(name in _COSTLY for name in names)
 
 
 def constant(extent: Any) -> int | None:

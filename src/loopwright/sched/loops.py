@@ -7,9 +7,11 @@ from typing import Any
 from ..ir.dtype import DataType
 from ..ir.target import Target
 from ..tir.schedule import Schedule
-from .analysis import BlockInfo, constant
+from .analysis import BlockInfo, constant, costly_calls
 
 GRAIN = 1 << 15  # minimum elements per task: about 10 us
+REGISTERS_PER_VALUE = 8  # that a function needs, its constants among them
+SPARE = 1.07  # elements computed by those needed
 SYMBOLIC_EXTENT = 32  # assumed extent of a symbolic image axis
 
 
@@ -17,9 +19,22 @@ def vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) -
     """Vectorize the last loop, run the others in parallel."""
     loops = list(sch.get_loops(block))
     if loops:
-        outer, work = vectorize_last(sch, loops, target.vector_lanes(dtype))
+        outer, work = vectorize_last(sch, loops, lanes_of(sch, block, target, dtype))
         if outer:
             parallel_tiles(sch, outer, work)
+
+
+def lanes_of(sch: Schedule, block: Any, target: Target, dtype: DataType) -> int:
+    """The lanes that a block's last loop computes at once: of a function, several vectors if few of
+    theirs lie beyond the loop's end, which share its constants and a call."""
+    lanes, calls = target.vector_lanes(dtype), costly_calls(sch.get(block))
+    extent = constant(sch.get(list(sch.get_loops(block))[-1]).extent)
+    if calls != 1 or extent is None:
+        return lanes
+    width = target.num_vector_registers // REGISTERS_PER_VALUE * lanes
+    while width > lanes and (extent < width or -(-extent // width) * width > SPARE * extent):
+        width //= 2
+    return width
 
 
 def vectorize_last(sch: Schedule, loops: list[Any], lanes: int) -> tuple[list[Any], int]:

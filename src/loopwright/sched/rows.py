@@ -36,7 +36,7 @@ from .analysis import (
     vectors_fit,
 )
 from .apply import register_schedule_rule
-from .loops import GRAIN, SYMBOLIC_EXTENT, parallel, taps, vectorize_last
+from .loops import GRAIN, SYMBOLIC_EXTENT, lanes_of, parallel, taps, vectorize_last
 from .separate import separate_reductions
 from .tail import whole_rows
 
@@ -105,9 +105,9 @@ def _vectorize_end(sch: Schedule, stage: Stage, target: Target) -> None:
     """Vectorize a stage's last block, unless it has one value per row."""
     if stage.reduction is None:
         block = sch.get_block(stage.last.name)
-        lanes = target.vector_lanes(stage.last.writes[0].dtype)
         inside = list(sch.get_loops(block))[1:]  # of the loop over rows
         if inside:
+            lanes = lanes_of(sch, block, target, stage.last.writes[0].dtype)
             vectorize_last(sch, inside, lanes)
 
 

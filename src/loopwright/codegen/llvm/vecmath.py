@@ -448,7 +448,7 @@ def function(
             f"float64: {', '.join(known)}"
         )
     kind = _KINDS[dtype]
-    code = Code(lanes, scales and dtype == "float32" and lanes == 16)
+    code = Code(lanes, scales and dtype == "float32" and lanes in (16, 32, 64))
     write = (_FLOAT32 if kind == "f" else _FLOAT64).get(name)
     arity = _LIBM.get(name, 1)
     args = [Value(code, kind, f"%x{i}") for i in range(arity)]

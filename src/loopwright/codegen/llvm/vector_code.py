@@ -139,8 +139,8 @@ class Value:
 
 
 class Code:
-    """Writes the body of one function on `lanes`-wide values. scales: these are the 16 floats that an
-    instruction of AVX-512 scales by powers of two."""
+    """Writes the body of one function on `lanes`-wide values. scales: these are groups of the 16 floats
+    that an instruction of AVX-512 scales by powers of two."""
 
     def __init__(self, lanes: int, scales: bool = False) -> None:
         self.lanes, self.scales = lanes, scales
@@ -181,11 +181,25 @@ class Code:
 
     def scaled(self, x: Value, n: Value) -> Value:
         """x 2^n, rounded once; where `scales`."""
-        t = self.type("f")
-        name = "@llvm.x86.avx512.mask.scalef.ps.512"
-        self.libm[name[1:]] = f"declare {t} {name}({t}, {t}, {t}, i16, i32)"
-        given = f"{t} {x.ref}, {t} {n.ref}, {t} zeroinitializer, i16 -1, i32 4"
-        return self.put("f", f"call {t} {name}({given})")
+        part, name = "<16 x float>", "@llvm.x86.avx512.mask.scalef.ps.512"
+        self.libm[name[1:]] = f"declare {part} {name}({part}, {part}, {part}, i16, i32)"
+        parts: list[Value] = []
+        for start in range(0, self.lanes, 16):
+            a, b = (self.shuffled(self.lanes, v, v, range(start, start + 16)) for v in (x, n))
+            given = f"{part} {a.ref}, {part} {b.ref}, {part} zeroinitializer, i16 -1, i32 4"
+            parts.append(self.put("f", f"call {part} {name}({given})"))
+        lanes = 16
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self.shuffled(lanes, a, b, range(2 * lanes)) for a, b in pairs]
+            lanes *= 2
+        return parts[0]
+
+    def shuffled(self, lanes: int, a: Value, b: Value, picks: range) -> Value:
+        """A shuffle of two vectors of so many floats."""
+        places = ", ".join(f"i32 {k}" for k in picks)
+        kind, mask = f"<{lanes} x float>", f"<{len(picks)} x i32> <{places}>"
+        return self.put("f", f"shufflevector {kind} {a.ref}, {kind} {b.ref}, {mask}")
 
     def fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
         """a * b + c, fused if the target does that fast."""
