@@ -1,7 +1,8 @@
 """What the lines of TensorIR in machine code cost: python -m benchmarks.line_info [MODEL ...]
 
 Processor seconds of a compilation and of its worker processes, with and without LOOPWRIGHT_DEBUG_INFO,
-interleaved in one process, each with an empty cache; medians.
+in turns in one process, each with an empty cache: medians, and the median of the pairs' ratios with
+its quartiles.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tools.zoo import fetch
 
 DIGITS = "src/loopwright/driver/data/digits.onnx"
 MODELS = ("digits", "minilm-l3", "centerface")
-ROUNDS = 5
+ROUNDS = 9
 
 
 def used() -> float:
@@ -47,9 +48,15 @@ def main(names: tuple[str, ...]) -> None:
         model = DIGITS if name == "digits" else fetch(name)
         rounds = 4 * ROUNDS if name == "digits" else ROUNDS
         seconds(model, False), seconds(model, True)  # the first one imports and starts workers
-        pairs = [(seconds(model, False), seconds(model, True)) for _ in range(rounds)]
+        pairs = []
+        for k in range(rounds):
+            first, second = (seconds(model, lines) for lines in (k % 2 > 0, k % 2 == 0))
+            pairs.append((second, first) if k % 2 else (first, second))
         plain, lined = (statistics.median(column) for column in zip(*pairs, strict=True))
-        print(f"{name}: {plain:.3f} s, with lines {lined:.3f} s: {lined / plain:.3f}")
+        low, ratio, high = statistics.quantiles([b / a for a, b in pairs])
+        print(
+            f"{name}: {plain:.3f} s, with lines {lined:.3f} s: {ratio:.3f} ({low:.3f}-{high:.3f})"
+        )
 
 
 if __name__ == "__main__":

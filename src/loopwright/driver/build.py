@@ -18,6 +18,7 @@ from ..base.errors import explain
 from ..base.foreign import noted
 from ..base.plugins import load_extensions
 from ..base.registry import Registry
+from ..base.stack import roomy
 from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.debug_info import SHORT_LIVED
 from ..codegen.llvm.jit import gc_paused
@@ -43,6 +44,7 @@ IMPORTERS.register("tflite", from_path, origin=__name__)
 IMPORTERS.register("onnx", from_path_or_proto, origin=__name__)
 
 
+@roomy
 def compile_steps(
     model: Any, target: Any = None, options: CompileOptions = DEFAULTS
 ) -> tuple[Any, dict[str, float]]:
@@ -67,6 +69,7 @@ def compile_steps(
         return compiled, {"passes": passed, "machine code": time.perf_counter() - start - passed}
 
 
+@roomy
 def lower(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> tracing.Trace:
     """Run every step of `compile` up to the code generator and return the trace."""
     options = CompileOptions.of(keywords)

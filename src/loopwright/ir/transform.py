@@ -31,6 +31,7 @@ from ..base.foreign import noted
 from ..base.late import public_names as _public_names
 from ..base.registry import Registry
 from ..base.span import Span, source_line
+from ..base.stack import roomy
 from . import pass_options as pass_options  # fills the table that contexts are checked by
 from . import trace as tracing
 from .function import BaseFunc
@@ -94,6 +95,7 @@ class Pass:
         """The new module; the same object when nothing changes."""
         raise NotImplementedError(f"{type(self).__name__} has no method run(self, mod, ctx)")
 
+    @roomy
     def __call__(self, mod: IRModule) -> IRModule:
         """Run on a module: requirements first, watched by the context's instruments.
 

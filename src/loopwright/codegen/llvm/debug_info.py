@@ -53,8 +53,8 @@ class DebugInfo:
         stem = "".join(c if c.isalnum() or c in "_." else "_" for c in name[:200])
         file = f"{stem}-{digest}.py" if self.folder else f"{stem}.py"
         if self.folder:
-            Path(self.folder).mkdir(parents=True, exist_ok=True)
-            (Path(self.folder) / file).write_text(lines.text + "\n", encoding="utf-8")
+            with open(f"{self.folder}/{file}", "w", encoding="utf-8") as source:
+                source.write(lines.text + "\n")
         where = _quoted(self.folder or ".")
         self._file = self._add(f"!DIFile(filename: {_quoted(file)}, directory: {where})")
 
@@ -95,6 +95,8 @@ class DebugInfo:
 def asked() -> Callable[[], DebugInfo | None]:
     """What makes the debug information of a module, as the knob LOOPWRIGHT_DEBUG_INFO asks for it."""
     folder = "" if SHORT_LIVED.get() else knob("LOOPWRIGHT_DEBUG_INFO")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
     return lambda: DebugInfo(folder) if folder else None
 
 

@@ -110,6 +110,7 @@ class Printer:
         self.plain = not self.underlined and not notes
         # Expressions, which occur often, and their texts, until a name in them is free again.
         self.known: dict[int, tuple[Any, str]] = {}
+        self.fns: dict[type, Callable[[Printer, Any], str] | None] = {}  # chosen in EXPR
 
     # ------------------------------------------------------------------ texts
 
@@ -134,7 +135,7 @@ class Printer:
         if known is not None:
             return known[1]
         kind = type(node)
-        fn = _lookup(EXPR, kind)
+        fn = self.fns.get(kind) or self.fns.setdefault(kind, _lookup(EXPR, kind))
         if fn is None:
             return self.value(node) if not isinstance(node, Node) else self.generic(node)
         return self.kept(node, fn(self, node))
@@ -294,6 +295,13 @@ class Printer:
 
     def whole(self) -> str:
         """The text of the root, with the metadata it refers to."""
+        text = self.render(self.statements())
+        if self.metadata and self.config.show_meta:
+            text = metadata_text(self.metadata) + "\n" + text
+        return text
+
+    def statements(self) -> list:
+        """The root as a tree of lines."""
         with self.frame(None) as top:
             kind = type(self.root)
             if _lookup(STMT, kind) is not None:
@@ -307,10 +315,7 @@ class Printer:
                 top.stmts.append(str(text))
             if self.metadata and not self.config.show_meta:
                 top.stmts.append(_OMITTED)
-            text = self.render(top.stmts)
-        if self.metadata and self.config.show_meta:
-            text = metadata_text(self.metadata) + "\n" + text
-        return text
+        return top.stmts
 
     def render(self, stmts: list) -> str:
         """Statements as text, with the options' underlines and line numbers."""

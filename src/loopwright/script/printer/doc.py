@@ -115,27 +115,27 @@ def _mark_last(stmts: list, i: int) -> None:
         stmts[i] = stmt + MARK_END
 
 
-def flatten(stmts: Iterable, indent: int) -> list[str]:
-    """The lines of a tree of statements."""
-    lines: list[str] = []
+def flatten(stmts: Iterable, indent: int) -> list[tuple[str, str]]:
+    """The lines of a tree of statements, each with its margin."""
+    lines: list[tuple[str, str]] = []
     _flatten(stmts, "", " " * indent, lines)
-    while lines and not lines[-1].strip():
+    while lines and not lines[-1][1].strip():
         lines.pop()
     return lines
 
 
-def _flatten(stmts: Iterable, margin: str, step: str, lines: list[str]) -> None:
+def _flatten(stmts: Iterable, margin: str, step: str, lines: list[tuple[str, str]]) -> None:
     for stmt in stmts:
         if type(stmt) is Nest:
-            lines.extend([margin + head for head in stmt.heads])
+            lines.extend([(margin, head) for head in stmt.heads])
             if stmt.body:
                 _flatten(stmt.body, margin + step, step, lines)
             else:
-                lines.append(margin + step + "pass")
+                lines.append((margin + step, "pass"))
         elif stmt is GAP:
-            lines.append("")
+            lines.append(("", ""))
         else:
-            lines.append(margin + stmt)
+            lines.append((margin, stmt))
 
 
 def render(
@@ -151,7 +151,7 @@ def render(
     line_numbers: number the lines. context: print only so many lines around an underlined one
     (-1: all). underlined: turn marks into a line of carets below each marked line.
     """
-    lines = flatten(stmts, indent)
+    lines = [margin + line for margin, line in flatten(stmts, indent)]
     if not underlined and not line_numbers:
         return "\n".join(lines)
     carets = [""] * len(lines)

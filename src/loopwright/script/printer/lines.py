@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from ...ir.functor import allow_deep_programs
 from ...ir.node import Node
 from ...tir import stmt as ts
 from .config import PrinterConfig
 from .core import Printer
-from .doc import Nest
+from .doc import Nest, flatten
 
-# Private characters, which no printed text contains (`quote` escapes them), around a number.
-_BEGIN, _END = "\ue002", "\ue003"
 _IMPORT = re.compile(r"# from \S+ import |\s*$")
 
 
@@ -37,25 +36,26 @@ class Lines(NamedTuple):
         return {id(node): n for n, node in enumerate(self.nodes, 1) if node is not None}
 
 
-class _Numbered(Printer):
-    def __init__(self, root: Any, config: PrinterConfig) -> None:
-        super().__init__(root, config)
-        self.printed: list[Node] = []
+class _Line(str):
+    """The first line of a statement."""
 
-    def stmt(self, node: Any, out: list) -> None:
-        start = len(out)
-        super().stmt(node, out)
-        if start == len(out) or not isinstance(node, Node):
+    __slots__ = ("node",)
+
+
+class _Numbered(Printer):
+    def decorate(self, node: Any, out: list, start: int) -> None:
+        if start == len(out):
             return
         at = self.head(node, out, start)
         line = out[at]
-        head = line.heads[0] if isinstance(line, Nest) else line
-        if not isinstance(head, str) or head.startswith(_BEGIN) or _IMPORT.match(head):
+        head = line.heads[0] if type(line) is Nest else line
+        known = head.node if type(head) is _Line else None
+        if _IMPORT.match(head) or (known is not None and known is not getattr(node, "block", None)):
             return  # the statement within has marked it
-        marked = f"{_BEGIN}{len(self.printed)}{_END}{head}"
-        self.printed.append(node)
-        if isinstance(line, Nest):
-            line.heads = [marked, *line.heads[1:]]
+        marked = _Line(head)
+        marked.node = node
+        if type(line) is Nest:
+            line.heads[0] = marked
         else:
             out[at] = marked
 
@@ -63,7 +63,7 @@ class _Numbered(Printer):
     def head(node: Node, out: list, start: int) -> int:
         """The place of a statement's own line: definitions of free buffers come before it."""
         if isinstance(node, _NESTS):
-            nests = (k for k in range(start, len(out)) if isinstance(out[k], Nest))
+            nests = (k for k in range(start, len(out)) if type(out[k]) is Nest)
             return next(nests, start)
         return start if hasattr(node, "body") else len(out) - 1
 
@@ -71,17 +71,15 @@ class _Numbered(Printer):
 def numbered(node: Node, name: str = "") -> Lines:
     """The text of a node, a function under the name `name`, without the comments that name the
     dialects, and the node of each line."""
-    printer = _Numbered(node, PrinterConfig(binding_names=[name] if name else []))
-    texts: list[str] = []
-    nodes: list[Node | None] = []
-    for line in printer.run().split("\n"):
-        if not texts and _IMPORT.match(line):
-            continue
-        margin, mark, rest = line.partition(_BEGIN)
-        number, _, text = rest.partition(_END)
-        texts.append(margin + text)
-        nodes.append(printer.printed[int(number)] if mark else None)
-    return Lines(texts, nodes)
+    allow_deep_programs()
+    config = PrinterConfig(binding_names=[name] if name else [])
+    lines = flatten(_Numbered(node, config).statements(), config.indent_spaces)
+    while lines and _IMPORT.match(lines[0][1]):
+        del lines[0]
+    return Lines(
+        [margin + line for margin, line in lines],
+        [line.node if type(line) is _Line else None for _, line in lines],
+    )
 
 
 __all__ = ["Lines", "numbered"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from ...ir import prim_expr as pe
-from ...ir.prim_op import add, multiply
+from ...ir.prim_op import add, const
 from ...tir.buffer import Buffer, BufferRegion
 from .core import TIR, Printer, call_text, dtype_text, expr_of, mode_of, tuple_text
-from .doc import quote
+from .doc import ADD, operand, quote
 from .naming import Frame
 from .tir_var import lowest_frame, var_creation
 
@@ -183,9 +183,12 @@ def load_indices(p: Printer, indices: tuple[Any, ...]) -> str:
 def _index(p: Printer, index: Any) -> str:
     if type(index) is not pe.Ramp or not isinstance(index.stride, pe.IntImm):
         return p.expr(index)
-    step = index.stride.value
-    stop = add(index.base, index.lanes if step == 1 else multiply(index.lanes, step))
-    text = f"{p.expr(index.base)}:{p.expr(stop)}"
+    step, base = index.stride.value, p.expr(index.base)
+    count = index.lanes if step == 1 else index.lanes * step
+    if isinstance(index.base, pe.IntImm) or not isinstance(count, int):
+        text = f"{base}:{p.expr(add(index.base, count))}"
+    else:  # a sum that does not fold
+        text = f"{base}:{operand(base, ADD)} + {p.expr(const(count, index.base.dtype))}"
     return text if step == 1 else f"{text}:{p.expr(index.stride)}"
 
 

@@ -126,6 +126,8 @@ def _iter_var(p: Printer, node: pe.IterVar) -> str:
 
 @expr_of(*_OPERATORS)
 def _binary(p: Printer, node: Any) -> str:
+    if type(node.a) not in _OPERATORS or id(node.a) in p.known:
+        return _operation(p, node, p.expr(node.a))
     spine = [node]  # `a + b + c + ...` nests to the left, sometimes deeply
     while type(spine[-1].a) in _OPERATORS and id(spine[-1].a) not in p.known:
         spine.append(spine[-1].a)
@@ -148,11 +150,15 @@ def _operation(p: Printer, node: Any, a: str) -> str:
 def _unreadable(node: Any) -> bool:
     """Whether the operator or function would not give the node back: it folds, or refuses a
     division by 0. The node's own name does."""
-    if type(node) in _DIVISIONS and isinstance(node.b, pe.IntImm) and node.b.value == 0:
+    kind, a, b = type(node), node.a, node.b
+    if type(a) not in _LITERALS and type(b) not in _LITERALS and a is not b:
+        return False
+    if kind in _DIVISIONS and type(b) is pe.IntImm and b.value == 0:
         return True
-    return fold_binary(type(node), node.a, node.b) is not None
+    return fold_binary(kind, a, b) is not None
 
 
+_LITERALS = (pe.IntImm, pe.FloatImm)
 _DIVISIONS = (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)
 
 

@@ -3,8 +3,9 @@ definition of a free one can be printed in the innermost scope that holds them a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from ...ir.node import Node
@@ -41,25 +42,26 @@ class _Walk:
 
     def visit(self, value: Any, is_case: bool = False) -> None:
         """Note the uses in a value; a case of an `if` is a scope, also if it is one store."""
-        role, names = _parts_of(type(value))
-        count, is_scope = len(self.seen), is_case or role is _SCOPE
+        role, parts = _walked(type(value))
+        seen, is_scope = self.seen, is_case or role is _SCOPE
+        count = len(seen)
         if is_scope:
             self.path.append(value)
         elif role is _BUFFER:
             self.use(value)
-        for part in _parts(value, role, names):
-            below = _parts_of(type(part))[0]
-            if below and id(part) not in self.seen:
+        for part in parts(value):
+            below = _walked(type(part))[0]
+            if below and id(part) not in seen:
                 if below is _VARIABLE:
                     self.use(part)
                 else:
                     self.visit(part, type(value) is IfThenElse and isinstance(part, Stmt))
                 if below is not _LIST:
-                    self.seen[id(part)] = None
+                    seen[id(part)] = None
         if is_scope:
             self.path.pop()
-            while len(self.seen) > count:
-                self.seen.popitem()
+            while len(seen) > count:
+                seen.popitem()
 
     def use(self, obj: Any) -> None:
         known = self.paths.get(id(obj))
@@ -94,26 +96,29 @@ _ROLES = {
 }
 
 
+_LEAVES = (DataProducer, IntImm, FloatImm, StringImm)
+
+
 @cache
-def _parts_of(kind: type) -> tuple[str, tuple[str, ...]]:
-    """What the values of a class are, and the names of their fields."""
-    if issubclass(kind, (DataProducer, *_LEAVES)):
-        return "", ()
+def _walked(kind: type) -> tuple[str, Callable[[Any], Iterable[Any]]]:
+    """What the values of a class are, and what gives the values directly inside one."""
+    if issubclass(kind, _LEAVES):
+        return "", _nothing
     role = next((role for kinds, role in _ROLES.items() if issubclass(kind, kinds)), "")
-    fields = () if role in ("", _VARIABLE, _LIST, _DICT) else kind.__fields__  # type: ignore[attr-defined]
-    return role, tuple(f.name for f in fields)
-
-
-_LEAVES = (IntImm, FloatImm, StringImm)
-
-
-def _parts(value: Any, role: str, names: tuple[str, ...]) -> Iterable[Any]:
-    """The values directly inside one."""
     if role is _LIST:
-        return value
+        return role, iter
     if role is _DICT:
-        return [*value, *value.values()]
-    return [getattr(value, name, None) for name in names]
+        return role, lambda value: [*value, *value.values()]
+    if role in ("", _VARIABLE):
+        return role, _nothing
+    names = [f.name for f in kind.__fields__ if f.name != "span"]  # type: ignore[attr-defined]
+    if len(names) > 1:
+        return role, attrgetter(*names)
+    return role, lambda value: [getattr(value, name) for name in names]
+
+
+def _nothing(value: Any) -> tuple[()]:
+    return ()
 
 
 def occurs(body: Any, wanted: set[int]) -> set[int]:
@@ -123,11 +128,11 @@ def occurs(body: Any, wanted: set[int]) -> set[int]:
     stack = [body]
     while stack and len(occurring) < len(wanted):
         value = stack.pop()
-        role, names = _parts_of(type(value))
+        role, parts = _walked(type(value))
         if role is _VARIABLE and id(value) in wanted:
             occurring.add(id(value))
-        if names and id(value) in seen:
+        if role in (_SCOPE, _BUFFER, _NODE) and id(value) in seen:
             continue
         seen.add(id(value))
-        stack.extend(_parts(value, role, names))
+        stack.extend(parts(value))
     return occurring
