@@ -18,6 +18,7 @@ with registering(__name__):
         attention,
         backward,
         binary,
+        byte_rows,
         byte_windows,
         ccl,
         conv,

@@ -23,18 +23,21 @@ Before (-) and after (+)::
 
 The sum of (q - zero) * w is that of q * w without zero times the sum of w, which is known. Weights are
 constants in int8 after their zero point; activations have one scale and zero point, int8 ones become
-uint8. A convolution reads its image as `relax.nn.byte_places` arranges it, a depthwise one as it is.
+uint8. A convolution reads its image as `relax.nn.byte_places` arranges it, a depthwise one as it is, one
+of an unknown size or over one side as `relax.nn.byte_rows` does.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm
+from ....ir.prim_op import multiply
 from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
@@ -43,6 +46,8 @@ from .._products import is_call, shape_of, transposes
 from .._rewriting import SweepingRewriter
 
 _BYTES = ("uint8", "int8")
+_PLAIN = {("NCW", "OIW"), ("NCHW", "OIHW")}
+_FEW = 4  # lanes for each output, if more are filled up a product does not pay
 
 
 @dataclass(frozen=True)
@@ -102,8 +107,9 @@ class _Products(SweepingRewriter):
         if is_call(call, "relax.matmul"):
             return self.matmul(call)
         if is_call(call, "relax.nn.conv2d"):
-            return self.conv(call)
-        return call
+            made = self.conv(call)
+            return self.conv_in_rows(call) if made is call else made
+        return self.conv_in_rows(call) if is_call(call, "relax.nn.conv1d") else call
 
     # -- operands ------------------------------------------------------------------------------
 
@@ -225,15 +231,47 @@ class _Products(SweepingRewriter):
         flat = data if len(shape) == 2 else relax_op.reshape(data, ShapeExpr([rows, depth]))
         if depth % 4:
             flat = relax_op.nn.pad(flat, [0, 0, 0, -depth % 4])
-        packed = np.pad(matrix, [(0, -depth % 4), (0, -columns % self.lanes)])
-        packed = packed.reshape(-1, 4, packed.shape[1]).transpose(0, 2, 1)
-        packed = np.ascontiguousarray(packed).reshape(len(packed), -1)
-        total = relax_op.nn.byte_matmul(flat, const(packed))
-        if columns % self.lanes:
-            total = relax_op.strided_slice(total, [1], [0], [columns], assume_inbound=True)
+            matrix = np.pad(matrix, [(0, -depth % 4), (0, 0)])
+        total = self.product(flat, matrix)
         if len(shape) > 2:
             total = relax_op.reshape(total, ShapeExpr([*shape[:-1], columns]))
         return self.real(total, len(shape) - 1, zero, found, weight, 1)
+
+    def product(self, data: Any, matrix: np.ndarray) -> Any:
+        """The product of rows of bytes, a multiple of 4, with a matrix."""
+        depth, columns = matrix.shape
+        packed = np.pad(matrix, [(0, 0), (0, -columns % self.lanes)])
+        packed = packed.reshape(depth // 4, 4, -1).transpose(0, 2, 1)
+        packed = np.ascontiguousarray(packed).reshape(depth // 4, -1)
+        total = relax_op.nn.byte_matmul(data, const(packed))
+        if columns % self.lanes:
+            total = relax_op.strided_slice(total, [1], [0], [columns], assume_inbound=True)
+        return total
+
+    def conv_in_rows(self, call: Call) -> Any:
+        """A convolution over an image whose size is not known as a product of its windows."""
+        attrs = call.attrs
+        found, weight = self.operand(call.args[0]), self.weight(call.args[1], 0)
+        out, layouts = shape_of(call), (attrs.data_layout, attrs.kernel_layout)
+        if found is None or weight is None or out is None or attrs.groups != 1:
+            return call
+        if (found.scale is None) != (weight.factor is None) or layouts not in _PLAIN:
+            return call
+        given, values = self.activation(found), weight.with_ones(0)
+        outputs, channels, *kernel = values.shape
+        if given is None or outputs * _FEW < self.lanes:
+            return call
+        (data, zero), rank = given, values.ndim
+        data = relax_op.permute_dims(data, [0, *range(2, rank), 1])
+        places = [[int(v) for v in a] for a in (attrs.strides, attrs.dilation, attrs.padding)]
+        seen = relax_op.nn.byte_rows(data, relax_op.astype(zero, "uint8"), kernel, *places)
+        matrix = np.pad(values, [(0, 0), (0, -channels % 4), *[(0, 0)] * len(kernel)])
+        matrix = matrix.transpose(*range(2, rank), 1, 0).reshape(-1, outputs)
+        rows = reduce(multiply, [out[0], *out[2:]])
+        flat = relax_op.reshape(seen, ShapeExpr([rows, len(matrix)]))
+        total = relax_op.reshape(self.product(flat, matrix), ShapeExpr([out[0], *out[2:], outputs]))
+        total = relax_op.permute_dims(total, [0, rank - 1, *range(1, rank - 1)])
+        return self.real(total, 1, zero, found, weight, 0)
 
     def conv(self, call: Call) -> Any:
         attrs = call.attrs
