@@ -41,7 +41,8 @@ def graph_pipeline(
 
 def legalize_passes(target: Target | None = None) -> list[Pass]:
     """From operators to fused, scheduled loops."""
-    return [p for p in llvm.legalize_passes(target) if p.name != "BlockedLayout"]
+    blocks = ("SplitTransposedConvolutions", "BlockedLayout")
+    return [p for p in llvm.legalize_passes(target) if p.name not in blocks]
 
 
 def dataflow_lower_passes(target: Target | None = None) -> list[Pass]:

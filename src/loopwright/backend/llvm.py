@@ -71,6 +71,7 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
         rt.ConvertToDataflow(),
         rt.WidenFloats(),
         rt.SinkReshapes(),
+        rt.SplitTransposedConvolutions(),
         rt.BlockedLayout(),
         rt.FoldConstant(),
         rt.CanonicalizeBindings(),

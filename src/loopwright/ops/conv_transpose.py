@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .. import te, tir
@@ -311,6 +313,46 @@ conv2d_transpose.samples(
         data_layout="NCHW4c",
         kernel_layout="IOHW4i4o",
     ),
+)
+
+
+@op("relax.nn.join_phases")
+def join_phases(data: Tensor, strides: Ints, before: Ints, after: Ints):
+    """(batch, channels * product of strides, *sides) as (batch, channels, *(side * stride - before - after)):
+    places that lie a stride apart come from one channel, of each group the first one that of the first
+    places; before, after: what is cut off at the ends."""
+    batch, phases, *sides = data.shape
+    count = math.prod(strides)
+    pairs = zip(sides, strides, before, after, strict=True)
+    cut = [simplify(multiply(side, s) - (b + a)) for side, s, b, a in pairs]
+
+    def cell(*i):
+        n, c, *at = i
+        phase, places = const(0, "int64"), []
+        for p, s, b in zip(at, strides, before, strict=True):
+            phase = phase * s + floormod(p + b, s)
+            places.append(floordiv(p + b, s))
+        return data(n, c * count + phase, *places)
+
+    shape = [batch, simplify(floordiv(phases, count)), *cut]
+    return compute(shape, cell, "join_phases", axes="i", tag="injective")
+
+
+@join_phases.numpy
+def _(data, strides, before, after):
+    batch, phases, *sides = data.shape
+    rank, channels = len(sides), phases // math.prod(strides)
+    parts = data.reshape(batch, channels, *strides, *sides)
+    order = [axis for k in range(rank) for axis in (2 + rank + k, 2 + k)]
+    whole = [side * s for side, s in zip(sides, strides, strict=True)]
+    parts = parts.transpose(0, 1, *order).reshape(batch, channels, *whole)
+    ends = zip(before, whole, after, strict=True)
+    return np.ascontiguousarray(parts[:, :, *[slice(b, w - a) for b, w, a in ends]])
+
+
+join_phases.samples(
+    case((2, 12, 5), strides=[3], before=[1], after=[3]),
+    case((1, 8, 3, "w"), strides=[2, 2], before=[1, 0], after=[0, 1]),
 )
 
 

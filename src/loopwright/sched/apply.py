@@ -7,16 +7,16 @@ Before (-) and after (+)::
           @T.prim_func(private=True)
           def main(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float32")):
     -         for i, j in T.grid(4, 64):
-    -             with T.block("exp"):
+    -             with T.block("add"):
     -                 vi, vj = T.axis.remap("SS", [i, j])
-    -                 B[vi, vj] = T.exp(A[vi, vj])
+    -                 B[vi, vj] = A[vi, vj] + T.float32(1)
     +         T.func_attr({"tir.is_scheduled": True})
     +         for i_j_0_fused in range(16):
     +             for j_1 in T.vectorized(16):
-    +                 with T.block("exp"):
+    +                 with T.block("add"):
     +                     vi = T.axis.spatial(4, i_j_0_fused // 4)
     +                     vj = T.axis.spatial(64, i_j_0_fused % 4 * 16 + j_1)
-    +                     B[vi, vj] = T.exp(A[vi, vj])
+    +                     B[vi, vj] = A[vi, vj] + T.float32(1)
 
 Rules are tried in the order of `rules_for(target)`: those of the target's kind, of its keys, then
 the default ones. The first that does not return None schedules the kernel; the trace records it and

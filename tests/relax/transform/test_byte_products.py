@@ -23,8 +23,10 @@ def bytes_of(shape, dtype):
 
 
 def module(shape, weight, build, dtype, axis, symbolic, whole=False, weight_zero=0):
-    """`build` of a quantized input and a quantized weight; whole: in int32 without scales."""
-    dims = ["n" if symbolic else shape[0], *shape[1:]]
+    """`build` of a quantized input and a quantized weight; symbolic: whether its first axis is, or which
+    ones are; whole: in int32 without scales."""
+    unknown = (0,) * symbolic if isinstance(symbolic, bool) else symbolic
+    dims = [f"d{k}" if k in unknown else d for k, d in enumerate(shape)]
     x = relax.Var("x", R.Tensor(dims, dtype))
     zero = relax.const(np.asarray(7, dtype))
     builder = relax.BlockBuilder()
@@ -77,6 +79,27 @@ def test_convolutions(row, dtype):
     build = lambda x, w: op.nn.conv2d(x, w, **attrs)  # noqa: E731
     given = module(shape, bytes_of(weight, "int8"), build, dtype, 0, symbolic=dtype == "uint8")
     check(given, bytes_of(shape, dtype), "byte_conv2d")
+
+
+ROWS = [
+    ((2, 3, 31), (20, 3, 5), {"padding": [2, 1], "strides": 2}, ()),
+    ((1, 8, 40), (48, 8, 3), {"padding": 4, "dilation": 4}, (0, 2)),
+    ((1, 4, 12), (13, 4, 1), {}, (2,)),
+    ((2, 6, 9, 11), (16, 6, 3, 2), {"padding": [1, 0, 2, 1], "strides": (2, 1)}, (0, 2, 3)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("row", ROWS, ids=range(len(ROWS)))
+def test_convolutions_over_one_side_or_unknown_ones(row, dtype):
+    shape, weight, attrs, unknown = row
+    build = lambda x, w: getattr(op.nn, f"conv{len(shape) - 2}d")(x, w, **attrs)  # noqa: E731
+    given = module(shape, bytes_of(weight, "int8"), build, dtype, 0, unknown)
+    check(given, bytes_of(shape, dtype), "byte_rows")
+    given = module(
+        shape, bytes_of(weight, "uint8"), build, dtype, 0, unknown, True, weight_zero=128
+    )
+    check(given, bytes_of(shape, dtype), "byte_rows")
 
 
 PRODUCTS = [((5, 8), (8, 48)), ((9, 7), (7, 10)), ((2, 3, 64), (64, 100)), ((1, 4), (4, 1))]

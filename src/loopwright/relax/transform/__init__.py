@@ -36,6 +36,9 @@ from .graph.sink_reshapes import SinkReshapes as SinkReshapes
 from .graph.split_layout_rewrite_preproc import (
     SplitLayoutRewritePreproc as SplitLayoutRewritePreproc,
 )
+from .graph.split_transposed_convolutions import (
+    SplitTransposedConvolutions as SplitTransposedConvolutions,
+)
 from .graph.widen_floats import WidenFloats as WidenFloats
 from .lower.call_tir_rewrite import CallTIRRewrite as CallTIRRewrite
 from .lower.graph_to_tir import GraphToTIR as GraphToTIR

@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from ....ir.literals import is_zero
 from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm
 from ....ir.prim_op import multiply
@@ -254,6 +255,8 @@ class _Products(SweepingRewriter):
         found, weight = self.operand(call.args[0]), self.weight(call.args[1], 0)
         out, layouts = shape_of(call), (attrs.data_layout, attrs.kernel_layout)
         if found is None or weight is None or out is None or attrs.groups != 1:
+            return call
+        if any(map(is_zero, (*out, *(shape_of(call.args[0]) or ())))):
             return call
         if (found.scale is None) != (weight.factor is None) or layouts not in _PLAIN:
             return call
