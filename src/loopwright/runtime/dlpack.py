@@ -38,8 +38,12 @@ _exported: dict[int, tuple[Any, ...]] = {}
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-def _delete(address: int) -> None:
-    _exported.pop(address, None)
+def _delete(address: int, forget: Any = _exported.pop) -> None:
+    forget(address, None)
+
+
+# Tensors that live until the interpreter ends call it when the names of modules are gone.
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_delete))
 
 
 _new_capsule = ctypes.pythonapi.PyCapsule_New
