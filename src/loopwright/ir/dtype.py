@@ -29,7 +29,16 @@ _FLOAT8 = (
     "float8_e8m0fnu",
 )
 _SMALL_FLOATS = (*_FLOAT8, "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")  # in DLPack's order
-_NUMBERS = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 6, "float8_e3m4": 7}
+_NUMBERS = {
+    "int": 0,
+    "uint": 1,
+    "float": 2,
+    "handle": 3,
+    "bfloat": 4,
+    "complex": 5,
+    "bool": 6,
+    "float8_e3m4": 7,
+}
 _NUMBERS["custom"] = _NUMBERS["uint"]  # which it is stored as
 _BASIC = {
     "bool": ("bool", 8),
@@ -40,6 +49,8 @@ _BASIC = {
     **{f"uint{b}": ("uint", b) for b in (1, 2, 4, 8, 16, 32, 64, 128)},
     **{f"float{b}": ("float", b) for b in (16, 32, 64)},
     "bfloat16": ("bfloat", 16),
+    "complex64": ("complex", 64),
+    "complex128": ("complex", 128),
     **dict.fromkeys(_FLOAT8, ("float8", 8)),
     "float8": ("float", 8),  # of no format: a type of parameters that are still to be chosen
     "float4_e2m1fn": ("float4", 4),
@@ -61,7 +72,7 @@ class DataType(str):
 
     `bits` is the width of one lane (bool counts 8, as it is stored in a byte; int4 counts 4),
     `lanes` the vector length, `code` one of int, uint, float, bfloat, float8, float6, float4,
-    bool, handle, custom. `void` is handle with 0 bits. Where `is_scalable`, a vector has `lanes`
+    bool, handle, complex, custom. Complex numbers are moved, not computed with. `void` is handle with 0 bits. Where `is_scalable`, a vector has `lanes`
     times as many lanes as the machine says at run time: "float32xvscalex4".
     """
 

@@ -63,8 +63,11 @@ def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
         return FloatImm(dtype, _round_float(float(value), dtype), span)
     if dtype.is_handle:
         return pe.Cast(dtype, IntImm("int64", int(value)), span)
-    if dtype.code == "custom":
-        return FloatImm(dtype, float(value), span)
+    if dtype.code == "complex" and complex(value).imag:
+        hint = "read it from a constant tensor"
+        raise CallTypeError(explain("a literal is real", got=value, instead=hint, span=span))
+    if dtype.code in ("custom", "complex"):
+        return FloatImm(dtype, complex(value).real, span)
     return IntImm(dtype, _wrap(int(value), dtype), span)
 
 
@@ -249,6 +252,8 @@ def cast(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
         raise CallTypeError(explain(what, got=f"{value} to {dtype}", instead="cast a number"))
     if isinstance(value, pe.Broadcast):
         return pe.Broadcast(cast(dtype.element, value.value), value.lanes)
+    if dtype.code == "complex" or value.dtype.code == "complex":
+        raise _not_computed(value, f"a cast to {dtype}")
     if dtype.code == "custom" or value.dtype.code == "custom":
         return pe.Cast(dtype, value, span)
     if isinstance(value, IntImm) and not dtype.is_handle:
@@ -298,10 +303,18 @@ _FOLD: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
+def _not_computed(value: PrimExpr, what: str) -> CallTypeError:
+    hint = "compute with the real and the imaginary part, as two tensors of floats"
+    text = "complex numbers are moved, not computed with"
+    return CallTypeError(explain(text, got=f"{what} of {value.dtype}", instead=hint))
+
+
 def fold_binary(kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
     """The folded value of `kind(a, b)` for operands of one type, or None."""
     if a.dtype.code == "custom":  # only its owner knows what it means
         return None
+    if a.dtype.code == "complex":
+        raise _not_computed(a, kind.__name__)
     ta, tb = type(a), type(b)
     x = a.value if ta is IntImm or ta is FloatImm else None
     y = b.value if tb is IntImm or tb is FloatImm else None

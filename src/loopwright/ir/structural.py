@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import explain
+from .dtype import DataType
 from .node import DEF, IGNORE, Node, plain_attr
 from .object_path import ObjectPath, ObjectPathPair
 from .serialize import encoded
@@ -50,6 +51,9 @@ class ByStructure:
         return structural_hash(self)
 
 
+_PLAIN = {str, int, bool, type(None), DataType}  # equal values are all there is to compare
+
+
 class _Comparer:
     def __init__(self, map_free_vars: bool) -> None:
         self.map_free_vars = map_free_vars
@@ -61,6 +65,8 @@ class _Comparer:
         raise _Mismatch(path, a, b, why, missing)
 
     def compare(self, a: Any, b: Any, path: str, defining: bool) -> None:
+        if type(a) is type(b) and type(a) in _PLAIN and a == b:
+            return
         a, b = _node_of(a), _node_of(b)
         if isinstance(a, Node) and isinstance(b, Node):
             if a.bound_by_identity:

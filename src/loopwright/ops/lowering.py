@@ -37,6 +37,7 @@ def lower_by_body(
     given: list[Any] = []
     if isinstance(call.struct_info, PrimStructInfo):
         return call
+    literals = not _is_one_float(call.struct_info)
     for p, value in zip(params, args.values(), strict=True):
         passed = p.annotation == "Operand" and isinstance(info_of(value), PrimStructInfo)
         if value is not None and not passed and not is_static(value):
@@ -44,14 +45,16 @@ def lower_by_body(
         info = info_of(value)
         if isinstance(info, ShapeStructInfo):
             value = ShapeExpr(info.values)
-        elif p.annotation == "Scalar" or (p.kind == "Tensor" and _has_tensor(call.args)):
+        elif p.annotation == "Scalar" or (
+            p.kind == "Tensor" and literals and _has_tensor(call.args)
+        ):
             literal = scalar_literal(value)
             value = value if literal is None else literal
         given.append(value)
     for value in call.args:
         _check_dtype_known(call, value)
     bound = partial(run_body, body, attrs)  # call_te takes graph arguments only
-    key, tensors, sizes = _loops_key(call, args)
+    key, tensors, sizes = _loops_key(call, args, literals)
     build = partial(bb.call_te, bound, *given, primfunc_name_hint=hint, primfunc_attrs=marks)
     if key is None:
         return build()
@@ -65,6 +68,11 @@ def lower_by_body(
     parts = (earlier.args[2:], earlier.sinfo_args)
     more, infos = parts if sizes == old_sizes else substitute(parts, names)
     return earlier.replace(args=(earlier.args[0], Tuple(tensors), *more), sinfo_args=infos)
+
+
+def _is_one_float(info: Any) -> bool:
+    """Whether a result is one number: then a constant beside it is read, so that all share a kernel."""
+    return isinstance(info, TensorStructInfo) and info.ndim == 0 and info.dtype.is_float
 
 
 def _has_tensor(args: Sequence[Any]) -> bool:
@@ -82,14 +90,16 @@ def _check_dtype_known(call: Call, value: Any) -> None:
         )
 
 
-def _loops_key(call: Call, args: dict[str, Any]) -> tuple[Any, list[Any], list[Var]]:
+def _loops_key(
+    call: Call, args: dict[str, Any], literals: bool
+) -> tuple[Any, list[Any], list[Var]]:
     """The key of the kernel that a call is lowered to, the tensors passed to it, and the variables
     of their shapes, whose names are no part of the key. It is None if the kernel depends on more
     (scalar constants become literals in it)."""
     tensors: list[Any] = []
     dims: list[Any] = []
     attrs = () if call.attrs is None else _plain_key(call.attrs.values)
-    parts = [_argument_key(value, tensors, dims) for value in args.values()]
+    parts = [_argument_key(value, tensors, dims, literals) for value in args.values()]
     if attrs is None or None in parts:
         return None, tensors, []
     key = (call.op.name, attrs, *parts, StructuralKey(tuple(dims)))
@@ -108,13 +118,13 @@ def _plain_key(values: dict[str, Any]) -> tuple[Any, ...] | None:
     return tuple(key)
 
 
-def _argument_key(value: Any, tensors: list[Any], dims: list[Any]) -> Any:
+def _argument_key(value: Any, tensors: list[Any], dims: list[Any], literals: bool) -> Any:
     shape = partial(map, partial(_dim_key, dims))
     info = info_of(value)
     if value is None:
         return "none"
     if isinstance(info, TensorStructInfo) and isinstance(value, (GraphVar, Constant)):
-        if isinstance(value, Constant) and info.ndim == 0:
+        if literals and isinstance(value, Constant) and info.ndim == 0:
             return None
         tensors.append(value)
         return (str(info.dtype), *shape(info.get_shape() or ()))
@@ -123,7 +133,7 @@ def _argument_key(value: Any, tensors: list[Any], dims: list[Any]) -> Any:
     if isinstance(value, PrimValue):
         return ("prim", str(value.value.dtype), *shape([value.value]))
     if isinstance(value, Tuple):
-        parts = [_argument_key(field, tensors, dims) for field in value.fields]
+        parts = [_argument_key(field, tensors, dims, literals) for field in value.fields]
         return None if None in parts else ("tuple", *parts)
     return None
 

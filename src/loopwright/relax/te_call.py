@@ -32,8 +32,10 @@ def te_tensor(value: Expr, tir_var_map: dict[TirVar, PrimExpr], name: str = "rxp
 
 
 def scalar_literal(expr: Any) -> PrimExpr | None:
-    """A 0-d constant tensor as a literal of its dtype, or None."""
+    """A 0-d constant tensor as a literal of its dtype, or None; complex numbers have no literals."""
     if not isinstance(expr, Constant) or expr.data.shape:
+        return None
+    if expr.struct_info.dtype.code == "complex":
         return None
     return prim_const(expr.data.numpy().item(), expr.struct_info.dtype)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwright.runtime.dtype import dl_dtype, is_native, numpy_dtype
+from loopwright.runtime.dtype import dl_dtype, dtype_name, is_native, numpy_dtype
 
 
 class _DLTensor(ctypes.Structure):
@@ -90,8 +90,21 @@ _pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
 def byte_offset(value: Any) -> int:
     """Where the first element of a tvm-ffi tensor is, from its data pointer on."""
     exported = value.__dlpack__()
-    managed = _DLManagedTensor.from_address(_pointer_of(exported, b"dltensor"))
-    return managed.tensor.byte_offset
+    return _exported_in(exported).byte_offset
+
+
+def dtype_of(value: Any) -> str:
+    """The dtype of a tvm-ffi tensor; tvm-ffi has no name for complex numbers."""
+    try:
+        return str(value.dtype)
+    except ValueError:
+        exported = value.__dlpack__()
+        tensor = _exported_in(exported)
+        return dtype_name(tensor.code, tensor.bits, tensor.lanes)
+
+
+def _exported_in(exported: Any) -> _DLTensor:
+    return _DLManagedTensor.from_address(_pointer_of(exported, b"dltensor")).tensor
 
 
 class _Memory:

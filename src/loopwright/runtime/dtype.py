@@ -35,7 +35,8 @@ _CUSTOM = re.compile(r"^custom\[\w+\](\d+)")  # a type of one's own: passed as i
 def dl_dtype(dtype: str) -> tuple[int, int, int]:
     """DLPack's (code, bits, lanes) of a dtype string, e.g. `float32` or `int8x4`."""
     dtype = "bfloat16" if dtype == "bfloat" else _CUSTOM.sub(r"uint\1", dtype)
-    base, _, lanes = dtype.partition("x") if dtype not in _NAMED else (dtype, "", "")
+    whole = dtype in _NAMED or dtype in ("complex64", "complex128")
+    base, _, lanes = (dtype, "", "") if whole else dtype.partition("x")
     if base in _NAMED:
         code, bits = _NAMED[base]
         return code, bits, int(lanes or 1)

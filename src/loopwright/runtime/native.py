@@ -19,6 +19,7 @@ import numpy as np
 
 from loopwright.base.errors import call_error
 from loopwright.runtime.arguments import leaves, placed, prepared
+from loopwright.runtime.dlpack import dtype_of
 from loopwright.runtime.dtype import elements_per_byte, is_packed
 from loopwright.runtime.ffi import ffi
 from loopwright.runtime.signature import Signature
@@ -65,7 +66,7 @@ class NativeFunction:
             tensor._array = None
             tensor._ffi = result
             return tensor
-        if kind is ffi().Tensor and elements_per_byte(str(result.dtype)) == 1:
+        if kind is ffi().Tensor and elements_per_byte(dtype_of(result)) == 1:
             self._plain = kind
         return from_ffi(result)
 

@@ -19,7 +19,7 @@ import numpy as np
 from loopwright.base.errors import explain
 from loopwright.runtime.device import Device, cpu
 from loopwright.runtime.device import device as make_device
-from loopwright.runtime.dlpack import array_at, byte_offset, capsule, capsule_of
+from loopwright.runtime.dlpack import array_at, byte_offset, capsule, capsule_of, dtype_of
 from loopwright.runtime.dtype import (
     elements_per_byte,
     is_native,
@@ -45,7 +45,7 @@ class Tensor:
     @classmethod
     def from_ffi(cls, value: Any) -> Tensor:
         """A tensor on a tvm-ffi tensor's memory."""
-        if elements_per_byte(str(value.dtype)) > 1:
+        if elements_per_byte(dtype_of(value)) > 1:
             return PackedTensor.on(value)
         self = cls.__new__(cls)
         self._array = None
@@ -76,7 +76,7 @@ class Tensor:
 
     @property
     def dtype(self) -> str:
-        return str(self._ffi.dtype) if self._array is None else self._array.dtype.name
+        return dtype_of(self._ffi) if self._array is None else self._array.dtype.name
 
     @property
     def device(self) -> Device:
@@ -96,13 +96,13 @@ class Tensor:
         """A numpy array on the same memory."""
         if self._array is None:
             value = self._ffi
-            if elements_per_byte(str(value.dtype)) > 1:
+            if elements_per_byte(dtype_of(value)) > 1:
                 return PackedTensor.on(value).view()
             try:
                 self._array = np.from_dlpack(value)
             except (BufferError, RuntimeError):  # a type numpy has only through ml_dtypes
                 self._array = array_at(
-                    value.data_ptr(), value.shape, value.strides, str(value.dtype), value
+                    value.data_ptr(), value.shape, value.strides, dtype_of(value), value
                 )
         return self._array
 
@@ -253,7 +253,7 @@ class PackedTensor(Tensor):
     @classmethod
     def on(cls, value: Any) -> PackedTensor:
         """A tensor on a tvm-ffi tensor's memory."""
-        dtype, shape = str(value.dtype), tuple(value.shape)
+        dtype, shape = dtype_of(value), tuple(value.shape)
         steps = zip(value.strides or (), _row_major(shape), shape, strict=False)
         if prod(shape) and any(step != row for step, row, extent in steps if extent != 1):
             what = f"a tensor of {dtype} with strides {tuple(value.strides)}"

@@ -123,7 +123,7 @@ CASES = [
 
 B, S, P, N, D = 3, 5, 4, 2, 16  # batches, rows, cached; heads and their size are never symbolic
 KNOWN = (2, 16, 32, 64)
-GROUPED = ("Attention", "RotaryEmbedding", "RMSNorm")
+GROUPED = ("Attention", "RotaryEmbedding", "RMSNorm", "MoE", "Engram", "Hyper", "Causal")
 WIDE = N * D
 SEQ, WEIGHT = floats(B, S, WIDE), floats(WIDE, 3 * WIDE, low=-0.4, high=0.4, seed=1)
 MASK = np.asarray([[1, 1, 0, 0, 0], [1] * 5, [1, 1, 1, 1, 0]], np.int32)
@@ -182,6 +182,60 @@ ATTENTION = [
     grouped(softcap=2.0),
 ]  # fmt: skip
 CASES += ATTENTION
+
+
+def experts(kind="relu", biased=True, k=2, fused=1, third=False, rows=(3, 5), **more):
+    """Of 2 experts, 16 numbers in and 32 within."""
+    w = [floats(2, 32 * fused, 16, low=-0.4, high=0.4), floats(2, 16, 32, low=-0.4, high=0.4, seed=1)]
+    b = [floats(2, 32 * fused, seed=2), floats(2, 16, seed=3)] if biased else [None, None]
+    last = [floats(2, 32, 16, low=-0.4, high=0.4, seed=4)] * third
+    logits = floats(int(np.prod(rows)), 2, seed=5)
+    given = [floats(*rows, 16), logits, w[0], b[0], w[1], b[1], *last]
+    return case("MoE", *given, fed=2, k=k, activation_type=kind, **more)
+
+
+def quantized(bits, block=0, **more):
+    parts = []
+    for n, (to, of) in enumerate(((32, 16), (16, 32))):
+        scales = floats(2, to, *([of // block] if block else []), low=0.01, high=0.1, seed=n)
+        parts += [u8(2, to, of * bits // 8, seed=n), scales, floats(2, to, seed=n + 2)]
+    more = {"block_size": block, **more} if block else more
+    given = [floats(3, 16), floats(3, 2, seed=5), *parts]
+    return case("QMoE", *given, fed=2, k=1, expert_weight_bits=bits, activation_type="silu", **more)
+
+
+STREAMS = floats(3, 5, 2, 16)
+TEXT = np.array([[3, 1, 2, 3, 1, 4, 3, 1], [5, 5, 5, 5, 5, 5, 5, 5]], np.int64)
+LAYOUTS = ({"mrope_section": [2, 3, 3]}, {"mrope_section": [3, 3, 2], "mrope_layout": 1})
+PLACES = np.random.default_rng(0).integers(0, 8, (3, B, S))
+BOXES = np.array([[0.1, 0.2, 0.8, 0.7], [-0.2, 0, 1.1, 0.9], [0.6, 0.9, 0.1, 0.2]], F32)
+CROP = np.array([1, 0, 1], I32), np.array([4, 3], I32)
+CASES += [
+    *[experts(kind) for kind in ("relu", "gelu", "silu", "identity")],
+    experts(k=1, biased=False, normalize_routing_weights=1, rows=(7,)),
+    experts("swiglu", fused=2, swiglu_fusion=1, activation_alpha=1.7, activation_beta=1.0, swiglu_limit=1.5),
+    quantized(4),
+    quantized(8),
+    quantized(4, 16),
+    *[case("LinearAttention", floats(B, S, 32), floats(B, S, 32, seed=1), SEQ, floats(B, 2, 16, 16), None, None, outputs=2, q_num_heads=2, kv_num_heads=2, update_rule="linear", **m) for m in ({}, {"scale": 0.5})],
+    case("LinearAttention", floats(B, S, 32, low=-0.3, high=0.3), floats(B, S, 32, low=-0.3, high=0.3, seed=1), SEQ, floats(B, 2, 16, 16), floats(B, S, 2, low=-1, high=0), floats(B, S, 2, low=0, high=1), outputs=2, q_num_heads=2, kv_num_heads=2),
+    case("CausalConvWithState", floats(3, 16, 5), floats(16, 1, 4), floats(16), floats(3, 16, 3), fed=1, outputs=2, activation="silu"),
+    case("CausalConvWithState", floats(3, 16, 5), floats(16, 1, 4), fed=1, outputs=2, dilation=2),
+    case("CausalConvWithState", floats(3, 5, 16), floats(16, 1, 4), floats(16), floats(3, 3, 16), fed=1, outputs=2, channels_last=1),
+    case("EngramGate", floats(3, 5, 2, 16), floats(3, 5, 2, 16, seed=1), floats(3, 5, 16, seed=2), floats(2, 16), floats(2, 16, seed=3), floats(2, 16, seed=4), fed=3, outputs=2),
+    *[case("HyperConnectionPreMix", STREAMS, m, reduction_scale=0.7) for m in (floats(3, 5, 2), floats(3, 5, 2, 1), floats(3, 5, 2, 16))],
+    case("HyperConnectionPreMix", STREAMS.reshape(3, 5, 32), floats(3, 5, 32), num_branches=2),
+    *[case("HyperConnectionPostMix", STREAMS, floats(3, 5, 16), floats(3, 5, 2), *b) for b in ([], [floats(3, 5, 2, 2)])],
+    case("HyperConnectionPostMix", STREAMS.reshape(3, 5, 32), floats(3, 5, 16), floats(3, 5, 2, 16), num_branches=2),
+    *[case("MRotaryEmbedding", floats(B, S, 32), PLACES, COS, SIN, fed=2, num_heads=2, interleaved=i, **m) for i in (0, 1) for m in LAYOUTS],
+    case("MRotaryEmbedding", floats(B, N, S, D), PLACES, COS, SIN, fed=2, **LAYOUTS[0]),
+    case("DecoderMaskedMultiHeadAttention", floats(B, 1, WIDE), floats(B, N, 7, D), floats(B, N, 7, D, seed=1), num_heads=N),
+    case("DecoderMaskedMultiHeadAttention", floats(B, 1, WIDE), floats(B, 1, WIDE, seed=1), floats(B, 1, WIDE, seed=2), None, None, CACHE[0], CACHE[1], np.asarray([2], I32), outputs=3, num_heads=N, past_present_share_buffer=1),
+    *[case("NGramRepeatBlock", TEXT, floats(2, 7), ngram_size=n, symbolic=False) for n in (2, 3)],
+    *[case("CropAndResize", floats(2, 3, 6, 5), BOXES, *CROP, fed=2, mode=m, extrapolation_value=-1.0, symbolic=m == "bilinear") for m in ("bilinear", "nearest")],
+    *[case("MurmurHash3", floats(2, 3).astype(k), positive=p, seed=7) for p, k in ((1, "int32"), (0, "float32"), (1, "int64"), (0, "float64"))],
+    case("SampleOp", X),
+]  # fmt: skip
 
 
 def same(op_type, inputs, **options):

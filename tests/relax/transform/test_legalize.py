@@ -212,6 +212,24 @@ def test_scalar_constants_become_literals_of_the_tensors_dtype():
     assert str(store.value.b.dtype) == "uint8"
 
 
+def test_products_of_one_number_share_a_kernel():
+    """The scales of a quantized network: a hundred layers, a hundred constants."""
+
+    @I.ir_module
+    class Mod:
+        @R.function
+        def main(x: R.Tensor((), "float32")):
+            with R.dataflow():
+                a = R.multiply(x, R.const(2.0, "float32"))
+                b = R.multiply(a, R.const(3.0, "float32"))
+                R.output(b)
+            return b
+
+    lowered = LegalizeOps()(Mod)
+    assert callees(lowered) == ["multiply", "multiply"]
+    assert float(Interpreter(lowered)["main"](np.float32(5))) == 30
+
+
 def test_equal_loops_are_shared():
     @I.ir_module
     class Mod:

@@ -69,6 +69,8 @@ def c_type(dtype: DataType) -> str:
         return "bool"
     if dtype.is_handle:
         return "void" if dtype.is_void else "void*"
+    if dtype.code == "complex":
+        return "float _Complex" if dtype.bits == 64 else "double _Complex"
     if dtype.is_float:
         known = {"float32": "float", "float64": "double"}.get(dtype.base)
         return known or f"uint{dtype.lane_bytes * 8}_t"
@@ -103,7 +105,7 @@ def literal(value: float, dtype: DataType) -> str:
         return _integer(int(value), dtype)
     if is_small(dtype):
         return f"0x{bits_of(value, dtype):0{2 * dtype.lane_bytes}X}u"
-    if dtype.base == "float64":
+    if dtype.base in ("float64", "complex128"):
         return real(float(value))
     with np.errstate(over="ignore", invalid="ignore"):
         return real(np.float32(value))

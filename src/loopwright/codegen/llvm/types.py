@@ -1,7 +1,7 @@
 """LLVM spellings of types and literals.
 
 Registers hold bool as i1, int4 as i4, and the floats that not all LLVM targets compute with
-(bfloat16, float8, float6, float4: "soft" floats) as an integer with their bits. In memory, a bool
+(bfloat16, float8, float6, float4: "soft" floats) as an integer with their bits, and so complex numbers. In memory, a bool
 or a float below 8 bits takes a byte; buffers of int4 were turned into bytes by
 `Int4StorageLegalize`.
 """
@@ -102,6 +102,9 @@ def literal(value: float, dtype: DataType) -> str:
             return f"0xH{int(np.float16(value).view(np.uint16)):04X}"
         if dtype.is_float:
             return str(bits_of(value, dtype))
+        if dtype.code == "complex":
+            real, imaginary = np.asarray(value, dtype.base).reshape(1).view(f"u{dtype.bits // 16}")
+            return str(int(real) | int(imaginary) << dtype.bits // 2)
     raise LoopwrightError(explain("no LLVM literal for this type", got=str(dtype)))
 
 

@@ -508,6 +508,7 @@ class Importer:
         while inputs and inputs[-1] is None:
             inputs.pop()
         _check_inputs(node, entry, inputs)
+        _check_complex(node, inputs)
         outputs = apply_rule(self.context, node, inputs)
         if outputs is None:
             convert = moving_texts(node, entry.convert, inputs)
@@ -554,6 +555,27 @@ def _check_inputs(node: Node, entry: Entry, inputs: list[Value | None]) -> None:
     many = f"{entry.least} or more" if most is None else many
     what = f"it takes {many} input{'' if many == '1' else 's'} ({', '.join(entry.names)})"
     raise ValueError(explain(what, got=f"{count}"))
+
+
+def _check_complex(node: Node, inputs: list[Value | None]) -> None:
+    """Raise ValueError for complex numbers where ONNX has none, or where they are computed with."""
+    kinds = {str(v.dtype) for v in inputs if v is not None and not isinstance(v, Thing)}
+    kinds = {k for k in kinds if k.startswith("complex")}
+    if kinds and (node.op_type in _COMPUTES or not _takes_complex(node.domain, node.op_type)):
+        hint = "compute with the real and the imaginary part, as two tensors of floats"
+        raise ValueError(explain("it takes no complex numbers", got=min(kinds), instead=hint))
+
+
+_COMPUTES = ("Col2Im", "GridSample", "NonZero", "Resize", "Unique", "Upsample")
+
+
+def _takes_complex(domain: str, op_type: str) -> bool:
+    from onnx import defs
+
+    if not defs.has(op_type, domain):
+        return False
+    constraints = defs.get_schema(op_type, domain=domain).type_constraints
+    return any("complex" in kind for c in constraints for kind in c.allowed_type_strs)
 
 
 def _located(node: Node, error: Exception) -> LoopwrightError:

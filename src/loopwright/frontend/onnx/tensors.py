@@ -27,6 +27,8 @@ DTYPES = {
     11: "float64",
     12: "uint32",
     13: "uint64",
+    14: "complex64",
+    15: "complex128",
     16: "bfloat16",
     17: "float8_e4m3fn",
     18: "float8_e4m3fnuz",
@@ -41,7 +43,7 @@ DTYPES = {
     27: "float6_e2m3fn",
     28: "float6_e3m2fn",
 }
-_REFUSED = {0: "undefined", STRING: "string", 14: "complex64", 15: "complex128"}
+_REFUSED = {0: "undefined", STRING: "string"}
 _PACKED = ("uint4", "int4", "uint2", "int2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 EXTERNAL = 1  # TensorProto.EXTERNAL
 

@@ -17,7 +17,7 @@ import numpy as np
 from ...base.errors import explain
 from ...base.late import Slot
 from ..device import Device
-from ..dlpack import byte_offset
+from ..dlpack import byte_offset, dtype_of
 from ..dtype import dl_dtype, elements_per_byte, numpy_dtype
 from ..effects import require, say
 from ..ffi import ffi
@@ -68,9 +68,9 @@ def check_tensor_info(value: Any, ndim: int, *rest: str) -> None:
     if ndim not in (-1, len(value.shape)):
         got = f"{len(value.shape)}, shape {tuple(value.shape)}"
         raise VMValueError(explain(f"{context} the tensor must have ndim {ndim}", got=got))
-    if dtype not in ("", "void", str(value.dtype)):
+    if dtype not in ("", "void", dtype_of(value)):
         what = f"{context} the tensor must have dtype {dtype}"
-        raise VMValueError(explain(what, got=str(value.dtype)))
+        raise VMValueError(explain(what, got=dtype_of(value)))
 
 
 @builtin("check_shape_info")
@@ -296,15 +296,15 @@ def _axis_of(values: Sequence[int], axis: int) -> int:
 
 
 def _element_offset(value: Any) -> int:
-    _, bits, lanes = dl_dtype(str(value.dtype))
+    _, bits, lanes = dl_dtype(dtype_of(value))
     return byte_offset(value) * 8 // (bits * lanes)
 
 
 # What `relax.inspect.*` ask for.
 for _name, _read in {
-    "tensor_dtype_code": lambda value: dl_dtype(str(value.dtype))[0],
-    "tensor_dtype_bits": lambda value: dl_dtype(str(value.dtype))[1],
-    "tensor_dtype_lanes": lambda value: dl_dtype(str(value.dtype))[2],
+    "tensor_dtype_code": lambda value: dl_dtype(dtype_of(value))[0],
+    "tensor_dtype_bits": lambda value: dl_dtype(dtype_of(value))[1],
+    "tensor_dtype_lanes": lambda value: dl_dtype(dtype_of(value))[2],
     "tensor_ndim": lambda value: len(value.shape),
     "tensor_shape_i": lambda value, axis: _axis_of(value.shape, axis),
     "tensor_stride_i": lambda value, axis: _axis_of(value.strides, axis),

@@ -36,7 +36,16 @@ def dtype_constructor(name: str) -> Callable[..., PrimExpr]:
 
 
 DTYPES = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (1, 2, 4, 8, 16, 32, 64)]
-DTYPES += ["float16", "float32", "float64", "bfloat16", "float8_e3m4", "float8_e4m3"]
+DTYPES += [
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "bfloat16",
+    "float8_e3m4",
+    "float8_e4m3",
+]
 DTYPES += ["float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"]
 DTYPES += ["float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"]
 

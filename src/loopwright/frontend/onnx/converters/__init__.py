@@ -7,6 +7,7 @@ from . import (
     attention,
     contrib,
     contrib_attention,
+    contrib_experts,
     contrib_gated,
     control,
     create,

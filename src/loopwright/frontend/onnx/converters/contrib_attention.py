@@ -183,11 +183,16 @@ def multi_head_attention(
 def _rotated(cx: Context, x: Value, places: Value, cos: Value, sin: Value, mixed: bool) -> Value:
     """x (as inside) turned by the angles of its positions (batch, length): pairs of the first elements
     of a head, neighbours if `mixed`, else half of them apart."""
-    o = cx.onnx
-    half, size = literal(cos.shape[1]), literal(x.shape[3])
+    o, half = cx.onnx, literal(cos.shape[1])
+    c, s = (o.Unsqueeze(o.Gather(table, places), [2]) for table in (cos, sin))
+    return rotated_by(cx, x, c, s, half, mixed)
+
+
+def rotated_by(cx: Context, x: Value, c: Value, s: Value, half: Any, mixed: bool) -> Value:
+    """`_rotated` by the cosines and sines of the angles (batch, length, 1, half)."""
+    o, size = cx.onnx, literal(x.shape[3])
     if not (isinstance(half, int) and isinstance(size, int)):
         raise ValueError(explain("the size of a head must be known", got=str(x.info)))
-    c, s = (o.Unsqueeze(o.Gather(table, places), [2]) for table in (cos, sin))
     turned = o.Slice(x, [0], [2 * half], [3])
     if mixed:
         pairs = _shaped(cx, turned, *x.shape[:3], half, 2)

@@ -432,7 +432,7 @@ def pad(
     else:
         count = 2 * (data.ndim if which is None else len(which))
         widths = cx.integers(pads, "pads", count=count)
-    if value is None or value.constant is not None:
+    if value is None or (value.constant is not None and value.dtype.code != "complex"):
         fill = cx.number(value, "constant_value", 0)
         return _pad(cx, data, widths, fill, mode, which)
     grown = cx.value(_pad(cx, data, widths, 0, mode, which))

@@ -92,15 +92,14 @@ class _Tails(SweepingRewriter):
         found = self.definition(expr)
         if isinstance(found, Constant):
             return found.data.numpy()
-        if not isinstance(found, Call) or not isinstance(found.op, Op):
+        if is_call(found, "relax.reshape"):
+            part, dims = self.known(found.args[0]), _numbers(found)
+            return part.reshape(dims) if part is not None and dims else None
+        fold = _FOLDED.get(found.op.name) if isinstance(getattr(found, "op", None), Op) else None
+        if fold is None:
             return None
-        parts = [self.known(a) for a in found.args if not isinstance(a, ShapeExpr)]
-        if any(p is None for p in parts):
-            return None
-        if found.op.name in _FOLDED:
-            return _FOLDED[found.op.name](*parts)
-        dims = _numbers(found)
-        return parts[0].reshape(dims) if is_call(found, "relax.reshape") and dims else None
+        parts = [self.known(a) for a in found.args]
+        return None if any(p is None for p in parts) else fold(*parts)
 
     def number(self, expr: Any) -> float | None:
         value = self.known(expr)

@@ -1,0 +1,402 @@
+"""com.microsoft's mixtures of experts, streams and states of language models, and small ones beside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....base.errors import explain
+from ....relax import op
+from ....relax.expr import ShapeExpr
+from ..context import Context
+from ..reader import Node
+from ..values import Value, literal
+from .contrib import (
+    _FLOAT,
+    _all_of,
+    _as_standard,
+    _contrib,
+    _root_mean_square,
+    _unpacked,
+    counted,
+)
+from .contrib_attention import _heads, _joined, _swapped, multi_head_attention, rotated_by
+from .contrib_gated import _as_shaped, _float, _grouped
+
+_INT64, _UINT32 = 7, 12  # TensorProto's data types
+_as_standard("SampleOp", "Identity")
+
+
+def _refused(node: Node, *names: str) -> None:
+    """Raise ValueError for forms that onnxruntime has on other devices only."""
+    for name in names:
+        if node.integer(name, 0) > 0:
+            raise ValueError(explain(f"attribute {name}", instead="leave it out"))
+
+
+# ---------------------------------------------------------------- experts
+
+
+def _known(x: Value, *axes: int) -> list[int]:
+    dims = [literal(x.shape[a]) for a in axes]
+    if not all(isinstance(d, int) for d in dims):
+        raise ValueError(explain("the extents of weights must be known", got=str(x.info)))
+    return dims
+
+
+def _gates(cx: Context, logits: Value, k: int, normalized: bool, weights: Value | None) -> Value:
+    """[tokens, experts]: how much each expert counts, 0 for those not among the k greatest."""
+    o = cx.onnx
+    chances = o.Softmax(logits, axis=-1)
+    best, which = o.TopK(chances, np.array([k]), axis=-1, outputs=2)
+    if weights is not None:
+        best = o.GatherElements(weights, which, axis=1)
+    elif normalized:
+        best = o.Div(best, o.ReduceSum(best, np.array([-1])))
+    return o.ScatterElements(o.Mul(chances, 0.0), which, best, axis=1)
+
+
+def _activated(cx: Context, node: Node, x: Value, gate: Value | None) -> Value:
+    """x after the activation of the experts; swiglu: of two parts, side by side or in turns."""
+    o, kind, fusion = (
+        cx.onnx,
+        node.text("activation_type", "relu"),
+        node.integer("swiglu_fusion", 0),
+    )
+    alpha, beta = node.real("activation_alpha", 1.0), node.real("activation_beta", 0.0)
+    limit = node.real("swiglu_limit", float("inf"))
+    if kind == "silu":
+        return o.Mul(x, o.Sigmoid(x))
+    if kind == "gelu":
+        return o.Gelu(x, approximate="tanh")
+    if kind in ("relu", "identity"):
+        return getattr(o, kind.capitalize())(x)
+    if kind != "swiglu":
+        what = "activation_type must be relu, gelu, silu, swiglu or identity"
+        raise ValueError(explain(what, got=kind))
+    if fusion == 1:
+        (width,) = _known(x, -1)
+        pairs = cx.value(op.reshape(x.expr, ShapeExpr([*x.shape[:-1], width // 2, 2])))
+        x, gate = (o.Gather(pairs, np.array(n), axis=-1) for n in (0, 1))
+    elif fusion == 2:
+        x, gate = o.Split(x, axis=-1, num_outputs=2, outputs=2)
+    if gate is None:
+        raise ValueError(explain("swiglu without fusion has fc3_experts_weights"))
+    if np.isfinite(limit):
+        x, gate = o.Min(x, limit), o.Clip(gate, -limit, limit)
+    return o.Mul(o.Mul(x, o.Sigmoid(o.Mul(x, alpha))), o.Add(gate, beta))
+
+
+def _mixed(cx: Context, node: Node, x: Value, gates: Value, layers: list[Any]) -> Any:
+    """All experts on all tokens, added up by their gates. layers: weights [experts, to, from] and a bias
+    or None, three times."""
+    _refused(node, "use_sparse_mixer", "swiglu_limit_after_activation")
+    o = cx.onnx
+    (width,) = _known(x, -1)
+    tokens = o.Reshape(x, [1, -1, width])
+    gates = o.Unsqueeze(o.Transpose(gates, perm=[1, 0]), [2])
+
+    def linear(v: Value, layer: tuple[Value, Value | None]) -> Value:
+        out = o.MatMul(v, o.Transpose(layer[0], perm=[0, 2, 1]))
+        return out if layer[1] is None else o.Add(out, o.Unsqueeze(layer[1], [1]))
+
+    first, second, third = layers
+    gate = None if third[0] is None else linear(tokens, third)
+    out = linear(_activated(cx, node, linear(tokens, first), gate), second)
+    return _as_shaped(cx, o.ReduceSum(o.Mul(out, gates), np.array([0]), keepdims=0), x)
+
+
+@_contrib("MoE")
+def mixture_of_experts(
+    cx: Context, node: Node, x: Value, logits: Value, w1: Value, b1: Value | None, w2: Value,
+    b2: Value | None = None, w3: Value | None = None, b3: Value | None = None,
+) -> Any:  # fmt: skip
+    gates = _gates(cx, logits, node.integer("k", 1), node.flag("normalize_routing_weights"), None)
+    return _mixed(cx, node, x, gates, [(w1, b1), (w2, b2), (w3, b3)])
+
+
+@_contrib("QMoE")
+def quantized_experts(
+    cx: Context, node: Node, x: Value, logits: Value, w1: Value, s1: Value, b1: Value | None, w2: Value,
+    s2: Value, b2: Value | None = None, w3: Value | None = None, s3: Value | None = None,
+    b3: Value | None = None, z1: Value | None = None, z2: Value | None = None,
+    z3: Value | None = None, weights: Value | None = None,
+) -> Any:  # fmt: skip
+    """Weights of 4 or 8 bits, [experts, to, bytes], with a scale for each row or block of it. The gates
+    of a token add up to 1, whatever normalize_routing_weights says, as in onnxruntime."""
+    node.skip("block_size", "accuracy_level", "weights_prepacked", "normalize_routing_weights")
+    bits, kind, o = node.integer("expert_weight_bits", 4), node.text("quant_type", "int"), cx.onnx
+    if kind != "int" or bits not in (4, 8):
+        raise ValueError(explain("quant_type must be int, of 4 or 8 bits", got=f"{kind}, {bits}"))
+
+    def real(w: Value | None, scale: Value | None, zero: Value | None) -> Value | None:
+        if w is None or scale is None:
+            return None
+        wide = o.CastLike(_unpacked(cx, w, bits), scale)
+        experts, rows, columns = _known(wide, 0, 1, 2)
+        blocks = 1 if scale.ndim == 2 else _known(scale, 2)[0]
+        parts = o.Reshape(wide, [experts, rows, blocks, columns // blocks])
+        middle: Any = float(1 << bits - 1)
+        if zero is not None:
+            middle = o.Slice(
+                _unpacked(cx, zero, bits), [0], [rows if blocks == 1 else blocks], [-1]
+            )
+            middle = o.CastLike(o.Reshape(middle, [experts, rows, blocks, 1]), scale)
+        scales = o.Reshape(scale, [experts, rows, blocks, 1])
+        return o.Reshape(o.Mul(o.Sub(parts, middle), scales), [experts, rows, columns])
+
+    layers = [(real(w1, s1, z1), b1), (real(w2, s2, z2), b2), (real(w3, s3, z3), b3)]
+    return _mixed(cx, node, x, _gates(cx, logits, node.integer("k", 1), True, weights), layers)
+
+
+# ---------------------------------------------------------------- states and streams
+
+
+@_contrib("LinearAttention")
+def linear_attention(cx: Context, node: Node, *inputs: Value | None) -> Any:
+    _refused(node, "state_window")
+    return cx.onnx.LinearAttention(*inputs, outputs=2, **_all_of(node, "state_window"))
+
+
+@_contrib("CausalConvWithState")
+def causal_conv_with_state(
+    cx: Context, node: Node, x: Value, w: Value, b: Value | None = None, past: Value | None = None
+) -> Any:
+    _refused(node, "state_window", "state_update_capacity", "state_length", "input_channels")
+    node.skip("state_channels_last", "input_channel_offset")
+    o, act, last = cx.onnx, node.text("activation", "none"), node.flag("channels_last")
+    if node.integer("ndim", 1) != 1 or (last and x.ndim != 3):
+        raise ValueError(explain("a convolution along one axis", got=str(x.info)))
+    if act not in ("none", "silu", "swish"):
+        raise ValueError(explain("activation must be none, silu or swish", got=act))
+    channels, taps = _known(w, 0, 2)
+    step = node.integer("dilation", 1)
+    size = (taps - 1) * step
+    given = [None if v is None else o.Transpose(v, perm=[0, 2, 1]) for v in (x, past)]
+    rows, before = given if last else (x, past)
+    if before is None:
+        dims = ShapeExpr([rows.shape[0], channels, size])
+        before = cx.value(op.zeros(dims, str(x.dtype)))
+    whole = o.Concat(before, rows, axis=2)
+    out = o.Conv(whole, w, b, group=channels, dilations=[step])
+    out = out if act == "none" else o.Mul(out, o.Sigmoid(out))
+    start = cx.simplify(whole.shape[2] - size)
+    state = cx.value(op.strided_slice(whole.expr, [2], [start], [whole.shape[2]]))
+    return [o.Transpose(v, perm=[0, 2, 1]) if last else v for v in (out, state)]
+
+
+@_contrib("EngramGate")
+def engram_gate(
+    cx: Context, node: Node, key: Value, query: Value, value: Value, key_scale: Value,
+    query_scale: Value, conv_scale: Value | None = None,
+) -> Any:  # fmt: skip
+    o, epsilon = cx.onnx, node.real("epsilon", 1e-5)
+    (width,) = _known(key, -1)
+
+    def norm(x: Value, scale: Value) -> Value:
+        return _root_mean_square(cx, _float(cx, x), _float(cx, scale), -1, epsilon)[0]
+
+    both = o.Mul(norm(key, key_scale), norm(query, query_scale))
+    dot = o.Div(o.ReduceSum(both, np.array([-1])), float(np.sqrt(width)))
+    gate = o.Sigmoid(o.Mul(o.Sign(dot), o.Sqrt(o.Max(o.Abs(dot), 1e-6))))
+    out = o.Mul(gate, o.Unsqueeze(_float(cx, value), [2]))
+    normed = None if conv_scale is None else o.CastLike(norm(out, conv_scale), key)
+    return [o.CastLike(out, key), normed]
+
+
+def _streams(cx: Context, node: Node, x: Value) -> Value:
+    """[..., branches, width] in float32."""
+    branches, wide = node.integer("num_branches", 0), _float(cx, x)
+    return _grouped(cx, wide, _known(x, -1)[0] // branches) if branches else wide
+
+
+def _for_streams(cx: Context, mix: Value, streams: Value) -> Value:
+    """Gates as they broadcast to [..., branches, width]."""
+    branches, width = _known(streams, -2, -1)
+    mix = _float(cx, mix)
+    if mix.ndim == streams.ndim:
+        return mix
+    return _grouped(cx, mix, width if literal(mix.shape[-1]) == branches * width != branches else 1)
+
+
+@_contrib("HyperConnectionPreMix")
+def hyper_connection_pre_mix(cx: Context, node: Node, x: Value, mix: Value) -> Any:
+    o, streams = cx.onnx, _streams(cx, node, x)
+    total = o.ReduceSum(o.Mul(streams, _for_streams(cx, mix, streams)), np.array([-2]), keepdims=0)
+    return o.CastLike(o.Mul(total, node.real("reduction_scale", 1.0)), x)
+
+
+@_contrib("HyperConnectionPostMix")
+def hyper_connection_post_mix(
+    cx: Context, node: Node, x: Value, block: Value, mix: Value, between: Value | None = None
+) -> Any:
+    o, streams = cx.onnx, _streams(cx, node, x)
+    added = o.Mul(_for_streams(cx, mix, streams), o.Unsqueeze(_float(cx, block), [-2]))
+    if between is not None:
+        order = [*range(between.ndim - 2), between.ndim - 1, between.ndim - 2]
+        streams = o.MatMul(o.Transpose(_float(cx, between), perm=order), streams)
+    return o.CastLike(_as_shaped(cx, o.Add(streams, added), x), x)
+
+
+@_contrib("MRotaryEmbedding")
+def multimodal_rotary_embedding(
+    cx: Context, node: Node, x: Value, places: Value, cos: Value, sin: Value
+) -> Any:
+    """Each pair of a head is turned by the position in time, of the row or of the column."""
+    node.skip("is_packed_batching", "rotary_embedding_dim")
+    sections, (half,) = node.integers("mrope_section"), _known(cos, 1)
+    which = np.repeat(np.arange(3), sections)
+    if node.integer("mrope_layout", 0) == 1:
+        which = np.zeros(half, np.int64)
+        for k in (1, 2):
+            which[k : 3 * sections[k] : 3] = k
+    if which.size != half:
+        what = "mrope_section must fill half of what is turned"
+        raise ValueError(explain(what, got=f"{sections} for {half}"))
+    o, flat = cx.onnx, x.ndim == 3
+    count = node.integer("num_heads", 0)
+    inside = _heads(cx, x, count or _known(x, 2)[0] // (2 * half)) if flat else _swapped(cx, x)
+
+    kind = cos.dtype.numpy()
+
+    def angles(table: Value) -> Value:
+        of_each = o.Gather(table, places)  # [3, batch, length, half]
+        chosen = [
+            o.Mul(o.Gather(of_each, np.array(k)), (which == k).astype(kind)) for k in range(3)
+        ]
+        return o.Unsqueeze(o.Sum(*chosen), [2])
+
+    out = rotated_by(cx, inside, angles(cos), angles(sin), half, node.flag("interleaved"))
+    out, scale = (_joined(cx, out) if flat else _swapped(cx, out)), node.real("scale", 1.0)
+    return out if scale == 1.0 else o.Mul(out, scale)
+
+
+@_contrib("DecoderMaskedMultiHeadAttention")
+def decoder_masked_attention(
+    cx: Context, node: Node, query: Value, key: Value | None = None, value: Value | None = None,
+    mask: Value | None = None, more: Value | None = None, past_key: Value | None = None,
+    past_value: Value | None = None, length: Value | None = None, beams: Value | None = None,
+    indirect: Value | None = None, bias: Value | None = None,
+) -> Any:  # fmt: skip
+    _refused(node, "output_qk")
+    if beams is not None or indirect is not None:
+        raise ValueError(explain("a cache of beams", instead="a cache for each sequence"))
+    if not node.flag("past_present_share_buffer"):
+        given = query, key, value, bias, mask, more, past_key, past_value
+        return multi_head_attention(cx, node, *given)
+    # The caches have room for all that is to come; the new key and value go where the old ones end.
+    if mask is not None or more is not None or bias is not None or key is None or key.ndim != 3:
+        raise ValueError(explain("a shared cache beside a mask or bias"))
+    o, count = cx.onnx, node.integer("num_heads")
+    places = cx.value(op.broadcast_to(length.expr, ShapeExpr([query.shape[0]])))
+    caches = [
+        o.TensorScatter(past, _swapped(cx, _heads(cx, new, count)), o.Cast(places, to=_INT64))
+        for past, new in ((past_key, key), (past_value, value))
+    ]
+    room = counted(cx, caches[0].shape[2])
+    seen = o.Cast(o.LessOrEqual(room, o.Cast(length, to=_INT64)), to=6)
+    mask = cx.value(op.broadcast_to(seen.expr, ShapeExpr([query.shape[0], caches[0].shape[2]])))
+    return [multi_head_attention(cx, node, query, *caches, None, mask)[0], *caches]
+
+
+# ---------------------------------------------------------------- others
+
+
+@_contrib("NGramRepeatBlock")
+def ngram_repeat_block(cx: Context, node: Node, ids: Value, scores: Value) -> Any:
+    """-inf for what would make a group of tokens appear again."""
+    o, size = cx.onnx, node.integer("ngram_size")
+    (length,) = _known(ids, 1)
+    if length < size:
+        return scores
+    last = o.Slice(ids, [length - size + 1], [length], [1])
+    starts = np.arange(length - size + 1)[:, None] + np.arange(size - 1)
+    same = o.Equal(o.Gather(ids, starts, axis=1), o.Unsqueeze(last, [1]))
+    all_same = o.ReduceMin(o.Cast(same, to=_FLOAT), np.array([2]), keepdims=0)
+    updates = o.Where(o.Cast(all_same, to=9), np.float32("-inf"), np.float32("inf"))
+    follows = o.Slice(ids, [size - 1], [length], [1])
+    return o.ScatterElements(scores, follows, updates, axis=1, reduction="min")
+
+
+@_contrib("CropAndResize")
+def crop_and_resize(
+    cx: Context, node: Node, x: Value, rois: Value, images: Value, size: Value
+) -> Any:
+    o, mode = cx.onnx, node.text("mode", "bilinear")
+    if mode not in ("bilinear", "nearest"):
+        raise ValueError(explain("mode must be bilinear or nearest", got=mode))
+    rows, columns = cx.numbers(size, "crop_size")
+
+    def along(low: int, count: int, extent: Any) -> tuple[Value, Value]:
+        """Where an axis is read, [boxes, count], as a part of it, and whether that lies inside."""
+        begin, end = (o.Slice(rois, [n], [n + 1], [1]) for n in (low, low + 2))
+        if count > 1:
+            at = o.Add(
+                begin, o.Mul(o.Sub(end, begin), (np.arange(count) / (count - 1)).astype("f"))
+            )
+        else:
+            at = o.Mul(o.Add(begin, end), 0.5)
+        if mode == "nearest":
+            last = float(_number(extent) - 1)
+            at = o.Div(o.Floor(o.Add(o.Mul(at, last), 0.5)), last)
+        inside = o.And(o.GreaterOrEqual(at, 0.0), o.LessOrEqual(at, 1.0))
+        return at, inside
+
+    (y, y_in), (x_at, x_in) = along(0, rows, x.shape[2]), along(1, columns, x.shape[3])
+    boxes = rois.shape[0]
+
+    def spread(v: Value, axis: int) -> Value:
+        wide = o.Unsqueeze(v, [3 - axis, 3])
+        return cx.value(op.broadcast_to(wide.expr, ShapeExpr([boxes, rows, columns, 1])))
+
+    grid = o.Sub(o.Mul(o.Concat(spread(x_at, 2), spread(y, 1), axis=3), 2.0), 1.0)
+    how = {"mode": "nearest" if mode == "nearest" else "linear", "padding_mode": "border"}
+    read = o.GridSample(o.Gather(x, images), grid, align_corners=1, **how)
+    inside = o.And(o.Unsqueeze(y_in, [1, 3]), o.Unsqueeze(x_in, [1, 2]))
+    return o.Where(inside, read, node.real("extrapolation_value", 0.0))
+
+
+def _number(extent: Any) -> int:
+    found = literal(extent)
+    if not isinstance(found, int):
+        raise ValueError(explain("mode nearest needs known extents", got=str(extent)))
+    return found
+
+
+@_contrib("MurmurHash3")
+def murmur_hash(cx: Context, node: Node, x: Value) -> Any:
+    """MurmurHash3_x86_32 (A. Appleby) of the bytes of each number."""
+    o, kinds = (
+        cx.onnx,
+        {"int32": 1, "uint32": 1, "float32": 1, "int64": 2, "uint64": 2, "float64": 2},
+    )
+    words = kinds.get(str(x.dtype))
+    if words is None:
+        raise ValueError(explain("numbers of 4 or 8 bytes", got=str(x.dtype)))
+    bits = "uint32" if words == 1 else "uint64"
+    whole = x if x.dtype == bits else cx.value(op.reinterpret(x.expr, bits))
+
+    def u(number: int) -> np.ndarray:
+        return np.array(number, np.uint32)
+
+    def turned(v: Value, by: int) -> Value:
+        left, right = (
+            o.BitShift(v, u(n), direction=d) for n, d in ((by, "LEFT"), (32 - by, "RIGHT"))
+        )
+        return o.BitwiseOr(left, right)
+
+    def mixed(v: Value, by: int) -> Value:
+        return o.BitwiseXor(v, o.BitShift(v, u(by), direction="RIGHT"))
+
+    state: Any = u(node.integer("seed", 0) & 0xFFFFFFFF)
+    for k in range(words):
+        part = whole
+        if words == 2:
+            shifted = o.BitShift(whole, np.array(32 * k, np.uint64), direction="RIGHT")
+            part = o.Cast(o.BitwiseAnd(shifted, np.array(0xFFFFFFFF, np.uint64)), to=_UINT32)
+        part = o.Mul(turned(o.Mul(part, u(0xCC9E2D51)), 15), u(0x1B873593))
+        state = o.Add(o.Mul(turned(o.BitwiseXor(part, state), 13), u(5)), u(0xE6546B64))
+    state = o.BitwiseXor(state, u(4 * words))
+    state = mixed(o.Mul(mixed(o.Mul(mixed(state, 16), u(0x85EBCA6B)), 13), u(0xC2B2AE35)), 16)
+    return state if node.flag("positive", True) else o.Cast(state, to=6)
