@@ -37,16 +37,21 @@ def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(got - expected).max() / np.abs(expected).max())
 
 
+def quiet_session(path: Path) -> onnxruntime.InferenceSession:
+    """onnxruntime's, its graph optimizations off."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
 @cache
 def _load(name: str) -> ZooModel | RegistryError:
     try:
         path = fetch(name)
     except RegistryError as error:
         return error  # kept, so that a registry out of reach is waited for only once
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = quiet_session(path)
     names = [output.name for output in session.get_outputs()]
     cases = [
         Case(feeds, dict(zip(names, session.run(names, feeds)))) for feeds in MODELS[name].cases()

@@ -93,6 +93,9 @@ def cast(cx: Context, node: Node, x: Value) -> Any:
 
 
 def _cast(cx: Context, node: Node, x: Value, dtype: str) -> Any:
+    if DataType(dtype).code == "complex":
+        hint = "numbers, bool and strings"
+        raise ValueError(explain("nothing is cast to complex numbers", got=dtype, instead=hint))
     saturate, mode = node.integer("saturate", 1), node.text("round_mode", "up")
     if not x.is_tensor:
         return cast_texts(cx, x, dtype)
