@@ -186,7 +186,10 @@ CASES += ATTENTION
 
 def experts(kind="relu", biased=True, k=2, fused=1, third=False, rows=(3, 5), **more):
     """Of 2 experts, 16 numbers in and 32 within."""
-    w = [floats(2, 32 * fused, 16, low=-0.4, high=0.4), floats(2, 16, 32, low=-0.4, high=0.4, seed=1)]
+    w = [
+        floats(2, 32 * fused, 16, low=-0.4, high=0.4),
+        floats(2, 16, 32, low=-0.4, high=0.4, seed=1),
+    ]
     b = [floats(2, 32 * fused, seed=2), floats(2, 16, seed=3)] if biased else [None, None]
     last = [floats(2, 32, 16, low=-0.4, high=0.4, seed=4)] * third
     logits = floats(int(np.prod(rows)), 2, seed=5)
