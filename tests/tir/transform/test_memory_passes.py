@@ -121,6 +121,30 @@ def test_storage(scope, again, left):
     assert count(after, Allocate) == left
 
 
+TAGGED = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        x = T.allocate([4], "float32", "local.L0A")
+        X = T.Buffer((4,), data=x, scope="local.L0A")
+        X[i % 4] = A[i]
+        y = T.allocate([8], "int16", "local.L0A")
+        Y = T.Buffer((8,), "int16", data=y, scope="local.L0A")
+        Y[i] = T.Cast("int16", A[i])
+        z = T.allocate([8], "int16", "local.L0A")
+        Z = T.Buffer((8,), "int16", data=z, scope="local.L0A")
+        Z[i] = Y[i] + T.int16(1)
+        B[i] = X[i % 4] + T.Cast("float32", Z[i])
+"""
+
+
+def test_one_allocation_takes_the_memory_of_a_tagged_scope():
+    after = same(TAGGED, tt.StorageRewrite(), [(8,), (8,)])
+    assert count(after, Allocate) == 1  # 4 floats, and 8 int16 that Y and Z share
+    assert 'T.allocate([8], "float32", "local.L0A")' in after.script()
+    assert "[i + 8]" in after.script()
+
+
 DECLARED = """
 @T.prim_func
 def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):

@@ -220,6 +220,8 @@ def _matched(load: _Access, stores: list[_Access]) -> bool:
 
 def _each_once(stores: list[_Access]) -> bool:
     """Whether no element is written twice."""
+    if len(stores) == 1 and not stores[0].loops and stores[0].index.dtype.lanes == 1:
+        return True
     elements = _elements(stores, 0)
     if elements is None:
         return False

@@ -23,7 +23,8 @@ Before (-) and after (+)::
 
 They share if the element type and storage scope are the same, and the sizes are constant or equal;
 the result of an elementwise statement may take the place of an operand that is not used later.
-Allocations move out of serial loops and branches, as far as their extents allow.
+Allocations move out of serial loops and branches, as far as their extents allow. A scope with a tag
+("local.L0A") is a memory of its own: element types share there, and one allocation holds all.
 """
 
 from __future__ import annotations
@@ -53,11 +54,16 @@ from ...stmt import (
     Stmt,
     seq,
 )
-from .._base import PrimFuncPass, StmtRewriter
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
+
+
+_RANKS = ("global", "shared", "local", "warp")
+_ALIGN = 32  # bits: where memory in a tagged scope begins, at least
 
 
 def _size(node: Allocate) -> int | None:
-    total = 1
+    """Bits; None if they are not constant."""
+    total = node.dtype.bits * node.dtype.lanes
     for extent in node.extents:
         if not isinstance(extent, IntImm):
             return None
@@ -68,6 +74,12 @@ def _size(node: Allocate) -> int | None:
 def _scope(node: Allocate) -> str:
     kind = node.buffer_var.type_annotation
     return kind[1] if kind else "global"
+
+
+def _tagged(scope: str) -> bool:
+    """Whether a scope is a memory of its own, which one allocation takes."""
+    rank, _, tag = scope.partition(".")
+    return rank in _RANKS and tag not in ("", "dyn", "workspace", "vtcm", "barrier")
 
 
 def _uses(stmt: Any, wanted: set[Var]) -> set[Var]:
@@ -89,7 +101,8 @@ class _Share(StmtRewriter):
 
     def __init__(self) -> None:
         self.free: list[Allocate] = []
-        self.same: dict[Var, Var] = {}  # a pointer -> that whose memory it gets
+        # a pointer -> that whose memory it gets, and where in it, in bits
+        self.placed: dict[Var, tuple[Var, int]] = {}
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -151,13 +164,53 @@ class _Share(StmtRewriter):
                     result = wrapper.replace(body=result)
             elif wrapper in fixed:
                 result = wrapper.replace(body=result)
-        for first, *rest in pieces:
-            self.same |= {n.buffer_var: first.buffer_var for n in rest}
-            size = max(_size(n) or 0 for n in (first, *rest))
+        for joined in _joined(pieces, done):
+            first, size = joined[0][0], 0
+            align = max([_ALIGN, *(n.dtype.bits * n.dtype.lanes for p in joined for n in p)])
+            for piece in joined:
+                size = -(-size // align) * align
+                self.placed |= {n.buffer_var: (first.buffer_var, size) for n in piece}
+                size += max(_size(n) or 0 for n in piece)
+            del self.placed[first.buffer_var]
             if size > (_size(first) or 0):
-                first = first.replace(extents=(IntImm(first.extents[0].dtype, size),))
+                count = -(-size // (first.dtype.bits * first.dtype.lanes))
+                first = first.replace(extents=(IntImm(first.extents[0].dtype, count),))
             self.free.append(first)
         return result
+
+    def place(self, var: Var) -> tuple[Var, int]:
+        """The pointer of the memory that a pointer gets in the end, and where in it."""
+        offset = 0
+        while var in self.placed:
+            var, more = self.placed[var]
+            offset += more
+        return var, offset
+
+
+class _Move(StmtRewriter):
+    """Makes buffers begin at the start of the memory that they are in, and shifts their indices."""
+
+    def __init__(self, shifts: dict[Var, int]) -> None:
+        self.shifts = shifts
+        self.moved: dict[Buffer, Buffer] = {}
+
+    def shift(self, buffer: Buffer) -> int:
+        """Elements before those of a buffer."""
+        return self.shifts.get(buffer.data, 0) // (buffer.dtype.bits * buffer.dtype.lanes)
+
+    def visit_Buffer(self, node: Buffer) -> Buffer:
+        shift = self.shift(node)
+        if not shift:
+            return node
+        *outer, last = node.shape
+        return self.moved.setdefault(node, node.replace(shape=(*outer, last + shift)))
+
+    def visit_BufferLoad(self, node: Any) -> Any:
+        shift, node = self.shift(node.buffer), self.visit_default(node)
+        *outer, last = node.indices
+        return node.replace(indices=(*outer, last + shift)) if shift else node
+
+    visit_BufferStore = visit_BufferLoad
 
 
 def _local(buffer: Buffer, around: list[Any]) -> bool:
@@ -198,13 +251,13 @@ def _pieces(
     ]
     first: dict[Var, int] = {}
     last: dict[Var, int] = {}
+    for node, n in inner:
+        nodes[node.buffer_var] = node
+        first[node.buffer_var] = n
     for n, stmt in enumerate(done):
         for var in _uses(stmt, set(nodes)):
             first.setdefault(var, n)
             last[var] = n
-    for node, n in inner:
-        nodes[node.buffer_var] = node
-        first[node.buffer_var] = last[node.buffer_var] = n
     order = sorted(
         (v for v, n in nodes.items() if v in first and n not in fixed), key=lambda v: first[v]
     )
@@ -224,6 +277,29 @@ def _pieces(
     for var, piece in sorted(shared, key=lambda pair: depth[pair[0]]):
         pieces.setdefault(piece, []).append(nodes[var])
     return fixed, list(pieces.values())
+
+
+class _Pointers(StmtVisitor):
+    """Finds the variables that are used but by buffers."""
+
+    def __init__(self) -> None:
+        self.found: set[Var] = set()
+
+    def visit_Var(self, node: Var) -> None:
+        self.found.add(node)
+
+
+def _joined(pieces: list[list[Allocate]], stmts: list[Stmt]) -> list[list[list[Allocate]]]:
+    """Pieces that one allocation holds: those of a tagged scope, of which no pointer is used but by
+    its buffers."""
+    groups: dict[Any, list[list[Allocate]]] = {}
+    pointers = _Pointers()
+    pointers.visit(stmts)
+    for n, piece in enumerate(pieces):
+        raw = any(node.buffer_var in pointers.found for node in piece)
+        alone = raw or not _tagged(_scope(piece[0]))
+        groups.setdefault(n if alone else _kind(piece[0]), []).append(piece)
+    return list(groups.values())
 
 
 def _aliased(stmts: list[Stmt], pointers: tuple[Var, Var]) -> bool:
@@ -247,7 +323,8 @@ def _kind(node: Allocate) -> Any:
     extents = (
         None if _size(node) is not None else tuple(StructuralKey(e, False) for e in node.extents)
     )
-    return str(node.dtype), _scope(node), StructuralKey(node.condition, False), extents
+    dtype = "" if _tagged(_scope(node)) else str(node.dtype)
+    return dtype, _scope(node), StructuralKey(node.condition, False), extents
 
 
 @dataclass(frozen=True)
@@ -261,7 +338,11 @@ class StorageRewrite(PrimFuncPass):
             return func
         worker = _Share()
         body = worker.whole(func.body)
-        return func.replace(body=substitute(body, worker.same) if worker.same else body)
+        places = {var: worker.place(var) for var in worker.placed}
+        shifts = {var: shift for var, (_, shift) in places.items() if shift}
+        body = _Move(shifts).visit(body) if shifts else body
+        table = {var: new for var, (new, _) in places.items()}
+        return func.replace(body=substitute(body, table) if table else body)
 
 
 __all__ = ["StorageRewrite"]
