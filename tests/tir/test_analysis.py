@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopwright import tir
+from loopwright import IRModule, tir
 from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.tir import analysis
@@ -155,7 +155,19 @@ def test_defined_twice():
     inner = tir.For(i, 0, 4, 0, tir.Evaluate(i + 1))
     refuse(tir.PrimFunc([], tir.For(i, 0, 4, 0, inner)), "defined-once", "got: i")
     twice = tir.PrimFunc([], tir.SeqStmt([inner, inner]))
-    assert analysis.verify_well_formed(twice) and not analysis.verify_ssa(twice)
+    refuse(twice, "defined-again", "got: i")
+    assert analysis.verify_well_formed(twice, once=False) and not analysis.verify_ssa(twice)
+    first, second = (tir.PrimFunc([], inner) for _ in range(2))
+    refuse(IRModule({"f": first, "g": second}), "defined-again", "multiple definitions of variable i")
+
+
+def test_a_thread_is_launched_twice_in_one_function():
+    x = tir.IterVar((0, 8), "x", 1, "threadIdx.x")
+    launch = tir.AttrStmt(x, "thread_extent", 8, tir.Evaluate(x.var))
+    func = tir.PrimFunc([], tir.SeqStmt([launch, launch]))
+    assert analysis.verify_well_formed(func)
+    module = IRModule({"f": func, "g": tir.PrimFunc([], launch)})
+    refuse(module, "defined-again", "got: x")
 
 
 def test_block_boundary_and_bindings():

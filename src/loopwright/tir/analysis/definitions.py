@@ -270,8 +270,9 @@ def verify_ssa(func: PrimFunc) -> bool:
 class _WellFormed(_Scopes):
     """Applies the rules; each violation is a text."""
 
-    def __init__(self) -> None:
+    def __init__(self, once: bool = False) -> None:
         super().__init__()
+        self.once = once  # whether a statement may not define what another one has defined
         self.errors: list[str] = []
         self.ended: set[Var] = set()
         self.loops: dict[Var, int] = {}
@@ -307,6 +308,17 @@ class _WellFormed(_Scopes):
         self.visit_default(node)
         self.walls = walls
 
+    def visit_PrimFunc(self, node: PrimFunc) -> None:
+        self.threads.clear()
+        super().visit_PrimFunc(node)
+
+    def defined(self, var: Var, node: Any) -> None:
+        if self.once and var in self.ended - self.threads and isinstance(node, _DEFINING):
+            tvm = f"ill-formed, due to multiple definitions of variable {var.name}"
+            self.report("defined-again", node, var.name, "make a new variable", tvm)
+        if isinstance(node, st.AttrStmt):  # the threads of a function may be launched again
+            self.threads.add(var)
+
     def redefined(self, var: Var, node: Any) -> None:
         tvm = f"ill-formed, due to multiple nested definitions of variable {var.name}"
         self.report("defined-once", node, var.name, "make a new variable", tvm)
@@ -338,9 +350,11 @@ class _WellFormed(_Scopes):
 
 
 NEVER = 1 << 30
+_DEFINING = (st.For, st.LetStmt, st.Allocate, st.AttrStmt)
 RULES: dict[str, str] = {
     "undefined-variable": "a variable is used where it is not defined",
     "defined-once": "a variable is defined again inside its own scope",
+    "defined-again": "two statements define the same variable",
     "undefined-buffer": "a buffer is used where its memory is not defined",
     "block-boundary": "a block uses a loop variable from outside",
     "block-bindings": "a block has another number of axes than bindings",
@@ -354,9 +368,17 @@ def well_formed_errors(func: PrimFunc) -> list[str]:
     return list(dict.fromkeys(walk.errors))
 
 
-def verify_well_formed(obj: Any, assert_mode: bool = True) -> bool:
+def verify_well_formed(obj: Any, assert_mode: bool = True, *, once: bool = True) -> bool:
     """Whether a PrimFunc (or all those of a module) obeys the rules.
+
+    once: no two statements may define the same variable, as ones that a pass has copied do.
 
     Raises ValueError naming the first violation, unless `assert_mode` is false.
     """
-    return free_of(well_formed_errors, obj, ValueError if assert_mode else None)
+    walk = _WellFormed(once)
+
+    def errors(func: PrimFunc) -> list[str]:
+        walk.visit(func)
+        return walk.errors
+
+    return free_of(errors, obj, ValueError if assert_mode else None)

@@ -64,7 +64,7 @@ def primitive(
                 func = self.func_of(args, kwargs)
                 raise error.located(shown, func, self.error_render_level) from None
             if self.state.debug_mask and not spec.is_pure:
-                verify_well_formed(self.state.mod)
+                verify_well_formed(self.state.mod, once=False)
             self.record(spec, args, kwargs, result)
             self.take_next()()
             return result
