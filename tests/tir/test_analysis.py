@@ -158,7 +158,9 @@ def test_defined_twice():
     refuse(twice, "defined-again", "got: i")
     assert analysis.verify_well_formed(twice, once=False) and not analysis.verify_ssa(twice)
     first, second = (tir.PrimFunc([], inner) for _ in range(2))
-    refuse(IRModule({"f": first, "g": second}), "defined-again", "multiple definitions of variable i")
+    refuse(
+        IRModule({"f": first, "g": second}), "defined-again", "multiple definitions of variable i"
+    )
 
 
 def test_a_thread_is_launched_twice_in_one_function():

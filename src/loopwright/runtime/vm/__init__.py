@@ -1,6 +1,7 @@
 """The virtual machine: bytecode, its builder, the machine that runs it."""
 
 from . import numbers as numbers
+from . import paged_cache as paged_cache
 from . import pictures as pictures
 from . import sequences as sequences
 from . import sets as sets

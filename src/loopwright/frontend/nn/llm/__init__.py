@@ -1,0 +1,7 @@
+"""What language models add to `nn`: a paged cache of keys and values."""
+
+from __future__ import annotations
+
+from . import kv_cache
+
+__all__ = ["kv_cache"]
