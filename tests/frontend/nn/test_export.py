@@ -10,6 +10,7 @@ from loopwright import relax, tir
 from loopwright.frontend import nn
 from loopwright.frontend.nn import op, spec
 from loopwright.ir import assert_structural_equal
+from loopwright.runtime import Module
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -467,3 +468,28 @@ def test_layers_of_other_shapes_are_other_subroutines():
     given = {"x": spec.Tensor(("n", 4), "float32"), "y": spec.Tensor(("n", 5), "float32")}
     mod, _ = Model().export_tvm({"forward": given})
     assert len(mod.functions) == 3
+
+
+@pytest.mark.no_roundtrip  # a library has no text
+def test_functions_of_an_external_module():
+    def scale(x, out):
+        np.copyto(np.from_dlpack(out), 3 * np.from_dlpack(x))
+
+    library = Module({"scale": scale})
+    external = nn.ExternModule(
+        {"scale": lambda x: nn.Tensor.placeholder(x.shape, x.dtype)}, library
+    )
+
+    class Calls(nn.Module):
+        def forward(self, x: nn.Tensor):
+            nn.add_extern(external)
+            return external["scale"](x)
+
+    spec_of = {"forward": {"x": spec.Tensor((4,), "float32")}}
+    mod, _, externs = Calls().export_tvm(spec_of, allow_extern=True)
+    assert externs == [external]
+    exe = lw.compile(relax.transform.AttachExternModules(externs)(mod))
+    x = np.arange(4, dtype="float32")
+    np.testing.assert_array_equal(exe["forward"](x).numpy(), 3 * x)
+    with pytest.raises(NotImplementedError, match="nothing says where the functions are"):
+        nn.ExternModule(external.symbols).load()

@@ -17,6 +17,7 @@ from .core import (
     wrap_nested,
 )
 from .exporter import Exporter, add_extern
+from .kernel_op import ExternModule
 from .modules import (
     GELU,
     Attention,

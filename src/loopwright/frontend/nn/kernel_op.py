@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ... import relax
@@ -82,6 +82,33 @@ def extern(name: str, args: Sequence[Any], out: Any) -> Any:
     return wrap_nested(relax.call_dps_packed(name, operands, _out_infos(out)), name)
 
 
+class ExternModule:
+    """Functions of a library, with the types of what they return: `external["scale"](x)` calls one.
+
+    symbols: by name, a function of the arguments that gives placeholders of the results.
+    library: what the functions are in; a class of its own may load it in `load`.
+
+    Pass it to `add_extern`, so that the export returns it for `AttachExternModules`.
+    """
+
+    def __init__(self, symbols: Mapping[str, Callable[..., Any]], library: Any = None) -> None:
+        self.symbols, self.library = dict(symbols), library
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """The function of that name. Raises KeyError where it is not among the symbols."""
+        infer = self.symbols[name]
+        return lambda *args: extern(name, args, infer(*args))
+
+    def load(self) -> Any:
+        """The `ExternLibrary` or `runtime.Module` that has the functions."""
+        if self.library is None:
+            what = "nothing says where the functions are"
+            raise NotImplementedError(
+                explain(what, got=", ".join(self.symbols), instead="pass library=, or write load()")
+            )
+        return self.library
+
+
 # ---------------------------------------------------------------- debugging
 
 
@@ -111,6 +138,7 @@ def _caller_line() -> str:
 
 
 __all__ = [
+    "ExternModule",
     "debug_func",
     "extern",
     "print_",
