@@ -41,11 +41,12 @@ def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
         total = plus[0]
         for item in plus[1:]:
             total = pe.Add._make(total, item)
+        if offset > 0:  # before what is subtracted, as TVM writes it
+            total = pe.Add._make(total, number(ctx, offset, dtype))
     for item in minus:
         total = pe.Sub._make(total, item)
-    if plus and offset:
-        kind = pe.Add if offset > 0 else pe.Sub
-        total = kind._make(total, number(ctx, abs(offset), dtype))
+    if plus and offset < 0:
+        total = pe.Sub._make(total, number(ctx, -offset, dtype))
     return total
 
 

@@ -71,7 +71,9 @@ def _whole(operand: PrimExpr) -> bool:
 
 
 def folded(node: PrimExpr) -> PrimExpr:
-    """`node` with literal operands computed."""
+    """`node` with literal operands computed. Raises DivisionByZero for a divisor 0."""
+    if isinstance(node, (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)):
+        po.check_divisor(node.b)
     if isinstance(node, pe.BinaryOpExpr) and not isinstance(node, pe.LogicalExpr):
         value = po.fold_binary(type(node), node.a, node.b)
         return node if value is None else value
@@ -79,7 +81,10 @@ def folded(node: PrimExpr) -> PrimExpr:
 
 
 def rewrite_simplify(ctx: Context, expr: Any) -> Any:
-    """An equal expression in the form of the table of rules."""
+    """An equal expression in the form of the table of rules.
+
+    Raises DivisionByZero for a division by the literal 0, which `simplify` leaves as it is.
+    """
     expr = po.convert(expr)
     if not isinstance(expr, PrimExpr) or isinstance(expr, IntImm):
         return expr

@@ -39,9 +39,10 @@ def zero_pipeline(*, enable_warning: bool = False) -> Sequential:
 
 
 def default_build_pipeline() -> Pass:
-    """The graph pipeline of the current target (LLVM if none is set), as `compile` runs it."""
+    """The graph pipeline of the current target (LLVM if none is set), as `compile` runs it, under the
+    name that TVM's has."""
     target = Target.current() or Target("llvm")
-    return backend_of(target).graph_pipeline(target)
+    return Sequential([backend_of(target).graph_pipeline(target)], name="_pipeline")
 
 
 PIPELINES: RuleTable[Callable[..., Pass | None]] = RuleTable("pipeline")

@@ -61,6 +61,8 @@ class IRModule(Node):
     `mod["main"] = f` sets it in place.
     """
 
+    __slots__ = ("__name__",)  # of the class that it was read from
+
     functions: dict[GlobalVar, Any]
     attrs: DictAttrs = field(default_factory=DictAttrs)
     global_infos: dict[str, list[GlobalInfo]] = field(default_factory=dict)

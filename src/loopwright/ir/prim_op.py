@@ -384,11 +384,12 @@ def multiply(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
 def div(a: Any, b: Any, span: Any = None) -> PrimExpr:
     """a / b: floats divide, integers round toward zero (use floordiv for shapes)."""
     a, b = match_types(a, b)
-    _check_divisor(b)
+    check_divisor(b)
     return _binary(pe.Div, a, b, span)
 
 
-def _check_divisor(b: PrimExpr) -> None:
+def check_divisor(b: PrimExpr) -> None:
+    """Raises DivisionByZero for the literal 0."""
     b = b.value if isinstance(b, pe.Broadcast) else b
     if isinstance(b, IntImm) and b.value == 0:
         raise DivisionByZero(explain("division by the literal 0"))
@@ -399,7 +400,7 @@ def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     if not a.dtype.is_integer:
         what, hint = f"{name} is for integers", "use div, or floor the quotient"
         raise CallTypeError(explain(what, got=str(a.dtype), instead=hint))
-    _check_divisor(b)
+    check_divisor(b)
     return a, b
 
 

@@ -426,7 +426,9 @@ def slice_range(extent, first, last, step, inbound):
         raise ValueError("the stride of a slice may not be 0")
     if not inbound:
         low, high = (0, extent) if step > 0 else (-1, subtract(extent, 1))
-        first, last = _bound(first, extent, low, high), _bound(last, extent, low, high)
+        # Behind its end a slice has no elements; where it would begin does not matter.
+        most = high if step < 0 or isinstance(first, IntImm) else None
+        first, last = _bound(first, extent, low, most), _bound(last, extent, low, high)
     gap = subtract(last, first) if step > 0 else subtract(first, last)
     count = floordiv(add(gap, abs(step) - 1), abs(step))
     count = simplify(count)
@@ -434,7 +436,7 @@ def slice_range(extent, first, last, step, inbound):
 
 
 def _bound(value, extent, low, high):
-    """A slice bound as a non-negative number, clamped to [low, high]."""
+    """A slice bound as a non-negative number, clamped to [low, high]; high may be None."""
     if isinstance(value, IntImm):
         if value.value < 0:
             value = simplify(add(value, extent))
@@ -444,7 +446,8 @@ def _bound(value, extent, low, high):
             return cast("int64", high)
     else:
         value = tir.if_then_else(value < const(0, "int64"), add(value, extent), value)
-    return of_extent(extent)(tir.max(tir.min(value, high), low))
+    value = tir.max(value, low)
+    return of_extent(extent)(value if high is None else tir.min(value, high))
 
 
 @strided_slice.build

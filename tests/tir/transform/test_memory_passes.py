@@ -145,6 +145,28 @@ def test_one_allocation_takes_the_memory_of_a_tagged_scope():
     assert "[i + 8]" in after.script()
 
 
+VECTORS = """
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((4,), "float32")):
+    x = T.allocate([16], "float32", "local")
+    X = T.Buffer((16,), data=x, scope="local")
+    for i in range(4):
+        X[i * 4 : i * 4 + 4] = A[FIRST : FIRST + 4]
+    for i in range(4):
+        B[i] = X[i * 4] - X[i * 4 + 3]
+"""
+
+
+def test_memory_accessed_by_vectors_is_declared_as_vectors():
+    text = VECTORS.replace("FIRST", "i * 2")  # no multiple of the width: A stays
+    after = same(text, tt.PointerValueTypeRewrite(), [(16,), (4,)]).script()
+    assert 'A: T.Buffer((16,), "float32")' in after
+    assert 'X = T.Buffer((4,), "float32x4"' in after and "T.allocate([4]" in after
+    func = from_source(VECTORS.replace("FIRST", "i * 4"))
+    after = tt.PointerValueTypeRewrite()(IRModule({"main": func}))["main"].script()
+    assert 'A: T.Buffer((4,), "float32x4"), B: T.Buffer((4,), "float32")' in after
+
+
 DECLARED = """
 @T.prim_func
 def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):

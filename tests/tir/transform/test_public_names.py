@@ -62,7 +62,6 @@ ABSENT = {
     "CombineContextCall": "joins calls of an intrinsic that nothing makes (tvm_thread_context)",
     "InjectRollingBuffer": "the schedule primitive rolling_buffer does it on blocks",
     "LiftThreadBinding": "UnifyThreadBinding puts all launches outermost already",
-    "PointerValueTypeRewrite": "LLVM's pointers have no type; vector accesses need no other buffer",
     "ExtractPrimFuncConstants": "constants stay where they are used, the code generator shares them",
     "RemoveWeightLayoutRewriteBlock": "only the meta schedule of TVM makes such blocks",
     "ReduceBranchingThroughOvercompute": "whole tiles are computed by the default schedules instead",

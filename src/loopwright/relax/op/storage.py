@@ -51,14 +51,17 @@ def _prim(value: Any) -> Any:
     return PrimValue(value) if isinstance(value, (int, PrimExpr)) else value
 
 
-def _allocated(shape_at: int, dtype_at: int) -> Infer:
-    """The tensor with the shape and dtype given by these arguments."""
+def _allocated(shape_at: int, dtype_at: int, at_run_time: bool = False) -> Infer:
+    """The tensor with the shape and dtype given by these arguments; at run time a variable shape is a
+    register, which types do not name."""
 
     def infer(call: Call, bb: Any) -> StructInfo:
         shape, dtype = call.args[shape_at], call.args[dtype_at]
         if not isinstance(dtype, DataTypeImm):
             what = f"{call.op.name} takes its dtype as R.dtype(...)"
             raise TypeError(explain(what, got=str(dtype), span=call.span))
+        if at_run_time and not isinstance(shape, ShapeExpr):
+            return TensorStructInfo(dtype=dtype.value, ndim=shape.struct_info.ndim)
         return TensorStructInfo(shape, dtype.value)
 
     return infer
@@ -95,7 +98,7 @@ MEMORY_ALLOC_TENSOR = _define("memory.alloc_tensor", _allocated(2, 3), numpy=_in
 MEMORY_KILL_STORAGE = _define("memory.kill_storage", void_info, pure=False, numpy=_nothing)
 MEMORY_KILL_TENSOR = _define("memory.kill_tensor", void_info, pure=False, numpy=_nothing)
 VM_ALLOC_STORAGE = _define("vm.alloc_storage", object_info, numpy=_storage)
-VM_ALLOC_TENSOR = _define("vm.alloc_tensor", _allocated(2, 3), numpy=_in_storage)
+VM_ALLOC_TENSOR = _define("vm.alloc_tensor", _allocated(2, 3, at_run_time=True), numpy=_in_storage)
 VM_KILL_OBJECT = _define("vm.kill_object", void_info, pure=False, numpy=_nothing)
 VM_CALL_TIR_DYN = _define("vm.call_tir_dyn", void_info, pure=False)
 

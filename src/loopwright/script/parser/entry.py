@@ -114,7 +114,9 @@ class ModuleDecorator(Decorator[Result]):
                 names.update(capture(member, None) if member.__closure__ else {})
         parser = Parser(source, Scope(names))
         with parser.active():
-            return READERS["ir"](parser, node, self.options)
+            module = READERS["ir"](parser, node, self.options)
+        object.__setattr__(module, "__name__", func.__name__)
+        return module
 
 
 def _in_module_class(frame: FrameType) -> bool:

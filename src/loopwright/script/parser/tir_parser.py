@@ -124,13 +124,17 @@ class TirDialect(Dialect):
                 self.bind_named(node, f"{name}_{i}", item)
         else:
             T.name_value(name, value)
-            self._check_axis(node, name, value)
+            self._check_new(node, name, value)
             if isinstance(value, (Var, Buffer)) and value.span is None:
                 value.span = self.parser.source.span(node)
             value = value.var if isinstance(value, IterVar) else value
         self.parser.scope.define(name, value)
 
-    def _check_axis(self, node: ast.expr, name: str, value: Any) -> None:
+    def _check_new(self, node: ast.expr, name: str, value: Any) -> None:
+        old_buffer = self.parser.scope.defined_here().get(name)
+        if isinstance(value, Buffer) and isinstance(old_buffer, Buffer) and value is not old_buffer:
+            what = f"there is a buffer {name!r} here already"
+            raise self.parser.source.error(node, what, instead="give each a name of its own")
         block = frames.enclosing(frames.BlockFrame)
         axes = [] if block is None else [axis.var for axis in block.iter_vars]
         old = self.parser.scope.names.get(name)

@@ -219,8 +219,8 @@ def get_block_access_region(
 ) -> list[list[BufferRegion]]:
     """[reads, writes, opaque accesses] of a block, detected in its body.
 
-    `buffer_var_map`: pointer variable to buffer, for pointers given to external calls. Buffers
-    that the block allocates, by itself or in its body, are left out; so are reads of what a
+    `buffer_var_map`: pointer variable to buffer, for pointers given to external calls; buffers that
+    are not in it are left out, unless it is empty. Buffers that the block allocates, by itself or in its body, are left out; so are reads of what a
     reduction block writes.
     """
     accesses = _Accesses(buffer_var_map)
@@ -231,7 +231,11 @@ def get_block_access_region(
             boxes[:] = [accesses.outside(box, own) for box in boxes]
     skip = own | set(accesses.writes) if block.init is not None else own
     tables = ((accesses.reads, skip), (accesses.writes, own), (accesses.opaque, own))
-    return [[_union(v, b, block) for b, v in t.items() if b not in left] for t, left in tables]
+    known = buffer_var_map or accesses.pointers | {b.data: b for t, _ in tables for b in t}
+    return [
+        [_union(v, b, block) for b, v in t.items() if b not in left and b.data in known]
+        for t, left in tables
+    ]
 
 
 def get_block_read_write_region(

@@ -89,6 +89,7 @@ class _Accesses(Visitor):
         self.loads: list[_Access] = []
         self.stores: list[_Access] = []
         self.strange = False
+        self.shapes: dict[int, Any] = {}  # of the buffers, by their ranks
         self.loops: tuple[st.For, ...] = ()
         self.lets: tuple[st.LetStmt, ...] = ()
         self.time = 0
@@ -97,9 +98,15 @@ class _Accesses(Visitor):
         """An access of one of the two."""
         buffer = node.buffer
         at_start = buffer.elem_offset is None or is_zero(buffer.elem_offset)
-        if len(node.indices) != 1 or buffer.strides or not at_start:
+        first = self.shapes.setdefault(len(node.indices), buffer.shape)
+        alike = len(self.shapes) == 1 and (
+            len(node.indices) == 1 or structural_equal(first, buffer.shape)
+        )
+        if buffer.strides or not at_start or not alike:
             self.strange = True
-        index = node.indices[0] if node.indices else pe.IntImm("int32", 0)
+        index: pe.PrimExpr = pe.IntImm("int32", 0)
+        for k, (size, part) in enumerate(zip(buffer.shape, node.indices, strict=True)):
+            index = index * size + part if k else part
         return _Access(buffer, index, self.loops, self.lets, self.time)
 
     def visit_Var(self, node: pe.Var) -> None:

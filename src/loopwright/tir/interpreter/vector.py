@@ -116,9 +116,8 @@ class VectorTranslator(ExprTranslator):
         if mask is not None and node.indices[-1].dtype.lanes == 1:
             mask = None
         at = self.flat(node.buffer, node.indices, node.span, mask)
-        lanes = node.buffer.dtype.lanes
-        if lanes > 1:
-            at = f"{self.helper(lanes.element_lanes)}({at}, {lanes})"
+        if node.buffer.dtype.lanes > 1:
+            at = f"{self.helper(lanes.element_lanes)}({at}, {node.buffer.dtype.lanes})"
         return f"{self.view(node.buffer, 'n')}[{at}]"
 
     def vector_choice(self, cond: PrimExpr, yes: PrimExpr, no: PrimExpr) -> str:

@@ -58,6 +58,7 @@ from .tvm.lower_tvm_builtin import LowerTVMBuiltin
 from .tvm.make_packed_api import MakePackedAPI
 from .tvm.make_unpacked_api import MakeUnpackedAPI
 from .tvm.narrow_data_type import NarrowDataType
+from .tvm.pointer_value_type_rewrite import PointerValueTypeRewrite
 from .tvm.remove_assume import RemoveAssume
 from .tvm.remove_store_undef import RemoveStoreUndef
 from .tvm.renormalize_split_pattern import RenormalizeSplitPattern

@@ -55,7 +55,7 @@ from ...stmt import (
     seq,
 )
 from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
-
+from .pointer_value_type_rewrite import declare_as_vectors
 
 _RANKS = ("global", "shared", "local", "warp")
 _ALIGN = 32  # bits: where memory in a tagged scope begins, at least
@@ -342,7 +342,8 @@ class StorageRewrite(PrimFuncPass):
         shifts = {var: shift for var, (_, shift) in places.items() if shift}
         body = _Move(shifts).visit(body) if shifts else body
         table = {var: new for var, (new, _) in places.items()}
-        return func.replace(body=substitute(body, table) if table else body)
+        func = func.replace(body=substitute(body, table) if table else body)
+        return declare_as_vectors(func, only_lets=True)
 
 
 __all__ = ["StorageRewrite"]
