@@ -199,7 +199,11 @@ def main() -> int:
     parser.add_argument("--causes", type=int, default=40, help="most causes of failures to print")
     parser.add_argument("--out", type=Path, help="a JSON file for every outcome")
     parser.add_argument(
-        "--results", type=Path, nargs="*", default=[], help="--out files, not a run"
+        "--results",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="--out files, not a run; of a file that is in several, the last counts",
     )
     parser.add_argument(
         "--differences", type=Path, help="write the failures' page of reasons there"
@@ -209,7 +213,8 @@ def main() -> int:
     rows = [
         row for row in rows if re.search(options.only, row[0]) or re.search(options.only, row[2])
     ]
-    results = [Result(**r) for old in options.results for r in json.loads(old.read_text())]
+    read = [Result(**r) for old in options.results for r in json.loads(old.read_text())]
+    results = list({r.file: r for r in read}.values())
     if not results:
         with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
             releases = sorted({release_of(file)[0] for _, _, file in rows})

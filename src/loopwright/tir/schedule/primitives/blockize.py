@@ -155,7 +155,7 @@ def outer_block(
     body = substitute(node.body, whole_axes)
     reads = tuple(substitute(r, whole_axes) for r in node.reads)
     writes = tuple(substitute(r, whole_axes) for r in node.writes)
-    goes_on = _goes_on(node, halves)
+    goes_on = _goes_on(node, halves, once=True)
     init = None if node.init is None else substitute(node.init, whole_axes)
     inner = node.replace(
         iter_vars=tuple(h.inner for h in halves if h.inner is not None),
@@ -344,10 +344,12 @@ def _regions(ana: Analyzer, boxes: dict[Buffer, Box]) -> list[BufferRegion]:
     ]
 
 
-def _goes_on(node: Block, halves: list[Halves]) -> bool:
-    """Whether the outer part of a reduction has more than one iteration."""
+def _goes_on(node: Block, halves: list[Halves], once: bool = False) -> bool:
+    """Whether the outer part of a reduction has more than one iteration; once: or just one."""
     return any(
-        h.outer is not None and a.iter_type != IterVar.DataPar and not is_one(h.outer.dom.extent)
+        h.outer is not None
+        and a.iter_type != IterVar.DataPar
+        and (once or not is_one(h.outer.dom.extent))
         for a, h in zip(node.iter_vars, halves, strict=True)
     )
 
