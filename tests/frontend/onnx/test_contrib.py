@@ -123,7 +123,7 @@ CASES = [
 
 B, S, P, N, D = 3, 5, 4, 2, 16  # batches, rows, cached; heads and their size are never symbolic
 KNOWN = (2, 16, 32, 64)
-GROUPED = ("Attention", "RotaryEmbedding", "RMSNorm", "MoE", "Engram", "Hyper", "Causal")
+GROUPED = ("Attention", "RotaryEmbedding", "RMSNorm", "MoE", "Engram", "Hyper", "Causal", "GatedDelta")
 WIDE = N * D
 SEQ, WEIGHT = floats(B, S, WIDE), floats(WIDE, 3 * WIDE, low=-0.4, high=0.4, seed=1)
 MASK = np.asarray([[1, 1, 0, 0, 0], [1] * 5, [1, 1, 1, 1, 0]], np.int32)
@@ -238,6 +238,10 @@ CASES += [
     *[case("CropAndResize", floats(2, 3, 6, 5), BOXES, *CROP, fed=2, mode=m, extrapolation_value=-1.0, symbolic=m == "bilinear") for m in ("bilinear", "nearest")],
     *[case("MurmurHash3", floats(2, 3).astype(k), positive=p, seed=7) for p, k in ((1, "int32"), (0, "float32"), (1, "int64"), (0, "float64"))],
     case("SampleOp", X),
+    *[case("GatedDeltaNet", floats(B, S, 2, 16, low=-0.3, high=0.3), floats(B, S, 2, 16, low=-0.3, high=0.3, seed=1), floats(B, S, own, 16, seed=2), None, floats(B, S, own, low=-1, high=0), floats(B, S, own, low=0, high=1), *[floats(B, own, 16, 16)] * given, outputs=2, **m) for own, given, m in ((2, 1, {}), (4, 1, {"qk_l2_norm": 1, "scale": 0.5, "symbolic": False}), (2, 0, {"beta_activation": "sigmoid"}))],
+    case("GatedDeltaNet", floats(B * S, 2, 16, low=-0.3, high=0.3), floats(B * S, 2, 16, low=-0.3, high=0.3, seed=1), floats(B * S, 2, 16, seed=2), None, floats(B * S, 2), floats(B * S, 2, low=0, high=1), floats(B, 2, 16, 16), floats(2), floats(2, seed=9), outputs=2, gate_activation="softplus", symbolic=False),
+    case("MoEGroupRouter", floats(7, 16), floats(16, low=-0.1, high=0.1), n_group=4, topk_group=2, group_topk=2, top_k=3, router_sentinel=-99.0),
+    *[case("NGramHashMapping", integers(2, 5, low=0, high=99), ints(7, 31, 101), ints(11, 13, 17, 19), *more, outputs=2, max_ngram_size=3, n_head_per_ngram=2, pad_id=5, symbolic=False) for more in ([], [integers(2, 2, low=0, high=99)], [None, ints(0, 11, 24, 41)])],
 ]  # fmt: skip
 
 

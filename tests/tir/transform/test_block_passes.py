@@ -1,5 +1,7 @@
 """Passes that lower blocks and their buffers, beyond what the docstrings' examples show."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,8 @@ from loopwright.script import from_source
 from loopwright.tir import analysis
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
-from loopwright.tir.stmt import ForKind
+from loopwright.tir.stmt import ForKind, LetStmt, Stmt
+from loopwright.tir.transform.optimize import remove_no_op
 
 ROW = """
 @T.prim_func(check_well_formed=False)
@@ -163,6 +166,27 @@ def main(A: T.Buffer((8,), "float32"), n: T.int32):
 """
     assert len(lowered([tt.Simplify()], text).body.seq) == 2
     assert not hasattr(lowered([tt.RemoveNoOp()], text).body, "seq")
+
+
+def test_a_row_of_definitions_is_looked_through_once(monkeypatch):
+    """A tile that is transposed in registers defines hundreds of vectors."""
+    lines = [f"    v{k}: T.float32 = A[{k}] + T.float32({k})" for k in range(200)]
+    kept = " + ".join(f"v{k}" for k in range(0, 200, 2))
+    text = """
+@T.prim_func
+def main(A: T.Buffer((200,), "float32"), B: T.Buffer((1,), "float32")):
+"""
+    text += "\n".join([*lines, f"    B[0] = {kept}", ""])
+    looked: list[Any] = []
+    found = remove_no_op.all_variables
+    monkeypatch.setattr(remove_no_op, "all_variables", lambda n: looked.append(n) or found(n))
+    body = lowered([tt.RemoveNoOp()], text).body
+    assert sum(isinstance(n, Stmt) for n in looked) == 1
+    names = []
+    while isinstance(body, LetStmt):
+        names.append(body.var.name)
+        body = body.body
+    assert names == [f"v{k}" for k in range(0, 200, 2)]
 
 
 def test_flattening_keeps_dimensions_of_memory():

@@ -196,18 +196,27 @@ class Simplifying(StmtRewriter):
         return st.IfThenElse._make(condition, then, other, span=node.span)
 
 
-def occurs(var: pe.Var, stmt: Any) -> bool:
-    """Whether a statement uses a variable, or a buffer of which it is the memory or a dimension."""
+def all_variables(node: Any) -> set[pe.Var]:
+    """The variables that a statement or an expression uses, and those that are the memory or a
+    dimension of its buffers."""
+    found, buffers = set(vars_in(node)), set[Buffer]()
 
     def about(node: Any) -> bool:
         buffer = getattr(node, "buffer", None)
-        if not isinstance(buffer, Buffer):
-            return False
-        parts = (*buffer.shape, *(buffer.strides or ()), buffer.elem_offset)
-        used = (v for part in parts if isinstance(part, pe.PrimExpr) for v in vars_in(part))
-        return var is buffer.data or var in used
+        if isinstance(buffer, Buffer) and buffer not in buffers:
+            buffers.add(buffer)
+            parts = (*buffer.shape, *(buffer.strides or ()), buffer.elem_offset)
+            found.update(v for p in parts if isinstance(p, pe.PrimExpr) for v in vars_in(p))
+            found.add(buffer.data)
+        return False
 
-    return uses_any(stmt, (var,)) or any_node(stmt, about)
+    any_node(node, about)
+    return found
+
+
+def occurs(var: pe.Var, stmt: Any) -> bool:
+    """Whether a statement uses a variable, or a buffer of which it is the memory or a dimension."""
+    return uses_any(stmt, (var,)) or var in all_variables(stmt)
 
 
 def parts_of(condition: Any, holds: bool) -> list[pe.PrimExpr]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
+from ....ir.prim_op import floordiv
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ..context import Context
@@ -400,3 +401,114 @@ def murmur_hash(cx: Context, node: Node, x: Value) -> Any:
     state = o.BitwiseXor(state, u(4 * words))
     state = mixed(o.Mul(mixed(o.Mul(mixed(state, 16), u(0x85EBCA6B)), 13), u(0xC2B2AE35)), 16)
     return state if node.flag("positive", True) else o.Cast(state, to=6)
+
+
+@_contrib("GatedDeltaNet")
+def gated_delta_net(
+    cx: Context, node: Node, query: Value, key: Value | None, value: Value | None,
+    lengths: Value | None = None, decay: Value | None = None, beta: Value | None = None,
+    state: Value | None = None, a_log: Value | None = None, dt_bias: Value | None = None,
+    count: Value | None = None, active: Value | None = None,
+) -> Any:  # fmt: skip
+    """`LinearAttention` on heads that are axes of their own, [..., length, heads, size], with states
+    [batch, heads, size of a value, size of a key]."""
+    o, act = cx.onnx, node.text("gate_activation", "none")
+    _refused(node, "state_update_capacity")
+    node.skip("gate_lower_bound", "chunk_size")
+    if key is None or value is None or lengths is not None or count is not None:
+        raise ValueError(explain("packed or ragged inputs", instead="query, key and value"))
+    if act not in ("none", "softplus"):
+        raise ValueError(explain("gate_activation must be none or softplus", got=act))
+    (heads, size), (own, width) = _known(key, -2, -1), _known(value, -2, -1)
+    if query.ndim == 4:
+        batch, length = query.shape[:2]
+    elif state is None:
+        raise ValueError("input initial_state is missing")
+    else:
+        batch = state.shape[0]
+        length = cx.simplify(floordiv(query.shape[0], batch))
+
+    def packed(v: Value, *dims: int) -> Value:
+        return cx.value(op.reshape(v.expr, ShapeExpr([batch, length, *dims])))
+
+    def of_each(v: Value) -> Value:
+        """A head of queries or keys for each head of values."""
+        if node.flag("qk_l2_norm"):
+            whole = o.ReduceSumSquare(v, np.array([-1]))
+            v = o.Div(v, o.Sqrt(o.Add(whole, 1e-6)))
+        wide = o.Gather(v, np.arange(own) // (own // heads), axis=v.ndim - 2)
+        return packed(wide, own * size)
+
+    if act == "softplus" and decay is not None:
+        if a_log is None or dt_bias is None:
+            raise ValueError("input a_log or dt_bias is missing")
+        decay = o.Mul(o.Neg(o.Exp(a_log)), o.Softplus(o.Add(_float(cx, decay), dt_bias)))
+    if node.text("beta_activation", "none") == "sigmoid" and beta is not None:
+        beta = o.Sigmoid(beta)
+    gates = [None if v is None else packed(v, own) for v in (decay, beta)]
+    turned = None if state is None else o.Transpose(state, perm=[0, 1, 3, 2])
+    out, last = o.LinearAttention(
+        of_each(query), of_each(key), packed(value, own * width), turned, *gates, outputs=2,
+        q_num_heads=own, kv_num_heads=own, scale=node.real("scale", 0.0),
+        update_rule=node.text("update_rule", "gated_delta"),
+    )  # fmt: skip
+    return [_as_shaped(cx, out, value), o.Transpose(last, perm=[0, 1, 3, 2])]
+
+
+@_contrib("MoEGroupRouter")
+def group_router(
+    cx: Context, node: Node, logits: Value, bias: Value, weight: Value | None = None
+) -> Any:
+    """log of the chances of the experts chosen: the best groups, then the best of these."""
+    o, groups, top = cx.onnx, node.integer("n_group", 1), node.integer("topk_group", 1)
+    if weight is not None or len(node.outputs) > 1:
+        raise ValueError(explain("the scores of all experts", instead="router_probs alone"))
+    (experts,) = _known(logits, -1)
+    size, missing = experts // groups, node.real("router_sentinel", -1e9)
+    most = min(node.integer("group_topk", 2), size)
+    chances = o.Sigmoid(_float(cx, o.Reshape(logits, [-1, experts])))
+    scores = o.Add(chances, bias)
+    best, _ = o.TopK(o.Reshape(scores, [-1, groups, size]), np.array([most]), outputs=2)
+    _, chosen = o.TopK(o.ReduceSum(best, np.array([2]), keepdims=0), np.array([top]), outputs=2)
+    whole = o.Mul(scores, 0.0)
+    none = o.ReduceSum(o.Reshape(whole, [-1, groups, size]), np.array([2]), keepdims=0)
+    ones = o.Add(o.Mul(o.Cast(chosen, to=_FLOAT), 0.0), 1.0)
+    open_groups = o.ScatterElements(none, chosen, ones, axis=1)
+    is_open = o.Gather(open_groups, np.arange(experts) // size, axis=1)
+    allowed = o.Where(o.Greater(is_open, 0.0), scores, np.float32("-inf"))
+    _, which = o.TopK(allowed, np.array([node.integer("top_k", 1)]), outputs=2)
+    logs = o.Log(o.Max(o.GatherElements(chances, which, axis=1), 1e-20))
+    return o.CastLike(o.ScatterElements(o.Add(whole, missing), which, logs, axis=1), logits)
+
+
+@_contrib("NGramHashMapping")
+def ngram_hash_mapping(
+    cx: Context, node: Node, ids: Value, factors: Value, sizes: Value, past: Value | None = None,
+    offsets: Value | None = None, end: Value | None = None, segments: Value | None = None,
+) -> Any:  # fmt: skip
+    """For groups of 2 to most tokens, as many numbers as there are heads: their products xored, modulo
+    the size of each head's table."""
+    o, most, heads = cx.onnx, node.integer("max_ngram_size"), node.integer("n_head_per_ngram")
+    if end is not None or segments is not None:
+        raise ValueError(explain("an end of text or segments", instead="one text in each row"))
+    node.skip("reset_on_eos", "pad_id")
+    batch, length = ids.shape
+    if past is None:
+        fill = cx.constant(np.array(node.integer("pad_id", 0), ids.dtype.numpy()))
+        past = cx.value(op.broadcast_to(fill, ShapeExpr([batch, most - 1])))
+    whole = o.Concat(past, ids, axis=1)
+    mixed: Any = None
+    found = []
+    for k in range(most):  # the tokens k before
+        first = most - 1 - k
+        moved = cx.value(op.strided_slice(whole.expr, [1], [first], [cx.simplify(length + first)]))
+        product = o.Mul(moved, o.Slice(factors, [k], [k + 1], [0]))
+        mixed = product if mixed is None else o.BitwiseXor(mixed, product)
+        if k:
+            tables = o.Slice(sizes, [(k - 1) * heads], [k * heads], [0])
+            found.append(o.Mod(o.Unsqueeze(mixed, [2]), tables))
+    out = o.Concat(*found, axis=2)
+    out = out if offsets is None else o.Add(out, offsets)
+    ends = cx.simplify(length + (most - 1))
+    last = cx.value(op.strided_slice(whole.expr, [1], [length], [ends]))
+    return [out, last]

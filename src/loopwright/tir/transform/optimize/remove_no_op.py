@@ -33,7 +33,7 @@ from ...analysis.effects import has_effect
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt_functor import keep_buffers
-from .._base import NO_OP, PrimFuncPass, bind_function, is_no_op, occurs
+from .._base import NO_OP, PrimFuncPass, all_variables, bind_function, is_no_op
 from ._known_values import Before, Following, Known, Turn
 
 
@@ -140,13 +140,26 @@ class NoOpRemover(Following):
             return self._body(node, node.min, node.extent)
 
     def visit_LetStmt(self, node: st.LetStmt) -> st.Stmt:
-        if not any_node(node.value, lambda n: isinstance(n, (BufferLoad, Call))):
-            self.ana.bind(node.var, node.value)
-        body = self.visit(node.body)
-        if not occurs(node.var, body):
-            effect = _effect(node.value)
-            return body if is_no_op(effect) else effect if is_no_op(body) else st.seq(effect, body)
-        return node if body is node.body else node.replace(body=body)
+        """A row of definitions, from the last on: what follows is looked through once."""
+        lets: list[st.LetStmt] = []
+        at: Any = node
+        while isinstance(at, st.LetStmt):
+            if not any_node(at.value, lambda n: isinstance(n, (BufferLoad, Call))):
+                self.ana.bind(at.var, at.value)
+            lets.append(at)
+            at = at.body
+        body = self.visit(at)
+        used = all_variables(body)
+        for let in reversed(lets):
+            if let.var in used:
+                body = let if body is let.body else let.replace(body=body)
+            else:
+                effect = _effect(let.value)
+                if is_no_op(effect):
+                    continue
+                body = effect if is_no_op(body) else st.seq(effect, body)
+            used |= all_variables(let.value)
+        return body
 
     def visit_AttrStmt(self, node: st.AttrStmt) -> st.Stmt:
         new = super().visit_AttrStmt(node)
