@@ -123,7 +123,16 @@ CASES = [
 
 B, S, P, N, D = 3, 5, 4, 2, 16  # batches, rows, cached; heads and their size are never symbolic
 KNOWN = (2, 16, 32, 64)
-GROUPED = ("Attention", "RotaryEmbedding", "RMSNorm", "MoE", "Engram", "Hyper", "Causal", "GatedDelta")
+GROUPED = (
+    "Attention",
+    "RotaryEmbedding",
+    "RMSNorm",
+    "MoE",
+    "Engram",
+    "Hyper",
+    "Causal",
+    "GatedDelta",
+)
 WIDE = N * D
 SEQ, WEIGHT = floats(B, S, WIDE), floats(WIDE, 3 * WIDE, low=-0.4, high=0.4, seed=1)
 MASK = np.asarray([[1, 1, 0, 0, 0], [1] * 5, [1, 1, 1, 1, 0]], np.int32)
