@@ -136,6 +136,8 @@ def test_every_fault_is_a_program_and_another_one():
 def test_faults_of_a_seed():
     chosen = functools.partial(mutants.chosen, mutants.ROOT)
     assert chosen(3, 5) == chosen(3, 5) != chosen(4, 5)
+    of_two = {m.path.split("/")[2] for m in chosen(3, 30, ["arith", "base"])}
+    assert of_two == {"arith", "base"}
 
 
 def test_a_fault_is_tried_on_the_tests_that_run_its_line(tmp_path):

@@ -2,7 +2,8 @@
 
 The tests of all layers run once under coverage, in a copy of the tree; then each fault is tried on
 the tests of its layer that run its line, the quickest first, then on those of other layers ("found
-elsewhere"). `--tree DIR` keeps the copy for the next search.
+elsewhere"). `--tree DIR` keeps the copy for the next search. `--layers arith,tir` takes faults and tests
+of these layers only, which is a part of the work.
 """
 
 from __future__ import annotations
@@ -136,10 +137,12 @@ def faults(tree: Path, path: str) -> Iterator[Mutant]:
     yield from visit(ast.parse(text), 0)
 
 
-def chosen(tree: Path, seed: int, count: int) -> list[Mutant]:
-    """Some faults, the same for a seed, evenly over the lines of the source."""
+def chosen(tree: Path, seed: int, count: int, layers: Sequence[str] = ("*",)) -> list[Mutant]:
+    """Some faults, the same for a seed, evenly over the lines of the source, or of some layers."""
     rng = random.Random(seed)
-    found = sorted((tree / "src/loopwright").glob("*/**/*.py"))
+    found = sorted(
+        f for layer in layers for f in (tree / "src/loopwright").glob(f"{layer}/**/*.py")
+    )
     weights = {
         p: len(f.read_text().split("\n"))
         for f in found
@@ -162,16 +165,15 @@ def layer_of(tree: Path, path: str) -> str | None:
 class Tests:
     """Which tests of a tree run which lines, and how long each of them takes."""
 
-    def __init__(self, tree: Path, source: Path = ROOT):
+    def __init__(self, tree: Path, source: Path = ROOT, layers: Sequence[str] = (".",)):
         from coverage import CoverageData
 
         self.tree = tree
         if not (tree / ".coverage").exists():
             copy(source, tree)
             options = ["--cov=src/loopwright", "--cov-context=test", "--cov-report=", "--junitxml=times.xml"]  # fmt: skip
-            run_tests(
-                tree, [*options, "-m", "not slow", "-n", "2", "--dist", "loadfile", "tests"], None
-            )
+            options += ["-m", "not slow", "-n", "2", "--dist", "loadfile"]
+            run_tests(tree, [*options, *(f"tests/{layer}" for layer in layers)], None)
         self.data = CoverageData(str(tree / ".coverage"))
         self.data.read()
         self.seconds: dict[str, float] = {}
@@ -264,13 +266,14 @@ def found(mutant: Mutant, tests: Tests, tree: Path) -> tuple[str, float]:
 
 
 def search(options: argparse.Namespace) -> int:
-    """Try faults, two at a time, each in a copy of the tree."""
+    """Try faults, some at a time, each in a copy of the tree."""
     counts: dict[str, int] = dict.fromkeys(VERDICTS, 0)
+    layers = options.layers.split(",") if options.layers else []
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        tests = Tests(Path(options.tree or folder, "covered").resolve())
+        tests = Tests(Path(options.tree or folder, "covered").resolve(), ROOT, layers or ["."])
         trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
-        for name in ("one", "two"):
-            trees.put(copy(tests.tree, Path(folder, name)))
+        for number in range(options.processes):
+            trees.put(copy(tests.tree, Path(folder, str(number))))
 
         def attempt(mutant: Mutant) -> None:
             tree = trees.get()
@@ -281,8 +284,9 @@ def search(options: argparse.Namespace) -> int:
             counts[verdict] += 1
             print(f"{verdict} ({seconds:.0f} s): {mutant}", flush=True)
 
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(attempt, chosen(tests.tree, options.seed, options.count)))
+        some = chosen(tests.tree, options.seed, options.count, layers or ["*"])
+        with ThreadPoolExecutor(options.processes) as pool:
+            list(pool.map(attempt, some))
     killed = sum(counts[v] for v in VERDICTS[:3])
     print(f"mutants: {killed} of {options.count} found; {counts}")
     return 0

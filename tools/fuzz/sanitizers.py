@@ -22,7 +22,7 @@ from loopwright.driver.demo import BUNDLED
 from loopwright.frontend.onnx import from_onnx
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import BindSymbolicVars, GraphToTIR
-from loopwright.sched import cpu
+from loopwright.sched import loops
 from tests.codegen.c_programs import SANITIZERS, Program
 from tests.codegen.test_c_models import MODELS
 
@@ -111,7 +111,7 @@ def judge_llvm(item: tuple[int | str, str], say: Callable[[str], None]) -> Outco
             pipeline = graph_pipeline(target).remove("StaticPlanBlockMemory")
             pipeline = pipeline.replace("GraphToTIR", GraphToTIR(workspace="tensors"))
             mod = BindSymbolicVars(model.sizes)(mod) if model.sizes else mod
-        with patch.object(cpu, "GRAIN", 1):  # small loops have several tasks, too
+        with patch.object(loops, "GRAIN", 1):  # small loops have several tasks, too
             exe = lw.compile(mod, target=target, relax_pipeline=pipeline)
         assert isinstance(exe, Executable)
     except Exception as error:
