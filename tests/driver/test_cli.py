@@ -79,7 +79,7 @@ def test_show_pages_what_a_terminal_cannot_hold() -> None:
 
 
 def test_run_keeps_what_it_computed(tmp_path: Path) -> None:
-    out = tmp_path / "deep" / "out.npz"
+    out = tmp_path / "out.npz"
     text = call("run", MODEL, "--feeds", FEEDS, "-o", str(out))
     assert text == "probability: float32 (10, 10)\n"
     assert call("run", MODEL, "--feeds", FEEDS, "-o", str(out), "--quiet") == ""
@@ -182,6 +182,26 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "onto a folder": (["run", MODEL, "-o", "FOLDER"], "this is a folder, not a file to write: "),
     "size of an arena": (["compile", MODEL, "-o", "x.a", "--arena", "s=b"], "this is not a size"),
 }
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["compile", MODEL, "-o", "none/x.so"],
+        ["compile", MODEL, "-o", "none/x.a"],
+        ["compile", MODEL, "-o", "none/out", "--target", "c", "--dims", "n=1"],
+        ["compile", MODEL, "-o", "out", "--target", "c"],  # its workspace has no bound
+        ["run", MODEL, "-o", "none/x.npz"],
+    ],
+)
+def test_a_refused_output_makes_nothing(
+    command: list[str], refuse: Refuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = refuse(*command)
+    assert shown.startswith("error: ")
+    assert "none" not in command[3] or "there is no such folder to write to: none" in shown
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -9,6 +9,7 @@ make random inputs of these sizes (default 1), `show` and `compile` fix them in 
 from __future__ import annotations
 
 import errno
+import os
 import statistics
 import time
 from collections.abc import Iterable
@@ -345,10 +346,15 @@ def _check_known(what: str, name: str, known: Iterable[str]) -> None:
 
 
 def _check_writable(path: Path, as_folder: bool = False) -> None:
-    """Make the folder of a file, or the folder, before work is done for it. Raises OSError."""
-    (path if as_folder else path.parent).mkdir(parents=True, exist_ok=True)
+    """Find out before work is done whether a file, or a folder of files, can be made; nothing is.
+    Raises OSError."""
+    place = path.parent
+    if not place.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write to", str(place))
     if not as_folder and path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "this is a folder, not a file to write", str(path))
+    if not os.access(path if path.exists() else place, os.W_OK):
+        raise PermissionError(errno.EACCES, "this may not be written", str(path))
 
 
 def main() -> None:
