@@ -114,6 +114,7 @@ def test_a_bound_variable_is_not_a_free_one():
         (1, 1.0, False),
         (0.0, -0.0, False),
         (math.nan, math.nan, True),
+        (math.nan, -math.nan, True),  # a number that is none has no sign
         ("a", "b", False),
         (None, 0, False),
         ([1, 2], (1, 2), True),

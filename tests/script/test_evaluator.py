@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loopwright.base.errors import DiagnosticError
+from loopwright.script import from_source
 from loopwright.script.parser.evaluator import ExprEvaluator
 from loopwright.script.parser.source import ScriptText
 
@@ -29,3 +30,17 @@ def test_the_text_of_a_function():
     text = ScriptText(inner)
     assert text.source.startswith("def inner(x):\n    return x")
     assert (text.start_column, text.source_name) == (4, __file__)
+
+
+def test_every_expression_has_the_place_of_its_own_text():
+    text = """
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        B[i] = T.exp(A[i] * T.float32(2)) + A[i]
+"""
+    total = from_source(text).body.body.value
+    line = text.split("\n")[4]
+    parts = [total, total.a, total.a.args[0], total.b]
+    columns = [line.index("T.exp"), line.index("T.exp"), line.index("A[i]"), line.rindex("A[i]")]
+    assert [part.span.column - 1 for part in parts] == columns

@@ -760,3 +760,34 @@ def test_a_kernel_without_effects_may_be_called_by_pure_functions():
             return x
 
     assert Module["main"].is_pure
+
+
+def test_a_tuple_of_one_list():
+    text = """
+    @R.function
+    def f(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
+        return R.tuple({fields})
+    """
+    one, apart = (read(text.format(fields=fields)) for fields in ("(x, y)", "x, y"))
+    assert_structural_equal(one, apart)
+    assert len(one.ret_struct_info.fields) == 2
+
+
+def test_a_function_from_outside_is_a_member_and_stays_private():
+    inner = read("""
+    @R.function(private=True)
+    def inner(x: R.Tensor((2,), "float32")):
+        return x
+    """)
+    mod = read("@I.ir_module\nclass M:\n    h = inner\n    k = shown", inner=inner,
+               shown=inner.with_attr("global_symbol", "shown"))  # fmt: skip
+    assert "global_symbol" not in mod["h"].attrs
+    assert mod["k"].attrs["global_symbol"] == "k"
+
+
+def test_attributes_of_a_module_are_given_once():
+    text = "@I.ir_module\nclass M:\n    I.module_attrs({'a': 1, 'b': 2})\n    I.module_attrs("
+    with pytest.raises(DiagnosticError, match=r"the module has the attributes \['a'\] already"):
+        read(text + "{'a': 3})")
+    assert read(text + "{'a': 3}, allow_overwrite=True)").attrs["a"] == 3
+    assert set(read(text + "{'c': 3})").attrs) == {"a", "b", "c"}

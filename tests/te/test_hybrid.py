@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -92,6 +94,9 @@ def test_source(func, tmp_path):
     outs = outs if isinstance(outs, list) else [outs]
     module = te.hybrid.build(te.create_schedule(outs[0].op), [a], outs)
     module.save(str(tmp_path / "script"))
+    assert re.search("^    return ", module.get_source(), re.M)
+    kept = outs[0].op.with_body(lambda body: body)
+    assert list(kept.inputs) == list(outs[0].op.inputs) == [a]
     again = HybridModule()
     again.load(str(tmp_path / "script.py"))
     assert again.name == "hybrid_func" and again.get_source() == module.get_source()

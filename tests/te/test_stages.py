@@ -292,3 +292,15 @@ def test_stages_without_steps_are_scheduled_by_the_target():
     np.testing.assert_allclose(c, a @ b, rtol=1e-4)
     s[C].reorder(*C.op.axis[::-1])
     assert s[C].is_scheduled
+
+
+def test_the_axes_of_each_result_of_a_scan():
+    first = te.placeholder((1, 4), name="first"), te.placeholder((1, 3, 2), name="more")
+    flat, deep = te.placeholder((5, 4), name="flat"), te.placeholder((5, 3, 2), name="deep")
+    steps = [
+        te.compute((5, 4), lambda t, i: flat[t - 1, i], name="step"),
+        te.compute((5, 3, 2), lambda t, i, j: deep[t - 1, i, j], name="deep_step"),
+    ]
+    scan = te.scan(list(first), steps, [flat, deep])[0].op
+    names = [[axis.var.name for axis in scan.spatial_axes(n)] for n in (0, 1)]
+    assert names == [["out0.i1"], ["out1.i1", "out1.i2"]]
