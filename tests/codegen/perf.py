@@ -27,9 +27,15 @@ def counted(file: Path, script: str, **environment: str) -> None:
 def _perf(
     file: Path, command: list[str], environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "500", "-o", str(file)]
+    record = ["perf", "record", "-q", "-e", "cpu-clock", "-k", "mono", "-F", "500", "-o", str(file)]
     env = {**os.environ, **environment}
     return subprocess.run([*record, *command], env=env, capture_output=True, text=True, check=False)
+
+
+def injected(file: Path, out: Path) -> None:
+    """Write it with the functions and lines of the process's jit-PID.dump."""
+    command = ["perf", "inject", "--jit", "-i", str(file), "-o", str(out)]
+    subprocess.run(command, capture_output=True, text=True, check=True)
 
 
 def report(file: Path, *options: str) -> str:

@@ -83,6 +83,13 @@ ENVIRONMENT: dict[str, Knob] = {
             False,
             "Write the kernels of each loaded model to /tmp/perf-PID.map, which perf report reads.",
         ),
+        Knob(
+            "LOOPWRIGHT_JITDUMP",
+            str,
+            "",
+            "Folder for jit-PID.dump, the code of each loaded model with the lines of "
+            "LOOPWRIGHT_DEBUG_INFO, which perf inject --jit reads; empty = none.",
+        ),
         Knob("LOOPWRIGHT_RPC_SECRET", str, "", "What both sides of `loopwright.rpc` must know."),
         Knob("LOOPWRIGHT_DUMP", str, "", "Folder into which every pass's result is written."),
     )

@@ -35,6 +35,7 @@ from loopwright.codegen.llvm.compiler import (
     host_triple,
     resolve,
 )
+from loopwright.codegen.llvm.jitdump import write_jitdump
 from loopwright.codegen.llvm.perf_map import visible_functions, write_perf_map
 from loopwright.codegen.llvm.workers import assembly, compile_object, optimized_ir
 from loopwright.codegen.objects import is_sound
@@ -80,7 +81,8 @@ class Library(Mapping[str, int]):
     """Loaded objects: symbol name -> address. The code lives as long as this does."""
 
     def __init__(self, objects: Sequence[bytes], symbols: Mapping[str, int], exports: list[str]):
-        mapped = visible_functions(objects) if knob("LOOPWRIGHT_PERF_MAP") else []
+        dump = knob("LOOPWRIGHT_JITDUMP")
+        mapped = visible_functions(objects) if knob("LOOPWRIGHT_PERF_MAP") or dump else []
         exports = list(dict.fromkeys([*exports, *mapped]))
         builder = llvm.JITLibraryBuilder()
         for data in objects:
@@ -94,8 +96,10 @@ class Library(Mapping[str, int]):
         self._exports = tuple(exports)
         with _load_lock:
             self._tracker = builder.link(_engine(bool(knob("LOOPWRIGHT_DEBUG_INFO"))), self.name)
-            if mapped:
+            if mapped and knob("LOOPWRIGHT_PERF_MAP"):
                 write_perf_map(objects, self)
+            if mapped and dump:
+                write_jitdump(dump, objects, self)
 
     def __getitem__(self, name: str) -> int:
         try:

@@ -25,18 +25,27 @@ def visible_functions(objects: Iterable[bytes]) -> list[str]:
     return [name for data in objects for name, *_, seen in functions_of(data) if seen]
 
 
+def places(data: bytes, addresses: Mapping[str, int]) -> Iterator[tuple[str, int, int, int, int]]:
+    """(name, section, place, size, address) of each function of a loaded object. addresses: of those
+    that others can see; those of others follow, for a section is loaded as one."""
+    found = list(functions_of(data))
+    bases = {s: addresses[n] - at for n, s, at, _, seen in found if seen}
+    for name, section, at, size, _ in found:
+        if section in bases:
+            yield name, section, at, size, bases[section] + at
+
+
 def write_perf_map(objects: Iterable[bytes], addresses: Mapping[str, int]) -> Path:
-    """Add the functions to the map of this process. addresses: of those that others can see; those
-    of others follow, for a section is loaded as one."""
-    lines = []
-    for data in objects:
-        found = list(functions_of(data))
-        bases = {s: addresses[n] - at for n, s, at, _, seen in found if seen}
-        lines += [f"{bases[s] + at:x} {size:x} {n}\n" for n, s, at, size, _ in found if s in bases]
+    """Add the functions to the map of this process. addresses: see `places`."""
+    lines = [
+        f"{address:x} {size:x} {name}\n"
+        for data in objects
+        for name, _, _, size, address in places(data, addresses)
+    ]
     file = Path(f"/tmp/perf-{os.getpid()}.map")
     with file.open("a", encoding="utf-8") as out:
         out.write("".join(lines))
     return file
 
 
-__all__ = ["functions_of", "visible_functions", "write_perf_map"]
+__all__ = ["functions_of", "places", "visible_functions", "write_perf_map"]
