@@ -24,12 +24,7 @@ ROUNDS = 9
 
 def used() -> float:
     """Processor seconds of this process and its workers."""
-    seconds = time.process_time()
-    for worker in workers._idle:
-        with open(f"/proc/{worker.process.pid}/stat", encoding="ascii") as file:
-            user, system = file.read().rsplit(")", 1)[1].split()[11:13]
-        seconds += (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-    return seconds
+    return time.process_time() + workers.processor_seconds()
 
 
 def seconds(model: str, lines: bool) -> float:

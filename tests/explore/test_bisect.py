@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +17,7 @@ from typer.testing import CliRunner
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
-from loopwright.codegen.llvm import expr
+from loopwright.codegen.llvm import expr, workers
 from loopwright.driver.cli import app
 from loopwright.explore.bisect import replay
 from loopwright.frontend.onnx import register_converter
@@ -84,11 +87,27 @@ def zoo(name):
         pytest.skip(f"{name}: {error}")
 
 
+@contextmanager
+def within_a_minute():
+    """Fail where the block takes more: by the processor time of this process, all its threads and
+    the processes it started, so that other work on the machine does not count."""
+    start = processor_seconds()
+    yield
+    seconds = processor_seconds() - start
+    print(f"{seconds:.1f} s of processor time")
+    assert seconds <= 60
+
+
+def processor_seconds() -> float:
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime + time.process_time() + workers.processor_seconds()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ON_MINILM)
 def test_a_fault_is_found_in_minilm(name):
     model, feeds = zoo("minilm-l3")
-    with getattr(faults, name)() as keywords:
+    with getattr(faults, name)() as keywords, within_a_minute():
         found = lw.bisect(model, feeds, **keywords)
     check(found, name, *ON_MINILM[name])
 
@@ -96,7 +115,7 @@ def test_a_fault_is_found_in_minilm(name):
 @pytest.mark.slow
 def test_an_overflow_is_found_in_minilm():
     model, feeds = zoo("minilm-l3")
-    with faults.masked() as keywords:
+    with faults.masked() as keywords, within_a_minute():
         found = lw.bisect(model, feeds, tolerance=2e-2, **keywords)
     assert found.pass_name == "ProductsInHalf" and "cast" in found.kernel, str(found)
     assert 'T.Cast("float16"' in found.statement and found.got == -np.inf, str(found)

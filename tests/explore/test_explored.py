@@ -184,6 +184,34 @@ def test_nodes_of_one_name_are_told_apart_by_their_outputs():
     assert all(found.origin(name).instructions for name in ops)
 
 
+def branches():
+    """A choice between graphs whose nodes have the same name, operator and output."""
+
+    def graph(weight):
+        y = helper.make_tensor_value_info("r", TensorProto.FLOAT, None)
+        return helper.make_graph([node("Mul", ["x", weight], "r", "same")], "way", [], [y])
+
+    return model(
+        node("ReduceMax", ["x"], "most", "most", keepdims=0),
+        node("Greater", ["most", "b"], "go", "go"),
+        node("If", ["go"], "a", "if", then_branch=graph("b"), else_branch=graph("c")),
+        node("Exp", ["a"], "y", "same"),
+        weights=[("b", np.array(2, "float32")), ("c", np.array(3, "float32"))],
+    )
+
+
+def test_nodes_of_one_name_in_different_graphs_are_told_apart():
+    found = Explored.compiled(branches())
+    reads = {name: node.reads for name, node in found.nodes.items() if "same" in name}
+    assert reads == {"onnx:same": ("a",), "onnx:same:r": ("x", "b"), "onnx:same:r:2": ("x", "c")}
+    kernels = {name: found.origin(name).kernels for name in reads}
+    assert all(kernels.values()) and kernels["onnx:same:r"] != kernels["onnx:same:r:2"], kernels
+    told = {name: str(found.trace.explain(name)) for name in ("same:r", "same:r:2")}
+    for name, text in told.items():
+        assert all(f"kernel: {k}\n" in text for k in kernels[f"onnx:{name}"]), text
+    assert told["same:r"] != told["same:r:2"]
+
+
 def test_the_importer_notes_the_nodes_of_the_file():
     trace = lw.lower(onnx.load(DIGITS))
     assert trace.nodes["onnx:/conv2"].op == "Conv"

@@ -6,10 +6,13 @@ import json
 from itertools import pairwise
 
 import numpy as np
+import onnx
 import pytest
 
 import loopwright as lw
-from loopwright.explore import Explored, model_explorer
+from loopwright.explore import Explored, model_explorer, netron
+
+from .test_explored import branches
 
 DIGITS = "src/loopwright/driver/data/digits.onnx"
 
@@ -26,6 +29,25 @@ def test_model_explorer(tmp_path):
     assert (add["label"], add["namespace"]) == ("Add", "fc")
     assert [edge["sourceNodeId"] for edge in add["incomingEdges"]] == ["onnx:/fc/MatMul"]
     assert {"key": "kernels", "value": "fused_matmul_add"} in add["attrs"]
+
+
+@pytest.mark.no_roundtrip
+def test_a_file_for_netron(tmp_path):
+    explored = Explored.compiled(branches())
+    netron(explored, branches(), tmp_path / "seen.onnx")
+    proto = onnx.load(tmp_path / "seen.onnx")
+    nodes = {n.name: n for n in proto.graph.node}
+    assert [n.name for a in nodes["if"].attribute for n in a.g.node] == ["same:r:2", "same:r"]
+    for name, found in nodes.items():
+        origin, facts = explored.origin(name), {p.key: p.value for p in found.metadata_props}
+        assert facts.get("kernels", "") == ", ".join(origin.kernels)
+        assert facts.get("removed by", "") == origin.removed_by
+    explored = Explored.compiled(DIGITS)
+    netron(explored, DIGITS, tmp_path / "digits.onnx")
+    onnx.checker.check_model(tmp_path / "digits.onnx", full_check=True)
+    x = np.random.default_rng(0).random((2, 1, 16, 16), "float32")
+    same = lw.compile(str(tmp_path / "digits.onnx"))(x)
+    np.testing.assert_array_equal(np.asarray(same), np.asarray(explored.exe(x)))
 
 
 @pytest.mark.no_roundtrip

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .explored import Explored, Origin, Where
-from .exports import model_explorer
+from .exports import model_explorer, netron
 
-__all__ = ["Explored", "Origin", "Where", "model_explorer"]
+__all__ = ["Explored", "Origin", "Where", "model_explorer", "netron"]

@@ -1,4 +1,4 @@
-"""The model's graph for other programs: JSON of Google's Model Explorer."""
+"""The model's graph for other programs: JSON of Google's Model Explorer, an ONNX file for Netron."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..ir.trace import ModelNode
 from .explored import Explored
 
 
@@ -14,10 +15,7 @@ def model_explorer(explored: Explored, file: str | Path | None = None, name: str
     and the pass that removed it; written to `file` if it is given."""
     nodes: list[dict[str, Any]] = []
     for node in explored.nodes.values():
-        origin = explored.origin(node.name)
         plain = node.name.removeprefix("onnx:")
-        facts = {"kernels": ", ".join(origin.kernels), "relax": ", ".join(origin.bindings)}
-        facts |= {"removed by": origin.removed_by, "into": ", ".join(origin.into)}
         nodes.append(
             {
                 "id": node.name,
@@ -27,7 +25,7 @@ def model_explorer(explored: Explored, file: str | Path | None = None, name: str
                     {"sourceNodeId": other, "sourceNodeOutputId": "0", "targetNodeInputId": str(k)}
                     for k, other in enumerate(explored.makers.get(node.name, ()))
                 ],
-                "attrs": [{"key": key, "value": value} for key, value in facts.items() if value],
+                "attrs": [{"key": k, "value": v} for k, v in _facts(explored, node.name).items()],
             }
         )
     text = json.dumps({"label": name, "graphs": [{"id": name, "nodes": nodes}]}, indent=1)
@@ -36,4 +34,44 @@ def model_explorer(explored: Explored, file: str | Path | None = None, name: str
     return text
 
 
-__all__ = ["model_explorer"]
+def netron(explored: Explored, model: Any, file: str | Path) -> None:
+    """Write an ONNX model again for Netron, which shows a node's metadata: each node has the name that
+    `explain` and `origin` know, and the facts about it. model: the path or ModelProto that was
+    compiled; external data is not copied."""
+    import onnx
+
+    proto = onnx.ModelProto()
+    proto.CopyFrom(
+        model if isinstance(model, onnx.ModelProto) else onnx.load(model, load_external_data=False)
+    )
+    proto.ir_version = max(proto.ir_version, 10)  # from where on nodes have metadata
+    known: dict[tuple[str, tuple[str, ...]], list[ModelNode]] = {}
+    for found in explored.nodes.values():
+        known.setdefault((found.op, found.makes), []).append(found)
+    graphs = [proto.graph]
+    for graph in graphs:
+        for node in graph.node:
+            among, reads = (
+                known.get((node.op_type, tuple(node.output)), []),
+                [*filter(None, node.input)],
+            )
+            found = next((n for n in among if [*n.reads[: len(reads)]] == reads), None)
+            if found is not None:
+                among.remove(found)
+                node.name = found.name.removeprefix("onnx:")
+                for key, value in _facts(explored, found.name).items():
+                    node.metadata_props.add(key=key, value=value)
+            for a in node.attribute:
+                graphs += [*([a.g] if a.HasField("g") else []), *a.graphs]
+    onnx.save(proto, file)
+
+
+def _facts(explored: Explored, name: str) -> dict[str, str]:
+    """What became of a node."""
+    origin = explored.origin(name)
+    facts = {"kernels": ", ".join(origin.kernels), "relax": ", ".join(origin.bindings)}
+    facts |= {"removed by": origin.removed_by, "into": ", ".join(origin.into)}
+    return {key: value for key, value in facts.items() if value}
+
+
+__all__ = ["model_explorer", "netron"]

@@ -128,6 +128,7 @@ class Importer:
         self.values: dict[str, Value] = {}
         self.dims: dict[str, TirVar] = {}
         self.names: set[str] = set()
+        self.graphs: dict[int, tuple[Any, list[Node]]] = {}  # read ones, by id
         self.wanted = {p.name for p in model.outputs}
         self.texts: list[str] = []  # initializers of strings
         self.direct = True  # whether what is converted is a node of a graph
@@ -327,10 +328,8 @@ class Importer:
         its inputs."""
         model, outer = self.model, {**self.values, **feeds}
         weights = {name_of(t.name): array_of(t, model.folder) for t in graph.initializer}
-        nodes = [node_of(n, model.opsets, model.folder) for n in graph.node]
         wanted = [name_of(value.name) for value in graph.output]
-        remember(nodes)
-        nodes = ordered(nodes, {*outer, *weights}, wanted)
+        nodes = ordered(self._read(graph), {*outer, *weights}, wanted)
         span, around, direct = self.builder.span, self.values, self.direct
         self.values = dict(outer)
         try:
@@ -339,6 +338,14 @@ class Importer:
             return self._nodes(nodes, self._converters(nodes), wanted)
         finally:
             self.builder.span, self.values, self.direct = span, around, direct
+
+    def _read(self, graph: Any) -> list[Node]:
+        """The nodes of a graph that is an attribute: the same ones each time it is converted."""
+        if id(graph) not in self.graphs:
+            nodes = [node_of(n, self.model.opsets, self.model.folder) for n in graph.node]
+            remember(nodes, self.model.titles)
+            self.graphs[id(graph)] = graph, nodes
+        return self.graphs[id(graph)][1]
 
     def _loop(
         self,

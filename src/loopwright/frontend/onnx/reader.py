@@ -5,6 +5,7 @@ Nothing of the `onnx` package is seen outside this file and `tensors.py`.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -152,6 +153,7 @@ class Model:
     opsets: dict[str, int]
     folder: Path | None
     stored: dict[str, Stored] = field(default_factory=dict)
+    titles: set[str] = field(default_factory=set)  # of all nodes that have been read
 
     def holds_texts(self, name: str) -> bool:
         """Whether the elements of an initializer are texts."""
@@ -257,10 +259,11 @@ def read(loaded: Loaded, opset: int | None = None) -> Model:
     if not outputs:
         raise LoopwrightError(explain("this ONNX graph has no outputs", got=graph.name))
     nodes = [node_of(n, opsets, folder) for n in graph.node]
-    remember(nodes)
+    titles: set[str] = set()
+    remember(nodes, titles)
     known = {*initializers, *(p.name for p in inputs)}
     live = ordered(nodes, known, [p.name for p in outputs])
-    return Model(live, inputs, outputs, initializers, opsets, folder, dict(stored))
+    return Model(live, inputs, outputs, initializers, opsets, folder, dict(stored), titles)
 
 
 def _inlined(proto: Any) -> Any:
@@ -411,14 +414,15 @@ def _short(value: Any) -> str:
 # ---------------------------------------------------------------- order
 
 
-def remember(nodes: list[Node]) -> None:
+def remember(nodes: list[Node], titles: set[str]) -> None:
     """Tell the active trace of the nodes of a graph, also of those that nothing needs. Names that
-    occur again are completed by an output."""
-    seen: set[str] = set()
+    occur again in the model, whose `titles` are known, are completed by an output and a number."""
     for node in nodes:
-        if node.title in seen:
-            node.name = f"{node.name}:{next(filter(None, node.outputs), '')}"
-        seen.add(node.title)
+        if node.title in titles:
+            name = f"{node.name or node.op_type}:{next(filter(None, node.outputs), '')}"
+            more = (f"{name}:{k}" if k > 1 else name for k in itertools.count(1))
+            node.name = next(name for name in more if f"onnx:{name}" not in titles)
+        titles.add(node.title)
     recording = trace.active()
     for node in () if recording is None else nodes:
         made = ModelNode(node.title, node.op_type, tuple(node.reads), tuple(node.outputs))
