@@ -7,7 +7,8 @@ of its own, `--tvm-python`, when there is one; openvino and torch when asked for
 Each engine holds each model warm in a process of its own; the processes take turns in random
 order, one burst of calls at a time, so that a drift of the machine meets all of them. A figure is
 the median over the rounds of each burst's median. Engines must agree on the outputs (max |a - b| /
-max |reference| is printed). Results go to benchmarks/results/latency.{json,md}.
+max |reference| is printed). With `--precision bfloat16` loopwright and openvino multiply matrices in
+bfloat16, the others do not. Results go to benchmarks/results/latency.{json,md}.
 """
 
 from __future__ import annotations
@@ -185,6 +186,7 @@ def main() -> None:
         "models", nargs="*", help=f"of {' '.join(names())}; default: {' '.join(DEFAULT)}"
     )
     parser.add_argument("--engines", default="loopwright,onnxruntime,numpy")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--threads", default="2,1", help="thread counts, default 2,1")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.2, help="length of a burst")
@@ -195,6 +197,7 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, default=RESULTS / "latency")
     options = parser.parse_args()
+    os.environ["MATMUL_PRECISION"] = options.precision
     engines = dict.fromkeys(options.engines.split(","), sys.executable)
     if options.tvm_python:
         engines["tvm"] = options.tvm_python

@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+PRECISION = os.environ.get("MATMUL_PRECISION", "float32")  # of loopwright's and openvino's products
 Feeds = dict[str, np.ndarray]
 Call = Callable[[], object]
 Outputs = Callable[[], list[np.ndarray]]
@@ -29,7 +30,8 @@ Prepared = tuple[str, Call, Outputs]
 def loopwright(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
     import loopwright
 
-    executable = loopwright.compile(path)
+    with loopwright.transform.PassContext(config={"relax.matmul_precision": PRECISION}):
+        executable = loopwright.compile(path)
 
     def call() -> object:
         return executable.run(feeds)
@@ -59,7 +61,7 @@ def openvino(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
     # Its best form of a model: the input's shapes fixed, so that it may choose kernels for them.
     model.reshape({key: list(value.shape) for key, value in feeds.items()})
     options = {
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[PRECISION],
         "INFERENCE_NUM_THREADS": threads,
         "PERFORMANCE_HINT": "LATENCY",
     }

@@ -73,6 +73,7 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
         rt.SinkReshapes(),
         rt.SplitTransposedConvolutions(),
         rt.BlockedLayout(),
+        rt.LowerMatmulPrecision(),
         rt.FoldConstant(),
         rt.CanonicalizeBindings(),
         rt.LegalizeOps(),

@@ -16,6 +16,12 @@ from ..base.config import declare_pass_option
 
 _READ: dict[str, tuple[type, Any, str]] = {
     "relax.FuseOps.max_depth": (int, 256, "Most operators in one fused function."),
+    "relax.matmul_precision": (
+        str,
+        "float32",
+        "bfloat16: matrix products of float32 with constants multiply numbers rounded to 8 bits; see "
+        "LowerMatmulPrecision.",
+    ),
     "relax.lift_transform_params.consume_params": (
         bool,
         False,

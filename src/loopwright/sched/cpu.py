@@ -31,6 +31,7 @@ from .analysis import (
     as_product,
     blocks_of,
     constant,
+    in_pairs,
     is_costly,
     loads_in,
     split_stages,
@@ -222,6 +223,7 @@ def _schedule_tile(
     else:
         inner = [jv, vector]
     packed, kept = _packed_side(sch, block, reduction, tile) if product else (None, False)
+    dots = kept and in_pairs(reduction)
     if packed is not None:
         outer.insert(0, outer.pop(outer.index(tile.column)))
     order = [place[k] for k in outer]
@@ -230,9 +232,9 @@ def _schedule_tile(
     if packed is not None and not kept:
         sch.compute_at(packed, order[0], preserve_unit_loops=True)
         sch.vectorize(list(sch.get_loops(packed))[-1])
-    filled = [_schedule_accumulators(sch, block, reduction, tile, len(order))]
+    filled = [_schedule_accumulators(sch, block, reduction, tile, len(order), dots)]
     many = 1 if tile.row is None else constant(reduction.spatial[tile.row].dom.extent)
-    if kept and many is not None and many >= PREFETCH_ROWS:
+    if kept and not dots and many is not None and many >= PREFETCH_ROWS:
         k = list(sch.get_loops(block))[-len(inner) - 1]
         sch.annotate(k, ROWS, [tile.row, many])
     if tile.rows * tile.vectors > FEW_VECTORS and is_costly(sch.get(last)):
@@ -276,6 +278,8 @@ def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile) -
     at = [r.buffer for r in sch.get(block).reads].index(buffer)
     packed = sch.cache_read(block, at, "global")
     strips = lambda k, j: (j // width, k, j % width)  # noqa: E731
+    if kept and in_pairs(reduction):
+        strips = lambda k, j: (j // width, k // 2, j % width * 2 + k % 2)  # noqa: E731
     sch.transform_layout(packed, ("write", 0), strips, pad_value=const(0, buffer.dtype))
     if kept:
         sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)
@@ -336,13 +340,21 @@ def _has_masks(reduction: BlockInfo) -> bool:
 
 
 def _schedule_accumulators(
-    sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile, depth: int
+    sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile, depth: int, dots: bool
 ) -> Any:
+    """Schedule the block that fills the accumulators, and the one that begins with 0, which is returned.
+    dots: two products at a time."""
     inner = _inner_loops(sch, block, reduction, tile, depth)
     reduce = list(sch.get_loops(block))[-len(inner) - len(reduction.reduce) : -len(inner)]
     init = sch.decompose_reduction(block, reduce[0])
-    for loop in reduce[len(reduce) - _unrolled(reduction, tile) :]:
-        sch.unroll(loop)
+    if dots:
+        _, two = sch.split(reduce[-1], [None, 2])
+        sch.reorder(*inner[:-1], two, inner[-1])
+        sch.unroll(two)
+        sch.annotate(two, "dot_bfloat16", 1)
+    else:
+        for loop in reduce[len(reduce) - _unrolled(reduction, tile) :]:
+            sch.unroll(loop)
     _unroll_tile(sch, inner)
     _unroll_tile(sch, list(sch.get_loops(init))[-len(inner) :])
     return init

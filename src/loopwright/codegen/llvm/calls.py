@@ -176,7 +176,17 @@ def call_llvm(ctx: FunctionText, node: Call) -> str:
         overload = args[0].dtype if node.dtype.is_void and args else node.dtype
         name = f"{name}.{mangle(overload)}"
     pure = node.op.name == "tir.call_llvm_pure_intrin"
-    return call_symbol(ctx, name, node.dtype, args, pure)
+    given = [_of_intrinsic(ctx, a) for a in args]
+    return call_typed(ctx, name, node.dtype, given, pure)
+
+
+def _of_intrinsic(ctx: FunctionText, arg: PrimExpr) -> tuple[str, str]:
+    """The type and the value of an argument: intrinsics have bfloat, which elsewhere are its bits."""
+    kind, value = llvm_type(arg.dtype), ctx.expr(arg)
+    if arg.dtype.base != "bfloat16":
+        return kind, value
+    real = kind.replace("i16", "bfloat")
+    return real, ctx.value(f"bitcast {kind} {value} to {real}")
 
 
 def dot_of_bytes(ctx: FunctionText, node: Call) -> str:
@@ -192,7 +202,14 @@ def dot_of_bytes(ctx: FunctionText, node: Call) -> str:
 
 def call_symbol(ctx: FunctionText, name: str, dtype: DataType, args: Any, pure: bool) -> str:
     """A call of a function by its symbol."""
-    text = ctx.calling(llvm_type(dtype), name, *((llvm_type(a.dtype), ctx.expr(a)) for a in args))
+    return call_typed(ctx, name, dtype, [(llvm_type(a.dtype), ctx.expr(a)) for a in args], pure)
+
+
+def call_typed(
+    ctx: FunctionText, name: str, dtype: DataType, args: list[tuple[str, str]], pure: bool
+) -> str:
+    """A call of a function by its symbol, with types and values."""
+    text = ctx.calling(llvm_type(dtype), name, *args)
     if dtype.is_void:
         ctx.emit(text)
         return ""

@@ -27,6 +27,7 @@ from .graph.eliminate_common_subexpr import EliminateCommonSubexpr as EliminateC
 from .graph.fold_batch_norm import FoldBatchnormToConv2D as FoldBatchnormToConv2D
 from .graph.fold_constant import FoldConstant as FoldConstant
 from .graph.legalize import LegalizeOps as LegalizeOps
+from .graph.lower_matmul_precision import LowerMatmulPrecision as LowerMatmulPrecision
 from .graph.mark_constants import MarkConstants as MarkConstants
 from .graph.merge_layout_changes import MergeLayoutChanges as MergeLayoutChanges
 from .graph.name_dimensions import NameDimensions as NameDimensions

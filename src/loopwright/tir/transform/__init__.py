@@ -19,6 +19,7 @@ from .gpu.verify_vtcm_limit import VerifyVTCMLimit
 from .lower.compact_buffer_allocation import CompactBufferAllocation
 from .lower.convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .lower.convert_for_loops_to_serial import ConvertForLoopsToSerial
+from .lower.dot_bfloat16 import DotBfloat16
 from .lower.flatten_buffer import FlattenBuffer
 from .lower.inject_double_buffer import InjectDoubleBuffer
 from .lower.inject_software_pipeline import InjectSoftwarePipeline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -101,6 +102,17 @@ def _add(a: Any, b: Any, span: Any) -> Any:
             return a.a if int_value(total) == 0 else pe.Add._make(a.a, total, span=span)
         return pe.Add._make(pe.Add._make(a.a, b), a.b, span=span)
     return pe.Add._make(a, b, span=span)
+
+
+def under_names(
+    stmt: st.Stmt, change: Callable[[st.BufferStore], st.Stmt | None]
+) -> st.Stmt | None:
+    """What `change` makes of the store that a statement is, with the names of memory around it; None if it
+    is something else, or `change` makes nothing of it."""
+    if isinstance(stmt, st.DeclBuffer):
+        made = under_names(stmt.body, change)
+        return None if made is None else stmt.replace(body=made)
+    return change(stmt) if isinstance(stmt, st.BufferStore) else None
 
 
 NO_OP = st.Evaluate(pe.IntImm("int32", 0))

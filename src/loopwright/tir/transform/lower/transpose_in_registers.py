@@ -47,7 +47,7 @@ from ... import stmt as st
 from ...expr import BufferLoad
 from ...op import is_call_to
 from ...stmt_functor import keep_buffers
-from .._base import RewriterPass, StmtRewriter, Substitute
+from .._base import RewriterPass, StmtRewriter, Substitute, under_names
 
 GROUP_BITS = 128  # of the groups within which vectors are interleaved
 SIZES = (2, 4, 8, 16)  # of tiles that fit the registers
@@ -62,23 +62,18 @@ class _Transpose(StmtRewriter):
 
     def visit_For(self, node: st.For) -> Any:
         size = int_value(node.extent)
-        store, outer = node.body, []
-        while isinstance(store, st.DeclBuffer):
-            outer.append(store)
-            store = store.body
-        if node.kind != st.ForKind.UNROLLED or not isinstance(store, st.BufferStore):
+        if node.kind != st.ForKind.UNROLLED or size not in SIZES:
             return self.visit_default(node)
-        loads = self.tiles(node.loop_var, size, store)
-        if size is None or not loads:
-            return node
-        made = transposed(node.loop_var, size, store, loads)
-        for declared in reversed(outer):
-            made = declared.replace(body=made)
-        return made
 
-    def tiles(self, var: Var, size: int | None, store: st.BufferStore) -> dict[BufferLoad, Any]:
+        def change(store: st.BufferStore) -> st.Stmt | None:
+            loads = self.tiles(node.loop_var, size, store)
+            return transposed(node.loop_var, size, store, loads) if loads else None
+
+        return under_names(node.body, change) or self.visit_default(node)
+
+    def tiles(self, var: Var, size: int, store: st.BufferStore) -> dict[BufferLoad, Any]:
         """The loads of a store that read a tile of `size` rows, with the index of its first one."""
-        if size not in SIZES or any_node(store.value, lambda n: is_call_to(n, "if_then_else")):
+        if any_node(store.value, lambda n: is_call_to(n, "if_then_else")):
             return {}
         found: dict[BufferLoad, Any] = {}
 

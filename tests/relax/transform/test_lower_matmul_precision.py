@@ -1,0 +1,67 @@
+"""Products in bfloat16 on request: rounded factors, sums in float32, whatever the processor has."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relax
+from loopwright.relax import op
+from loopwright.relax.transform import LowerMatmulPrecision
+
+RNG = np.random.default_rng(0)
+LOWER = {"relax.matmul_precision": "bfloat16"}
+
+
+def product(rows: object, depth: int, columns: int) -> tuple[lw.IRModule, np.ndarray]:
+    """relu(x @ w + b) of constants w and b, and w."""
+    w, b = (RNG.standard_normal(s).astype("float32") for s in ((depth, columns), (columns,)))
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo([rows, depth], "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            total = bb.emit(op.add(bb.emit(op.matmul(x, relax.const(w))), relax.const(b)))
+            made = bb.emit_output(op.nn.relu(total))
+        bb.emit_func_output(made)
+    return bb.get(), w
+
+
+@pytest.mark.parametrize("rows", [1, 5, 40, "n"])
+@pytest.mark.parametrize(("depth", "columns"), [(64, 48), (37, 50), (128, 33), (2, 7)])
+def test_factors_are_rounded_and_sums_are_not(rows: object, depth: int, columns: int) -> None:
+    dim = lw.tir.Var("n", "int64") if rows == "n" else rows
+    mod, w = product(dim, depth, columns)
+    x = RNG.standard_normal((19 if rows == "n" else rows, depth)).astype("float32")
+    short = [v.astype(ml_dtypes.bfloat16).astype("float64") for v in (x, w)]
+    plain = lw.compile(mod)(x).numpy()
+    with lw.transform.PassContext(config=LOWER):
+        got = lw.compile(mod)(x).numpy()
+    exact = (got > 0) & (plain > 0)
+    wanted = plain + (short[0] @ short[1] - x.astype("float64") @ w)
+    np.testing.assert_allclose(got[exact], wanted[exact], atol=2e-4)
+    assert not np.array_equal(got, plain)
+
+
+def test_the_instruction_is_used_where_the_processor_has_it() -> None:
+    mod, _ = product(40, 64, 48)
+    with lw.transform.PassContext(config=LOWER):
+        for cpu, count in (("cooperlake", True), ("skylake-avx512", False)):
+            target = f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"
+            text = lw.lower(mod, target)["tir.DotBfloat16"].after.script()
+            assert ("dpbf16ps" in text) == count
+
+
+def test_what_stays() -> None:
+    mod, _ = product(4, 8, 8)
+    assert LowerMatmulPrecision()(mod) is mod, "unless asked for"
+    with pytest.raises(ValueError, match="relax.matmul_precision is float32 or bfloat16"):
+        LowerMatmulPrecision("float8")(mod)
+    x = relax.Var("x", relax.TensorStructInfo([3, 3], "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            made = bb.emit_output(op.matmul(x, x))
+        bb.emit_func_output(made)
+    assert "bfloat16" not in LowerMatmulPrecision("bfloat16")(bb.get()).script(), "no constant"

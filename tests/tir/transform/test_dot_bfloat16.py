@@ -1,0 +1,47 @@
+"""Pairs of products in bfloat16: only where a schedule asks, and the numbers lie side by side."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopwright.ir.module import IRModule
+from loopwright.ir.target import Target
+from loopwright.script import from_source
+from loopwright.tir import transform as tt
+
+LOOP = """
+@T.prim_func
+def main(A: T.Buffer((64,), "bfloat16"), B: T.Buffer((64,), "bfloat16"), C: T.Buffer((16,), "float32")):
+    for k in T.unroll({count}{mark}):
+        C[0:{lanes}] = {total} + T.Broadcast(T.Cast("float32", A[{a}]), {lanes}) * {right}
+"""
+MARK = ', annotations={"dot_bfloat16": 1}'
+RIGHT = 'T.Cast("float32x16", B[k:k + 32:2])'
+
+
+def dots(cpu="cooperlake", count=2, mark=MARK, lanes=16, total="C[0:16]", a="4 + k", right=RIGHT):
+    given = LOOP.format(count=count, mark=mark, lanes=lanes, total=total, a=a, right=right)
+    with Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"):
+        text = tt.DotBfloat16()(IRModule({"main": from_source(given)}))["main"].script()
+    return text.count("dpbf16ps")
+
+
+def test_pairs_are_one_instruction():
+    assert dots() == 1
+    assert dots(lanes=8, total="C[0:8]", right='T.Cast("float32x8", B[k + 2:k + 18:2])') == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"cpu": "skylake-avx512"},
+        {"mark": ""},
+        {"count": 4},
+        {"total": "T.Broadcast(T.float32(0), 16)"},
+        {"a": "2 * k"},
+        {"right": 'T.Cast("float32x16", B[k * 16:k * 16 + 16])'},
+        {"right": 'T.Cast("float32x16", B[k:k + 48:3])'},
+    ],
+)
+def test_other_loops_stay(other):
+    assert dots(**other) == 0
