@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import functools
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from loopwright.codegen.llvm.export import library_modules
-from tools.fuzz import files, instrumented, mutants, passes, sanitizers, texts
+from tools.fuzz import files, instrumented, mutants, passes, rounding, sanitizers, texts
+from tools.fuzz.case import Case
 from tools.fuzz.hostile import CHANGES, HOSTILE
+from tools.fuzz.onnx_model import to_onnx
 from tools.fuzz.workers import Limits, Pool
 
 pytestmark = [pytest.mark.no_roundtrip, pytest.mark.no_verify]
@@ -162,3 +166,21 @@ def test_a_fault_is_tried_on_the_tests_that_run_its_line(tmp_path):
 
     assert verdicts("half") == ["found", "missed", *["found elsewhere"] * 2, *["not run"] * 2]
     assert verdicts("table") == ["found elsewhere"]
+
+
+def test_feeds_by_which_a_quotient_is_a_number():
+    """0 / 0 as a byte, and the sign of 1 / 0, are each engine's own."""
+    ports = [("scale", "float32", ()), ("x", "float16", ("n", 3)), ("i", "int64", (2,))]
+    scale, x, i = files.feed([*ports, ("b", "bool", ())])[:3]
+    assert (scale.shape, scale, x.dtype, x.shape) == ((), 1, np.float16, (2, 3))
+    assert x.all() and not i.any()
+
+
+def test_a_file_s_difference_that_rounding_makes_is_a_doubt(tmp_path, monkeypatch):
+    """A quotient by what is left of the last number of a window."""
+    case = Case.load(Path(__file__).parent / "doubts" / "onnx-1024976.json")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(to_onnx(case).SerializeToString())
+    assert files.judge_file(str(path), print).kind == "doubt"
+    monkeypatch.setattr(rounding, "unit", lambda kind: 0.0)
+    assert files.judge_file(str(path), print).kind == "wrong"

@@ -141,7 +141,7 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
             wider = name == "loops"  # which keeps the float32 steps of an expression in float64
             what = differences(got, ours[run], slack[run], ulps, overflows=odd, wider=wider)
             if what:  # a float64 step does not underflow where one of float32 does
-                doubt = (wider and odd) or _of_rounding(mod, feeds[run], got, ours[run])
+                doubt = (wider and odd) or of_rounding(mod, feeds[run], got, ours[run])
                 kind = "doubt" if doubt else "wrong"
                 return Outcome(kind, f"{name} × numpy", f"{what} (run {run})")
     for run, expected in enumerate(theirs or []):
@@ -151,14 +151,14 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
             doubt = odd or what.startswith(("inf/", "nan/")) or _wavers(model, feeds, theirs)
             if not doubt and _nearer(model, feeds[run], ours[run], slack[run], ulps):
                 continue
-            doubt = doubt or _of_rounding(mod, feeds[run], ours[run], expected)
+            doubt = doubt or of_rounding(mod, feeds[run], ours[run], expected)
             return Outcome(
                 "doubt" if doubt else "wrong", "numpy × onnxruntime", f"{what} (run {run})"
             )
     return Outcome("right", "" if theirs or case.kind == "relax" else "without onnxruntime", why)
 
 
-def _of_rounding(mod: Any, feeds: list[Any], a: list[Any], b: list[Any]) -> bool:
+def of_rounding(mod: Any, feeds: list[Any], a: list[Any], b: list[Any]) -> bool:
     """Whether rounding within the operators moves results as far as these two are apart."""
     slack = inner_spread(mod, feeds)
     return slack is not None and not differences(a, b, slack)
