@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from tools.conformance.__main__ import ROOT, VERSION
 from tools.conformance.differences import assign, page
+from tools.tutorials import kept
 
 SUITE = {
     "te/test_some.py": """
@@ -68,3 +70,34 @@ def test_failures_are_grouped_by_their_reasons():
     assert private.title.startswith("Deliberate: private functions") and len(private.tests) == 1
     text = page(failures, "all 1 of 3 tests pass")
     assert f"## {rest.title} (1)" in text and "- arith/test_a.py: 1" in text
+
+
+def test_of_a_file_the_last_result_counts(tmp_path):
+    first = {
+        "area": "te",
+        "tests": 1,
+        "file": "te/a.py",
+        "outcomes": {"te/a.py::t": ["failed", "no"]},
+    }
+    second = {**first, "outcomes": {"te/a.py::t": ["passed", ""]}}
+    paths = [tmp_path / "1.json", tmp_path / "2.json"]
+    for path, result in zip(paths, (first, second), strict=True):
+        path.write_text(json.dumps([result]))
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.conformance", "clone", "--results", *map(str, paths)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert "1 of 1 tests pass" in done.stdout, done.stderr
+
+
+def test_cells_of_a_tutorial_are_left_out():
+    rule = "#" * 30
+    cells = ["import tvm\n", "class TorchModel: pass\n", "mod = mod_from_torch\n"]
+    script, reasons = kept("ir_module", f"\n{rule}\n".join(cells))
+    assert "TorchModel" not in script and reasons == ["imports a model from PyTorch"]
+    assert (
+        script.index("import tvm") < script.index("= TVMScriptModule") < script.index("mod = mod_")
+    )
+    assert kept("quick_start", cells[1]) == (cells[1], [])

@@ -352,6 +352,19 @@ def test_helpers_and_macros():
     assert [s.value.value for s in f.body.seq] == [8.0, 10.0, 7.0]
 
 
+def test_regions_of_buffers_on_constants_are_inferred():
+    @T.prim_func
+    def func(B: T.Buffer((4,), "int32")):
+        table = T.allocate_const([3, 1, 4, 1], "int32", [4])
+        C = T.Buffer((4,), "int32", data=table)
+        for i in range(4):
+            with T.block("b"):
+                v = T.axis.spatial(4, i)
+                B[v] = C[v]
+
+    assert "T.reads(C[v])" in func.script()
+
+
 def test_match_buffer_of_a_region():
     @T.prim_func
     def f(A: T.Buffer((16, 16), "float32")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...base.errors import explain
 from ...ir.functor import pre_order_visit
-from ...tir.analysis import get_block_access_region
+from ...tir.analysis.access import accessed_regions
 from ...tir.buffer import Buffer
 from ...tir.stmt import Block, Stmt
 
@@ -15,7 +15,7 @@ def complete(block: Block, visible: list[Buffer], reads: bool, writes: bool) -> 
     Raises ValueError when memory is reached through pointers, so that regions are unknown.
     """
     table = {buffer.data: buffer for buffer in visible}
-    found_reads, found_writes, opaque = get_block_access_region(block, table)
+    found_reads, found_writes, opaque = accessed_regions(block, table)
     if opaque:
         names = ", ".join(region.buffer.name for region in opaque)
         what = f"what block {block.name_hint!r} accesses through pointers cannot be inferred"

@@ -214,16 +214,13 @@ def range_between(low: PrimExpr, high: PrimExpr) -> Range:
     return Range.from_min_extent(low, Analyzer().simplify(subtract(add(high, 1), low)))
 
 
-def get_block_access_region(
-    block: st.Block, buffer_var_map: dict[Var, Buffer]
-) -> list[list[BufferRegion]]:
+def accessed_regions(block: st.Block, pointers: dict[Var, Buffer]) -> list[list[BufferRegion]]:
     """[reads, writes, opaque accesses] of a block, detected in its body.
 
-    `buffer_var_map`: pointer variable to buffer, for pointers given to external calls; buffers that
-    are not in it are left out, unless it is empty. Buffers that the block allocates, by itself or in its body, are left out; so are reads of what a
-    reduction block writes.
+    `pointers`: pointer variable to buffer, for pointers given to external calls. Buffers that the block
+    allocates, by itself or in its body, are left out; so are reads of what a reduction block writes.
     """
-    accesses = _Accesses(buffer_var_map)
+    accesses = _Accesses(pointers)
     accesses.enter(block)
     own = set(block.alloc_buffers)
     for table in (accesses.reads, accesses.writes):
@@ -231,18 +228,24 @@ def get_block_access_region(
             boxes[:] = [accesses.outside(box, own) for box in boxes]
     skip = own | set(accesses.writes) if block.init is not None else own
     tables = ((accesses.reads, skip), (accesses.writes, own), (accesses.opaque, own))
-    known = buffer_var_map or accesses.pointers | {b.data: b for t, _ in tables for b in t}
-    return [
-        [_union(v, b, block) for b, v in t.items() if b not in left and b.data in known]
-        for t, left in tables
-    ]
+    return [[_union(v, b, block) for b, v in t.items() if b not in left] for t, left in tables]
+
+
+def get_block_access_region(
+    block: st.Block, buffer_var_map: dict[Var, Buffer]
+) -> list[list[BufferRegion]]:
+    """`accessed_regions` of the buffers in the map (pointer variable to buffer), of all if it is empty."""
+    found = accessed_regions(block, buffer_var_map)
+    if not buffer_var_map:
+        return found
+    return [[r for r in regions if r.buffer.data in buffer_var_map] for regions in found]
 
 
 def get_block_read_write_region(
     block: st.Block, buffer_var_map: dict[Var, Buffer]
 ) -> list[list[BufferRegion]]:
     """[reads, writes] of a block; an opaque access counts as both, over the whole buffer."""
-    reads, writes, opaque = get_block_access_region(block, buffer_var_map)
+    reads, writes, opaque = accessed_regions(block, buffer_var_map)
     for region in opaque:
         for side in (reads, writes):
             at = [n for n, r in enumerate(side) if r.buffer is region.buffer]
@@ -253,4 +256,4 @@ def get_block_read_write_region(
     return [reads, writes]
 
 
-__all__ = ["get_block_access_region", "get_block_read_write_region"]
+__all__ = ["accessed_regions", "get_block_access_region", "get_block_read_write_region"]
