@@ -19,10 +19,12 @@ from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS, regist
 RNG = np.random.default_rng(0)
 
 
-def network(window: list[int], symbolic: bool, **attrs: Any) -> tuple[lw.IRModule, np.ndarray]:
+def network(
+    window: list[int], symbolic: bool, results: int = 4, **attrs: Any
+) -> tuple[lw.IRModule, np.ndarray]:
     sides = [7, 9][: len(window)]
     dims = [Var(f"l{k}", "int64") for k in range(len(sides))] if symbolic else sides
-    weight = relax.const(RNG.standard_normal((6, 4, *window)).astype("float32"))
+    weight = relax.const(RNG.standard_normal((6, results, *window)).astype("float32"))
     bb = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorStructInfo([2, 6, *dims], "float32"))
     convolve = getattr(op.nn, f"conv{len(window)}d_transpose")
@@ -39,7 +41,9 @@ def names(mod: lw.IRModule) -> list[str]:
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize(("window", "strides"), [([5], [2]), ([3, 4], [2, 3]), ([2, 3], [1, 4])])
+@pytest.mark.parametrize(
+    ("window", "strides"), [([5], [2]), ([3, 4], [2, 3]), ([2, 3], [1, 4]), ([2, 2], [2, 2])]
+)
 def test_the_same_numbers(window: list[int], strides: list[int], symbolic: bool) -> None:
     rank = len(window)
     for before, after, more in itertools.product((0, 1), (0, 2), (0, 1)):
@@ -59,7 +63,7 @@ def test_the_same_numbers(window: list[int], strides: list[int], symbolic: bool)
 )
 def test_what_stays(attrs: dict[str, Any]) -> None:
     """Without a stride it is a convolution already; windows that do not overlap have blocks."""
-    mod, _ = network([3, 3], False, **attrs)
+    mod, _ = network([3, 3], False, 8, **attrs)
     assert names(SplitTransposedConvolutions()(mod)) == ["relax.nn.conv2d_transpose"]
 
 

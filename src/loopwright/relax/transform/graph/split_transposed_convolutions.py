@@ -13,7 +13,7 @@ Before (-) and after (+)::
 
 Of a stride s, each s-th element of the result sees the same taps: these are a convolution, and the s of
 them one with s times the outputs, whose elements are then put side by side. The weight is a constant. One
-whose windows do not overlap is computed in blocks of channels as it is.
+whose windows do not overlap and that fills blocks of channels is computed in them as it is.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from .._products import is_call
 from .._rewriting import SweepingRewriter
 from ..legalize_ops.common import may_be_taken
 
+LEAST = 8  # channels of the result that fill a block
 _KINDS = {
     "relax.nn.conv1d_transpose": ("NCW", "IOW"),
     "relax.nn.conv2d_transpose": ("NCHW", "IOHW"),
@@ -66,8 +67,9 @@ class _Splitter(SweepingRewriter):
         strides, dilation, padding, more = ([int(v) for v in field] for field in fields)
         values = weight.data.numpy()
         window = list(values.shape[2:])
-        apart = strides == window and not any((*padding, *more))
-        if max(strides) == 1 or max(dilation) > 1 or (apart and len(window) == 2):
+        apart = len(window) == 2 and strides == window and not any((*padding, *more))
+        in_blocks = apart and values.shape[1] >= LEAST
+        if max(strides) == 1 or max(dilation) > 1 or in_blocks:
             return call
         device = device_of(call.args)
         target = Target.current(allow_none=True) if device is None else device.target
