@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (  # noqa: F401  their makers register themselves
     onnx_contrib,
+    onnx_experts,
     onnx_ml,
     onnx_nn,
     onnx_shapes,

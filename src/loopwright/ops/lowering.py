@@ -37,19 +37,20 @@ def lower_by_body(
     given: list[Any] = []
     if isinstance(call.struct_info, PrimStructInfo):
         return call
-    literals = not _is_one_float(call.struct_info)
-    for p, value in zip(params, args.values(), strict=True):
+    one = _is_one_float(call.struct_info)
+    literals = [not one or p.annotation == "Scalar" or p.kind != "Tensor" for p in params]
+    for p, literal, value in zip(params, literals, args.values(), strict=True):
         passed = p.annotation == "Operand" and isinstance(info_of(value), PrimStructInfo)
         if value is not None and not passed and not is_static(value):
             return call
         info = info_of(value)
         if isinstance(info, ShapeStructInfo):
             value = ShapeExpr(info.values)
-        elif p.annotation == "Scalar" or (
-            p.kind == "Tensor" and literals and _has_tensor(call.args)
+        elif literal and (
+            p.annotation == "Scalar" or (p.kind == "Tensor" and _has_tensor(call.args))
         ):
-            literal = scalar_literal(value)
-            value = value if literal is None else literal
+            number = scalar_literal(value)
+            value = value if number is None else number
         given.append(value)
     for value in call.args:
         _check_dtype_known(call, value)
@@ -91,7 +92,7 @@ def _check_dtype_known(call: Call, value: Any) -> None:
 
 
 def _loops_key(
-    call: Call, args: dict[str, Any], literals: bool
+    call: Call, args: dict[str, Any], literals: list[bool]
 ) -> tuple[Any, list[Any], list[Var]]:
     """The key of the kernel that a call is lowered to, the tensors passed to it, and the variables
     of their shapes, whose names are no part of the key. It is None if the kernel depends on more
@@ -99,7 +100,8 @@ def _loops_key(
     tensors: list[Any] = []
     dims: list[Any] = []
     attrs = () if call.attrs is None else _plain_key(call.attrs.values)
-    parts = [_argument_key(value, tensors, dims, literals) for value in args.values()]
+    given = zip(args.values(), literals, strict=True)
+    parts = [_argument_key(value, tensors, dims, literal) for value, literal in given]
     if attrs is None or None in parts:
         return None, tensors, []
     key = (call.op.name, attrs, *parts, StructuralKey(tuple(dims)))
@@ -118,13 +120,13 @@ def _plain_key(values: dict[str, Any]) -> tuple[Any, ...] | None:
     return tuple(key)
 
 
-def _argument_key(value: Any, tensors: list[Any], dims: list[Any], literals: bool) -> Any:
+def _argument_key(value: Any, tensors: list[Any], dims: list[Any], literal: bool) -> Any:
     shape = partial(map, partial(_dim_key, dims))
     info = info_of(value)
     if value is None:
         return "none"
     if isinstance(info, TensorStructInfo) and isinstance(value, (GraphVar, Constant)):
-        if literals and isinstance(value, Constant) and info.ndim == 0:
+        if literal and isinstance(value, Constant) and info.ndim == 0:
             return None
         tensors.append(value)
         return (str(info.dtype), *shape(info.get_shape() or ()))
@@ -133,7 +135,7 @@ def _argument_key(value: Any, tensors: list[Any], dims: list[Any], literals: boo
     if isinstance(value, PrimValue):
         return ("prim", str(value.value.dtype), *shape([value.value]))
     if isinstance(value, Tuple):
-        parts = [_argument_key(field, tensors, dims, literals) for field in value.fields]
+        parts = [_argument_key(field, tensors, dims, literal) for field in value.fields]
         return None if None in parts else ("tuple", *parts)
     return None
 

@@ -125,3 +125,22 @@ def test_values_that_do_not_fit(op_type, attributes, inputs, message):
     feeds = {f"x{k}": np.asarray(v) for k, v in enumerate(inputs) if v is not None}
     with pytest.raises((ValueError, LoopwrightError), match=message):
         loopwright.compile(made(op_type, attributes, inputs)).run(feeds)
+
+
+def test_a_rank_is_enough_where_data_decides_what_broadcasts():
+    """As many rows as are kept, or one beside five: skl2onnx's Gaussian processes."""
+    nodes = [
+        node("Compress", ["x", "keep"], ["rows"], axis=0),
+        node("Mul", ["rows", "five"], ["both"]),
+        node("MatMul", ["both", "w"], ["y"]),
+        node("Softmax", ["y"], ["z"], axis=0),
+    ]
+    ports = [value("x", ["n", 4]), value("keep", ["n"], np.bool_)]
+    weights = {"five": floats(5, 4, seed=1), "w": floats(4, 2, seed=2)}
+    model = graph(nodes, ports, [value("z", None)], weights)
+    run = loopwright.compile(model)
+    for kept in (5, 1):
+        feeds = {"x": floats(7, 4), "keep": np.arange(7) < kept}
+        expected = ReferenceEvaluator(model).run(None, feeds)
+        close([v.numpy() for v in run.run(feeds).values()], expected)
+        close(interpreted(from_onnx(model), feeds), expected)

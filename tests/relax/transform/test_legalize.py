@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loopwright import compile as compile_module
 from loopwright import relax, te, tir, topi
 from loopwright.ir import trace
 from loopwright.ir.module import IRModule
@@ -222,12 +223,17 @@ def test_products_of_one_number_share_a_kernel():
             with R.dataflow():
                 a = R.multiply(x, R.const(2.0, "float32"))
                 b = R.multiply(a, R.const(3.0, "float32"))
-                R.output(b)
-            return b
+                c = R.full_like(b, R.const(0.5, "float32"))  # which takes a number, not a tensor
+                d = R.full_like(b, R.const(0.25, "float32"))
+                e = R.add(b, R.add(c, d))
+                R.output(e)
+            return e
 
     lowered = LegalizeOps()(Mod)
-    assert callees(lowered) == ["multiply", "multiply"]
-    assert float(Interpreter(lowered)["main"](np.float32(5))) == 30
+    assert callees(lowered) == ["multiply", "multiply", "full", "full1", "add", "add"]
+    assert float(Interpreter(lowered)["main"](np.float32(5))) == 30.75
+    compiled = compile_module(Mod)["main"](np.array(5, np.float32))
+    assert float(compiled.numpy()) == 30.75
 
 
 def test_equal_loops_are_shared():

@@ -124,14 +124,13 @@ class Value:
 
     @property
     def shape(self) -> tuple[PrimExpr, ...]:
-        """The dimensions. Raises ValueError where they are not known."""
+        """The dimensions; those of a known rank alone get names. Raises ValueError for another."""
         if self._expr is None:
             return tuple(IntImm("int64", d) for d in self._elements.shape)
         dims = self.info.get_shape()
         if dims is None:
-            hint = "give the model's input shapes: shape_dict={name: shape}"
-            what = "the shape of an input is not known"
-            raise ValueError(explain(what, got=str(self.info), instead=hint))
+            self._expr = self._context.found(self._expr, *[None] * self.ndim).expr
+            dims = self.info.get_shape()
         return dims
 
     @property

@@ -259,14 +259,10 @@ def multimodal_rotary_embedding(
     count = node.integer("num_heads", 0)
     inside = _heads(cx, x, count or _known(x, 2)[0] // (2 * half)) if flat else _swapped(cx, x)
 
-    kind = cos.dtype.numpy()
-
     def angles(table: Value) -> Value:
-        of_each = o.Gather(table, places)  # [3, batch, length, half]
-        chosen = [
-            o.Mul(o.Gather(of_each, np.array(k)), (which == k).astype(kind)) for k in range(3)
-        ]
-        return o.Unsqueeze(o.Sum(*chosen), [2])
+        time, row, column = (o.Gather(table, o.Gather(places, np.array(k))) for k in range(3))
+        chosen = o.Where(which == 1, row, o.Where(which == 2, column, time))
+        return o.Unsqueeze(chosen, [2])
 
     out = rotated_by(cx, inside, angles(cos), angles(sin), half, node.flag("interleaved"))
     out, scale = (_joined(cx, out) if flat else _swapped(cx, out)), node.real("scale", 1.0)
@@ -464,7 +460,7 @@ def group_router(
     if weight is not None or len(node.outputs) > 1:
         raise ValueError(explain("the scores of all experts", instead="router_probs alone"))
     (experts,) = _known(logits, -1)
-    size, missing = experts // groups, node.real("router_sentinel", -1e9)
+    size, missing = experts // groups, node.real("router_sentinel", -1e4)
     most = min(node.integer("group_topk", 2), size)
     chances = o.Sigmoid(_float(cx, o.Reshape(logits, [-1, experts])))
     scores = o.Add(chances, bias)
@@ -476,7 +472,7 @@ def group_router(
     open_groups = o.ScatterElements(none, chosen, ones, axis=1)
     is_open = o.Gather(open_groups, np.arange(experts) // size, axis=1)
     allowed = o.Where(o.Greater(is_open, 0.0), scores, np.float32("-inf"))
-    _, which = o.TopK(allowed, np.array([node.integer("top_k", 1)]), outputs=2)
+    _, which = o.TopK(allowed, np.array([node.integer("top_k")]), outputs=2)
     logs = o.Log(o.Max(o.GatherElements(chances, which, axis=1), 1e-20))
     return o.CastLike(o.ScatterElements(o.Add(whole, missing), which, logs, axis=1), logits)
 
