@@ -44,3 +44,5 @@ def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
     parts = [total, total.a, total.a.args[0], total.b]
     columns = [line.index("T.exp"), line.index("T.exp"), line.index("A[i]"), line.rindex("A[i]")]
     assert [part.span.column - 1 for part in parts] == columns
+    plain = from_source(text.replace("T.float32(2)", "2")).body.body.value.a.args[0]
+    assert plain.b.span == plain.span  # a number that has no place of its own

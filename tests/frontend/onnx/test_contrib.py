@@ -344,3 +344,20 @@ def test_weights_of_four_bits_that_are_not_turned():
         )
         parts += interpreted(from_onnx(made), feeds)
     np.testing.assert_array_equal(parts[0].T, parts[1])
+
+
+@pytest.mark.parametrize("past", [None, 4])
+def test_a_number_of_keys_beyond_all_keys_is_refused(past):
+    """As a weight where it is imported, as an input where it runs."""
+    last = (2, 2, 127)
+    op_type, given, options = grouped(past, last, rows=3)
+    options = {n: v for n, v in options.items() if n != "symbolic"} | {"domain": DOMAIN}
+    model, _ = operator(op_type, *given, fed=3, **options)
+    with pytest.raises(loopwright.LoopwrightError, match="an index is out of range"):
+        from_onnx(model)
+    model, feeds = operator(op_type, *given, **options)
+    exe = loopwright.compile(model)
+    with pytest.raises(IndexError, match="onnx:node: index 127 is out of range for an axis of"):
+        exe.run(feeds)
+    feeds["x5"][2] = 2
+    exe.run(feeds)

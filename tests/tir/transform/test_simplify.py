@@ -95,6 +95,7 @@ def test_dimensions_are_not_negative():
         ("k == 20 and (i == 0 and k != 30)", "i == 0 and k == 20"),
         ("i == 20 or k == 0 or i != 30", "k == 0 or i != 30"),
         ("A[1] or (A[2] or A[1])", "A[2] or A[1]"),
+        ("(k == 20 or i == 0 or A[0]) and (k != 30 or A[0])",) * 2,
     ],
 )
 def test_and_of_ors(text, form):

@@ -255,7 +255,18 @@ def group_query_attention(
         parts = query, key, value
     q, k, v = (_heads(cx, t, n) for t, n in zip(parts, (count, groups, groups), strict=True))
     rows = q.shape[1]
-    before = o.Max(o.Sub(o.Add(o.Cast(last, to=_INT64), 1), _whole(cx, rows)), np.int64(0))
+    past = None if past_key is None or past_value is None else (past_key, past_value)
+    length, cached = rows, rows
+    if past is not None:
+        cached = past[0].shape[2]
+        length = cx.integers(total, "total_sequence_length", dims=True)[0]
+        length = cx.simplify(maximum(length, cached)) if not isinstance(length, int) else length
+        if isinstance(length, int):
+            known = literal(cached)
+            length = max(length, known) if isinstance(known, int) else maximum(length, cached)
+    at = counted(cx, length)
+    last = o.Gather(at, o.Cast(last, to=_INT64))  # which is a key's place: others are refused
+    before = o.Max(o.Sub(o.Add(last, 1), _whole(cx, rows)), np.int64(0))
     before = o.Unsqueeze(before, [1])  # (batch, 1): the keys that are there already
     where = o.Add(before, counted(cx, rows))  # (batch, rows)
     if node.flag("do_rotary"):
@@ -266,24 +277,14 @@ def group_query_attention(
         q, k = (_rotated(cx, t, own, cos, sin, mixed) for t in (q, k))
     else:
         node.skip("rotary_interleaved")
-    length = cx.integers(total, "total_sequence_length", dims=True)[0]
-    if past_key is not None and past_value is not None:
-        cached = past_key.shape[2]
-        length = cx.simplify(maximum(length, cached)) if not isinstance(length, int) else length
-        if isinstance(length, int):
-            known = literal(cached)
-            length = max(length, known) if isinstance(known, int) else maximum(length, cached)
-        at = counted(cx, length)
+    if past is not None:
         number, old = o.Sub(at, before), o.Min(at, o.Sub(_whole(cx, cached), np.int64(1)))
         new = o.And(o.GreaterOrEqual(number, np.int64(0)), o.Less(number, _whole(cx, rows)))
         source = o.Unsqueeze(o.Where(new, o.Add(number, _whole(cx, cached)), old), [2])
         k, v = (
-            o.GatherND(o.Concat(_swapped(cx, past), own, axis=1), source, batch_dims=1)
-            for past, own in ((past_key, k), (past_value, v))
+            o.GatherND(o.Concat(_swapped(cx, old), own, axis=1), source, batch_dims=1)
+            for old, own in zip(past, (k, v), strict=True)
         )
-    else:
-        length = rows
-        at = counted(cx, length)
     keys, values = _swapped(cx, k), _swapped(cx, v)
     own = o.Unsqueeze(where, [2])  # (batch, rows, 1)
     seen = o.LessOrEqual(at, own)
