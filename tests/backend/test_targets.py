@@ -30,7 +30,9 @@ X = np.linspace(-1, 1, 4, dtype="float32")
 def test_each_target_has_its_own_pipeline():
     for target in ("c", Target("c")):
         assert relax.get_default_pipeline(target).names() == c.graph_pipeline().names()
-    assert "BlockedLayout" not in relax.get_default_pipeline(Target("c")).names()
+    for cpu, blocked in (("cortex-m4", False), ("skylake-avx512", True)):
+        names = relax.get_default_pipeline(Target(f"c -mcpu={cpu}")).names()
+        assert ("BlockedLayout" in names) == blocked and "OutlineNative" not in names
     with Target("c"):
         assert relax.get_pipeline("default").names() == c.graph_pipeline().names()
     for target, pipeline in (("llvm", llvm), ("c", c)):
@@ -69,7 +71,7 @@ def test_a_variant_may_have_its_own_record():
         register_target_kind("below", parent="mine")
         for kind in ("mine", "below"):
             assert base.backend_of(Target(kind)) is ours
-            assert "BlockedLayout" not in lw.lower(g.Skip, kind).names()
+            assert "OutlineNative" not in lw.lower(g.Skip, kind).names()
             exe = lw.compile(g.Skip, kind)
             np.testing.assert_allclose(exe["main"](X).numpy(), np.exp(X) + np.sin(np.exp(X)), 1e-5)
         with pytest.raises(lw.LoopwrightError) as error:

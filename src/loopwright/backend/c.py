@@ -1,7 +1,7 @@
 """The C target: how a graph becomes plain loops, top to bottom.
 
-The graph passes are the CPU's without blocked layouts, so that tensors keep the model's layouts.
-Loops are scheduled as for a CPU; then every loop is made serial: vectorized and unrolled loops
+The graph passes are the CPU's. Where vectors have only 128 bits, as in microcontrollers, layouts are not
+blocked: tensors keep the model's. Loops are scheduled as for a CPU; then every loop is made serial: vectorized and unrolled loops
 become short inner loops of constant length over accumulators in a local array, with pragmas that
 make gcc keep these in vector registers.
 """
@@ -24,6 +24,7 @@ from . import llvm
 from .base import TargetBackend, register_target
 
 DEFAULT = (Arena(WORKSPACE),)
+PLAIN_BITS = 128  # of vectors, with which blocks of channels gain too little
 
 
 def graph_pipeline(
@@ -41,7 +42,8 @@ def graph_pipeline(
 
 def legalize_passes(target: Target | None = None) -> list[Pass]:
     """From operators to fused, scheduled loops."""
-    blocks = ("SplitTransposedConvolutions", "BlockedLayout")
+    plain = target is not None and target.vector_bits <= PLAIN_BITS
+    blocks = ("SplitTransposedConvolutions", "BlockedLayout") if plain else ()
     return [p for p in llvm.legalize_passes(target) if p.name not in blocks]
 
 
