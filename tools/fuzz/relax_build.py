@@ -21,9 +21,10 @@ LEFT_OUT = {
     "relax.ml.couple_pairs",  # of trees and vector machines: tests/frontend/onnx/test_ml.py
     "relax.ml.tree_ensemble",
     # ByteProducts and ByteTails make these of quantized networks.
-    *(f"relax.nn.byte_{n}" for n in ("matmul", "places", "conv2d", "depthwise", "image")),
+    *(f"relax.nn.byte_{n}" for n in ("matmul", "rows", "places", "conv2d", "depthwise", "image")),
     *(f"relax.nn.byte_{n}_bytes" for n in ("matmul", "conv2d", "depthwise")),
     "relax.nn.pad_by",
+    "relax.nn.join_phases",  # of transposed convolutions with strides
     "relax.layout_transform",
     "relax.nn.pack_channels",
     "relax.nn.unpack_channels",
