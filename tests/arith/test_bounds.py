@@ -186,3 +186,8 @@ def test_divisions_of_ramps():
 def test_conditions_within_calls_are_rewritten():
     made = Analyzer().rewrite_simplify(tir.if_then_else(X > 2, X, 0))
     assert structural_equal(made, tir.if_then_else(tir.LT(2, X), X, 0))
+
+
+def test_products():
+    assert bounds_of(X * Y, x=(2, 6), y=(3, 9)) == (6, 54)
+    assert bounds_of(X * Y, x=(-2, 6), y=(-3, 9)) == (-18, 54)

@@ -23,3 +23,11 @@ def test_suggestions():
     assert suggest(3, known).startswith("one of")
     many = suggest("zzz", [f"Pass{i}" for i in range(30)])
     assert many.endswith("Pass19 and 10 more")
+
+
+def test_twenty_names_are_enough():
+    names = [f"n{k:02}" for k in range(22)]
+    shown = suggest("else", names)
+    assert suggest("else", names[:20]) == "one of " + ", ".join(names[:20])
+    assert shown == f"one of {', '.join(names[:20])} and 2 more"
+    assert suggest("else", names[:21]).endswith("n19 and 1 more")

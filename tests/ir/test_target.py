@@ -8,7 +8,7 @@ import pytest
 
 import loopwright as lw
 from loopwright.base.errors import InternalError, LoopwrightError
-from loopwright.ir import Target, load_json, save_json, structural_equal
+from loopwright.ir import Target, cpu_info, load_json, save_json, structural_equal
 from loopwright.ir import target as targets
 from loopwright.ir import target_kinds as kinds
 from loopwright.ir.cpu_info import usable_cores
@@ -312,3 +312,20 @@ def test_a_kind_without_code_generator():
 
     with pytest.raises(LoopwrightError, match="opencl"):
         lw.compile(one, target=kinds.mali())
+
+
+@pytest.mark.parametrize(
+    ("family", "features", "name"),
+    [
+        (23, [], "znver2"),
+        (25, [], "znver3"),
+        (25, ["avx512f"], "znver4"),
+        (26, ["avx512f"], "znver5"),
+        (27, ["avx512f"], ""),
+    ],
+)
+def test_the_processors_of_amd(family, features, name, monkeypatch):
+    told = {"vendor_id": "AuthenticAMD", "cpu family": str(family)}
+    monkeypatch.setattr(cpu_info, "_cpuinfo", lambda: told)
+    monkeypatch.setattr(cpu_info, "_native_features", lambda: frozenset(features))
+    assert cpu_info._native_name.__wrapped__() == name
