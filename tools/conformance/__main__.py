@@ -179,6 +179,11 @@ def read_list(name: str) -> list[list[str]]:
     return [line.split() for line in path.read_text().splitlines() if line and line[0] != "#"]
 
 
+def _read(run: Path) -> list[Result]:
+    """What an --out file has."""
+    return [Result(**r) for r in json.loads(run.read_text())]
+
+
 def main() -> int:
     """`python -m tools.conformance CLONE`; 0 where no test ended the process."""
     parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
@@ -208,13 +213,14 @@ def main() -> int:
     parser.add_argument(
         "--differences", type=Path, help="write the failures' page of reasons there"
     )
+    parser.add_argument("--note", default="", help="a sentence for that page: of which commits")
     options = parser.parse_args()
     rows = [row for name in options.list.split(",") for row in read_list(name)]
     rows = [
         row for row in rows if re.search(options.only, row[0]) or re.search(options.only, row[2])
     ]
-    read = [Result(**r) for old in options.results for r in json.loads(old.read_text())]
-    results = list({r.file: r for r in read}.values())
+    runs = {old.stem: _read(old) for old in options.results}
+    results = list({r.file: r for run in runs.values() for r in run}.values())
     if not results:
         with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
             releases = sorted({release_of(file)[0] for _, _, file in rows})
@@ -226,7 +232,9 @@ def main() -> int:
     report(results, options.causes)
     if options.differences:
         failures = [(t, m) for r in results for m, n, t in r.failures() for _ in range(n)]
-        options.differences.write_text(page(failures, summary(results)))
+        figures = [f"{name}: {summary(run)}" for name, run in runs.items()]
+        passed = "\n\n".join([*figures, summary(results), options.note]).strip()
+        options.differences.write_text(page(failures, passed))
     if options.out:
         options.out.write_text(json.dumps([vars(r) for r in results], indent=1))
     return int(any(r.count("crash", "hang") for r in results))
