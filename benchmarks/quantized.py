@@ -1,6 +1,6 @@
 """Networks in bytes and in float16, made by onnxruntime's tools, beside it: python -m benchmarks.quantized
 
-A stack of convolutions and a transformer block, and, where torch is installed, exports of resnet18,
+A stack of convolutions and a transformer block, and, where torch is installed, exports of resnet18, resnet50,
 mobilenet_v2 and a small BERT, in each form of the quantizer: static QDQ and QOperator, dynamic, scales per
 tensor and per channel, activations in uint8 and int8; in float16 and, for comparison, as they are;
 interleaved as in `benchmarks.run`.
@@ -28,7 +28,7 @@ from tools.zoo import Feeds
 from .models import Case, load, names
 from .run import Result, measure, table
 
-EXPORTED = ("resnet18", "mobilenet_v2", "bert_tiny")
+EXPORTED = ("resnet18", "resnet50", "mobilenet_v2", "bert_tiny")
 _RNG = np.random.default_rng(0)
 
 
