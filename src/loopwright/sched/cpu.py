@@ -234,8 +234,8 @@ def _schedule_tile(
         sch.vectorize(list(sch.get_loops(packed))[-1])
     filled = [_schedule_accumulators(sch, block, reduction, tile, len(order), dots)]
     many = 1 if tile.row is None else constant(reduction.spatial[tile.row].dom.extent)
-    if kept and not dots and many is not None and many >= PREFETCH_ROWS:
-        k = list(sch.get_loops(block))[-len(inner) - 1]
+    if kept and many is not None and many >= PREFETCH_ROWS:
+        k = list(sch.get_loops(block))[-len(inner) - 1 - dots]
         sch.annotate(k, ROWS, [tile.row, many])
     if tile.rows * tile.vectors > FEW_VECTORS and is_costly(sch.get(last)):
         # A function leaves no registers to accumulators: it runs over their copy.

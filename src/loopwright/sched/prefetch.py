@@ -13,7 +13,7 @@ from typing import Any
 
 from ..ir.prim_expr import IterVar, Range, Var
 from ..ir.prim_op import add, const, floordiv, floormod, minimum, multiply
-from ..ir.variables import substitute, vars_in
+from ..ir.variables import substitute, uses_any, vars_in
 from ..tir import stmt as st
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
@@ -51,7 +51,8 @@ def _next_part(
     block = realize.block
     values = dict(zip([v.var for v in block.iter_vars], realize.iter_values, strict=True))
     term = next(v.var for v in block.iter_vars if v.iter_type == IterVar.CommReduce)
-    strips = next(x for x in loads_in(block.body) if len(x.indices) == 3 and x.indices[1] is term)
+    packed = [x for x in loads_in(block.body) if len(x.indices) == 3]
+    strips = next(x for x in packed if uses_any(x.indices[1], (term,)))
     starts = {v: const(0, v.dtype) for v in tile}
     row, strip = (
         substitute(substitute(e, values), starts)
