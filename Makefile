@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test test-all fuzz mutants conformance bench lint format setup browser clean
+.PHONY: demo test test-all fuzz mutants conformance bench bench-peers lint format setup browser clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -7,6 +7,9 @@ PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check install --quiet
 SETUP  := $(VENV)/.setup
 LINT   := $(VENV)/.setup-lint
+PEERS  := .peers/.setup
+PEERS_PY := PYTHONPATH=src .peers/bin/python
+RESULTS := benchmarks/results
 # Two processes of two threads each share the cores: pinned workers would wait for each other.
 # A worker that dies takes its file with it; a new one would run into the same, or wait for ever.
 PYTEST := LOOPWRIGHT_PIN_THREADS=0 $(PY) -m pytest -n 2 --dist loadfile --max-worker-restart=0
@@ -44,6 +47,13 @@ bench: $(SETUP)
 	@$(PY) -m benchmarks.import_time
 	@$(PY) -m benchmarks.report
 
+# Eight plain architectures and the zoo beside their peers, in an environment of its own.
+bench-peers: $(PEERS)
+	@$(PEERS_PY) -m benchmarks.run plain --engines loopwright,onnxruntime,openvino --output $(RESULTS)/plain $(ARGS)
+	@$(PEERS_PY) -m benchmarks.run zoo --engines loopwright,onnxruntime --output $(RESULTS)/zoo $(ARGS)
+	@$(PEERS_PY) -m benchmarks.plot $(RESULTS)/plain.json docs/plain.svg
+	@$(PEERS_PY) -m benchmarks.plot $(RESULTS)/zoo.json docs/zoo.svg
+
 lint: $(LINT)
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
@@ -71,6 +81,12 @@ $(PY):
 
 $(SETUP): pyproject.toml | $(PY)
 	@$(PIP) --editable '.[dev,onnx,tflite,offload,rpc]'
+	@touch $@
+
+$(PEERS): pyproject.toml | $(PY)
+	@echo "setting up .peers"
+	@$(PYTHON) -m venv .peers
+	@.peers/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[onnx,bench]'
 	@touch $@
 
 $(LINT): pyproject.toml $(SETUP)

@@ -22,6 +22,8 @@ from .operators import OPERATORS, operator
 ZOO = ("centerface", "ppocr-cls", "magika")
 MLP = {"mlp_b64": 64, "mlp_b1": 1}
 DEFAULT = (*ZOO, *MLP)
+_PLAIN = ("resnet50", "mobilenet_v2", "bert_base", "vit_b16", "gpt2_s64", "llama_decode", *MLP)
+GROUPS = {"plain": _PLAIN, "zoo": tuple(MODELS), "operators": OPERATORS}
 TORCH = (
     "resnet18",
     "resnet50",
@@ -82,7 +84,7 @@ def mlp_input(batch: int) -> Feeds:
 def names() -> list[str]:
     """What `load` knows here: the torch models only where torch is installed."""
     large = TORCH if importlib.util.find_spec("torch") else ()
-    return [*DEFAULT, *OPERATORS, *large]
+    return [*dict.fromkeys([*DEFAULT, *MODELS]), *OPERATORS, *large]
 
 
 def _with_constants(file: Path, path: Path) -> Path:
@@ -104,7 +106,7 @@ def load(name: str) -> Case:
     folder = zoo_folder().parent / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.onnx"
-    if name in ZOO:
+    if name in MODELS:
         return Case(name, _with_constants(fetch(name), path), MODELS[name].feeds())
     if name in MLP:
         onnx.save(mlp(MLP[name]), path)
