@@ -124,6 +124,16 @@ class Graph:
 
 
 @I.ir_module
+class Product:
+    @R.function
+    def main(x: R.Tensor((2, 1), "float32")) -> R.Tensor((2, 2), "float32"):
+        with R.dataflow():
+            y = R.matmul(x, R.const([[1.0, 2.0]], "float32"))
+            R.output(y)
+        return y
+
+
+@I.ir_module
 class Weighted:
     @R.function
     def main(x: R.Tensor((4,), "float32"), w: R.Tensor((4,), "float32")):
@@ -182,6 +192,10 @@ READ: dict[str, tuple[object, Callable[[], str]]] = {
     "relax.lift_transform_params.consume_params": (
         True,
         lambda: relax.transform.LiftTransformParams()(Weighted).script(),
+    ),
+    "relax.matmul_precision": (
+        "bfloat16",
+        lambda: relax.transform.LowerMatmulPrecision()(Product).script(),
     ),
     "relax.transform.apply_legalize_ops": (False, graph(relax.transform.LegalizeOps())),
     "relay.FuseOps.link_params": (True, relay_text(relay.transform.FuseOps(2))),
