@@ -33,16 +33,17 @@ def graph_pipeline(
     """From operators to planned storage and direct kernel calls; see `backend.llvm`."""
     passes = [
         *llvm.library_dispatch_passes(target, backends),
-        *legalize_passes(target),
+        *legalize_passes(target, planned=bool(arenas)),
         *dataflow_lower_passes(target),
         *finalize_passes(target, arenas),
     ]
     return Sequential(passes, name="c.graph_pipeline")
 
 
-def legalize_passes(target: Target | None = None) -> list[Pass]:
-    """From operators to fused, scheduled loops."""
-    plain = target is not None and target.vector_bits <= PLAIN_BITS
+def legalize_passes(target: Target | None = None, planned: bool = False) -> list[Pass]:
+    """From operators to fused, scheduled loops. planned: the user gives arenas, so that memory counts
+    more than time: blocks of channels take more of it."""
+    plain = planned or (target is not None and target.vector_bits <= PLAIN_BITS)
     blocks = ("SplitTransposedConvolutions", "BlockedLayout") if plain else ()
     return [p for p in llvm.legalize_passes(target) if p.name not in blocks]
 

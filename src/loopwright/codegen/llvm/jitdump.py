@@ -29,7 +29,7 @@ _CODE, _LINES = 0, 2  # kinds of records
 def write_jitdump(folder: str, objects: Iterable[bytes], addresses: Mapping[str, int]) -> Path:
     """Add functions to the dump of this process in a folder. addresses: as for `write_perf_map`."""
     objects = list(objects)
-    file = _dump(folder, os.getpid(), ElfObject(objects[0]).machine[0])
+    file, _ = _dump(folder, os.getpid(), ElfObject(objects[0]).machine[0])
     for data in objects:
         rows = sorted(line_rows(ElfObject(data)))
         for name, section, at, size, address in places(data, addresses):
@@ -48,19 +48,15 @@ def write_jitdump(folder: str, objects: Iterable[bytes], addresses: Mapping[str,
 
 
 @cache
-def _dump(folder: str, process: int, machine: int) -> BinaryIO:
-    """The file, which perf learns of where a process makes a part of it executable."""
+def _dump(folder: str, process: int, machine: int) -> tuple[BinaryIO, mmap.mmap]:
+    """The file, and the part of it that is mapped as code: so perf learns of it."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     file = open(f"{folder}/jit-{process}.dump", "wb+")  # noqa: SIM115 - open as long as the process
     size = struct.calcsize("<IIIIIIQQ")
     now = time.monotonic_ns()
     file.write(struct.pack("<IIIIIIQQ", _MAGIC, _VERSION, size, machine, 0, process, now, 0))
     file.flush()
-    _mapped.append(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ | mmap.PROT_EXEC))
-    return file
-
-
-_mapped: list[mmap.mmap] = []
+    return file, mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ | mmap.PROT_EXEC)
 
 
 def _record(file: BinaryIO, kind: int, content: bytes) -> None:

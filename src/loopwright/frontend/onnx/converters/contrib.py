@@ -60,6 +60,7 @@ def _as_standard(name: str, to: str | None = None) -> None:
 for _name in ("Trilu", "Range", "GatherND", "Pad", "GridSample"):
     _as_standard(_name)
 _as_standard("ExpandDims", "Unsqueeze")
+_as_standard("SampleOp", "Identity")
 
 
 # ---------------------------------------------------------------- products

@@ -16,7 +16,6 @@ from ..values import Value, literal
 from .contrib import (
     _FLOAT,
     _all_of,
-    _as_standard,
     _contrib,
     _root_mean_square,
     _unpacked,
@@ -26,7 +25,6 @@ from .contrib_attention import _heads, _joined, _swapped, multi_head_attention, 
 from .contrib_gated import _as_shaped, _float, _grouped
 
 _INT64, _UINT32 = 7, 12  # TensorProto's data types
-_as_standard("SampleOp", "Identity")
 
 
 def _refused(node: Node, *names: str) -> None:
