@@ -43,7 +43,7 @@ def main() -> None:
     axes.set_yticks(range(len(models)), models)
     axes.axvline(1, color="#444", linewidth=1)
     axes.set_xlabel("time, by that of the fastest peer (less is better)")
-    axes.legend(loc="lower right", reverse=True)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, reverse=True, frameon=False)
     figure.tight_layout()
     figure.savefig(target, metadata={"Date": None})
 
