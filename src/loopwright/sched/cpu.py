@@ -25,6 +25,7 @@ from ..tir.function import PrimFunc
 from ..tir.op import is_call_to
 from ..tir.schedule import Schedule
 from ..tir.stmt import BufferStore
+from ..tir.transform.lower.dot_bfloat16 import MARK as DOT
 from .analysis import (
     BlockInfo,
     Stage,
@@ -351,7 +352,7 @@ def _schedule_accumulators(
         _, two = sch.split(reduce[-1], [None, 2])
         sch.reorder(*inner[:-1], two, inner[-1])
         sch.unroll(two)
-        sch.annotate(two, "dot_bfloat16", 1)
+        sch.annotate(two, DOT, 1)
     else:
         for loop in reduce[len(reduce) - _unrolled(reduction, tile) :]:
             sch.unroll(loop)
