@@ -16,7 +16,7 @@ from ...ir.functor import post_order_visit
 from ...ir.op import Op
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
-from ...ir.prim_op import convert
+from ...ir.prim_op import convert, not_equal
 from ...ir.variables import uses_any
 from ...relax import expr as rx
 from ...relax import op
@@ -343,23 +343,24 @@ class Context:
 
     def broadcast(self, *values: Value) -> list[Any]:
         """Expressions of values that are about to broadcast, dimensions aligned, but for those that
-        data decides beside literal ones: they may well be 1."""
+        data decides and that may be 1."""
         if any(v.info.get_shape() is None for v in values):
             return [v.expr for v in values]
         rank = max(v.ndim for v in values)
         ranked = self._with_units(values, rank)
         groups = []
         for back in range(1, rank + 1):
-            axes = [_broadcast_axis(v, back) for v in ranked]
-            dims = [None if a is None else v.shape[a] for v, a in zip(ranked, axes, strict=True)]
-            if any(isinstance(d, IntImm) for d in dims):
-                axes = [
-                    None if d is None or uses_any(d, self._told) else a
-                    for a, d in zip(axes, dims, strict=True)
-                ]
+            axes = [self._aligned_axis(v, back) for v in ranked]
             if sum(a is not None for a in axes) > 1:
                 groups.append(axes)
         return [v.expr for v in (self.aligned(ranked, groups) if groups else ranked)]
+
+    def _aligned_axis(self, value: Value, back: int) -> int | None:
+        """`_broadcast_axis`, but not of a dimension that data decides and that may be 1."""
+        axis = _broadcast_axis(value, back)
+        if axis is None or not uses_any(dim := value.shape[axis], self._told):
+            return axis
+        return axis if self.analyzer.can_prove(not_equal(dim, 1)) else None
 
     def _with_units(self, values: Sequence[Value], rank: int) -> list[Value]:
         """The values with dimensions of at most 1 (that of x[:1]) said to be 1, where another
