@@ -1,6 +1,7 @@
 """The thread pool and the workspace: every task once, nested, concurrent, after fork, aligned."""
 
 import ctypes
+import errno
 import os
 import subprocess
 import sys
@@ -131,22 +132,16 @@ def test_a_forked_child_has_its_own_pool(library, launch):
 
 
 def test_without_new_threads_all_runs_in_the_caller():
-    code = """
-import ctypes, resource
-import numpy as np
-from loopwright.runtime import threads
-from tests.codegen.native import load
-from tests.codegen.test_threadpool import TEXT
-library = load(TEXT, "count", "repeat")
-resource.setrlimit(resource.RLIMIT_AS, (1, resource.RLIM_INFINITY))
-threads.set_num_threads(4)
-data = np.zeros(4, "int64")
-repeat = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)(library["repeat"])
-repeat(data.ctypes.data, 10, 4)
-print(data.tolist(), threads.num_threads())
-"""
-    done = run(code)
-    assert done.stdout.split() == ["[10,", "10,", "10,", "10]", "1"], done.stderr
+    refuse = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(lambda *_: errno.EAGAIN)
+    text = support.pool_text(jit.host_triple(), threads=4)
+    objects = [jit.compile_object(part) for part in (text, support.declarations(TEXT) + TEXT)]
+    address = ctypes.cast(refuse, ctypes.c_void_p).value
+    library = jit.load_objects(objects, {"pthread_create": address}, ("repeat", "lw_num_threads"))
+    data = np.zeros(4, "int64")
+    repeat = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
+    repeat(library["repeat"])(data.ctypes.data, 10, 4)
+    num_threads = ctypes.CFUNCTYPE(ctypes.c_int)(library["lw_num_threads"])
+    assert (data.tolist(), num_threads()) == ([10] * 4, 1)
 
 
 def test_workers_do_not_keep_the_process():
