@@ -183,3 +183,20 @@ def test_a_condition_about_a_choice_on_what_it_is_compared_with():
     expr = pe.Or(pe.EQ(y, inner % 32), pe.LE(y, IntImm("int32", 5)))
     check(Case(expr, {x: (3, 7), y: (0, 16)}, pe.EQ(IntImm("int32", -2), x)), Tally())
     check(Case(pe.Not(expr), {x: (3, 7), y: (0, 16)}, pe.LE(x, y)), Tally())
+
+
+def test_a_quotient_of_a_quotient_by_a_divisor_that_may_be_negative():
+    """13 // 2 // -2 is -3, but 13 // -4 is -4."""
+    z = Var("z")
+    for low in (-7, -2, 0, 1):
+        for expr in (x // 2 // y, x // y // z, x // z // y // 4, x // 4 // y // 4, x // 2 // y % 3):
+            domain = {x: (-9, 30), y: (low, 5), z: (low, 4)}
+            check(Case(expr, domain, pe.LT(y, x)), Tally())
+
+
+def test_a_comparison_that_can_only_be_an_equality_is_one_at_once():
+    big = Var("x", "int64")
+    two, minus = IntImm("int64", 2), IntImm("int64", -2)
+    inner = pe.FloorMod(pe.FloorMod(pe.FloorDiv(big, minus), minus), two)
+    expr = pe.LE(inner, big * IntImm("int64", -8))
+    check(Case(expr, {big: (0, 7)}, pe.GT(big, IntImm("int64", 0))), Tally())

@@ -252,6 +252,29 @@ def test_if_else():
     assert_structural_equal(foo, from_source(foo.script()))
 
 
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        relax.const(np.ones(2, "float32")),
+        relax.const(1.0, "float32"),
+        relax.PrimValue(3),
+        relax.ShapeExpr([1, 2]),
+        relax.StringImm("a"),
+        relax.Tuple([relax.const(1), relax.const(2)]),
+    ],
+    ids=lambda leaf: type(leaf).__name__,
+)
+def test_a_branch_whose_result_is_no_variable(leaf):
+    """What is printed as `y = leaf` is read as the result, not as a binding before it."""
+    cond = relax.Var("cond", relax.TensorStructInfo((), "bool"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [cond]):
+        bb.emit_func_output(bb.emit(relax.If(cond, leaf, leaf)))
+    again = from_source(bb.get().script(show_meta=True))
+    assert_structural_equal(again, bb.get())
+    assert not again["main"].body.blocks[0].bindings[0].value.true_branch.blocks
+
+
 def test_if_on_scalars_and_in_python():
     @R.function
     def foo(x: R.Tensor(("n",), "float32"), p: R.Prim("bool")):

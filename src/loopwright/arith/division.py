@@ -178,9 +178,9 @@ def _div_symbolic(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly:
     if len(d) == 1 and dc > 1:  # x // (12 * m) is x // m // 12: one form for both
         inner = _div_symbolic(ctx, rest, {dm: 1}, dtype)
         return P.add(whole, _div_const(ctx, inner, dc, dtype))
-    if len(d) == 1 and dc == 1 and len(dm) > 1:  # so is x // (m * n) for a positive n
+    if len(d) == 1 and dc == 1 and len(dm) > 1:  # so is x // (m * n) for n >= 0
         *first, last = dm
-        if poly_bound(ctx, {(last,): 1})[0] > 0:
+        if poly_bound(ctx, {(last,): 1})[0] >= 0:
             inner = _div_symbolic(ctx, rest, {tuple(first): 1}, dtype)
             return P.add(whole, _div_symbolic(ctx, inner, {(last,): 1}, dtype))
     swapped = _in_order(ctx, rest, d, dtype)
@@ -189,15 +189,15 @@ def _div_symbolic(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly:
 
 def _in_order(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly | None:
     """x // 12 // m as x // m // 12, and x // n // m as x // m // n where m comes first; only
-    for positive divisors."""
+    for divisors that are not negative."""
     inner = single_quotient(ctx, n)
-    if inner is None or len(d) != 1 or poly_bound(ctx, d)[0] <= 0:
+    if inner is None or len(d) != 1 or poly_bound(ctx, d)[0] < 0:
         return None
     x, other = inner
     c = P.constant_value(other)
     if c is None and (len(other) != 1 or next(iter(other)) <= next(iter(d))):
         return None
-    if poly_bound(ctx, other)[0] <= 0:
+    if poly_bound(ctx, other)[0] < 0:
         return None
     first = _div_symbolic(ctx, x, d, dtype)
     return poly_div(ctx, first, other, dtype)

@@ -183,14 +183,14 @@ def _product_facts(ctx: Context, m: Monomial, positive: bool) -> list[Poly]:
 
 def quotients_of(ctx: Context, atom: Atom) -> list[tuple[Poly, Poly]]:
     """(n, d) for which an atom is n // d: itself; for x // m // 12 also x // (12 * m); for
-    x // m // n also x // n // m."""
+    x // m // n also x // n // m. Only where the last divisor is not negative: 13 // 2 // -2 is -3."""
     n, d = atom.data
     inner = single_quotient(ctx, n)
-    if inner is None:
+    if inner is None or poly_bound(ctx, d)[0] < 0:
         return [(n, d)]
     x, other = inner
     quotients = [(n, d), (x, P.multiply(other, d))]
-    if P.constant_value(d) is None and poly_bound(ctx, d)[0] > 0 < poly_bound(ctx, other)[0]:
+    if P.constant_value(d) is None and poly_bound(ctx, other)[0] >= 0:
         quotients.append((ctx.atoms.division(x, d, atom.dtype), other))
     return quotients
 

@@ -53,7 +53,8 @@ def _narrowed(ctx: Context, expr: Any, p: Poly) -> Any:
     if kind is pe.LE or kind is pe.GE:
         if poly_bound(ctx, p)[1] == 0:
             low, high = (expr.a, expr.b) if kind is pe.LE else (expr.b, expr.a)
-            if P.add(poly(ctx, high), poly(ctx, low), -1) != p:  # p == 0 leaves them a distance
+            if poly_bound(ctx, P.add(poly(ctx, high), poly(ctx, low), -1))[1]:
+                # p == 0 leaves them a distance
                 return comparison(ctx, pe.EQ, p, expr.a.dtype)
             a, b = (expr.b, expr.a) if isinstance(expr.a, IntImm) else (expr.a, expr.b)
             return pe.EQ._make(a, b, span=expr.span)

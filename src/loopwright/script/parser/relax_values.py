@@ -6,15 +6,17 @@ from typing import Any
 
 from ...ir.expr import RelaxExpr
 from ...ir.prim_expr import PrimExpr
-from ...relax.expr import DataflowVar, Tuple, Var, VarBinding
+from ...relax.expr import Tuple, Var, VarBinding
+from ...relax.normalize import is_leaf
 from .. import relax as R
 
 
 def take_last(blocks: list[Any], kind: str) -> tuple[str, Any]:
-    """(name, value) bound last in a branch. A binding of one variable to another is taken out."""
+    """(name, value) bound last in a branch. A binding of what can be the result itself (another
+    variable, a constant) is taken out."""
     last = blocks[-1].bindings[-1]
     name = last.var.name_hint
-    if isinstance(last, VarBinding) and type(last.value) in (Var, DataflowVar):
+    if isinstance(last, VarBinding) and is_leaf(last.value):
         rest = blocks[-1].bindings[:-1]
         if rest:
             blocks[-1] = blocks[-1].replace(bindings=rest)
