@@ -13,6 +13,7 @@ from loopwright.base.foreign import RuleError, named_errors
 from loopwright.ops import Tensor, op
 from loopwright.relax.byoc import Backend
 from loopwright.relax.dpl import is_op, wildcard
+from loopwright.relax.interpreter import Interpreter
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 
@@ -90,6 +91,23 @@ def layout():
     lw.compile(main)
 
 
+def gradient():
+    @op("test.foreign.gradient")
+    def operator(x: Tensor):
+        return te.compute(x.shape, lambda *i: x(*i))
+
+    operator.grad(fails)
+
+    @R.function
+    def main(x: R.Tensor((), "float32")):
+        with R.dataflow():
+            y = R.test.foreign.gradient(x)
+            R.output(y)
+        return y
+
+    relax.transform.Gradient("main")(lw.ir.IRModule({"main": main}))
+
+
 EXP_SHOWN, LINE = "R.exp(x)", "y = R.negative(R.exp(x))"
 CASES = {
     "rule": (
@@ -132,6 +150,11 @@ CASES = {
         "",
     ),
     "body": (body, "the body of test.foreign.body failed", ""),
+    "gradient": (
+        gradient,
+        "the gradient of test.foreign.gradient failed",
+        "R.test.foreign.gradient(x)",
+    ),
     "layout": (layout, "the hook layout of test.foreign.layout failed", "R.nn.conv2d(x, w)"),
 }
 
@@ -163,6 +186,22 @@ def test_type_inference_that_fails_names_its_operator(hook):
         "test.foreign.infer: KeyError: 'lost'\n  got: R.Tensor((3,), dtype=\"float32\")"
     )
     assert isinstance(error.value.__cause__, KeyError)
+
+
+def test_a_numpy_definition_that_fails_is_noted():
+    @op("test.foreign.numpy")
+    def operator(x: Tensor):
+        return te.compute(x.shape, lambda *i: x(*i))
+
+    operator.numpy(fails)
+
+    @R.function
+    def main(x: R.Tensor((), "float32")):
+        return R.test.foreign.numpy(x)
+
+    with pytest.raises(KeyError) as error:
+        Interpreter(lw.ir.IRModule({"main": main}))["main"](np.ones((), "float32"))
+    assert error.value.__notes__[0] == "in the numpy definition of test.foreign.numpy"
 
 
 def test_passes_and_code_generators_are_noted():

@@ -13,6 +13,7 @@ at the end may be left out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,7 @@ class Backward:
 def gradient_of(operator: Operator, rule: Rule) -> FGradient:
     """The fact "FPrimalGradient" for a rule."""
 
+    @wraps(rule)
     def gradient(out: Var, call: Call, grad: Any, bb: Any) -> list[Any]:
         args = operator.args_of(call)
         made = rule(Backward(out, call, grad, bb), **args, **operator.attrs_of(call))

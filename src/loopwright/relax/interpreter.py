@@ -339,6 +339,9 @@ def _operator(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Any = No
         what = f"{op.name} cannot be computed: {error}"
         given = ", ".join(map(_described, args))
         raise kind(explain(what, got=given, span=span)) from error
+    except Exception as error:
+        error.add_note(f"in the numpy definition of {op.name}")
+        raise
 
 
 def run_operator(name: str, attrs: str, *args: Any) -> Any:

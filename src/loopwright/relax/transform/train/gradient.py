@@ -41,6 +41,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
+from ....base.foreign import named_errors
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import ModulePass, PassContext
@@ -203,7 +204,9 @@ class _Reverse:
                 hint += "call_tir_with_grad; or stop before it by R.grad.no_grad"
                 raise LoopwrightError(explain(what, instead=hint, span=value.span))
             var, call = self.known(binding.var), self.known(value)
-            for arg, partial in zip(value.args, rule(var, call, grad, self.bb), strict=False):
+            with named_errors(f"the gradient of {_called(value)}", rule, lambda: value.span):
+                partials = rule(var, call, grad, self.bb)
+            for arg, partial in zip(value.args, partials, strict=False):
                 if partial is not None and not _is_op(partial, "no_grad"):
                     self.add(arg, partial)
 
