@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import struct
 import subprocess
@@ -62,8 +63,8 @@ def path(tmp_path) -> Path:
     return file
 
 
-def entries() -> list[Path]:
-    return sorted(default_cache("executables").folder.glob("??/*"))
+def entries(kind: str = "executables") -> list[Path]:
+    return sorted(default_cache(kind).folder.glob("??/*"))
 
 
 def result(exe) -> np.ndarray:
@@ -210,10 +211,11 @@ def test_the_package_s_sources_are_told_apart(tmp_path):
     assert kept.state_of(*tmp_path.iterdir()) == kept.state_of(file)
 
 
+@pytest.mark.parametrize("kind", ["executables", "constants"])
 @pytest.mark.parametrize("damage", ["torn", "flipped", "empty"])
-def test_a_damaged_entry_is_a_miss(path, damage):
+def test_a_damaged_entry_is_a_miss(path, kind, damage):
     expected = result(lw.compile(path))
-    (entry,) = entries()
+    (entry,) = entries(kind)
     data = bytearray(entry.read_bytes())
     if damage == "flipped":
         data[len(data) // 2] ^= 1
@@ -380,6 +382,26 @@ def test_a_file_that_nobody_wrote_is_not_read_again(path, monkeypatch):
     assert not place.unchanged()
     path.write_bytes(data)
     assert place.unchanged(), "what counts is the content"
+
+
+def test_the_digest_of_a_file_that_nobody_wrote_is_kept(path, monkeypatch):
+    os.utime(path, (1e9, 1e9))
+    lw.compile(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(kept, "_digested", lambda *_: pytest.fail("it is read"))
+        assert isinstance(lw.compile(path), kept.Restored)
+    path.write_bytes(model(2.0).SerializeToString())
+    os.utime(path, (1e9, 1e9))
+    assert not isinstance(lw.compile(path), kept.Restored)
+
+
+def test_constants_are_mapped_not_copied(path):
+    lw.compile(path)
+    (weight,) = lw.compile(path).program.constants.values()
+    owner = weight
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    assert isinstance(owner.obj, mmap.mmap) and not weight.flags.writeable
 
 
 def test_a_model_too_large_for_the_cache_is_not_read_for_it(path, monkeypatch):

@@ -48,7 +48,7 @@ ENVIRONMENT: dict[str, Knob] = {
             "",
             "Cache folder; empty = ~/.cache/loopwright; unused where others can write.",
         ),
-        Knob("LOOPWRIGHT_CACHE_MB", int, 1024, "Most MiB in it; the least recently used go first."),
+        Knob("LOOPWRIGHT_CACHE_MB", int, 5120, "Most MiB in it; the least recently used go first."),
         Knob("LOOPWRIGHT_JOBS", int, 0, "Processes that compile objects; 0 = one per core."),
         Knob(
             "LOOPWRIGHT_BUDGET_NODES",

@@ -15,12 +15,13 @@ import os
 import struct
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import llvmlite
 import numpy as np
@@ -38,7 +39,7 @@ from ..runtime.signature import Signature
 from .options import DEFAULTS, CompileOptions
 
 _SUFFIXES = (".onnx", ".tflite")  # of files that are a whole model
-_FORMAT = 1
+_FORMAT = 2
 _ALIGN = 64
 _CHUNK = 1 << 20  # bytes of a file read at once
 _REFERENCE = b"location"  # the key of the field that names another file
@@ -108,7 +109,7 @@ def _content(model: Any) -> _Content | None:
                 state = os.fstat(stream.fileno())
                 if state.st_size > default_cache("executables").largest:
                     return None
-                return _digested(iter(lambda: stream.read(_CHUNK), b""), _stamp(state))
+                return _content_of_file(stream, _stamp(state))
         except OSError:
             return None  # the importer reports the error
     kind = type(model)
@@ -120,12 +121,25 @@ def _content(model: Any) -> _Content | None:
     return None
 
 
+def _content_of_file(stream: BinaryIO, stamp: tuple[int, ...] | None) -> _Content:
+    """The content of an open file. Its digest is kept: a file that nobody wrote since is not read."""
+    if stamp is None:
+        return _digested(iter(lambda: stream.read(_CHUNK), b""))
+    store, key = default_cache("digests"), hashlib.blake2b(repr(stamp).encode(), digest_size=20)
+    known = store.get(key.hexdigest())
+    if known is not None:
+        return _Content(known[1:].hex(), known[:1] != b"0", stamp)
+    content = _digested(iter(lambda: stream.read(_CHUNK), b""), stamp)
+    store.put(key.hexdigest(), b"%d" % content.refers, bytes.fromhex(content.digest))
+    return content
+
+
 def _digested(chunks: Iterable[bytes], stamp: tuple[int, ...] | None = None) -> _Content:
     digest, refers, end = hashlib.blake2b(digest_size=20), False, b""
     for chunk in chunks:
         digest.update(chunk)
         # A file that refers to others is not the whole model.
-        refers = refers or _REFERENCE in end + chunk
+        refers = refers or _REFERENCE in chunk or _REFERENCE in end + chunk[: len(_REFERENCE)]
         end = chunk[-len(_REFERENCE) :]
     return _Content(digest.hexdigest(), refers, stamp)
 
@@ -135,7 +149,7 @@ def _stamp(state: os.stat_result) -> tuple[int, ...] | None:
     same time."""
     if time.time_ns() - state.st_mtime_ns < _TICK:
         return None
-    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
 def _target_text(target: Any, default: str) -> str | None:
@@ -211,58 +225,68 @@ def state_of(*paths: Path) -> str:
 # ---------------------------------------------------------------------- serialization
 
 
-def packed(exe: Executable) -> list[Any] | None:
-    """An executable as pieces of bytes: a length, JSON, then its objects and constants. None for one
-    with more than native code."""
+def packed(exe: Executable) -> tuple[list[Any], list[Any]] | None:
+    """An executable as two lists of pieces of bytes: a length, JSON and its objects; its constants.
+    None for one with more than native code."""
     program = exe.program
     if exe.machine or program.libraries or program.imports or program.is_foreign:
         return None
-    blobs: list[Any] = []
-    end = 0
-
-    def put(data: Any, size: int) -> int:
-        nonlocal end
-        start = -(-end // _ALIGN) * _ALIGN
-        blobs.append((bytes(start - end), data))
-        end = start + size
-        return start
-
+    data, code = _Pieces(), _Pieces()
     constants = []
     for name, array in program.constants.items():
         if _dtype(array.dtype.name) != array.dtype:
             return None
-        place = put(array.reshape(-1).view(np.uint8), array.nbytes)
+        place = data.put(array.reshape(-1).view(np.uint8), array.nbytes)
         constants.append([name, array.dtype.name, list(array.shape), place, array.nbytes])
-    data_end = end
-    objects = [[name, put(data, len(data)), len(data)] for name, data in program.objects.items()]
+    objects = [[name, code.put(o, len(o)), len(o)] for name, o in program.objects.items()]
     header = {
         "constants": constants,
-        "data": data_end,
+        "data": [data.end, _checksum(data.parts)],
         "objects": objects,
         "entries": {name: exe.entries[name].plain().as_lists() for name in program.entries},
         "names": exe.names,
         "target": str(program.target),
     }
     text = json.dumps(header).encode()
-    return [struct.pack("<Q", len(text)), text, *(part for pair in blobs for part in pair)]
+    return [struct.pack("<Q", len(text)), text, *code.parts], data.parts
 
 
-def unpacked(body: bytes, again: Callable[[], Any], threads: int | None = None) -> Restored:
-    """The executable that `packed` wrote, loaded, with so many threads. `again` recompiles it.
-    Raises an exception of some kind for any other bytes."""
-    (length,) = struct.unpack_from("<Q", body)
-    header = json.loads(body[8 : 8 + length])
+class _Pieces:
+    """Pieces of bytes one after the other, each aligned."""
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+        self.end = 0
+
+    def put(self, piece: Any, size: int) -> int:
+        """Append a piece; returns its place."""
+        start = -(-self.end // _ALIGN) * _ALIGN
+        self.parts += (bytes(start - self.end), piece)
+        self.end = start + size
+        return start
+
+
+def _checksum(parts: Iterable[Any]) -> int:
+    """CRC-32 of the parts as one: finds damage, at more bytes a second than a digest."""
+    return reduce(lambda crc, part: zlib.crc32(part, crc), parts, 0)
+
+
+def unpacked(
+    code: bytes, data: Any, again: Callable[[], Any], threads: int | None = None
+) -> Restored:
+    """The executable that `packed` wrote, loaded, with so many threads; its constants stay in `data`.
+    `again` recompiles it. Raises an exception of some kind for any other bytes."""
+    (length,) = struct.unpack_from("<Q", code)
+    header = json.loads(code[8 : 8 + length])
     start = 8 + length
-    size = header["data"]
-    room = np.empty(size + _ALIGN, np.uint8)
-    first = -room.ctypes.data % _ALIGN
-    room = room[first : first + size]
-    room[...] = np.frombuffer(body, np.uint8, size, start)
+    if header["data"] != [len(data), _checksum([data])]:
+        raise ValueError("these are not the executable's constants")
+    room = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
     constants = {
         name: room[place : place + count].view(_dtype(dtype)).reshape(shape)
         for name, dtype, shape, place, count in header["constants"]
     }
-    objects = {n: body[start + place : start + place + c] for n, place, c in header["objects"]}
+    objects = {n: code[start + place : start + place + c] for n, place, c in header["objects"]}
     entries = {n: _signature(lists) for n, lists in header["entries"].items()}
     names = header["names"]
     texts = all(isinstance(n, str) for listed in names.values() for n in listed)
@@ -365,8 +389,8 @@ def find(
 ) -> Restored | None:
     """The executable kept at a place, loaded; None if there is none that can be loaded."""
     store = default_cache("executables")
-    body = store.get(place.key)
-    if body is None:
+    code = store.get(place.key)
+    if code is None:
         return None
 
     @cache
@@ -378,7 +402,8 @@ def find(
         return compile_anew()
 
     try:
-        return unpacked(body, again, threads)
+        data = default_cache("constants").map(place.key)
+        return unpacked(code, b"" if data is None else data, again, threads)
     except Exception:  # whatever is in the entry: the model is compiled
         store.remove(place.key)
         return None
@@ -386,7 +411,8 @@ def find(
 
 def keep(place: Place, exe: Executable) -> None:
     """Keep an executable for other processes, unless something has changed since `place_of`."""
-    store = default_cache("executables")
-    parts = None if _customised() or not place.unchanged() else packed(exe)
-    if parts is not None:
-        store.put(place.key, *parts)
+    pieces = None if _customised() or not place.unchanged() else packed(exe)
+    if pieces is not None:
+        code, data = pieces
+        if default_cache("constants").put_data(place.key, *data):
+            default_cache("executables").put(place.key, *code)

@@ -3,19 +3,21 @@
 The folder is `LOOPWRIGHT_CACHE_DIR`, by default `~/.cache/loopwright` (XDG respected);
 `LOOPWRIGHT_CACHE=0` disables it. Its objects are code, so a folder in which others could write is not
 used. Writes are atomic (temporary file, then rename). An entry contains a digest of its key and its
-content, so a truncated, renamed or foreign file is a miss and is removed. When the folder exceeds its
-bound, the least recently used entries are evicted.
+content, so a truncated, renamed or foreign file is a miss and is removed; large data that is no code
+is mapped instead of read, and its checksum is the caller's. When the folder exceeds its bound, the
+least recently used entries are evicted.
 """
 
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import re
 import stat
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -32,7 +34,8 @@ _MAGIC = b"LWOBJ2\0\0"
 _VERSION = "2"  # increase when the same text must compile differently
 _DIGEST = 16
 _HEAD = len(_MAGIC) + _DIGEST
-_KINDS = "objects", "executables"
+_READ = mmap.ACCESS_READ
+_KINDS = "objects", "executables", "constants", "digests"
 # Neither a link is followed nor a pipe waited for, where the system has such flags.
 _PLAIN = sum(getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "BINARY"))
 _ENTRY = re.compile(r"[0-9a-f]{2}/([0-9a-f]{38}\.o|tmp\w+\.tmp)")
@@ -76,36 +79,64 @@ class ObjectCache:
         return self.folder / key[:2] / f"{key[2:]}.o"
 
     def get(self, key: str) -> bytes | None:
-        """The object stored under `key`, or None."""
-        if self.folder is None:
+        """What `put` stored under `key`, or None."""
+        data = self._take(key, lambda stream, _: stream.read())
+        if data is None:
             return None
-        path = self._path(key)
-        try:
-            data = _read(path, self.max_bytes)
-        except OSError:
-            return None
-        if data is None or data[:_HEAD] != _head(key, [data[_HEAD:]]):
+        if data[:_HEAD] != _head(key, [data[_HEAD:]]):
             self.remove(key)
             return None
-        with suppress(OSError):  # a read-only cache still works
-            os.utime(path)  # marks it as recently used
         return data[_HEAD:]
 
     def put(self, key: str, *parts: Any) -> None:
         """Store bytes, or arrays of bytes one after the other. Does nothing if the folder cannot be
         written, or for more than `largest`."""
-        size = _HEAD + sum(map(len, parts))
+        self._put(key, [_head(key, parts), *parts])
+
+    def map(self, key: str) -> mmap.mmap | None:
+        """What `put_data` stored under `key`, unchecked and to be read only, or None."""
+        return self._take(key, lambda stream, size: mmap.mmap(stream.fileno(), size, access=_READ))
+
+    def put_data(self, key: str, *parts: Any) -> bool:
+        """As `put`, for `map`: without a digest. Returns whether it was stored."""
+        return self._put(key, parts)
+
+    def _take(self, key: str, read: Callable[[Any, int], Any]) -> Any:
+        if self.folder is None:
+            return None
+        path = self._path(key)
+        try:
+            with open(os.open(path, os.O_RDONLY | _PLAIN), "rb") as stream:
+                state = os.fstat(stream.fileno())
+                if not self._is_entry(state) or not _is_own(path.parent):
+                    self.remove(key)
+                    return None
+                data = read(stream, state.st_size)
+        except (OSError, ValueError):  # an empty file cannot be mapped
+            return None
+        with suppress(OSError):  # a read-only cache still works
+            os.utime(path)  # marks it as recently used
+        return data
+
+    def _is_entry(self, state: os.stat_result) -> bool:
+        is_plain = stat.S_ISREG(state.st_mode) and not is_open(state)
+        return is_plain and state.st_size <= self.max_bytes
+
+    def _put(self, key: str, parts: Sequence[Any]) -> bool:
+        size = sum(map(len, parts))
         if self.root is None or size - _HEAD > self.largest:
-            return
+            return False
         path = self._path(key)
         with suppress(OSError):
             make_folder(path.parent)
             if not _is_own(path.parent):
-                return
+                return False
             if size > self._room:
                 self._room = self.evict(size)
             self._room -= size
-            _write(path, [_head(key, parts), *parts])
+            _write(path, parts)
+            return True
+        return False
 
     def remove(self, key: str) -> None:
         """Remove an entry that is of no use."""
@@ -157,14 +188,6 @@ def make_folder(folder: Path) -> None:
 def _is_own(folder: Path) -> bool:
     state = folder.lstat()
     return stat.S_ISDIR(state.st_mode) and not is_open(state)
-
-
-def _read(path: Path, most: int) -> bytes | None:
-    """The content of a file of this user's; None for anything else in its place."""
-    with open(os.open(path, os.O_RDONLY | _PLAIN), "rb") as stream:
-        state = os.fstat(stream.fileno())
-        fits = stat.S_ISREG(state.st_mode) and state.st_size <= most
-        return stream.read() if fits and not is_open(state) and _is_own(path.parent) else None
 
 
 def _write(path: Path, parts: Iterable[Any]) -> None:
