@@ -1,15 +1,18 @@
 """Native entries: what they accept, refuse and return, from Python."""
 
 import gc
+import resource
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from loopwright.codegen.llvm import abi
+from loopwright.codegen.llvm import abi, support
 from loopwright.codegen.llvm.abi import c_string
 from loopwright.codegen.llvm.entry import Entry
+from loopwright.codegen.llvm.jit import compile_object
 from loopwright.runtime import PackedFunc, ShapeTuple, Tensor, tensor
 from loopwright.runtime.signature import Argument
 from tests.codegen.native import function, load
@@ -246,6 +249,37 @@ def test_memory_that_cannot_be_had():
         match="huge: result o: cannot allocate a tensor of 140737488355329 elements or more",
     ):
         f()
+
+
+def _many(count, huge=None):
+    """The entry of a kernel with many results, one of which no memory holds."""
+    shapes = [(1 << 60,) if k == huge else (1 << 16,) for k in range(count)]
+    results = [Argument(f"o{k}", "float32", shape) for k, shape in enumerate(shapes)]
+    given = ", ".join(f"ptr %o{k}" for k in range(count))
+    entry = Entry("many", "k", [], results).text()
+    return entry + f"define internal i32 @k({given}) {{\n  ret i32 0\n}}"
+
+
+def test_what_was_allocated_before_a_result_is_freed():
+    f = function(_many(200, huge=199), "many")
+    with pytest.raises(MemoryError, match="result o199"):
+        f()
+    before = _address_space()
+    for _ in range(20):
+        with pytest.raises(MemoryError, match="result o199"):
+            f()
+    assert _address_space() - before < 100 << 20  # a call allocates 50 MB
+
+
+def _address_space():
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return pages * resource.getpagesize()
+
+
+def test_the_code_of_an_entry_grows_with_its_results_alone():
+    known = support.declarations(_many(2))
+    small, large = (len(compile_object(known + _many(n))) for n in (100, 400))
+    assert large < 4.4 * small
 
 
 def test_the_library_lists_what_it_exports():

@@ -46,6 +46,18 @@ def test_a_subclass_has_its_own_dispatch():
     assert (base.result, derived.result) == ("base", "derived")
 
 
+def test_all_parts_of_a_node_go_through_a_class_s_own_visit():
+    class Doubled(Rewriter):
+        def visit(self, node):
+            if isinstance(node, IntImm):
+                return const(2 * node.value)
+            return super().visit(node)
+
+    made = Doubled().visit(Tree([const(1) + Var("x"), const(3)], {"k": const(4)}))
+    assert str(made.items[0]) == "2 + x"
+    assert [made.items[1].value, made.table["k"].value] == [6, 8]
+
+
 def test_rewriter_keeps_what_does_not_change():
     x, y = Var("x"), Var("y")
 

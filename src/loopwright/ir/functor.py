@@ -25,33 +25,54 @@ def allow_deep_programs() -> None:
         sys.setrecursionlimit(_DEEPEST)
 
 
+class _Methods(dict[type, Callable[..., Any]]):
+    """The methods of a class of visitors, by the type of what is visited; found when first asked."""
+
+    def __init__(self, cls: type[_Dispatching]) -> None:
+        self.cls = cls
+
+    def __missing__(self, kind: type) -> Callable[..., Any]:
+        method = self[kind] = self.cls._handler(kind)
+        return method
+
+
+class _Own(_Methods):
+    """For a class that has its own `visit`: all parts of a node go through it."""
+
+    def __missing__(self, kind: type) -> Callable[..., Any]:
+        method = self[kind] = self.cls.visit
+        return method
+
+
 class _Dispatching:
-    _table: dict[type, Callable[..., Any]]
+    _table: _Methods
+    _parts: _Methods  # for the fields of a node and the items of a list
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._table = {}
+        cls._table = _Methods(cls)
+        cls._parts = cls._table if cls.visit is _Dispatching.visit else _Own(cls)
 
     def visit_default(self, node: Any) -> Any:
         raise NotImplementedError
 
-    def _handler(self, kind: type) -> Callable[..., Any]:
-        method = self._of_plain(kind)
-        if issubclass(kind, Node):
-            names = (f"visit_{base.__name__}" for base in kind.__mro__)
-            methods = (getattr(type(self), name, None) for name in names)
-            method = next((m for m in methods if m is not None), type(self).visit_default)
-        self._table[kind] = method
-        return method
+    @classmethod
+    def _handler(cls, kind: type) -> Callable[..., Any]:
+        """What visits a value of a type."""
+        if not issubclass(kind, Node):
+            return cls._of_plain(kind)
+        names = (f"visit_{base.__name__}" for base in kind.__mro__)
+        methods = (getattr(cls, name, None) for name in names)
+        return next((m for m in methods if m is not None), cls.visit_default)
 
-    def _of_plain(self, kind: type) -> Callable[..., Any]:
+    @classmethod
+    def _of_plain(cls, kind: type) -> Callable[..., Any]:
         """What visits a value of a type that is not a node's."""
         raise NotImplementedError
 
     def visit(self, node: Any) -> Any:
         """Dispatch on the type of `node`; lists, tuples and dicts are gone through."""
-        kind = type(node)
-        return (self._table.get(kind) or self._handler(kind))(self, node)
+        return self._table[type(node)](self, node)
 
 
 def _leaf(visitor: Any, value: Any) -> Any:
@@ -61,18 +82,16 @@ def _leaf(visitor: Any, value: Any) -> Any:
 class Visitor(_Dispatching):
     """Walks a tree; methods return nothing of interest."""
 
-    _table = {}
-
-    def _of_plain(self, kind: type) -> Callable[..., Any]:
+    @classmethod
+    def _of_plain(cls, kind: type) -> Callable[..., Any]:
         if issubclass(kind, (tuple, list)):
             return Visitor._visit_items
         return Visitor._visit_dict if issubclass(kind, dict) else _leaf
 
     def _visit_items(self, value: Any) -> None:
-        table = self._table
+        parts = self._parts
         for item in value:
-            kind = type(item)
-            (table.get(kind) or self._handler(kind))(self, item)
+            parts[type(item)](self, item)
 
     def _visit_dict(self, value: dict[Any, Any]) -> None:
         for key, item in value.items():
@@ -81,7 +100,7 @@ class Visitor(_Dispatching):
 
     def visit_default(self, node: Node) -> None:
         visit_fields, _ = _WALKERS.get(type(node)) or _make_walkers(type(node))
-        visit_fields(node, self.visit)
+        visit_fields(node, self, self._parts)
 
 
 _WALKERS: dict[type, tuple[Callable[..., None], Callable[..., Any]]] = {}
@@ -91,13 +110,13 @@ def _make_walkers(cls: type[Node]) -> tuple[Callable[..., None], Callable[..., A
     """(visit the fields, rewrite the fields) of a class as straight-line code, made on first use:
     three times as fast as a loop over the field table."""
     names = [f.name for f in cls.__fields__ if not f.plain]
-    walk = [f" visit(node.{n})" for n in names]
     old = [f" {n}_0 = node.{n}" for n in names]
-    new = [f" {n}_1 = visit({n}_0)" for n in names]
+    walk = [f" parts[type({n}_0)](self, {n}_0)" for n in names]
+    new = [f" {n}_1 = parts[type({n}_0)](self, {n}_0)" for n in names]
     same = " and ".join(f"{n}_1 is {n}_0" for n in names) or "True"
     args = "".join(f"node.{f.name}, " if f.plain else f"{f.name}_1, " for f in cls.__fields__)
-    lines = ["def visit_fields(node, visit):", *walk, " pass"]
-    lines += ["def rewrite_fields(node, visit):", *old, *new]
+    lines = ["def visit_fields(node, self, parts):", *old, *walk, " pass"]
+    lines += ["def rewrite_fields(node, self, parts):", *old, *new]
     lines += [f" return node if {same} else make({args}span=node.span)"]
     scope: dict[str, Any] = {"make": cls._make}
     exec("\n".join(lines), scope)
@@ -108,19 +127,17 @@ def _make_walkers(cls: type[Node]) -> tuple[Callable[..., None], Callable[..., A
 class Rewriter(_Dispatching):
     """Rebuilds a tree; a node none of whose fields changed comes back as the same object."""
 
-    _table = {}
-
-    def _of_plain(self, kind: type) -> Callable[..., Any]:
+    @classmethod
+    def _of_plain(cls, kind: type) -> Callable[..., Any]:
         if issubclass(kind, (tuple, list)):
             return Rewriter._visit_items
         return Rewriter._visit_dict if issubclass(kind, dict) else _leaf
 
     def _visit_items(self, value: Any) -> Any:
-        table = self._table
+        parts = self._parts
         items, changed = [], False
         for item in value:
-            kind = type(item)
-            new = (table.get(kind) or self._handler(kind))(self, item)
+            new = parts[type(item)](self, item)
             changed = changed or new is not item
             items.append(new)
         return type(value)(items) if changed else value
@@ -134,7 +151,7 @@ class Rewriter(_Dispatching):
 
     def visit_default(self, node: Node) -> Any:
         _, rewrite_fields = _WALKERS.get(type(node)) or _make_walkers(type(node))
-        return rewrite_fields(node, self.visit)
+        return rewrite_fields(node, self, self._parts)
 
 
 class _FnVisitor(Visitor):

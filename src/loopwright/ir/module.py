@@ -116,6 +116,8 @@ class IRModule(Node):
         return sorted(self.functions.items(), key=lambda item: item[0].name_hint)
 
     def _known(self, var: str | GlobalVar) -> GlobalVar:
+        if isinstance(var, GlobalVar) and var in self.functions:
+            return var
         name = var.name_hint if isinstance(var, GlobalVar) else var
         for gvar in self.functions:
             if gvar.name_hint == name:

@@ -26,6 +26,7 @@ from .integer import (
     bytes_again,
     bytes_again_info,
     bytes_again_numpy,
+    bytes_of,
     check_bytes,
     check_extent,
     dot,
@@ -177,7 +178,7 @@ def _vector_depthwise(call: Any) -> Any:
     read = _power(2 * reach - 1)
     order = [k * stride + v for k in range(lanes) for v in range(4)]
     inputs = {"data": (data, "uint8"), "zero": ((), "uint8"), "weight": (weight, "int8")}
-    buffers = buffers_of(call, inputs, (*data[:2], long(height), long(width)), data[1])
+    buffers = buffers_of(bytes_of(call, 3), inputs, (*data[:2], long(height), long(width)), data[1])
     taps = [(i, j) for i in range(kernel[0]) for j in range(0, _filled(kernel), 4)]
 
     def write(ib, x, zero, weights, *others):

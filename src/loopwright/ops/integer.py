@@ -7,17 +7,20 @@ image for a convolution, columns for a matrix product.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
+from ..ir.literals import int_value
 from ..ir.prim_expr import Broadcast, IntImm, Ramp, Shuffle
 from ..ir.prim_op import cast, const, max_value, min_value
 from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
 from ..relax.transform.legalize_ops.common import register_legalize
+from ..tir.function import PrimFunc
 from .common import compute
 from .core import case, op
 from .extents import check_multiple, differ, extents_of, shorter, simplify, text
@@ -191,12 +194,17 @@ def _tile(
         store(r, n, total[at(r, n)])
 
 
-def buffers_of(call: Any, given: dict[str, Any], shape: Any, count: Any) -> list[Any]:
-    """Buffers of the inputs (name: shape and dtype), of what `finished` needs, if the call has it, and of
-    the output."""
-    dtype = "int32"
-    if len(call.args) > len(given):
-        dtype = str(call.attrs.out_dtype)
+def bytes_of(call: Any, inputs: int) -> str | None:
+    """The dtype of the bytes that the sums become, None where they stay as they are."""
+    return str(call.attrs.out_dtype) if len(call.args) > inputs else None
+
+
+def buffers_of(dtype: str | None, given: dict[str, Any], shape: Any, count: Any) -> list[Any]:
+    """Buffers of the inputs (name: shape and dtype), of what `finished` needs, if the sums become bytes
+    of `dtype`, and of the output."""
+    if dtype is None:
+        dtype = "int32"
+    else:
         given = given | {"offset": ((count,), "int32"), "factor": ((count,), "float32")}
         given |= {"zero_out": ((), dtype)}
     return [tir.decl_buffer(s, k, n) for n, (s, k) in {**given, "out": (shape, dtype)}.items()]
@@ -218,13 +226,19 @@ def _vector_matmul(call: Any) -> Any:
     data, weight = (a.struct_info.get_shape() for a in call.args[:2])
     if not has_dots(Target.current(allow_none=True)):
         return None
-    rows, depth = open_shape(data)
     wide = weight[1]
     if not isinstance(wide, IntImm) or wide.value % (4 * _WIDE):
         return None
+    extents = tuple(map(int_value, (*data, weight[0])))
+    return _matmul_kernel(extents, wide.value, bytes_of(call, 2))
+
+
+@lru_cache(maxsize=64)  # models have many products of the same extents
+def _matmul_kernel(extents: tuple[int | None, ...], wide: int, dtype: str | None) -> PrimFunc:
+    rows, depth, fours = open_shape([d if d is None else long(d) for d in extents])
     blocks = (rows + ROWS - 1) // ROWS
-    given = {"data": ((rows, depth), "uint8"), "weight": (weight, "int8")}
-    buffers = buffers_of(call, given, (rows, wide // 4), wide // 4)
+    given = {"data": ((rows, depth), "uint8"), "weight": ((fours, wide), "int8")}
+    buffers = buffers_of(dtype, given, (rows, wide // 4), wide // 4)
 
     def write(ib, a, b, *rest):
         *tail, out = rest
@@ -454,7 +468,7 @@ def _vector_conv(call: Any) -> Any:
     if not (has_dots(Target.current(allow_none=True)) and known and places >= LANES):
         return None
     buffers = buffers_of(
-        call,
+        bytes_of(call, 2),
         {"data": (data, "uint8"), "weight": (weight, "int8")},
         (data[0], outputs, long(places)),
         outputs,

@@ -12,6 +12,7 @@ from ..base.span import Span
 from ..ir.expr import GlobalVar
 from ..ir.function import BaseFunc
 from ..ir.module import IRModule
+from ..ir.op import Op
 from ..ir.prim_expr import IntImm
 from ..ir.prim_expr import Var as TirVar
 from ..ir.structural import structural_equal
@@ -327,9 +328,8 @@ class BlockBuilder:
 
     def _define(self, var: rx.Var) -> None:
         if self._scopes and var.struct_info is not None:
-            scope = self._scopes[-1]
-            for symbol in definable_tir_vars_in_struct_info(var.struct_info):
-                scope[symbol] = symbol
+            symbols = definable_tir_vars_in_struct_info(var.struct_info)
+            self._scopes[-1].update(zip(symbols, symbols, strict=True))
 
     def erase_in_scope(self, info: StructInfo) -> StructInfo:
         """A struct info reduced to what is defined in the current scope."""
@@ -521,8 +521,10 @@ class BlockBuilder:
         a structurally equal function, that one is returned instead."""
         table = self._dedup_table()
         key = _fingerprint(func)
-        for known in sorted(table.get(key, ()), key=lambda g: g.name_hint):
-            if structural_equal(self._mod.functions[known], func):
+        alike = sorted(table.get(key, ()), key=lambda g: g.name_hint)
+        of = self._mod.functions
+        for known in [g for g in alike if of[g] is func] or alike:
+            if structural_equal(of[known], func):
                 return known
         name = self._names.fresh(func_name)
         while name in self._mod:
@@ -561,9 +563,15 @@ def _fingerprint(func: BaseFunc) -> Any:
         buffers = [(b.dtype, *map(_literal, b.shape)) for b in func.buffers]
         return (len(func.params), *buffers, *_first_store(func.body))
     if isinstance(func, rx.Function):
-        sizes = [len(block.bindings) for block in func.body.blocks]
-        return ("graph", len(func.params), *sizes)
+        values = (b.value for block in func.body.blocks for b in block.bindings)
+        return ("graph", len(func.params), *(tuple(_callees(v)) for v in values))
     return type(func)
+
+
+def _callees(value: Any) -> list[Any]:
+    """The operator of a call and the function that it is given first."""
+    nodes = (value.op, *value.args[:1]) if isinstance(value, rx.Call) else ()
+    return [n for n in nodes if isinstance(n, (Op, GlobalVar))]
 
 
 def _first_store(stmt: Any) -> list[Any]:

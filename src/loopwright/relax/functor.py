@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 from ..base import budget
@@ -11,6 +12,7 @@ from ..ir.module import IRModule
 from ..ir.structural import structural_equal
 from . import expr as rx
 from .block_builder import BlockBuilder
+from .normalize import flatten_blocks
 
 
 class GraphRewriter:
@@ -58,9 +60,7 @@ class GraphRewriter:
         builder.span = outer
         new = builder._end_block()
         old = block.bindings
-        same = len(new.bindings) == len(old) and all(
-            a is b for a, b in zip(new.bindings, old, strict=True)
-        )
+        same = len(new.bindings) == len(old) and all(map(is_, new.bindings, old))
         return block if same else new.with_span(block.span)
 
     def definition(self, value: Any) -> Any:
@@ -111,8 +111,10 @@ class GraphRewriter:
         same = body is seq.body and not extra.bindings
         if same and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
             return seq
-        kept = [b for b in (*blocks, extra) if b.bindings]
-        return self.builder.normalize(rx.SeqExpr(kept, body, seq.span))
+        # All that was emitted is in normal form.
+        new = rx.SeqExpr._make(tuple(flatten_blocks([*blocks, extra])), body, span=seq.span)
+        new._update_struct_info(self.builder.erase_in_scope(body.struct_info))
+        return new
 
     def emit(self, binding: rx.Binding, value: Any) -> None:
         """Emit `binding` with a new value; its variable is kept unless its struct info must
@@ -120,9 +122,11 @@ class GraphRewriter:
         var = binding.var
         if isinstance(binding, rx.MatchCast):
             value = self.builder.normalize_argument(value)
-        elif value is not binding.value:
+        elif value is not binding.value or value.struct_info is None:
             value = self.builder.normalize(value)
             info = value.struct_info
+            if var.struct_info is None:
+                var._update_struct_info(info)
             if info is not var.struct_info and not structural_equal(info, var.struct_info):
                 var = type(var)(var.vid, info, var.span)
                 self.var_map[binding.var] = var
@@ -139,8 +143,8 @@ class GraphRewriter:
 
     def values(self, exprs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Rewrite each; the same tuple if nothing changes."""
-        values = tuple(self.value(e) for e in exprs)
-        return exprs if all(a is b for a, b in zip(values, exprs, strict=True)) else values
+        values = tuple([self.value(e) for e in exprs])
+        return exprs if all(map(is_, values, exprs)) else values
 
     def _call(self, call: rx.Call) -> Any:
         op = self.value(call.op)

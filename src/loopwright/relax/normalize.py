@@ -8,6 +8,7 @@ struct info.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import explain
@@ -35,6 +36,9 @@ _LEAVES = (
     rx.DataTypeImm,
     rx.Tuple,
 )
+
+
+_LITERALS = {rx.Var, rx.DataflowVar, rx.Constant}  # normal as they are
 
 
 def is_leaf(expr: Any) -> bool:
@@ -120,8 +124,13 @@ class Normalizer:
 
     def arguments(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Each as an argument; the same tuple if nothing changes."""
-        normal = tuple(self.argument(v) for v in values)
-        return values if all(a is b for a, b in zip(normal, values, strict=True)) else normal
+        for value in values:
+            if type(value) not in _LITERALS:
+                break
+        else:
+            return values
+        normal = tuple([self.argument(v) for v in values])
+        return values if all(map(is_, normal, values)) else normal
 
     # ------------------------------------------------------------------ expressions
 

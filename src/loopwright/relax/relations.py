@@ -465,7 +465,7 @@ def definable_tir_vars_in_struct_info(sinfo: si.StructInfo) -> list[Var]:
     if isinstance(sinfo, si.TensorStructInfo):
         shape = sinfo.shape
         dims = shape.values if isinstance(shape, ShapeExpr) else ()
-        return _unique(v for v in dims if isinstance(v, Var))
+        return list(dict.fromkeys([v for v in dims if isinstance(v, Var)]))
     if isinstance(sinfo, si.TupleStructInfo):
         return _unique(v for f in sinfo.fields for v in definable_tir_vars_in_struct_info(f))
     return []

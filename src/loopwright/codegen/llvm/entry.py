@@ -76,9 +76,9 @@ class Entry:
     def emit(self, line: str) -> None:
         self.lines.append(f"  {line}")
 
-    def check(self, label: str, failed: str) -> None:
-        """Branch to the error path if `failed`, else continue at a new label."""
-        self.emit(f"br i1 {failed}, label %fail, label %{label}")
+    def check(self, label: str, failed: str, error: str = "fail") -> None:
+        """Branch to an error path if `failed`, else continue at a new label."""
+        self.emit(f"br i1 {failed}, label %{error}, label %{label}")
         self.lines.append(f"{label}:")
 
     def narrowed(self, wide: str, narrow: str, value: str) -> str:
@@ -236,7 +236,7 @@ class Entry:
             name = f"ptr @{self.name}.a{i}"
             self.emit(f"%block{i} = call ptr @lw_tensor_alloc({shape}, {name})")
             self.emit(f"%nb{i} = icmp eq ptr %block{i}, null")
-            self.check(f"allocated{i}", f"%nb{i}")
+            self.check(f"allocated{i}", f"%nb{i}", _undo(i))
             self.emit_store(f"%block{i}", f"%own{i}")
             self.emit(f"%data{i} = load ptr, ptr %block{i}, align 8")
             self.emit_store(f"%data{i}", f"%to{i}")
@@ -250,7 +250,7 @@ class Entry:
             self.values.append("ptr %slot")
         self.emit(f"%code = call i32 @{self.kernel}({', '.join(self.values)})")
         self.emit("%failed = icmp ne i32 %code, 0")
-        self.check("finished", "%failed")
+        self.check("finished", "%failed", "dropped" if self.results else "fail")
 
     def hand_out(self) -> None:
         """Store the results, or the scalar in `%slot`, into `%ret`."""
@@ -280,12 +280,25 @@ class Entry:
         self.emit("ret i32 %ok" if count else "ret i32 0")
 
     def fail(self) -> None:
-        """The error path: free the allocated results."""
+        """The error paths: free the results that are allocated where an error is found. Each
+        allocation has its own, so that no value of many allocations meets many places of errors."""
+        if self.results:
+            self.lines.append("dropped:")
+            for i in range(len(self.results)):
+                self.emit(f"%drop{i} = load ptr, ptr %own{i}, align 8")
+                self.emit(f"call void @lw_tensor_drop(ptr %drop{i})")
+            self.emit("br label %fail")
+        for i in reversed(range(1, len(self.results))):
+            self.lines.append(f"{_undo(i)}:")
+            self.emit(f"call void @lw_tensor_drop(ptr %block{i - 1})")
+            self.emit(f"br label %{_undo(i - 1)}")
         self.lines.append("fail:")
-        for i in range(len(self.results)):
-            self.emit(f"%drop{i} = load ptr, ptr %own{i}, align 8")
-            self.emit(f"call void @lw_tensor_drop(ptr %drop{i})")
         self.emit("ret i32 -1")
+
+
+def _undo(i: int) -> str:
+    """Where it is freed what was allocated before result `i`."""
+    return f"undo{i}" if i else "fail"
 
 
 def _derived(dim: int | str) -> bool:

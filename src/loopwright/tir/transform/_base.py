@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from ...arith import Analyzer
 from ...ir import prim_expr as pe
-from ...ir.functor import Visitor, any_node
+from ...ir.functor import Visitor
 from ...ir.literals import conjunction, int_value
 from ...ir.prim_op import add, cast, const
 from ...ir.transform import FunctionPass
-from ...ir.variables import uses_any, vars_in
+from ...ir.variables import uses_any
 from .. import stmt as st
 from ..analysis.effects import can_change, has_effect
 from ..buffer import Buffer
@@ -211,19 +211,27 @@ class Simplifying(StmtRewriter):
 def all_variables(node: Any) -> set[pe.Var]:
     """The variables that a statement or an expression uses, and those that are the memory or a
     dimension of its buffers."""
-    found, buffers = set(vars_in(node)), set[Buffer]()
+    finder = _AllVariables()
+    finder.visit(node)
+    return finder.found
 
-    def about(node: Any) -> bool:
-        buffer = getattr(node, "buffer", None)
-        if isinstance(buffer, Buffer) and buffer not in buffers:
-            buffers.add(buffer)
-            parts = (*buffer.shape, *(buffer.strides or ()), buffer.elem_offset)
-            found.update(v for p in parts if isinstance(p, pe.PrimExpr) for v in vars_in(p))
-            found.add(buffer.data)
-        return False
 
-    any_node(node, about)
-    return found
+class _AllVariables(Visitor):
+    def __init__(self) -> None:
+        self.found: set[pe.Var] = set()
+        self.buffers: set[Buffer] = set()
+
+    def visit_Var(self, node: pe.Var) -> None:
+        self.found.add(node)
+
+    def visit_ConstExpr(self, node: Any) -> None:
+        pass
+
+    def visit_Buffer(self, node: Buffer) -> None:
+        if node not in self.buffers:
+            self.buffers.add(node)
+            self.found.add(node.data)
+            self.visit((node.shape, node.strides, node.elem_offset))
 
 
 def occurs(var: pe.Var, stmt: Any) -> bool:

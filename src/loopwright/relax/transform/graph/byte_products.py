@@ -198,8 +198,9 @@ class _Products(SweepingRewriter):
         rest = weight.values.ndim - 2 if axis == 0 else 0
         places = [1] * rest
         count = weight.values.shape[axis]
-        wide = weight.values.astype(np.int32) + weight.shift
-        sums = wide.sum(tuple(k for k in range(wide.ndim) if k != axis), dtype=np.int32)
+        others = tuple(k for k in range(weight.values.ndim) if k != axis)
+        sums = weight.values.sum(others, dtype=np.int32)
+        sums += np.int32(weight.shift * (weight.values.size // count))
         if weight.shift:  # the last output has the sums of the data
             own = relax_op.strided_slice(total, [at], [count], [count + 1], assume_inbound=True)
             total = relax_op.strided_slice(total, [at], [0], [count], assume_inbound=True)

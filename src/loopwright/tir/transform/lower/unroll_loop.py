@@ -154,7 +154,8 @@ class _At(Substitute):
         self.dependent = dependent
         self.rewritten: dict[int, Any] = {}
 
-    def _handler(self, kind: type) -> Any:
+    @classmethod
+    def _handler(cls, kind: type) -> Any:
         rewrite = super()._handler(kind)
         if not issubclass(kind, (PrimExpr, Stmt)) or issubclass(kind, (Var, ConstExpr)):
             return rewrite
@@ -167,7 +168,6 @@ class _At(Substitute):
                 new = self.rewritten[id(node)] = rewrite(self, node)
             return new
 
-        self._table[kind] = once
         return once
 
 
