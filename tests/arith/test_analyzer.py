@@ -78,6 +78,14 @@ def test_bound_anew(ana):
     assert ana.can_prove(i < m) and not ana.can_prove(i < n)
 
 
+def test_what_is_not_about_a_variable_bound_anew_still_holds(ana):
+    ana.bind(i, Range(0, n))
+    with ana.constraint_scope(pe.And(n <= m, i * j >= 0)):
+        assert ana.can_prove(n <= m) and ana.can_prove(i * j >= 0)
+        ana.bind(i, Range(-5, n))
+        assert ana.can_prove(n <= m) and not ana.can_prove(i * j >= 0)
+
+
 def test_divisibility(ana):
     with ana.constraint_scope(m % 8 == 0):
         assert ana.can_prove_equal(m // 8 * 8, m)

@@ -13,6 +13,7 @@ from loopwright.ir import Range, structural_equal
 from loopwright.tir import Broadcast, Let, Ramp, Select, Var, floordiv, truncdiv, truncmod
 
 X, Y, Z = Var("x", "int32"), Var("y", "int32"), Var("z", "int32")
+BYTE = Var("byte", "int8")
 
 
 def bounds_of(e, condition=None, **known):
@@ -43,6 +44,8 @@ INF = ConstIntBound.POS_INF
         (Ramp(X, 2, 4) + 2, {"x": (0, 128)}, (2, 136)),
         (X % Y, {"x": (0, 6), "y": (0, INF)}, (0, 6)),
         ((X + Y) * 8 - X * Y, {"x": (1, 7), "y": (1, 7)}, (15, 63)),
+        (BYTE % 3 * (BYTE % 5), {}, (0, 8)),
+        (BYTE % 3 * BYTE, {}, (-128, 127)),
         ((X + Y) * 8 - X * Y, {"x": (1, 7), "y": (1, INF)}, (15, INF)),
     ],
 )

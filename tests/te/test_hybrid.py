@@ -10,6 +10,8 @@ import pytest
 import loopwright as lw
 from loopwright import te
 from loopwright.te.hybrid import HybridModule, script
+from loopwright.tir import For
+from loopwright.tir.stmt_functor import post_order_visit
 
 RNG = np.random.default_rng(9)
 WEIGHTS = (2, [3, 4])
@@ -81,6 +83,13 @@ def test_several_results_and_scripts_in_scripts():
     te.build(s, [a, low, high], "llvm")["main"](x, *got)
     for ours, python in zip(got, both(x), strict=True):
         np.testing.assert_allclose(ours, python, rtol=1e-6)
+    loops = []
+    post_order_visit(low.op.body, lambda n: loops.append(n) if isinstance(n, For) else None)
+    assert [(loop.loop_var.name, str(loop.extent)) for loop in loops] == [
+        ("i", "8"),
+        ("i", "4"),  # const_range is no loop: its body is there twice
+        ("i", "4"),
+    ]
     d = chained(a)
     out = np.zeros(6, "float32")
     te.build(te.create_schedule(d.op), [a, d], "llvm")["main"](x, out)

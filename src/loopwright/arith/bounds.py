@@ -342,7 +342,7 @@ def _cast_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
 
 
 def _mul_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
-    if e.dtype.lanes != 1 or not e.dtype.is_int:
+    if not e.dtype.is_int:
         return natural
     low, high = mul_bounds(any_bound(ctx, e.a), any_bound(ctx, e.b))
     fits = natural[0] <= low and high <= natural[1]

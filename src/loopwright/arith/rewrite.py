@@ -40,9 +40,8 @@ class _Rewrite(Rewriter):
             changed = self.once(node)
             if changed is None:
                 break
-            node = _Rewrite(self.ctx, False).visit(changed) if self.simplify else changed
-            if not self.simplify:
-                node = super().visit(node)
+            inner = _Rewrite(self.ctx, False) if self.simplify else super()
+            node = inner.visit(changed)
         else:
             return node
         if self.simplify and changed is None:

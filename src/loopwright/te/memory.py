@@ -51,7 +51,6 @@ class Memory(Rewriter):
         self.ana = Analyzer()
         self.rank = -1  # of the threads around
         self.blocks = 0
-        self.bound: set[Buffer] = set()
 
     def join(self, op: ScanOp, s: Stages) -> None:
         """A scan's state, its update, and rows that only it reads, are its result."""
@@ -134,11 +133,7 @@ class Memory(Rewriter):
             body = body.body
         regions = [m.source for m in matches]
         block = st.Block((), regions, regions, "bound", self.visit(body), match_buffers=matches)
-        stmt = self.realized(block)
-        if not self.bound.isdisjoint(m.buffer for m in matches):
-            return renew_defs(stmt)
-        self.bound.update(m.buffer for m in matches)
-        return stmt
+        return renew_defs(self.realized(block))  # the same views may be bound again elsewhere
 
     def visit_SeqStmt(self, node: st.SeqStmt) -> st.Stmt:
         return st.seq(*(self.visit(part) for part in node.seq))

@@ -70,11 +70,8 @@ class _Ordered(Rewriter):
         minus = [t for t, positive in terms if not positive]
         if not plus:
             return self.visit_default(node)
-        total = reduce(add, plus)
-        if constant > 0:
-            total = add(total, const(constant, node.dtype))
-        total = reduce(subtract, minus, total)
-        return subtract(total, const(-constant, node.dtype)) if constant < 0 else total
+        total = add(reduce(add, plus), const(max(constant, 0), node.dtype))
+        return subtract(reduce(subtract, minus, total), const(max(-constant, 0), node.dtype))
 
     def terms(self, node: PrimExpr, positive: bool, terms: list[tuple[PrimExpr, bool]]) -> int:
         """Collect the rewritten terms and whether they are added; the sum of the constants."""
