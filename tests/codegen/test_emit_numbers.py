@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from loopwright import tir
 from loopwright.ir.dtype import DataType, numpy_dtype
 from loopwright.tir.transform.lower.lower_scalar_ops import MARK
 
-from .emitted import agree, apply, compiled, elementwise, padded
+from .emitted import agree, apply, compiled, elementwise, padded, program
 
 pytestmark = pytest.mark.no_roundtrip  # many modules, all of one form
 
@@ -298,3 +300,10 @@ def test_products_of_integers_are_rounded_before_a_sum(lanes):
     got = np.zeros(256, "float32")
     compiled({"f": func})["f"](numbers, scale, bias, got)
     np.testing.assert_array_equal(got, numbers.astype("float32") * scale + bias)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names an instruction of x86")
+def test_a_maximum_is_one_instruction_and_a_test_for_nan():
+    made = program({"f": elementwise(tir.max, "float32", "float32")})
+    text = "".join(made.assembly(name) for name in made.texts)
+    assert "maxps" in text and "cmpunord" in text and "cmplt" not in text

@@ -202,6 +202,14 @@ def test_text_is_written_once_and_only_when_used():
     assert vecmath.require("sin", "float32", 8) == (symbol, made.text())
 
 
+def test_a_function_with_one_call_is_inlined():
+    made = vecmath.VecMath()
+    made.require("exp", "float32", 16)
+    assert "alwaysinline" in made.definitions()
+    made.require("exp", "float32", 16)
+    assert "alwaysinline" not in made.definitions()
+
+
 def test_unknown_functions_are_refused():
     assert not vecmath.supported("gudermannian", "float32")
     with pytest.raises(ValueError, match="no function 'exp' for 4 lanes of 'float16'"):

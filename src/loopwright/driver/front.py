@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from ..base.late import Slot
 from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.executable import Executable
+from ..codegen.llvm.jit import gc_paused
 from . import kept
 from .options import CompileOptions, Keywords
 
@@ -47,7 +48,8 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
     options = CompileOptions.of(keywords)
 
     def anew() -> CompiledModel:
-        return COMPILE_STEPS.get()(model, target, options)[0]
+        with gc_paused():  # importing the compiler creates many objects, too
+            return COMPILE_STEPS.get()(model, target, options)[0]
 
     compiled = _found_or_made(model, target, options, anew)
     compiled.compiled_from = (model, target, options)

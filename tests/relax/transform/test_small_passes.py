@@ -584,6 +584,17 @@ def test_sums_of_dimensions_are_written_with_their_names() -> None:
     assert "n0" not in text
 
 
+def test_a_remainder_by_a_named_dimension_is_simplified_before() -> None:
+    b, s = tir.Var("b", "int64"), tir.Var("s", "int64")
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", R.Tensor((b * s, 12), "float32"))
+    y = relax.Var("y", R.Tensor((b, s), "float32"))
+    with builder.function("main", [x, y]):
+        builder.emit_func_output(builder.emit(op.reshape(x, (b, s, 12))))
+    func = NameDimensions()(LegalizeOps()(builder.get()))["reshape"]
+    assert "d0" in func.script() and "% d0" not in func.script()
+
+
 @pytest.mark.no_roundtrip  # what is counted are calls
 def test_sums_of_many_sizes_take_time_by_their_length() -> None:
     """It was the square: for each part of a sum again, and for each pair of terms."""

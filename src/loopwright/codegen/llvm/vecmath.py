@@ -27,6 +27,7 @@ Cody and Waite for exp and log, double precision for sin, cos, tan and pow, reci
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -108,20 +109,22 @@ _MAGIC_D = 6755399441055744.0  # 1.5 * 2^52, the same for double
 _LN2_HI, _LN2_LO = 0.693359375, -2.12194440e-4  # the high part has 9 bits: times n it is exact
 
 
-def _round(c: Code, x: Value) -> tuple[Value, Value]:
-    """The nearest integer as a float and as an integer; any integer for NaN."""
+def _round(c: Code, x: Value, factor: float = 1.0) -> tuple[Value, Value]:
+    """The integer nearest to x factor as a float and as an integer; any integer for NaN."""
     magic, kind = (_MAGIC, "f") if x.kind == "f" else (_MAGIC_D, "d")
-    shifted = x + magic
+    shifted = c.fma(x, factor, magic)
     base = c.value(magic, kind).bits()
     return shifted - magic, shifted.bits() - base
 
 
 def _reduce_exp(c: Code, x: Value) -> tuple[Value, Value, Value]:
-    """exp(x) - 1 = p over the reduced argument, and n with exp(x) = (1 + p) 2^n, as a float and as an
-    integer."""
-    n, k = _round(c, x * math.log2(math.e))
-    r = c.fma(n, -_LN2_LO, c.fma(n, -_LN2_HI, x))
-    return c.fma(c.poly(r, _EXP), r * r, r), n, k
+    """r, and n as a float and as an integer, with exp(x) = exp(r) 2^n."""
+    n, k = _round(c, x, math.log2(math.e))
+    return c.fma(n, -_LN2_LO, c.fma(n, -_LN2_HI, x)), n, k
+
+
+def _exp_of_reduced(c: Code, r: Value) -> Value:
+    return c.fma(c.fma(c.poly(r, _EXP), r, 1.0), r, 1.0)
 
 
 def _power(k: Value) -> Value:
@@ -139,8 +142,8 @@ def _scale(p: Value, n: Value, k: Value) -> Value:
 
 
 def _exp(c: Code, x: Value) -> Value:
-    p, n, k = _reduce_exp(c, x.at_least(-104.0).at_most(89.0))
-    return _scale(p + 1.0, n, k)
+    r, n, k = _reduce_exp(c, x.at_least(-104.0).at_most(89.0))
+    return _scale(_exp_of_reduced(c, r), n, k)
 
 
 def _exp2(c: Code, x: Value) -> Value:
@@ -151,7 +154,8 @@ def _exp2(c: Code, x: Value) -> Value:
 
 
 def _expm1(c: Code, x: Value) -> Value:
-    p, _, k = _reduce_exp(c, x.at_least(-17.5).at_most(89.0))
+    r, _, k = _reduce_exp(c, x.at_least(-17.5).at_most(89.0))
+    p = c.fma(c.poly(r, _EXP), r * r, r)
     half = _power(k - 1)  # 2^k would overflow just before the result does
     result = c.fma(half, p, half - 0.5) * 2.0
     return (x * x < 8e-16).choose(x, result)  # below an ulp's root; also what is subnormal
@@ -238,8 +242,8 @@ def _sigmoid(c: Code, x: Value) -> Value:
 def _erf(c: Code, x: Value) -> Value:
     a = x.abs().at_most(4.0)
     small = c.fma(c.poly(a * a, _ERF_SMALL), a, a)
-    p, n, k = _reduce_exp(c, -(c.poly(a, _ERF_LARGE) * a))  # of -17 to 0: no overflow or underflow
-    large = 1.0 - _scale(p + 1.0, n, k)
+    r, n, k = _reduce_exp(c, -(c.poly(a, _ERF_LARGE) * a))  # of -17 to 0: no overflow or underflow
+    large = 1.0 - _scale(_exp_of_reduced(c, r), n, k)
     return (a < 0.925).choose(small, large).sign_of(x)
 
 
@@ -250,7 +254,7 @@ _PI_2_B = 6.07710050650619224932e-11  # and the rest
 def _reduce_angle(c: Code, x: Value) -> tuple[Value, Value]:
     """x - k pi/2 as a float, in double precision within, and k. For |x| < 10^6."""
     wide = x.to("d", "fpext")
-    n, k = _round(c, wide * (2 / math.pi))
+    n, k = _round(c, wide, 2 / math.pi)
     r = c.fma(n, -_PI_2_B, c.fma(n, -_PI_2_A, wide))
     return r.to("f", "fptrunc"), k.to("i", "trunc")
 
@@ -324,8 +328,8 @@ def _acos(c: Code, x: Value) -> Value:
 
 def _half_exp(c: Code, a: Value) -> Value:
     """exp(a) / 2 without early overflow, for a >= 0."""
-    p, n, k = _reduce_exp(c, a.at_most(90.0))
-    return _scale(p + 1.0, n - 1.0, k - 1)
+    r, n, k = _reduce_exp(c, a.at_most(90.0))
+    return _scale(_exp_of_reduced(c, r), n - 1.0, k - 1)
 
 
 def _sinh(c: Code, x: Value) -> Value:
@@ -437,8 +441,7 @@ def function(
 ) -> Function:
     """The function for `lanes` values of a dtype (`float32` or `float64`).
 
-    `inline` marks it `alwaysinline`, for the levels that run LLVM's inliner (O1 and up); `scales`:
-    the machine has AVX-512's instruction for x 2^n.
+    `inline` marks it `alwaysinline`; `scales`: the machine has AVX-512's instruction for x 2^n.
     Raises ValueError for an unsupported name or dtype.
     """
     if lanes < 1 or not supported(name, dtype):
@@ -475,25 +478,29 @@ def require(name: str, dtype: str, lanes: int) -> tuple[str, str]:
 
 
 class VecMath:
-    """The functions that one module uses, each emitted once."""
+    """The functions that one module uses, each emitted once. One with a single call is inlined: its
+    constants stay in registers."""
 
-    def __init__(self, inline: bool = False, scales: bool = False) -> None:
-        self._options = inline, scales
-        self._functions: dict[str, Function] = {}
+    def __init__(self, scales: bool = False) -> None:
+        self._scales = scales
+        self._calls: Counter[tuple[str, str, int]] = Counter()
 
     def require(self, name: str, dtype: str, lanes: int) -> str:
-        """The symbol to call; its definition becomes part of `text`."""
-        code = function(name, dtype, lanes, *self._options)
-        self._functions[code.symbol] = code
+        """The symbol for one call; its definition becomes part of `text`."""
+        code = function(name, dtype, lanes, scales=self._scales)
+        self._calls[name, dtype, lanes] += 1
         return code.symbol
+
+    def _functions(self) -> list[Function]:
+        return [function(*key, n == 1, self._scales) for key, n in self._calls.items()]
 
     def declarations(self) -> dict[str, str]:
         """The libm functions that the definitions call: name -> `declare` line."""
-        return {k: v for code in self._functions.values() for k, v in code.libm.items()}
+        return {k: v for code in self._functions() for k, v in code.libm.items()}
 
     def definitions(self) -> str:
         """The definitions alone."""
-        return "\n".join(code.definition for code in self._functions.values())
+        return "\n".join(code.definition for code in self._functions())
 
     def text(self) -> str:
         """Declarations and definitions."""

@@ -39,14 +39,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ....arith import Analyzer
 from ....ir.expr import GlobalVar
 from ....ir.functor import Rewriter, post_order_visit
 from ....ir.module import IRModule
-from ....ir.prim_expr import Add, IntImm, PrimExpr, Sub, Var
+from ....ir.prim_expr import Add, FloorMod, IntImm, PrimExpr, Sub, Var
 from ....ir.structural import StructuralKey, structural_equal
 from ....ir.transform import ModulePass, PassContext
 from ....tir.analysis.bounds import Sum
 from ....tir.function import PrimFunc
+from ....tir.stmt import Block
 from ...expr import Call, ShapeExpr
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
@@ -90,18 +92,32 @@ def name_dimensions(func: PrimFunc) -> PrimFunc:
                 names.setdefault(key, Var(f"d{len(names)}", dim.dtype))
     if not names:
         return func
-    views, body = _Namer(names).visit((func.buffer_map, func.body))
+    views, body = _Namer(names, _analyzer(func)).visit((func.buffer_map, func.body))
     used: set[Var] = set()
     post_order_visit((views, body), lambda n: used.add(n) if isinstance(n, Var) else None)
     params = [p for p in func.params if p in func.buffer_map or p in used]
     return func.replace(params=tuple(params), buffer_map=views, body=body)
 
 
-class _Namer(Rewriter):
-    """Puts variables in the place of formulas; a sum may hold another as a part."""
+def _analyzer(func: PrimFunc) -> Analyzer:
+    """What is known of the blocks' axes."""
+    ana = Analyzer()
 
-    def __init__(self, names: dict[StructuralKey, Var]) -> None:
-        self.names = names
+    def bind(node: Any) -> None:
+        if isinstance(node, Block):
+            for axis in node.iter_vars:
+                ana.bind(axis.var, axis.dom)
+
+    post_order_visit(func.body, bind)
+    return ana
+
+
+class _Namer(Rewriter):
+    """Puts variables in the place of formulas; a sum may hold another as a part. A remainder whose
+    divisor loses its formula is simplified before, as by what is known of its factors."""
+
+    def __init__(self, names: dict[StructuralKey, Var], ana: Analyzer) -> None:
+        self.names, self.ana = names, ana
         self.kinds = {type(key.node) for key in names} - {Add, Sub}
         sums = [(Sum(key.node), v) for key, v in names.items() if type(key.node) in (Add, Sub)]
         self.sums = sorted(sums, key=lambda pair: -len(pair[0].terms))
@@ -116,6 +132,8 @@ class _Namer(Rewriter):
     def named(self, node: Any) -> Any:
         if self.sums and type(node) in (Add, Sub):
             return self.parts(self.shorter(node))
+        if type(node) is FloorMod and StructuralKey(node.b, False) in self.names:
+            node = self.ana.simplify(node)
         name = self.names.get(StructuralKey(node, False)) if type(node) in self.kinds else None
         return self.visit_default(node) if name is None else name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -104,12 +105,13 @@ def _extremum(ops: Scalars, node: Any) -> pe.PrimExpr:
     if number is not None and number == number:
         a, b, number = b, a, None
     a, b = ops.named(a, "a"), ops.named(b, "b")
-    # x86's max(b, a) returns a if either is NaN: a NaN in a passes, one in b must be tested.
+    # x86's max(b, a) returns a if either is NaN: a NaN in a passes, one in b must be tested. It gives
+    # the constant: of two selections of b LLVM makes one, on two comparisons instead of a maximum.
     chosen = pe.Select._make((pe.GT if largest else pe.LT)._make(b, a), b, a)
     number = number_of(b)
     if not dtype.is_float or (number is not None and number == number):
         return chosen
-    return pe.Select._make(call("isnan", like(BOOL, b), b), b, chosen)
+    return pe.Select._make(call("isnan", like(BOOL, b), b), const(math.nan, dtype), chosen)
 
 
 def _shift(ops: Scalars, node: Any) -> pe.PrimExpr:
