@@ -25,6 +25,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterator
 from functools import cache
+from operator import is_
 from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform
 
 from ..base.late import Slot
@@ -228,14 +229,14 @@ class Node(metaclass=NodeMeta):
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields (or `span`) changed; the same object if nothing changes."""
         span = changes.pop("span", self.span)
-        names = [f.name for f in self.__fields__]
-        unknown = set(changes) - set(names)
-        if unknown:
-            raise TypeError(f"{type(self).__name__} has no field {sorted(unknown)}; it has {names}")
-        same = all(getattr(self, k) is v for k, v in changes.items())
-        if same and span is self.span:
+        old = self.field_values()
+        values = [changes.pop(f.name, v) for f, v in zip(self.__fields__, old, strict=True)]
+        if changes:
+            names = [f.name for f in self.__fields__]
+            unknown = sorted(changes)
+            raise TypeError(f"{type(self).__name__} has no field {unknown}; it has {names}")
+        if span is self.span and all(map(is_, values, old)):
             return self
-        values = [changes[n] if n in changes else getattr(self, n) for n in names]
         return self._make(*values, span=span)
 
     def with_span(self, span: Span | None) -> Any:

@@ -21,12 +21,24 @@ from loopwright.frontend.onnx import (
     register_converter,
     supported_operators,
 )
+from loopwright.frontend.onnx.context import Context
 from loopwright.frontend.onnx.registry import converter, find_converter
 from loopwright.frontend.onnx.tensors import DTYPES
 from loopwright.ir.dtype import numpy_dtype
 from loopwright.relax.analysis import assert_well_formed
 
-from .support import chain, check, close, floats, graph, interpreted, ints, operator, value
+from .support import (
+    chain,
+    check,
+    close,
+    floats,
+    graph,
+    integers,
+    interpreted,
+    ints,
+    operator,
+    value,
+)
 
 node = helper.make_node
 
@@ -212,6 +224,25 @@ def test_a_weight_that_many_nodes_use_stays_one():
     assert sum(c.nbytes for c in program.constants.values()) < 2 * 4 * 70 * 40
     x = [floats(1, 40, seed=i) for i in range(3)]
     check(model, {f"x{i}": x[i] for i in range(3)})
+
+
+def test_weights_are_not_computed_for_sums_that_vary(monkeypatch):
+    model = graph(
+        [
+            node("Cast", ["w"], ["wide"], to=TensorProto.INT32),
+            node("Sub", ["wide", "zero"], ["centred"]),
+            node("MatMul", ["x", "centred"], ["sums"]),
+            node("Add", ["sums", "zero"], ["y"]),  # an operator that computes shapes, too
+        ],
+        [value("x", [1, 40], np.int32)],
+        [value("y", [1, 4], np.int32)],
+        {"w": integers(40, 4, dtype=np.int8), "zero": np.asarray(3, np.int32)},
+    )
+    folded = []
+    fold = Context._fold_call
+    monkeypatch.setattr(Context, "_fold_call", lambda cx, c: folded.append(c) or fold(cx, c))
+    check(model, {"x": integers(1, 40, dtype=np.int32)})
+    assert not folded
 
 
 def test_a_model_that_carries_its_own_functions():

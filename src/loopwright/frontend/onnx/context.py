@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -241,22 +241,42 @@ class Context:
             return expr.data.view()
         if not isinstance(expr, RelaxVar):
             return None
-        # Depth first without recursion: a chain may be thousands of operators long.
+        fixed: set[Any] = set()  # first of all: weights are large, and what uses them may vary
+        for var, bound in self._from_below(expr, fixed):
+            known = (
+                v.vid in fixed or self._constants.get(v.vid) is not None for v in _variables(bound)
+            )
+            if (
+                bound is not None
+                and (not isinstance(bound, RelaxCall) or _foldable(bound))
+                and all(known)
+            ):
+                fixed.add(var.vid)
+            else:
+                self._constants[var.vid] = None
+        for var, bound in self._from_below(expr, ()):
+            folded = self._fold(bound)
+            self._constants[var.vid] = folded if isinstance(folded, np.ndarray) else None
+        return self._constants[expr.vid]
+
+    def _from_below(self, expr: RelaxVar, seen: Container[Any]) -> Iterator[tuple[RelaxVar, Any]]:
+        """The variables that a value is made of, those that it needs before it, and what they are bound to;
+        not those that are `seen` or known. Without recursion: a chain may be thousands of operators long."""
         pending = [expr]
         while pending:
             budget.check()
             var = pending[-1]
-            bound = self.builder.lookup_binding(var)
-            before = [] if var.vid in self._constants else _variables(bound)
-            open_ones = [v for v in before if v.vid not in self._constants]
-            if open_ones:
-                pending += open_ones
+            settled = var.vid in self._constants or var.vid in seen
+            bound = None if settled else self.builder.lookup_binding(var)
+            before = [
+                v for v in _variables(bound) if v.vid not in self._constants and v.vid not in seen
+            ]
+            if before:
+                pending += before
                 continue
             pending.pop()
-            if var.vid not in self._constants:
-                folded = self._fold(bound)
-                self._constants[var.vid] = folded if isinstance(folded, np.ndarray) else None
-        return self._constants[expr.vid]
+            if not settled:
+                yield var, bound
 
     def remember(self, var: RelaxVar, constant: rx.Constant) -> None:
         """Say what a parameter holds, for operators that need its numbers while importing."""
@@ -283,20 +303,15 @@ class Context:
         return getattr(expr, "value", None) if isinstance(expr, PrimExpr) else None
 
     def _fold_call(self, call: RelaxCall) -> Any:
-        meaning = call.op.get_attr("FNumpy") if isinstance(call.op, Op) else None
+        if not _foldable(call):
+            return None
         info = call.struct_info
-        if meaning is None or not isinstance(info, TensorStructInfo):
-            return None
-        dims = info.get_shape()
-        if dims is None or not all(isinstance(d, IntImm) for d in dims):
-            return None
-        count = prod(d.value for d in dims)
-        if count > _MOST_FOLDED:
-            return None
         args = [self._fold(a) for a in call.args]
+        count = prod(d.value for d in info.get_shape())
         if any(a is None for a in args) or not budget.room(count * info.dtype.lane_bytes):
             return None
         attrs = {} if call.attrs is None else dict(call.attrs.items())
+        meaning = call.op.get_attr("FNumpy")
         return np.asarray(meaning(*args, **attrs)).astype(numpy_dtype(info.dtype), copy=False)
 
     # -- shapes --------------------------------------------------------------------------------
@@ -394,6 +409,17 @@ def _broadcast_axis(value: Value, back: int) -> int | None:
     if back > value.ndim or literal(value.shape[-back]) == 1:
         return None
     return value.ndim - back
+
+
+def _foldable(call: RelaxCall) -> bool:
+    """Whether numpy gives the result of a call, of a known size that is not too large."""
+    info = call.struct_info
+    if not isinstance(call.op, Op) or call.op.get_attr("FNumpy") is None:
+        return False
+    dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
+    if dims is None or not all(isinstance(d, IntImm) for d in dims):
+        return False
+    return prod(d.value for d in dims) <= _MOST_FOLDED
 
 
 def _variables(bound: Any) -> list[RelaxVar]:
