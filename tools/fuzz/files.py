@@ -228,11 +228,16 @@ def _judge(path: Path, say: Callable[[str], None]) -> Outcome:
 
 
 def _has_odd_weights(path: Path) -> bool:
-    """Whether a weight is NaN or infinite: what then is greatest or a sign is each engine's own."""
+    """Whether a weight is NaN, infinite or the end of its type: what then is greatest or a sign, or a
+    sum that overflows, is each engine's own."""
     from onnx import load, numpy_helper
 
     weights = [numpy_helper.to_array(t) for t in load(path).graph.initializer]
-    return any(w.dtype.kind == "f" and not np.isfinite(w).all() for w in weights)
+    return any(not np.isfinite(w).all() for w in weights if w.dtype.kind == "f") or any(
+        np.isin(w, [np.iinfo(w.dtype).min, np.iinfo(w.dtype).max]).any()
+        for w in weights
+        if w.dtype in (np.int32, np.int64)
+    )
 
 
 def spent() -> float:

@@ -416,3 +416,46 @@ def test_an_operator_that_numpy_refuses_at_run_time_says_on_what():
     what = "relax.argmin cannot be computed: axis -2 is out of bounds for array of dimension 1"
     assert str(caught.value).startswith(f"{what}\n  got: int32 (3,)")
     assert caught.value.__notes__[-1].endswith("(onnx:least)")
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (
+            one("UnfoldTensor", [4, 4], domain="com.microsoft", dim=1, size=2**32),
+            "UnfoldTensor: size is at most the extent of the axis, step 1 or more\n"
+            '  got: size 4294967296 and step 1 of R.Tensor((4, 4), dtype="float32")',
+        ),
+        (
+            one("UnfoldTensor", ["n", 4], domain="com.microsoft", dim=0, size=2**40),
+            "UnfoldTensor: this model takes more MiB of constants that importing makes than a file",
+        ),
+        (
+            one(
+                "DecoderMaskedMultiHeadAttention",
+                *[[2, 1, 8]] * 3,
+                domain="com.microsoft",
+                num_heads=2,
+                past_present_share_buffer=1,
+            ),
+            "DecoderMaskedMultiHeadAttention: a shared cache needs value, past_key, past_value",
+        ),
+        (
+            one(
+                "QMoE",
+                *([2, 16], [2, 2], [2, 16]),
+                weights={
+                    "s": floats(2, 32),
+                    "b": floats(2, 32),
+                    "w": floats(2, 16),
+                    "t": floats(2),
+                },
+                domain="com.microsoft",
+                expert_weight_bits=8,
+            ),
+            "QMoE: an input needs 3 dimensions or more\n  got: R.Tensor((2, 16)",
+        ),
+    ],
+)
+def test_contributed_operators_of_other_forms(model, text):
+    assert message(model).startswith(text)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ....base import budget
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
@@ -45,6 +46,12 @@ def counted(cx: Context, length: Any) -> Value:
     """0, 1, ... to a length, int64."""
     row = cx.value(op.arange(0, length, 1, "int64"))
     return row if isinstance(literal(length), int) else cx.with_dims(row, {0: length})
+
+
+def numbered(count: int) -> np.ndarray:
+    """0, 1, ... below a number of the file, which may be a very large one. Raises BudgetError."""
+    budget.spend(size=8 * max(count, 0))
+    return np.arange(count)
 
 
 def _as_standard(name: str, to: str | None = None) -> None:

@@ -20,6 +20,7 @@ from .contrib import (
     _root_mean_square,
     _unpacked,
     counted,
+    numbered,
 )
 from .contrib_attention import _heads, _joined, _swapped, multi_head_attention, rotated_by
 from .contrib_gated import _as_shaped, _float, _grouped
@@ -38,6 +39,8 @@ def _refused(node: Node, *names: str) -> None:
 
 
 def _known(x: Value, *axes: int) -> list[int]:
+    if x.ndim <= (most := max(axes)):
+        raise ValueError(explain(f"an input needs {most + 1} dimensions or more", got=str(x.info)))
     dims = [literal(x.shape[a]) for a in axes]
     if not all(isinstance(d, int) for d in dims):
         raise ValueError(explain("the extents of weights must be known", got=str(x.info)))
@@ -283,6 +286,9 @@ def decoder_masked_attention(
     # The caches have room for all that is to come; the new key and value go where the old ones end.
     if mask is not None or more is not None or bias is not None or key is None or key.ndim != 3:
         raise ValueError(explain("a shared cache beside a mask or bias"))
+    if value is None or past_key is None or past_value is None or length is None:
+        what = "a shared cache needs value, past_key, past_value and past_sequence_length"
+        raise ValueError(explain(what, instead="give all four"))
     o, count = cx.onnx, node.integer("num_heads")
     places = cx.value(op.broadcast_to(length.expr, ShapeExpr([query.shape[0]])))
     caches = [
@@ -306,7 +312,7 @@ def ngram_repeat_block(cx: Context, node: Node, ids: Value, scores: Value) -> An
     if length < size:
         return scores
     last = o.Slice(ids, [length - size + 1], [length], [1])
-    starts = np.arange(length - size + 1)[:, None] + np.arange(size - 1)
+    starts = numbered(length - size + 1)[:, None] + numbered(size - 1)
     same = o.Equal(o.Gather(ids, starts, axis=1), o.Unsqueeze(last, [1]))
     all_same = o.ReduceMin(o.Cast(same, to=_FLOAT), np.array([2]), keepdims=0)
     updates = o.Where(o.Cast(all_same, to=9), np.float32("-inf"), np.float32("inf"))
@@ -327,9 +333,7 @@ def crop_and_resize(
         """Where an axis is read, [boxes, count], as a part of it, and whether that lies inside."""
         begin, end = (o.Slice(rois, [n], [n + 1], [1]) for n in (low, low + 2))
         if count > 1:
-            at = o.Add(
-                begin, o.Mul(o.Sub(end, begin), (np.arange(count) / (count - 1)).astype("f"))
-            )
+            at = o.Add(begin, o.Mul(o.Sub(end, begin), (numbered(count) / (count - 1)).astype("f")))
         else:
             at = o.Mul(o.Add(begin, end), 0.5)
         if mode == "nearest":

@@ -13,7 +13,15 @@ from ....relax.expr import ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..values import Value, literal
-from .contrib import _FLOAT, _all_of, _contrib, _root_mean_square, _unpacked, counted
+from .contrib import (
+    _FLOAT,
+    _all_of,
+    _contrib,
+    _root_mean_square,
+    _unpacked,
+    counted,
+    numbered,
+)
 
 
 def _float(cx: Context, x: Value) -> Value:
@@ -90,9 +98,13 @@ def unfold_tensor(cx: Context, node: Node, x: Value) -> Any:
     """The slices of an axis, each a new last axis."""
     o, axis = cx.onnx, node.integer("dim", -1) % x.ndim
     size, step = node.integer("size"), node.integer("step", 1)
-    count = cx.simplify(floordiv(x.shape[axis] - size, step) + 1)
+    room = cx.simplify(x.shape[axis] - size)
+    if size < 0 or step < 1 or (isinstance(least := literal(room), int) and least < 0):
+        what = "size is at most the extent of the axis, step 1 or more"
+        raise ValueError(explain(what, got=f"size {size} and step {step} of {x.info}"))
+    count = cx.simplify(floordiv(room, step) + 1)
     first = o.Unsqueeze(o.Mul(counted(cx, count), np.int64(step)), [1])
-    slices = o.Gather(x, o.Add(first, np.arange(size)), axis=axis)
+    slices = o.Gather(x, o.Add(first, numbered(size)), axis=axis)
     order = [k for k in range(x.ndim + 1) if k != axis + 1]
     return o.Transpose(slices, perm=[*order, axis + 1])
 
@@ -129,7 +141,7 @@ def matmul_bnb4(cx: Context, node: Node, a: Value, b: Value, scales: Value) -> A
     halves = o.Reshape(_unpacked(cx, b, 4), [-1, 2])
     places = o.Reshape(o.Gather(halves, np.array([1, 0]), axis=1), [-1])
     numbers = o.Gather(table, o.Cast(o.Slice(places, [0], [count], [0]), to=7))
-    own = o.Gather(scales, np.arange(count) // size)
+    own = o.Gather(scales, numbered(count) // size)
     real = o.Mul(o.CastLike(numbers, scales), own)
     weight = o.Reshape(real, [columns, rows])
     return o.MatMul(a, o.Transpose(weight) if turned else weight)
