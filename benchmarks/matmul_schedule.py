@@ -31,6 +31,7 @@ from .machine import describe
 
 TURNS = 1 << 23  # of the peak's kernel: about 20 ms
 TURN = 0.02  # seconds
+HEADER = f"{'stage':24} calls        ms    GF/s of peak undisturbed  turns"
 
 
 def matmul(n: int) -> tir.PrimFunc:
@@ -134,6 +135,16 @@ class Peak:
         fastest = _fastest(peaks) / _fastest(took)
         return Measured(statistics.median(took), share * beside, share * fastest, len(took))
 
+    def line(
+        self, name: str, calls: object, run: Callable[[], object], operations: int, length: float
+    ) -> None:
+        """Print a line below `HEADER`: a stage, the calls so far, and what was measured."""
+        found = self.beside(run, operations, 3, length)
+        print(
+            f"{name:24} {calls!s:>5} {found.seconds * 1e3:9.2f} {operations / found.seconds / 1e9:7.1f} "
+            f"{found.of_peak:7.1%} {found.undisturbed:12.1%} {found.turns:6}"
+        )
+
 
 @dataclass
 class Measured:
@@ -180,14 +191,9 @@ def main() -> None:
     def line(name: str, calls: object, run: Callable[..., None], length: float) -> None:
         run(a, b, c)
         np.testing.assert_allclose(c, right, rtol=1e-4)
-        found = peak.beside(lambda: run(a, b, c), 2 * n**3, 3, length)
-        ms = found.seconds * 1e3
-        print(
-            f"{name:24} {calls!s:>5} {ms:9.2f} {2e-6 * n**3 / ms:7.1f} "
-            f"{found.of_peak:7.1%} {found.undisturbed:12.1%} {found.turns:6}"
-        )
+        peak.line(name, calls, lambda: run(a, b, c), 2 * n**3, length)
 
-    print(f"{'stage':24} calls        ms    GF/s of peak undisturbed  turns")
+    print(HEADER)
     for name, sch in stages(matmul(n), options.rows, options.width):
         line(name, steps(sch), compiled(sch.mod["main"], target), options.seconds)
     line("(the default schedule)", "", lw.compile(matmul(n), target)["main"], options.seconds)

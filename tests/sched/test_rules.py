@@ -16,7 +16,8 @@ from loopwright.ir.prim_expr import IntImm, Var
 from loopwright.relax import op
 from loopwright.sched import ApplyDefaultSchedule, register_schedule_rule
 from loopwright.sched.apply import SCHEDULES
-from loopwright.sched.cpu import GRAIN, MASKED_TERMS
+from loopwright.sched.cpu import GRAIN
+from loopwright.sched.tiles import MASKED_TERMS
 from loopwright.tir.function import PrimFunc
 from loopwright.tir.stmt import Allocate, For, ForKind, IfThenElse
 
@@ -190,7 +191,7 @@ def test_a_rule_of_the_user_is_asked_first_and_traced() -> None:
             lw.compile(mod)
     assert len(asked) == 1
     (note,) = trace.explain("tir_exp", kind="schedule")
-    assert note.facts == {"rule": "stages", "refused": "mine, rows"}
+    assert note.facts == {"rule": "stages", "refused": "mine, rows, attention"}
 
 
 def test_what_is_wrong_with_a_rule_is_told() -> None:

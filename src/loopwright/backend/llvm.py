@@ -76,6 +76,7 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
         rt.LowerMatmulPrecision(),
         rt.FoldConstant(),
         rt.CanonicalizeBindings(),
+        rt.FuseAttention(),
         rt.LegalizeOps(),
         rt.AnnotateTIROpPattern(),
         rt.FuseOps(),

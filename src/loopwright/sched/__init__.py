@@ -7,7 +7,7 @@ within each, the first that returns a function wins. The trace records the winne
 
 from __future__ import annotations
 
-from . import cpu
+from . import attention, cpu
 from .apply import ApplyDefaultSchedule, register_schedule_rule
 
-__all__ = ["ApplyDefaultSchedule", "cpu", "register_schedule_rule"]
+__all__ = ["ApplyDefaultSchedule", "attention", "cpu", "register_schedule_rule"]

@@ -65,7 +65,7 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
         for b in stage.inlined:
             sch.compute_inline(sch.get_block(b.name))
     parts = {
-        s.reduction.name: _partial_results(sch, s.reduction, widths, target)
+        s.reduction.name: partial_results(sch, s.reduction, widths, target)
         for s in stages
         if s.reduction is not None
     }
@@ -73,11 +73,11 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
     work = sum(_row_length(s, count) for s in stages)
     row = parallel(sch, list(sch.get_loops(sch.get_block(last.last.name)))[:count], work)
     _vectorize_end(sch, last, target)
-    _reduce_in(sch, last, row, parts, target)
+    reduce_in(sch, last, row, parts, target)
     for stage in reversed(others):
         sch.compute_at(sch.get_block(stage.last.name), row, preserve_unit_loops=True)
         _vectorize_end(sch, stage, target)
-        _reduce_in(sch, stage, row, parts, target)
+        reduce_in(sch, stage, row, parts, target)
     return sch.func
 
 
@@ -150,13 +150,13 @@ def reduce_rows(sch: Schedule, stage: Stage, widths: dict[str, int], target: Tar
     """Schedule a reduction along contiguous memory as a nest of its own."""
     reduction = stage.reduction
     assert reduction is not None
-    parts = {reduction.name: _partial_results(sch, reduction, widths, target)}
+    parts = {reduction.name: partial_results(sch, reduction, widths, target)}
     loops = list(sch.get_loops(sch.get_block(stage.last.name)))
     row = parallel(sch, loops[: len(reduction.spatial)], taps(reduction))
-    _reduce_in(sch, stage, row, parts, target)
+    reduce_in(sch, stage, row, parts, target)
 
 
-def _partial_results(
+def partial_results(
     sch: Schedule, reduction: BlockInfo, widths: dict[str, int], target: Target
 ) -> list[Any]:
     """Make a reduction one of as many partial results as its width, then of half as many each."""
@@ -171,7 +171,7 @@ def _partial_results(
     return parts
 
 
-def _reduce_in(
+def reduce_in(
     sch: Schedule, stage: Stage, row: Any, parts: dict[str, list[Any]], target: Target
 ) -> None:
     """Compute a stage's reduction and its partial results in the loop over rows (None: there is one
@@ -195,9 +195,9 @@ def _reduce_in(
 def _vectorize_part(sch: Schedule, part: Any, reduces: int, in_row: bool, lanes: int) -> None:
     """Vectorize a block of partial results that reduces over so many axes."""
     loops = list(sch.get_loops(part))
-    if in_row:  # the loops after that over rows are in the order of the block's axes
-        across, *inner = loops[1:]
+    if in_row:  # the loops within that over rows are in the order of the block's axes
         kinds = [axis.iter_type for axis in sch.get(part).iter_vars[1:]]
+        across, *inner = loops[-len(kinds) - 1 :]
         along = [x for x, kind in zip(inner, kinds, strict=True) if kind == IterVar.CommReduce]
         sch.reorder(*(x for x in inner if x not in along), *along, across)
     else:

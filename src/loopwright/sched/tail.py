@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import reduce
 from typing import Any
 
 from ..arith import Analyzer, eval_set
 from ..arith.interval import is_infinite
-from ..ir.functor import Rewriter, rewrite
-from ..ir.literals import conjuncts
-from ..ir.prim_expr import LT, And, CmpExpr, IntImm, IterVar, PrimExpr, Range, Var
+from ..ir.functor import Rewriter, post_order_visit, rewrite
+from ..ir.literals import conjuncts, is_one
+from ..ir.prim_expr import (
+    LT,
+    And,
+    CmpExpr,
+    IntImm,
+    IterVar,
+    Let,
+    PrimExpr,
+    Range,
+    Select,
+    Var,
+)
 from ..ir.prim_op import add, const, floordiv, less, logical_and, multiply
 from ..ir.structural import structural_equal
 from ..ir.variables import substitute, vars_in
@@ -27,10 +39,10 @@ def compute_whole_tiles(func: PrimFunc, blocks: set[str]) -> PrimFunc:
     Their out-of-bounds loads give 0 instead, so a tile is computed in full, without branches;
     the block that stores its result keeps its predicate, so the excess is never
     stored. The accumulators and the axes over them grow to a multiple of the tile.
-    `blocks` are names of blocks that write only to buffers of scope "local" that only blocks with
-    such a predicate read.
+    `blocks` are names of blocks that write only to buffers of the kernel's own that only blocks of
+    these, or with such a predicate, read.
     """
-    whole = _Whole(blocks)
+    whole = _Whole(blocks, written_by(func, blocks) - set(func.buffer_map.values()))
     body = whole.visit(func.body)
     grown = {b: b.replace(shape=shape) for b, shape in whole.shapes.items()}
     if grown:
@@ -38,9 +50,21 @@ def compute_whole_tiles(func: PrimFunc, blocks: set[str]) -> PrimFunc:
     return func.replace(body=body)
 
 
+def written_by(func: PrimFunc, blocks: set[str]) -> set[Buffer]:
+    """The buffers that the blocks of these names write."""
+    found: set[Buffer] = set()
+
+    def note(node: Any) -> None:
+        if isinstance(node, st.Block) and node.name_hint in blocks:
+            found.update(w.buffer for w in node.writes)
+
+    post_order_visit(func.body, note)
+    return found
+
+
 class _Whole(Rewriter):
-    def __init__(self, blocks: set[str]) -> None:
-        self.blocks = blocks
+    def __init__(self, blocks: set[str], own: Collection[Buffer] = ()) -> None:
+        self.blocks, self.own = blocks, own  # `own`: what they write
         self.ana = Analyzer()
         self.loops: dict[Var, Range] = {}
         self.shapes: dict[Buffer, tuple[PrimExpr, ...]] = {}  # of accumulators that grow
@@ -53,6 +77,8 @@ class _Whole(Rewriter):
 
     def visit_For(self, node: st.For) -> Any:
         self.loops[node.loop_var] = node.range
+        if is_one(node.extent):
+            self.ana.bind(node.loop_var, node.range)
         loop = self.visit_default(node)
         del self.loops[node.loop_var]
         return loop
@@ -66,7 +92,7 @@ class _Whole(Rewriter):
     def without_predicate(self, node: st.BlockRealize) -> st.BlockRealize | None:
         """The block with guards on the loads that would leave their buffers instead."""
         block = node.block
-        if any(w.buffer.scope() != "local" for w in block.writes):
+        if any(w.buffer not in self.own for w in block.writes):
             return None
         guards: dict[Var, PrimExpr] = {}
         for part in conjuncts(node.predicate):
@@ -82,7 +108,6 @@ class _Whole(Rewriter):
             axis.var: eval_set(value, self.loops, self.ana)
             for axis, value in zip(block.iter_vars, node.iter_values, strict=True)
         }
-        own = {w.buffer for w in block.writes}
 
         def leaves(load: BufferLoad, axis: Var) -> bool:
             """Whether a load may be outside where the axis goes beyond its end."""
@@ -94,7 +119,7 @@ class _Whole(Rewriter):
             return False
 
         def guard(load: Any) -> Any:
-            if not isinstance(load, BufferLoad) or load.buffer in own:
+            if not isinstance(load, BufferLoad) or load.buffer in self.own:
                 return None
             wanted = [inner for axis, inner in guards.items() if leaves(load, axis)]
             if not wanted:
@@ -108,7 +133,7 @@ class _Whole(Rewriter):
         """The block axis whose loop expression a condition bounds, or of which it bounds groups of
         equal size, and the condition on that axis."""
         for axis, value in zip(node.block.iter_vars, node.iter_values, strict=True):
-            if structural_equal(value, part.a):
+            if structural_equal(value, part.a) or self.ana.can_prove_equal(value, part.a):
                 return axis.var, part.replace(a=axis.var)
             end, groups = axis.dom.extent, part.b
             if not (isinstance(end, IntImm) and isinstance(groups, IntImm) and groups.value > 0):
@@ -188,6 +213,58 @@ class _WholeRows(_Whole):
         wider = axis.replace(dom=Range.from_min_extent(axis.dom.min, whole))
         axes = (*block.iter_vars[:at], wider, *block.iter_vars[at + 1 :])
         return node.replace(block=block.replace(iter_vars=axes, body=body))
+
+
+def whole_columns(
+    func: PrimFunc, axes: dict[str, int], first: str, width: int, fill: Any
+) -> PrimFunc:
+    """Round an axis of some blocks up to a multiple of a width, and with it the last axis of the buffers
+    that they write or reduce: beyond its end the block `first` stores `fill`, the others what follows
+    from that. axes: the position of the axis, by the block's name."""
+    work = _WholeColumns(axes, first, width, fill)
+    work.given = set(func.buffer_map.values())
+    body = work.visit(func.body)
+    grown = {b: b.replace(shape=(*b.shape[:-1], work.whole)) for b in work.buffers}
+    pre = lambda n: grown.get(n, n) if isinstance(n, Buffer) else None  # noqa: E731
+    return func.replace(body=rewrite(body, None, pre=pre))
+
+
+class _WholeColumns(_WholeRows):
+    def __init__(self, axes: dict[str, int], first: str, width: int, fill: Any) -> None:
+        super().__init__(dict.fromkeys(axes, width))
+        self.axes, self.first, self.fill = axes, first, fill
+        self.buffers: set[Buffer] = set()
+        self.whole: Any = None
+
+    def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
+        block, at = node.block, self.axes.get(node.block.name_hint)
+        if at is None:
+            return self.visit_default(node)
+        axis, width = block.iter_vars[at], self.widths[block.name_hint]
+        assert axis.dom is not None
+        extent = axis.dom.extent
+        whole = self.whole = Analyzer().simplify(
+            multiply(floordiv(add(extent, width - 1), width), width)
+        )
+        self.loops[node.iter_values[at]] = whole
+        store = block.body
+        assert isinstance(store, st.BufferStore)
+        if axis.iter_type == IterVar.DataPar:
+            self.buffers.add(store.buffer)
+        if block.name_hint == self.first:
+            inside = less(axis.var, extent)
+
+            def guard(load: Any) -> Any:
+                if not isinstance(load, BufferLoad) or load.buffer not in self.given:
+                    return None
+                return if_then_else(inside, load, const(0, load.dtype))
+
+            value = rewrite(store.value, guard, keep_buffers)
+            found = Var("score", value.dtype)  # bound first: not a load under a condition
+            store = store.replace(value=Let(found, value, Select(inside, found, self.fill)))
+        wider = axis.replace(dom=Range.from_min_extent(axis.dom.min, whole))
+        axes = (*block.iter_vars[:at], wider, *block.iter_vars[at + 1 :])
+        return node.replace(block=block.replace(iter_vars=axes, body=store))
 
 
 def skip_padding(func: PrimFunc, blocks: set[str]) -> PrimFunc:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from benchmarks import matmul_schedule
+from benchmarks import attention_schedule, matmul_schedule
 from loopwright import tir
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.tir.interpreter import run
@@ -74,6 +74,22 @@ def test_stages_of_the_benchmark_compute_the_same():
         np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4)
     assert names[0] == "naive" and names[-1] == "parallel"
     assert matmul_schedule.steps(sch) <= 15
+
+
+def test_stages_of_attention_compute_the_same():
+    func, target = attention_schedule.attention(2, 64, 32), lw.Target("llvm -mcpu=native")
+    *given, out = arguments(func)
+    names = []
+    for name, sch in attention_schedule.stages(func):
+        names.append(name)
+        if name in ("blocks of rows", "parallel"):  # what the interpreter takes long for
+            check(sch, func)
+        matmul_schedule.compiled(sch.mod["main"], target)(*given, out)
+        np.testing.assert_allclose(out, attention_schedule.reference(*given), rtol=1e-5, atol=1e-5)
+    assert names[0] == "naive" and names[-1] == "parallel"
+    lowered = lw.lower(sch.mod["main"].with_attr("tir.is_scheduled", True), target)
+    text = lowered[len(lowered) - 1].after["main"].script()
+    assert "scores = T.decl_buffer((512,))" in text, "8 of 64 rows"
 
 
 def test_sums_of_the_benchmark_stay_in_registers():

@@ -8,6 +8,7 @@ from ._decorators import (
     function_pass,
 )
 from .fuse.annotate_op_pattern import AnnotateTIROpPattern as AnnotateTIROpPattern
+from .fuse.fuse_attention import FuseAttention as FuseAttention
 from .fuse.fuse_ops import FuseOps as FuseOps
 from .fuse.fuse_ops_by_pattern import FuseOpsByPattern as FuseOpsByPattern
 from .fuse.fuse_ops_by_pattern import FusionPattern as FusionPattern

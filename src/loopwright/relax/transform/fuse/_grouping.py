@@ -41,6 +41,7 @@ class GroupedRewriter(GraphRewriter):
     """
 
     lift_constants = True
+    lift_scalars = True  # among them those of rank 0
     lift_shapes = False  # pass symbolic shape operands as whole shapes
 
     def __init__(self, mod: Any) -> None:
@@ -70,6 +71,10 @@ class GroupedRewriter(GraphRewriter):
                 self._call_group(group)
         builder.span = outer
         return builder._end_block().with_span(block.span)
+
+    def group_name(self, group: Group) -> str:
+        """The name of a group's function."""
+        return "_".join(["fused", *(n for n in map(name_of, group.bindings) if n)])
 
     def symbols_of(self, info: StructInfo) -> list[TirVar]:
         """The symbolic variables in a struct info; cached."""
@@ -220,7 +225,7 @@ class _FunctionMaker:
 
     def make(self) -> None:
         group = self.group
-        group.name = "_".join(["fused", *(n for n in map(name_of, group.bindings) if n)])
+        group.name = self.owner.group_name(group)
         self.partial = self._partly_used()
         values = [self.rewrite(b.value) for b in group.bindings]
         self._shape_param()
@@ -294,7 +299,8 @@ class _FunctionMaker:
             if arg not in self.inside and arg not in self.map:
                 self._param(arg, arg.name_hint, arg.struct_info)
         elif isinstance(arg, rx.Constant) and self.owner.lift_constants:
-            if arg not in self.map:
+            scalar = arg.struct_info.ndim == 0 and not self.owner.lift_scalars
+            if arg not in self.map and not scalar:
                 self._param(arg, f"param_{len(self.group.params)}", arg.struct_info)
         elif isinstance(arg, (rx.ShapeExpr, rx.PrimValue)) and self.owner.lift_shapes:
             if arg not in self.map and self.owner.symbols_of(arg.struct_info):

@@ -1,0 +1,295 @@
+"""The rule for attention on CPUs: a product, softmax and a product, in one loop over blocks of queries.
+
+    keys in strips                              # transposed, for all rows
+    for heads, blocks of rows (parallel):
+        s[rows, keys] = f(q @ k)                # tiles of accumulators, see `cpu`
+        for row of rows:                        # vectors, see `rows`
+            s[row, :] = exp(s[row, :] - max(s[row, :]))
+        total[rows] = sum(s)
+        out[rows, :] = s @ v / total            # tiles of accumulators
+
+The scores of a block's rows stay in the cache, and no others are stored. Their rows are whole tiles long:
+beyond its end a row is -inf. It is `FuseAttention` that brings the operators into one kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..ir.functor import post_order_visit, rewrite
+from ..ir.prim_expr import Add, IterVar, Let, Max, Select, Sub, Var
+from ..ir.prim_op import const, less
+from ..ir.structural import structural_equal
+from ..ir.target import Target
+from ..ir.variables import uses_any
+from ..tir.buffer import Buffer
+from ..tir.expr import BufferLoad
+from ..tir.function import PrimFunc
+from ..tir.op import is_call_to
+from ..tir.schedule import Schedule
+from ..tir.stmt import Block, BlockRealize, BufferStore
+from .analysis import (
+    BlockInfo,
+    Stage,
+    as_product,
+    blocks_of,
+    constant,
+    is_costly,
+    loads_in,
+    split_stages,
+    vectors_fit,
+)
+from .apply import register_schedule_rule
+from .loops import lanes_of, parallel, taps, vectorize_last, vectorize_nest
+from .rows import partial_results, reduce_in
+from .tail import compute_whole_tiles, skip_padding, whole_columns
+from .tiles import FMAS_PER_ELEMENT, Tile, schedule_accumulators, stored, tile_of, unroll_tile
+from .transposes import transpose_tiles
+
+FMAS_PER_EXP = 64  # multiply-adds, and more, in the time that softmax takes for a score
+
+
+@register_schedule_rule("attention", "cpu")
+def attention(func: PrimFunc, target: Target) -> PrimFunc | None:
+    """Kernels of five stages: a product, the maxima of its rows, the exponentials, their sums, and the
+    product of the exponentials by a matrix."""
+    found = _stages_of(func)
+    if found is not None and found.scores.last is found.scores.reduction:
+        sch = Schedule(func, enable_check=False)
+        sch.cache_write(sch.get_block(found.scores.last.name), 0, "global")
+        func, found = sch.func, _stages_of(sch.func)
+    if found is None:
+        return None
+    tile, outer = (tile_of(_reduction(s), True, target) for s in (found.scores, found.mixed))
+    if tile.row != outer.row or tile.row != len(found.mixed.last.spatial) - 2:
+        return None
+    width = tile.vectors * tile.lanes
+    if width & (width - 1):  # of fewer keys than lanes
+        return None
+    keys = found.scores.last.spatial[-1].dom.extent
+    if (constant(keys) or 1) % width:
+        found, func = _with_whole_rows(found, func, width)
+    sch = Schedule(func, enable_check=False)
+    _schedule_keys(sch, found, width, target)
+    tile.rows = outer.rows
+    last = stored(sch, found.mixed)
+    *order, rows, columns = sch.get_loops(last)
+    block, rows = sch.split(rows, [None, outer.rows])
+    order.append(block)
+    filled = _product(sch, last, found.mixed, outer, rows, columns)
+    _schedule_softmax(sch, found, block, len(order), width, target)
+    scores = stored(sch, found.scores)
+    sch.compute_at(scores, block, preserve_unit_loops=True)
+    *_, rows, columns = sch.get_loops(scores)
+    filled |= _product(sch, scores, found.scores, tile, rows, columns)
+    terms = taps(_reduction(found.mixed)) * (taps(_reduction(found.scores)) + FMAS_PER_EXP)
+    parallel(sch, order, outer.rows * terms // FMAS_PER_ELEMENT)
+    func = skip_padding(compute_whole_tiles(sch.func, {*_written(sch.func)}), filled)
+    return _lean(func, found.power.last.name, found.scores.last.name)
+
+
+class _Stages(NamedTuple):
+    """The stages of attention; all but `power` have a reduction."""
+
+    scores: Stage
+    top: Stage
+    power: Stage
+    total: Stage
+    mixed: Stage
+
+
+def _reduction(stage: Stage) -> BlockInfo:
+    assert stage.reduction is not None
+    return stage.reduction
+
+
+def _stages_of(func: PrimFunc) -> _Stages | None:
+    """The stages of a kernel that is attention, or None."""
+    blocks = blocks_of(func)
+    stages = split_stages(func, blocks, keep=lambda b: is_costly(b.block)) if blocks else None
+    if not stages or len(stages) != len(_Stages._fields):
+        return None
+    found = _Stages(*stages)
+    sums = (found.scores, found.top, found.total, found.mixed)
+    if found.power.reduction is not None or any(s.reduction is None for s in sums):
+        return None
+    if len({len(s.last.spatial) for s in found}) > 1:
+        return None
+    for stage in (found.scores, found.mixed):
+        reduction = _reduction(stage)
+        product = as_product(reduction) if vectors_fit(reduction) else None
+        if product is None or product.depthwise or len(reduction.reduce) != 1:
+            return None
+    score, power = found.scores.last.writes[0], found.power.last.writes[0]
+    reads = ((found.top, score), (found.total, power), (found.mixed, power))
+    if not all(_reads(_reduction(stage), buffer) for stage, buffer in reads):
+        return None
+    if not (_folds(found.top, Max) and _folds(found.total, Add) and _is_softmax(found, score)):
+        return None
+    if found.top.last is not found.top.reduction:
+        return None
+    return found if score.dtype == power.dtype else None
+
+
+def _reads(info: BlockInfo, buffer: Buffer) -> bool:
+    return any(x.buffer is buffer for x in loads_in(info.block.body))
+
+
+def _folds(stage: Stage, operator: type) -> bool:
+    """Whether a stage begins with a fold of a buffer's rows."""
+    info = _reduction(stage)
+    store = info.store
+    return (
+        not stage.inlined
+        and len(info.reduce) == 1
+        and constant(info.spatial[-1].dom.extent) == 1
+        and store is not None
+        and isinstance(store.value, operator)
+        and isinstance(store.value.b, BufferLoad)  # type: ignore[attr-defined]
+        and store.value.b.indices[-1] is info.reduce[0].var  # type: ignore[attr-defined]
+    )
+
+
+def _is_softmax(found: _Stages, score: Buffer) -> bool:
+    """Whether the exponentials are those of the scores less their row's maximum: -inf gives 0."""
+    store = found.power.last.store
+    if store is None or not is_call_to(store.value, "exp"):
+        return False
+    value = store.value.args[0]
+    for info in found.power.inlined:
+        if isinstance(value, BufferLoad) and value.buffer is info.writes[0] and info.store:
+            value = info.store.value
+    return (
+        isinstance(value, Sub)
+        and all(isinstance(x, BufferLoad) for x in (value.a, value.b))
+        and value.a.buffer is score
+        and value.b.buffer is found.top.last.writes[0]
+    )
+
+
+def _with_whole_rows(found: _Stages, func: PrimFunc, width: int) -> tuple[_Stages, PrimFunc]:
+    """The kernel whose rows of scores are a multiple of a width long."""
+    folds = (_reduction(found.top), _reduction(found.total))
+    padded = (found.scores.last, found.power.last, *folds)
+    axes = {b.name: len(b.block.iter_vars) - 1 for b in padded}
+    low = const(float("-inf"), found.scores.last.writes[0].dtype)
+    func = whole_columns(func, axes, found.scores.last.name, width, low)
+    again = _stages_of(func)
+    assert again is not None
+    return again, func
+
+
+def _schedule_keys(sch: Schedule, found: _Stages, width: int, target: Target) -> None:
+    """Inline what can be, and put the keys into strips as wide as a tile, which each block of rows reads
+    in order: by the block that transposes them, or a copy. The end of the last strip is not written:
+    what is computed of it is not used."""
+    scores = _reduction(found.scores)
+    store = scores.store
+    assert store is not None
+    keys = next(
+        x.buffer
+        for x in loads_in(store.value)
+        if x.buffer is not store.buffer and uses_any(x.indices[-1], (scores.spatial[-1].var,))
+    )
+    packed = None
+    for b in (b for stage in found for b in stage.inlined):
+        block = sch.get_block(b.name)
+        if b.writes[0] is keys:
+            packed = block
+        else:
+            sch.compute_inline(block)
+    if packed is None:
+        product = sch.get_block(scores.name)
+        at = [r.buffer for r in sch.get(product).reads].index(keys)
+        packed = sch.cache_read(product, at, "global")
+    strips = lambda *i: (*i[:-2], i[-1] // width, i[-2], i[-1] % width)  # noqa: E731
+    sch.transform_layout(packed, ("write", 0), strips, assume_injective_transform=True)
+    if not transpose_tiles(sch, packed, target):
+        vectorize_nest(sch, packed, target, keys.dtype)
+
+
+def _product(
+    sch: Schedule, last: Any, stage: Stage, tile: Tile, rows: Any, columns: Any
+) -> set[str]:
+    """Compute the rows and columns of a product in tiles; the names of the blocks that fill the
+    accumulators."""
+    reduction = _reduction(stage)
+    block = sch.get_block(reduction.name)
+    strip, vectors, lanes = sch.split(columns, [None, tile.vectors, tile.lanes])
+    sch.reorder(strip, rows, vectors, lanes)
+    depth = [sch.get(x) is sch.get(strip) for x in sch.get_loops(last)].index(True) + 1
+    sch.compute_at(block, strip, preserve_unit_loops=True)
+    init = schedule_accumulators(sch, block, reduction, tile, depth, False)
+    unroll_tile(sch, [rows, vectors, lanes])
+    return {sch.get(b).name_hint for b in (block, init)}
+
+
+def _schedule_softmax(
+    sch: Schedule, found: _Stages, block: Any, depth: int, width: int, target: Target
+) -> None:
+    """Compute the exponentials and their sums in the loop over blocks of rows, which is in so many."""
+    folds = [_reduction(s) for s in (found.top, found.total)]
+    widths = {r.name: width for r in folds}
+    parts = {r.name: partial_results(sch, r, widths, target) for r in folds}
+    sums = sch.get_block(found.total.last.name)
+    sch.compute_at(sums, block, preserve_unit_loops=True)
+    reduce_in(sch, found.total, _spatial_outside(sch, sums, depth)[-2], parts, target)
+    power = sch.get_block(found.power.last.name)
+    sch.compute_at(power, block, preserve_unit_loops=True)
+    *outer, row, columns = sch.get_loops(power)
+    lanes = lanes_of(sch, power, target, found.power.last.writes[0].dtype)
+    whole = (constant(sch.get(columns).extent) or 0) % lanes == 0
+    vectorize_last(sch, [row, columns], lanes if whole else width)
+    top = sch.get_block(found.top.last.name)
+    sch.compute_at(top, row, preserve_unit_loops=True)
+    _spatial_outside(sch, top, len(outer) + 1)
+    reduce_in(sch, found.top, row, parts, target)
+
+
+def _spatial_outside(sch: Schedule, block: Any, depth: int) -> list[Any]:
+    """Put a reduction's loops within so many into order, those over what it reduces innermost; the
+    others."""
+    inner = list(sch.get_loops(block))[depth:]
+    kinds = [axis.iter_type for axis in sch.get(block).iter_vars]
+    spatial = [x for x, kind in zip(inner, kinds, strict=True) if kind == IterVar.DataPar]
+    sch.reorder(*spatial, *(x for x in inner if x not in spatial))
+    return spatial
+
+
+def _written(func: PrimFunc) -> dict[str, Buffer]:
+    """What each block writes."""
+    found: dict[str, Buffer] = {}
+
+    def note(node: Any) -> None:
+        if isinstance(node, Block) and node.writes:
+            found[node.name_hint] = node.writes[0].buffer
+
+    post_order_visit(func.body, note)
+    return found
+
+
+def _lean(func: PrimFunc, power: str, scores: str) -> PrimFunc:
+    """The kernel with what the block `power` computes in the place of what `scores` does, and with maxima
+    that ignore NaN: that reaches its row's sum by its exponential, and a maximum takes one
+    instruction instead of four."""
+    buffers = _written(func)
+    old, new, body = buffers[power], buffers[scores], func.body
+    assert isinstance(body, BlockRealize) and structural_equal(old.shape, new.shape)
+
+    def lean(node: Any) -> Any:
+        value = node.value if isinstance(node, BufferStore) else None
+        if not isinstance(value, Max) or not isinstance(value.a, BufferLoad):
+            return None
+        if value.a.buffer is not node.buffer:
+            return None
+        # Bound first: a load under a condition is a masked one.
+        x, y = Var("x", value.dtype), Var("y", value.dtype)
+        larger = Let(x, value.a, Let(y, value.b, Select(less(x, y), y, x)))
+        return node.replace(value=larger)
+
+    body = rewrite(body, lean, pre=lambda n: new if n is old else None)
+    kept = tuple(dict.fromkeys(body.block.alloc_buffers))
+    return func.replace(body=body.replace(block=body.block.replace(alloc_buffers=kept)))
+
+
+__all__ = ["attention"]

@@ -1,0 +1,195 @@
+"""Register tiles of CPU kernels: accumulators in vector registers over a whole reduction.
+
+acc[rows, vectors] = 0
+for reduction:
+    acc[r, v] += broadcast(lhs[r]) * rhs[v]             # unrolled, vectorized
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.functor import any_node
+from ..ir.target import Target
+from ..ir.variables import uses_any
+from ..tir.op import is_call_to
+from ..tir.schedule import Schedule
+from ..tir.transform.lower.dot_bfloat16 import MARK as DOT
+from .analysis import BlockInfo, Stage, constant, loads_in
+
+FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
+UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
+MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
+REGISTERS_LEFT = 3  # vector registers not used as accumulators
+LEAST_ROWS = 4  # fewer rows of two vectors leave multiply-adds waiting for each other
+FEW_ROWS = 6  # of a product whose tiles take more vectors instead,
+LEAST_STRIPS = 8  # if at least this many strips are left
+PARTIAL = 1.02  # cost of a last tile with bounds checks
+
+
+class Tile:
+    """Sizes of a register tile: the row axis (None: none), its rows, vectors, lanes; the axis that
+    counts the vectors if it is not the last axis itself."""
+
+    def __init__(self, row: int | None, rows: int, column: int, vectors: int, lanes: int) -> None:
+        self.row, self.rows, self.column = row, rows, column
+        self.vectors, self.lanes = vectors, lanes
+
+
+def tile_of(reduction: BlockInfo, is_product: bool, target: Target) -> Tile:
+    spatial = reduction.spatial
+    extents = [constant(v.dom.extent) if v.dom is not None else None for v in spatial]
+    lanes = target.vector_lanes(reduction.writes[0].dtype)
+    last = len(spatial) - 1
+    width = extents[last]
+    lanes = min(lanes, width) if width is not None else lanes
+    column, vectors = last, 1
+    row = _row_axis(extents)
+    if is_product:
+        if width is not None and width <= lanes and len(spatial) > 3:
+            column = 1  # NCHW16c: several blocks of output channels
+            count = extents[column]
+            vectors = next((v for v in (2, 3) if count is not None and count % v == 0), 1)
+        elif width is None or width >= 2 * lanes:
+            moved = _moved_along(reduction)
+            shares = _row_axis([1 if k in moved else e for k, e in enumerate(extents)])
+            row = row if shares is None else shares
+            vectors = _vectors(1 if row is None else extents[row], width, lanes)
+    if row == column:
+        row = None
+    registers = target.num_vector_registers - REGISTERS_LEFT
+    most = max(registers // vectors, 1)
+    most = min(most, 14) if is_product else min(most, 8)
+    rows = 1 if row is None else _rows(extents[row], most)
+    return Tile(row, rows, column, vectors, lanes)
+
+
+def _moved_along(reduction: BlockInfo) -> set[int]:
+    """The axes, the last one apart, by which the operand moves that the last axis indexes: rows along
+    them share only the other operand."""
+    spatial, store = [v.var for v in reduction.spatial], reduction.store
+    moved: set[int] = set()
+    for load in loads_in(store.value) if store is not None else ():
+        if load.buffer is not store.buffer and uses_any(load.indices[-1], (spatial[-1],)):
+            used = [k for k, v in enumerate(spatial[:-1]) if uses_any(tuple(load.indices), (v,))]
+            moved.update(used)
+    return moved
+
+
+def _row_axis(extents: list[int | None]) -> int | None:
+    """The axis whose neighbouring iterations share operands: the second to last, ignoring extents
+    of 1."""
+    for axis in range(len(extents) - 2, -1, -1):
+        if extents[axis] != 1:
+            return axis
+    return None
+
+
+def _vectors(rows: int | None, width: int | None, lanes: int) -> int:
+    """Vectors of a tile's row: more for products of few rows, which then read longer stretches of the
+    right side, if that leaves enough strips."""
+    if rows is None or rows > FEW_ROWS or width is None:
+        return 2
+    strips = [v for v in (8, 4) if rows * v <= 24 and width >= v * lanes * LEAST_STRIPS]
+    return strips[0] if strips else 2
+
+
+def _rows(extent: int | None, most: int) -> int:
+    """Rows of a tile: those that compute the fewest beyond the end, and the most at once."""
+    if extent is None:
+        return min(8, most)
+    if extent <= most:
+        return extent
+
+    def cost(rows: int) -> float:
+        tiles = -(-extent // rows) * max(rows, LEAST_ROWS)
+        return tiles if extent % rows == 0 else tiles * PARTIAL
+
+    return min(range(most, 0, -1), key=cost)
+
+
+def _unrolled(reduction: BlockInfo, tile: Tile) -> int:
+    """How many of the innermost reduction loops are unrolled: those of a small window (of a
+    depthwise convolution, of pooling), so that boundary checks are done once per tile. Not where taps
+    read the same pixels: what LLVM keeps of them takes the accumulators' registers."""
+    count, taps, most = 0, 1, UNROLLED_TAPS
+    if tile.column != len(reduction.spatial) - 1:
+        return 0
+    if _has_masks(reduction):
+        most = min(most, MASKED_TERMS // (tile.rows * tile.vectors))
+    for v in reversed(reduction.reduce):
+        extent = constant(v.dom.extent) if v.dom is not None else None
+        if extent is None or taps * extent > most:
+            break
+        taps *= extent
+        count += 1
+    return count
+
+
+def _has_masks(reduction: BlockInfo) -> bool:
+    """Whether a term has a condition on the last axis, that of the lanes, which no whole tile loses:
+    the axis is symbolic."""
+    last, domain = reduction.spatial[-1].var, reduction.spatial[-1].dom
+    if domain is not None and constant(domain.extent) is not None:
+        return False
+
+    def masks(node: Any) -> bool:
+        return is_call_to(node, "if_then_else") and uses_any(node.args[0], (last,))
+
+    return any_node(reduction.block.body, masks)
+
+
+def stored(sch: Schedule, stage: Stage) -> Any:
+    """The block that stores a reduction's results, whose accumulators become local."""
+    assert stage.reduction is not None
+    block = sch.get_block(stage.reduction.name)
+    if stage.last is stage.reduction:
+        return sch.cache_write(block, 0, "local")
+    sch.set_scope(block, 0, "local")
+    return sch.get_block(stage.last.name)
+
+
+def schedule_accumulators(
+    sch: Schedule, block: Any, reduction: BlockInfo, tile: Tile, depth: int, dots: bool
+) -> Any:
+    """Schedule the block that fills the accumulators, and the one that begins with 0, which is returned.
+    dots: two products at a time."""
+    inner = inner_loops(sch, block, reduction, tile, depth)
+    reduce = list(sch.get_loops(block))[-len(inner) - len(reduction.reduce) : -len(inner)]
+    init = sch.decompose_reduction(block, reduce[0])
+    if dots:
+        _, two = sch.split(reduce[-1], [None, 2])
+        sch.reorder(*inner[:-1], two, inner[-1])
+        sch.unroll(two)
+        sch.annotate(two, DOT, 1)
+    else:
+        for loop in reduce[len(reduce) - _unrolled(reduction, tile) :]:
+            sch.unroll(loop)
+    unroll_tile(sch, inner)
+    unroll_tile(sch, list(sch.get_loops(init))[-len(inner) :])
+    return init
+
+
+def inner_loops(
+    sch: Schedule, block: Any, reduction: BlockInfo, tile: Tile, depth: int
+) -> list[Any]:
+    """Put the loops of a block that fills a tile in order and return the last: over rows, vectors,
+    lanes."""
+    loops = list(sch.get_loops(block))[depth:]
+    count = len(reduction.spatial)
+    spatial, reduce = loops[:count], loops[count:]
+    vector = spatial[-1]
+    if tile.column == count - 1:
+        jv, vector = sch.split(spatial[-1], [None, tile.lanes])
+    else:
+        jv = spatial[tile.column]
+    rest = [s for k, s in enumerate(spatial[:-1]) if k not in (tile.row, tile.column)]
+    inner = ([spatial[tile.row]] if tile.row is not None else []) + [jv, vector]
+    sch.reorder(*rest, *reduce, *inner)
+    return inner
+
+
+def unroll_tile(sch: Schedule, inner: list[Any]) -> None:
+    for loop in inner[:-1]:
+        sch.unroll(loop)
+    sch.vectorize(inner[-1])
