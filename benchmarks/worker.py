@@ -39,6 +39,20 @@ def loopwright(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
     return loopwright.__version__, call, lambda: [v.numpy() for v in executable.run(feeds).values()]
 
 
+def c(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
+    """What Loopwright's target "c" writes, compiled by this machine's C compiler: one thread."""
+    import loopwright
+
+    library = loopwright.compile(path, target="c").build()
+    main, values = library["main"], list(feeds.values())
+
+    def outputs() -> list[np.ndarray]:
+        got = main(*values)
+        return [np.asarray(v) for v in (got if isinstance(got, (list, tuple)) else (got,))]
+
+    return loopwright.__version__, lambda: main(*values), outputs
+
+
 def onnxruntime(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
     import onnxruntime
 
@@ -147,6 +161,7 @@ def tvm(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
 
 ENGINES = {
     "loopwright": loopwright,
+    "c": c,
     "onnxruntime": onnxruntime,
     "openvino": openvino,
     "tvm": tvm,

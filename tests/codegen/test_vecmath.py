@@ -7,6 +7,10 @@ import platform
 import numpy as np
 import pytest
 
+import loopwright as lw
+from loopwright import tir
+from loopwright.codegen import elementary
+from loopwright.codegen.c.scalar_code import NAMES
 from loopwright.codegen.llvm import jit, vecmath
 from loopwright.codegen.llvm.target_info import llvm_get_cpu_features
 from loopwright.ir.target import Target
@@ -122,7 +126,7 @@ def ulps(got, want):
 # The oldest 64-bit x86 has no fused multiply-add.
 CPUS = ["native"] + ["x86-64"] * (platform.machine() == "x86_64")
 SCALED = ["exp", "exp2", "sigmoid", "erf", "sinh", "cosh"]
-MADE = [(name, cpu, False) for cpu in CPUS for name in vecmath.BOUNDS if name != "pow"]
+MADE = [(name, cpu, False) for cpu in CPUS for name in elementary.BOUNDS if name != "pow"]
 if "avx512f" in llvm_get_cpu_features(Target("llvm -mcpu=native")):
     MADE += [(name, "native", True) for name in SCALED]
 
@@ -136,7 +140,31 @@ def test_float32_bounds_over_all_exponents(name, cpu, scales):
     got = build(name, "float32", 16, cpu, scales)(x)
     error = ulps(got, expected(name, x))
     worst = int(error.argmax())
-    assert error[worst] <= vecmath.BOUNDS[name], f"{name}({x[worst]!r}) = {got[worst]!r}"
+    assert error[worst] <= elementary.BOUNDS[name], f"{name}({x[worst]!r}) = {got[worst]!r}"
+
+
+@pytest.fixture(scope="module")
+def c_functions():
+    """y[i] = f(x[i]) for each function, over n floats."""
+    n, i = tir.Var("n", "int64"), tir.Var("i", "int64")
+    x, y = (tir.decl_buffer((n,), "float32", name) for name in "xy")
+    functions = {}
+    for name in sorted(NAMES):
+        store = tir.BufferStore(y, tir.call_intrin("float32", f"tir.{name}", x[i]), [i])
+        loop = tir.For(i, tir.const(0, "int64"), n, tir.ForKind.SERIAL, store)
+        functions[name] = tir.PrimFunc([x, y], loop).with_attr("global_symbol", name)
+    return lw.compile(lw.IRModule(functions), target="c").build()
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_bounds_in_c(c_functions, name):
+    bits = np.arange(0, 1 << 32, 65537, dtype="uint64").astype("uint32")
+    x = np.concatenate([bits.view("float32"), SPECIALS])
+    got = np.empty_like(x)
+    c_functions[name](x, got)
+    error = ulps(got, expected(name, x))
+    worst = int(error.argmax())
+    assert error[worst] <= elementary.BOUNDS[name], f"{name}({x[worst]!r}) = {got[worst]!r}"
 
 
 @pytest.mark.parametrize("name", SCALED if any(scales for *_, scales in MADE) else [])
@@ -147,7 +175,7 @@ def test_several_vectors_at_once_give_the_same(name, lanes):
     np.testing.assert_array_equal(one, many)
 
 
-@pytest.mark.parametrize("name", [n for n in vecmath.BOUNDS if n not in ("pow", "acos", "cosh")])
+@pytest.mark.parametrize("name", [n for n in elementary.BOUNDS if n not in ("pow", "acos", "cosh")])
 def test_odd_functions_keep_the_sign_of_zero(name):
     zeros = np.array([0.0, -0.0], "float32")
     got = build(name, "float32", 1)(zeros)
@@ -185,7 +213,7 @@ def test_all_widths_agree(name, lanes):
     np.testing.assert_array_equal(build(name, "float32", lanes)(*args), one)
 
 
-@pytest.mark.parametrize("name", sorted({*vecmath.BOUNDS, "erfc", "asinh", "atan2", "cbrt"}))
+@pytest.mark.parametrize("name", sorted({*elementary.BOUNDS, "erfc", "asinh", "atan2", "cbrt"}))
 def test_float64(name):
     x = np.random.default_rng(0).uniform(0.01, 0.99, 64)
     args = (x, x[::-1].copy()) if name in ("pow", "atan2") else (x,)

@@ -12,6 +12,7 @@ from ..context import called_name, not_of_type
 from .expr import element, if_then_else
 from .function_text import FunctionText
 from .functions import by_function, definition, same_bits, wrapped
+from .scalar_code import NAMES, elementary
 from .types import MATH_H, c_type, memory_type, unsigned
 
 _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
@@ -25,13 +26,16 @@ def refuse_value(ctx: FunctionText, node: Call) -> str:
 
 
 def math(ctx: FunctionText, node: Call) -> str:
-    """A function of math.h on floats."""
+    """A function on floats: of math.h, or of ours."""
     name, dtype = node.op.name.removeprefix("tir."), node.dtype
     if dtype.base not in ("float32", "float64"):
         return not_of_type(ctx, node)
-    called = "rint" if name == "round" else name  # ties to even
-    end = "" if dtype.base == "float64" else "f"
-    return f"{called}{end}({', '.join(map(ctx.bare, node.args))})"
+    if name in NAMES and dtype.base == "float32":
+        called = elementary(ctx.module, name)
+    else:
+        called = "rint" if name == "round" else name  # ties to even
+        called += "" if dtype.base == "float64" else "f"
+    return f"{called}({', '.join(map(ctx.bare, node.args))})"
 
 
 def next_after(ctx: FunctionText, node: Call) -> str:

@@ -126,7 +126,7 @@ class CModel(CompiledModel):
         name: str = "model",
         weights: str = ARRAYS,
         compiler: str | None = None,
-        flags: Iterable[str] = ("-O3", "-march=native"),
+        flags: Iterable[str] = ("-O3", "-march=native", "-ffp-contract=fast"),
         **options: Any,
     ) -> CLibrary:
         """Compile the files as a shared library and load it.
