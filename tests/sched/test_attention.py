@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import te, tir
+from loopwright import relax, te, tir
+from loopwright.relax import op
 from loopwright.sched.attention import attention
 
 TARGET = "llvm -mcpu=skylake-avx512"
@@ -76,3 +77,30 @@ def test_another_fold_than_the_maximum() -> None:
     scores, v, out = result(func)
     want = softmax(scores, scores.min(-1, keepdims=True), v)
     np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "causal", "rule"),
+    [(24, None, "attention"), (24, "TopLeft", "attention"), (1, None, "stages")],
+)
+def test_the_operator(rows: int, causal: str | None, rule: str) -> None:
+    shapes = [(2, rows, 3, 16), (2, 40, 3, 16), (2, 40, 3, 24)]
+    params = [
+        relax.Var(n, relax.TensorStructInfo(s, "float32"))
+        for n, s in zip("qkv", shapes, strict=True)
+    ]
+    bb = relax.BlockBuilder()
+    with bb.function("main", params):
+        with bb.dataflow():
+            made = bb.emit_output(op.nn.attention(*params, causal_mask=causal))
+        bb.emit_func_output(made)
+    (note,) = lw.lower(bb.get(), TARGET).explain("attention", "schedule")
+    assert note.facts["rule"] == rule
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal(s).astype("float32") for s in shapes)
+    scores = np.einsum("nihd,njhd->nhij", q, k) / 4
+    if causal:
+        scores = np.where(np.triu(np.ones((rows, 40)), 1) > 0, np.finfo(np.float32).min, scores)
+    power = np.exp(scores - scores.max(-1, keepdims=True))
+    want = np.einsum("nhij,njhd->nihd", power / power.sum(-1, keepdims=True), v)
+    np.testing.assert_allclose(lw.compile(bb.get())(q, k, v).numpy(), want, rtol=1e-5, atol=1e-5)

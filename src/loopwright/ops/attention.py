@@ -9,6 +9,7 @@ import numpy as np
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
+from ..ir.literals import int_value
 from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
 from .common import accumulator, aligned_index, broadcast_index, compute, element, rounded
@@ -16,10 +17,10 @@ from .core import OPAQUE, case, op
 from .extents import broadcast_differ, check_multiple, differ, extents_of
 from .overlap import rows
 from .params import Tensor, Tensors
-from .reduce import softmax
 from .statements import loops, written
 
 MASKS = ("TopLeft", "BottomRight")
+_MANY = 8  # queries, for which keys are transposed
 
 
 @op("relax.nn.attention", kind=OPAQUE, mixed="always")
@@ -42,28 +43,46 @@ def attention(
     b, length, heads, size = query.shape
     other, width = key.shape[1], value.shape[3]
     factor = const(scale, "float32") if scale is not None else tir.rsqrt(cast("float32", size))
-    k = te.reduce_axis((const(0, "int64"), size), name="k")
-    j = te.reduce_axis((const(0, "int64"), other), name="j")
+    fold = lambda end, name: te.reduce_axis((const(0, "int64"), end), name=name)  # noqa: E731
+    k, x, y, j = fold(size, "k"), fold(other, "x"), fold(other, "y"), fold(other, "j")
+    wide = lambda value: cast("float32", value)  # noqa: E731
+    keys = lambda n, h, d, col: wide(key(n, col, h, d))  # noqa: E731
+    if int_value(length) is None or int_value(length) >= _MANY:
+        keys = compute([b, heads, size, other], keys, "attention_keys")
 
     def product(n, h, row, col):
-        a, c = cast("float32", query(n, row, h, k)), cast("float32", key(n, col, h, k))
-        return te.sum(multiply(a, c), axis=k)
+        return te.sum(multiply(wide(query(n, row, h, k)), keys(n, h, k, col)), axis=k)
 
     raw = compute([b, heads, length, other], product, "attention_product")
 
     def score(*i):
         scaled = raw(*i) * factor
         if bias is not None:
-            scaled = scaled + cast("float32", element(bias, broadcast_index(bias, i, raw.shape)))
+            scaled = scaled + wide(element(bias, broadcast_index(bias, i, raw.shape)))
         hidden = _hidden(i[2], i[3], length, other, causal_mask, window_size)
         return scaled if hidden is None else tir.Select(hidden, tir.min_value("float32"), scaled)
 
-    weights = softmax(compute(raw.shape, score, "attention_score", tag="injective"), -1)
+    scores = compute(raw.shape, score, "attention_score", tag="injective")
+    column = [b, heads, length, const(1, "int64")]
+    top = compute(column, lambda n, h, r, _: te.max(scores(n, h, r, x), axis=x), "attention_top")
+    power = compute(
+        raw.shape, lambda n, h, r, c: tir.exp(scores(n, h, r, c) - top(n, h, r, 0)), "attention_exp"
+    )
+    total = compute(column, lambda n, h, r, _: te.sum(power(n, h, r, y), axis=y), "attention_sum")
 
     def mixed(n, row, h, col):
-        return te.sum(multiply(weights(n, h, row, j), cast("float32", value(n, j, h, col))), axis=j)
+        return te.sum(multiply(power(n, h, row, j), wide(value(n, j, h, col))), axis=j)
 
-    attended = compute([b, length, heads, width], mixed, "attention_mixed")
+    shape = [b, length, heads, width]
+    whole = compute(shape, mixed, "attention_mixed")
+    some = const(1, "float32")  # what a sum is at least, but of no keys
+
+    def share(n, row, h, col):
+        sums = total(n, h, row, 0)
+        least = tir.max(sums, some) if int_value(other) is None else sums
+        return some / least * whole(n, row, h, col)  # sums are read, so computed, first
+
+    attended = compute(shape, share, "attention_share")
     return rounded(attended, query.dtype)
 
 

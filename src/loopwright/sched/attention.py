@@ -61,7 +61,7 @@ def attention(func: PrimFunc, target: Target) -> PrimFunc | None:
     if found is None:
         return None
     tile, outer = (tile_of(_reduction(s), True, target) for s in (found.scores, found.mixed))
-    if tile.row != outer.row or tile.row != len(found.mixed.last.spatial) - 2:
+    if tile.row != len(found.scores.last.spatial) - 2 or outer.row is None:
         return None
     width = tile.vectors * tile.lanes
     if width & (width - 1):  # of fewer keys than lanes
@@ -73,9 +73,10 @@ def attention(func: PrimFunc, target: Target) -> PrimFunc | None:
     _schedule_keys(sch, found, width, target)
     tile.rows = outer.rows
     last = stored(sch, found.mixed)
-    *order, rows, columns = sch.get_loops(last)
-    block, rows = sch.split(rows, [None, outer.rows])
+    *order, columns = sch.get_loops(last)
+    block, rows = sch.split(order.pop(outer.row), [None, outer.rows])
     order.append(block)
+    sch.reorder(*order, rows, columns)
     filled = _product(sch, last, found.mixed, outer, rows, columns)
     _schedule_softmax(sch, found, block, len(order), width, target)
     scores = stored(sch, found.scores)
