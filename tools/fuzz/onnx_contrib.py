@@ -522,3 +522,16 @@ def four_bits(g, op):
     x = g.new("float32", [g.dim(), g.const(k)], **UNIFORM)
     more = {"N": n, "K": k, "block_size": size, "quant_type": kind}
     add(g, op, [x, data, scales], ("float32", [x.shape[0], g.const(n)]), exact=False, **more)
+
+
+@contrib("WordConvEmbedding")
+def embedded_words(g, op):
+    count, letters = g.dim(least=1), g.const(g.rng.randint(3, 6))
+    words = g.new(
+        "int32", [count, letters], low=1, high=8
+    )  # of an empty one onnxruntime writes nothing
+    filters, window, size = (g.const(g.rng.randint(1, 3)) for _ in "fws")
+    weight = numbers(g, "float32", [filters, g.const(1), window, size], -1, 1)
+    bias = numbers(g, "float32", [filters], -1, 1)
+    table = numbers(g, "float32", [g.const(9), size], -1, 1)
+    add(g, op, [words, weight, bias, table], ("float32", [count, filters]), exact=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -271,6 +272,67 @@ def _(cx, x1, x2):
 outer.samples(case((3,), (4,)), case(("n",), (2,)))
 
 
+def _loop(ib: Any, extent: Any, name: str) -> Any:
+    return ib.for_range(long(0), extent, name, dtype="int64")
+
+
+def _pivot(ib: Any, rows: Any, best: Any, step: Any, shape: tuple[Any, Any]) -> Any:
+    """The greatest number of a column in the rows from `step` on, whose row (`best`) is exchanged with
+    that one."""
+    count, width = shape
+    best[0] = step
+    with _loop(ib, count - step - 1, "i") as i:
+        row = step + 1 + i
+        with ib.if_scope(tir.abs(rows[row, step]) > tir.abs(rows[best[0], step])):
+            best[0] = row
+    pivot = ib.let("pivot", rows[best[0], step])
+    with _loop(ib, width, "j") as j:
+        held = ib.let("held", rows[best[0], j])
+        rows[best[0], j] = rows[step, j]
+        rows[step, j] = held
+    return pivot
+
+
+@op("relax.linalg.inv", alone=True)
+def inv(x: Tensor):
+    """The inverses of square matrices (..., n, n), by elimination with the greatest pivot; of one that has
+    none, numbers that are not finite."""
+    *lead, n, other = x.shape
+    if differ(other, n):
+        raise ValueError(explain("inv is of square matrices", got=shape_text(x.shape)))
+    wide = accumulator(x.dtype)
+
+    def write(ib, given, out):
+        with ExitStack() as stack:
+            at = loops(ib, stack, lead, parallel=True)
+            rows, best = ib.allocate(wide, [n, 2 * n], "rows"), ib.allocate("int64", 1, "best")
+            loop = partial(_loop, ib)
+            with loop(n, "i") as i, loop(n, "j") as j:
+                rows[i, j] = cast(wide, given[(*at, i, j)])
+                rows[i, n + j] = cast(wide, i.equal(j))
+            with loop(n, "step") as step:
+                pivot = _pivot(ib, rows, best, step, (n, 2 * n))
+                with loop(2 * n, "j") as j:
+                    rows[step, j] = rows[step, j] / pivot
+                with loop(n, "i") as i, ib.if_scope(i != step):
+                    factor = ib.let("factor", rows[i, step])
+                    with loop(2 * n, "j") as j:
+                        rows[i, j] = rows[i, j] - factor * rows[step, j]
+            with loop(n, "i") as i, loop(n, "j") as j:
+                out[(*at, i, j)] = cast(x.dtype, rows[i, n + j])
+
+    return written([(*lead, n, n)], [x], write, [x.dtype], "inv")
+
+
+@inv.numpy
+def _(x):
+    return np.asarray(np.linalg.inv(x.astype(np.float64)).astype(x.dtype))
+
+
+_TURNS = np.float32([[0, 2, 0], [1, 0, 0], [3, 1, 4]])
+inv.samples(case(_TURNS), case(np.stack([[_TURNS], [_TURNS.T]])), case(np.eye(1, dtype=np.float32)))
+
+
 @op("relax.linalg.det", alone=True)
 def det(x: Tensor):
     """The determinants of square matrices (..., n, n), by elimination with the greatest pivot."""
@@ -284,22 +346,13 @@ def det(x: Tensor):
             at = loops(ib, stack, lead, parallel=True)
             rows = ib.allocate(wide, [n, n], "rows")
             best, total = ib.allocate("int64", 1, "best"), ib.allocate(wide, 1, "total")
-            loop = lambda extent, name: ib.for_range(long(0), extent, name, dtype="int64")  # noqa: E731
+            loop = partial(_loop, ib)
             with loop(n, "i") as i, loop(n, "j") as j:
                 rows[i, j] = cast(wide, given[(*at, i, j)])
             total[0] = const(1, wide)
             with loop(n, "step") as step:
-                best[0] = step
-                with loop(n - step - 1, "i") as i:
-                    row = step + 1 + i
-                    with ib.if_scope(tir.abs(rows[row, step]) > tir.abs(rows[best[0], step])):
-                        best[0] = row
-                pivot = ib.let("pivot", rows[best[0], step])
+                pivot = _pivot(ib, rows, best, step, (n, n))
                 total[0] = total[0] * tir.Select(best[0].equal(step), pivot, -pivot)
-                with loop(n, "j") as j:
-                    held = ib.let("held", rows[best[0], j])
-                    rows[best[0], j] = rows[step, j]
-                    rows[step, j] = held
                 with ib.if_scope(pivot.equal(const(0, wide))):
                     total[0] = const(0, wide)
                 with ib.else_scope(), loop(n - step - 1, "i") as i:

@@ -33,7 +33,7 @@ from .functions import expanding
 from .integer_rules import apply_rule
 from .loops import Loop
 from .reader import Model, Node, Port, dim_of, load, name_of, node_of, ordered, read, remember
-from .registry import Entry, find_converter
+from .registry import REFUSALS, Entry, find_converter
 from .tensors import array_of
 from .things import (
     OBJECT,
@@ -292,7 +292,9 @@ class Importer:
             names = ", ".join(n.title for n in those[:3])
             more = f", and {len(those) - 3} more" if len(those) > 3 else ""
             place = f"domain {domain or 'ai.onnx'}, opset {opset}"
+            why = REFUSALS.get((domain, op_type))
             lines.append(f"    {op_type} ({place}) x{len(those)}: {names}{more}")
+            lines += [f"      {why}"] if why else []
         what = "operators of this model have no converter"
         (domain, op_type, _) = min(missing)
         place = f', domain="{domain}"' if domain else ""

@@ -48,6 +48,10 @@ class Entry:
 CONVERTERS: Registry[tuple[str, str, int], Entry] = Registry("ONNX converter", compiles=True)
 
 
+# (domain, operator) -> why it has no converter.
+REFUSALS: Registry[tuple[str, str], str] = Registry("ONNX operator that is refused", compiles=True)
+
+
 def register_converter(
     op_type: str,
     since: int = 1,

@@ -2,6 +2,7 @@
 
 from . import numbers as numbers
 from . import paged_cache as paged_cache
+from . import paths as paths
 from . import pictures as pictures
 from . import sequences as sequences
 from . import sets as sets

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,50 @@ def texts_normalized(value: Any, case: str, exact: bool, stops: str) -> Any:
     change = {"LOWER": str.lower, "UPPER": str.upper}.get(case, str)
     found = [change(t) for t in kept] or [""]
     return _array(found, (len(found),) if given.ndim == 1 else (1, len(found)))
+
+
+@builtin("relax.run.texts_tokens")
+def texts_tokens(value: Any, data: str) -> Any:
+    """The tokens of each text, filled up; data: JSON of what onnxruntime's Tokenizer has as attributes.
+    None at all have no width, marked or not."""
+    given, how = _texts(value), json.loads(data)
+    if given.ndim not in (1, 2):
+        raise VMValueError(explain("texts of shape (c,) or (n, c)", got=given.shape))
+    rows = [_tokens(t, how) for t in given.flat]
+    width = max(map(len, rows), default=0)
+    if how["marked"] and width:
+        rows, width = [["\x02", *row, "\x03"] for row in rows], width + 2
+    filled = [t for row in rows for t in (*row, *[how["filler"]] * (width - len(row)))]
+    return _array(filled, (*given.shape, width))
+
+
+def _tokens(text: str, how: dict[str, Any]) -> list[str]:
+    if how["separators"] == [""]:
+        return list(text)
+    parts = [text]
+    for separator in how["separators"]:
+        cuts = [[(0, 0), *_longest(separator, p), (len(p), len(p))] for p in parts]
+        parts = [
+            p[end:start]
+            for p, found in zip(parts, cuts, strict=True)
+            for (_, end), (start, _) in pairwise(found)
+        ]
+    if how["token"]:
+        parts = [text[start:end] for start, end in _longest(how["token"], text)]
+    return [p for p in parts if len(p) >= how["least"]]
+
+
+def _longest(pattern: str, text: str) -> list[tuple[int, int]]:
+    """Where a regular expression matches, the longest first as in RE2; not where it matches nothing."""
+    wanted, at, found = re.compile(pattern), 0, []
+    while at < len(text) and (match := wanted.search(text, at)) is not None:
+        at = match.start()
+        ends = range(len(text), at, -1)
+        end = next((e for e in ends if wanted.fullmatch(text, at, e)), None)
+        if end is not None:
+            found.append((at, end))
+        at += 1 if end is None else end - at
+    return found
 
 
 @builtin("relax.run.texts_of")

@@ -5,6 +5,7 @@ Inside, queries, keys and values are [batch, length, heads, size]; caches [batch
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -230,14 +231,60 @@ def rotary_embedding(
     return out if scale == 1.0 else cx.onnx.Mul(out, scale)
 
 
+@dataclass(frozen=True)
+class _Blocks:
+    """Which blocks of `size` keys rows of blocks of queries see, in layouts that heads take in turn, as CSR:
+    ends (layouts, blocks + 1), columns (layouts, most), filled up with -1."""
+
+    ends: Value
+    columns: Value
+    size: int
+
+    def seen(self, cx: Context, queries: Value, keys: Value, heads: int) -> Value:
+        """Places of queries (batch, rows) and keys (length,): bool (batch, heads, rows, length)."""
+        o = cx.onnx
+        layouts, side = (literal(d) for d in self.ends.shape)
+        ends = o.Unsqueeze(o.Slice(self.ends, np.int64([1]), np.int64([side]), np.int64([1])), [2])
+        places = o.Cast(counted(cx, self.columns.shape[1]), to=6)
+        rows = o.ReduceSum(o.Cast(o.LessOrEqual(ends, places), to=_INT64), [1], keepdims=0)
+        last = np.int64(side - 1)  # of what is filled up
+        columns = o.Cast(self.columns, to=_INT64)
+        columns = o.Where(o.Less(columns, np.int64(0)), last, columns)
+        own = o.Expand(np.arange(layouts)[:, None], o.Shape(rows))
+        index = o.Concat(*(o.Unsqueeze(v, [2]) for v in (own, rows, columns)), axis=2)
+        none = np.zeros((layouts, side, side), np.float32)
+        mask = o.ScatterND(none, index, o.Expand(np.float32(1), o.Shape(rows)))
+        by_query = o.Gather(mask, o.Div(queries, np.int64(self.size)), axis=1)
+        both = o.Gather(by_query, o.Div(keys, np.int64(self.size)), axis=3)
+        found = o.Tile(o.Transpose(both, perm=[1, 0, 2, 3]), np.int64([1, heads // layouts, 1, 1]))
+        return o.Greater(found, np.float32(0))
+
+
+@converter("SparseAttention", 1, DOMAIN)
+def sparse_attention(
+    cx: Context, node: Node, query: Value, key: Value | None, value: Value | None,
+    past_key: Value, past_value: Value, ends: Value, columns: Value, total: Value, lengths: Value,
+    cos: Value | None = None, sin: Value | None = None,
+) -> Any:  # fmt: skip
+    blocks = _Blocks(ends, columns, node.integer("sparse_block_size"))
+    layouts = literal(ends.shape[0])
+    if not isinstance(layouts, int) or node.integer("num_heads") % layouts:
+        raise ValueError(explain("the layouts must divide num_heads", got=str(ends.info)))
+    last, given = cx.onnx.Sub(lengths, np.int32(1)), (past_key, past_value)
+    return group_query_attention(
+        cx, node, query, key, value, *given, last, total, cos, sin, blocks=blocks
+    )
+
+
 @converter("GroupQueryAttention", 1, DOMAIN)
 def group_query_attention(
     cx: Context, node: Node, query: Value, key: Value | None = None, value: Value | None = None,
     past_key: Value | None = None, past_value: Value | None = None, last: Value | None = None,
     total: Value | None = None, cos: Value | None = None, sin: Value | None = None,
-    places: Value | None = None, more: Value | None = None,
+    places: Value | None = None, more: Value | None = None, *, blocks: _Blocks | None = None,
 ) -> Any:  # fmt: skip
-    """last (batch,): each batch's number of keys, less 1; total: the greatest of these numbers."""
+    """last (batch,): each batch's number of keys, less 1; total: the greatest of these numbers; blocks: whose
+    keys are seen."""
     o, count, groups = cx.onnx, node.integer("num_heads"), node.integer("kv_num_heads")
     window, softcap = node.integer("local_window_size", -1), node.real("softcap", 0.0)
     for name, off in (("smooth_softmax", (0, -1)), ("qk_output", (0,)), ("causal", (1,))):
@@ -290,9 +337,12 @@ def group_query_attention(
     seen = o.LessOrEqual(at, own)
     if window > 0:
         seen = o.And(seen, o.Greater(at, o.Sub(own, window)))
+    seen = o.Unsqueeze(seen, [1])
+    if blocks is not None:
+        seen = o.And(seen, blocks.seen(cx, where, at, count))
     kind = q.dtype.numpy()
     far = np.asarray(np.finfo(np.float16 if kind == np.float16 else np.float32).min, kind)
-    bias = o.Unsqueeze(o.Where(seen, np.asarray(0, kind), far), [1])
+    bias = o.Where(seen, np.asarray(0, kind), far)
     bias = bias if more is None else o.Add(bias, more)
     if groups != count:
         k, v = (cx.value(op.repeat(t.expr, count // groups, 2)) for t in (k, v))

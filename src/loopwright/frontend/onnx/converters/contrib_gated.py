@@ -130,6 +130,23 @@ _NF4 = np.array(
 )
 
 
+@_contrib("MatMulFpQ4")
+def matmul_fp_q4(cx: Context, node: Node, a: Value, b: Value, shape: Value) -> Any:
+    """b: bytes of blocks of 32 rows of each column: the scale (float32), with kind 1 the zero, then bytes of
+    which the k-th has the numbers at k and k + 16."""
+    (rows, columns), kind = cx.integers(shape, "B_shape"), node.integer("blk_quant_type", 1)
+    data = b.constant
+    if data is None or not isinstance(rows, int) or kind not in (0, 1):
+        what = "the packed matrix of MatMulFpQ4 is a weight of the model, its kind 0 or 1"
+        raise ValueError(explain(what, got=f"kind {kind}"))
+    blocks = data.reshape(columns, -(-rows // 32), -1)
+    scales = np.ascontiguousarray(blocks[..., :4]).view(np.float32)
+    pairs, zeros = blocks[..., -16:], blocks[..., 4:5].astype(np.float32) if kind else np.float32(8)
+    numbers = np.concatenate([pairs & 15, pairs >> 4], -1).astype(np.float32)
+    weight = ((numbers - zeros) * scales).reshape(columns, -1)[:, :rows]
+    return cx.onnx.MatMul(a, np.ascontiguousarray(weight.T))
+
+
 @_contrib("MatMulBnb4")
 def matmul_bnb4(cx: Context, node: Node, a: Value, b: Value, scales: Value) -> Any:
     """b: [N, K], two numbers in a byte, the high bits first, each a place in a table."""

@@ -1,0 +1,113 @@
+"""com.microsoft: operators on words, tokens and alignments."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from ....base.errors import explain
+from ....relax import op
+from ....relax.struct_info import TensorStructInfo
+from ..context import Context
+from ..reader import Node
+from ..registry import REFUSALS, converter
+from ..things import Texts, Thing, called
+from ..values import Value
+from .contrib import DOMAIN, counted
+from .texts import texts_of
+
+
+@converter("Tokenizer", 1, DOMAIN)
+def tokenizer(cx: Context, node: Node, x: Value) -> Any:
+    given = texts_of(x)
+    separators, token = node.texts("separators", []), node.text("tokenexp", "")
+    if bool(separators) == bool(token):
+        what = "a Tokenizer has attribute separators or tokenexp"
+        raise ValueError(explain(what, got="both" if token else "neither"))
+    for pattern in separators or [token]:
+        try:
+            empty = re.compile(pattern).fullmatch("") is not None
+        except re.error as error:
+            what = f"a Tokenizer's pattern is no regular expression: {error}"
+            raise ValueError(explain(what, got=pattern)) from error
+        if empty and separators not in ([], [""]):
+            what = "a Tokenizer's separator matches an empty text"
+            raise ValueError(explain(what, got=pattern, instead='only one alone may, ""'))
+    data = {
+        "separators": separators,
+        "token": token,
+        "least": node.integer("mincharnum"),
+        "marked": node.flag("mark"),
+        "filler": node.text("pad_value"),
+    }
+    ndim = given.form.ndim
+    made = called(cx, "texts_tokens", given, json.dumps(data))
+    return Thing(cx, Texts(ndim if ndim < 0 else ndim + 1), made)
+
+
+@converter("DynamicTimeWarping", 1, DOMAIN)
+def dynamic_time_warping(cx: Context, node: Node, costs: Value) -> Any:
+    info = TensorStructInfo(dtype="int32", ndim=2)
+    return cx.found(called(cx, "warped_path", costs, info=info), 2, None)
+
+
+@converter("BifurcationDetector", 1, DOMAIN)
+def bifurcation_detector(
+    cx: Context, node: Node, source: Value, tokens: Value, matched: Value,
+    predicted: Value | None = None,
+) -> Any:  # fmt: skip
+    sizes = node.integer("min_ngram_size", 1), node.integer("max_ngram_size", 3)
+    given = [source, tokens, matched, *([] if predicted is None else [predicted])]
+    pair = called(cx, "bifurcation", *sizes, *given)
+    parts = []
+    for k, dims in enumerate(([None], [])):
+        info = TensorStructInfo(dtype="int64", ndim=len(dims))
+        part = called(cx, "sequence_at", pair, cx.known([k], "int64"), info=info)
+        parts.append(cx.found(part, *dims))
+    return parts
+
+
+@converter("Inverse", 1, DOMAIN)
+def inverse(cx: Context, node: Node, x: Value) -> Any:
+    return op.linalg.inv(x.expr)
+
+
+@converter("WordConvEmbedding", 1, DOMAIN)
+def word_conv_embedding(
+    cx: Context, node: Node, words: Value, weight: Value, bias: Value, table: Value
+) -> Any:
+    """words: (count, letters), 0 for none; weight: (filters, 1, window, size); table: (letters known, size).
+    The greatest of tanh(convolution) over the windows within a word's letters, or one if it is shorter."""
+    node.skip("embedding_size", "conv_window_size", "char_embedding_size")
+    o, window = cx.onnx, weight.shape[2]
+    letters = o.Unsqueeze(o.Gather(table, words), [1])
+    found = o.Squeeze(o.Tanh(o.Conv(letters, weight, bias)), [3])  # (count, filters, windows)
+    there = o.Cast(o.Greater(words, np.int32(0)), to=7)
+    length = o.ReduceSum(there, [1], keepdims=1)
+    last = o.Max(o.Sub(length, cx.known([window], "int64")), np.int64(0))
+    seen = o.LessOrEqual(counted(cx, found.shape[2]), last)
+    best = o.ReduceMax(o.Where(o.Unsqueeze(seen, [1]), found, np.float32(-1)), [2], keepdims=0)
+    first = o.Slice(there, np.int64([0]), np.int64([1]), np.int64([1]))
+    return o.Where(o.Cast(first, to=9), best, np.float32(0))
+
+
+_SEARCH = (
+    "a search around a decoder: compile the graphs of its attributes, and choose tokens outside"
+)
+_PACKED = "sequences packed after one another: pad them, and use {} on the batch"
+for _name, _why in {
+    **dict.fromkeys(("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"), _SEARCH),
+    "AttnLSTM": "an LSTM whose cell attends: write it with Loop, LSTM's products and Softmax",
+    "GatherPacked": "rows in onnxruntime's own packed formats: use GatherBlockQuantized",
+    "MaxpoolWithMask": "for onnxruntime's own use: hide what is masked with Where before MaxPool",
+    "SparseToDenseMatMul": "a sparse tensor is no value here: make it dense, and use MatMul",
+    "VarlenCausalConvWithState": _PACKED.format("CausalConvWithState"),
+    "VarlenNGramHashMapping": _PACKED.format("NGramHashMapping"),
+}.items():
+    REFUSALS.register((DOMAIN, _name), _why, origin=__name__)
+
+
+__all__: list[str] = []
