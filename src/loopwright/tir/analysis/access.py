@@ -7,8 +7,9 @@ from typing import Any
 from ...arith.analyzer import Analyzer
 from ...ir.functor import Visitor, any_node
 from ...ir.op import Op
-from ...ir.prim_expr import Call, IntImm, Let, PrimExpr, Range, Var
+from ...ir.prim_expr import Call, IntImm, Let, Max, Min, PrimExpr, Range, Var
 from ...ir.prim_op import add, const, maximum, minimum, subtract
+from ...ir.structural import structural_equal
 from .. import stmt as st
 from ..buffer import Buffer, BufferRegion
 from ..expr import BufferLoad
@@ -195,7 +196,9 @@ def _union(boxes: list[Box], buffer: Buffer, block: st.Block) -> BufferRegion:
 
 
 def _pick(a: PrimExpr, b: PrimExpr, block: st.Block, *, least: bool) -> PrimExpr:
-    gap = difference(a, b)
+    # Two numbers with one limit are ordered as without it.
+    limited = type(a) is type(b) and isinstance(a, (Min, Max)) and structural_equal(a.b, b.b)
+    gap = difference(a.a, b.a) if limited else difference(a, b)
     if isinstance(gap, int):
         return a if (gap <= 0) == least else b
     ana = Analyzer({axis.var: axis.dom for axis in block.iter_vars})
