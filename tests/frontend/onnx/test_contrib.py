@@ -202,6 +202,7 @@ def experts(kind="relu", biased=True, k=2, fused=1, third=False, rows=(3, 5), **
     b = [floats(2, 32 * fused, seed=2), floats(2, 16, seed=3)] if biased else [None, None]
     last = [floats(2, 32, 16, low=-0.4, high=0.4, seed=4)] * third
     logits = floats(int(np.prod(rows)), 2, seed=5)
+    logits[::2] = 0.5  # equal ones: the last counts first
     given = [floats(*rows, 16), logits, w[0], b[0], w[1], b[1], *last]
     return case("MoE", *given, fed=2, k=k, activation_type=kind, **more)
 
@@ -212,7 +213,9 @@ def quantized(bits, block=0, **more):
         scales = floats(2, to, *([of // block] if block else []), low=0.01, high=0.1, seed=n)
         parts += [u8(2, to, of * bits // 8, seed=n), scales, floats(2, to, seed=n + 2)]
     more = {"block_size": block, **more} if block else more
-    given = [floats(3, 16), floats(3, 2, seed=5), *parts]
+    logits = floats(3, 2, seed=5)
+    logits[1] = 0.5
+    given = [floats(3, 16), logits, *parts]
     return case("QMoE", *given, fed=2, k=1, expert_weight_bits=bits, activation_type="silu", **more)
 
 

@@ -441,6 +441,22 @@ def test_an_operator_that_numpy_refuses_at_run_time_says_on_what():
             "DecoderMaskedMultiHeadAttention: a shared cache needs value, past_key, past_value",
         ),
         (
+            graph(
+                [
+                    node(
+                        "FeatureVectorizer",
+                        ["", "x"],
+                        ["y"],
+                        domain="ai.onnx.ml",
+                        inputdimensions=[5, 2],
+                    )
+                ],
+                [value("x", [2, 2])],
+                [value("y", None)],
+            ),
+            "FeatureVectorizer: input inputs is missing\n  got: , x",
+        ),
+        (
             one(
                 "QMoE",
                 *([2, 16], [2, 2], [2, 16]),

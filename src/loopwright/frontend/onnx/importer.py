@@ -6,6 +6,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, repeat
 from keyword import iskeyword
 from pathlib import Path
 from types import MappingProxyType
@@ -555,8 +556,8 @@ def _refused(error: LoopwrightError, forms: list[Any]) -> Any:
 def _check_inputs(node: Node, entry: Entry, inputs: list[Value | None]) -> None:
     count, most = len(inputs), entry.most
     if entry.least <= count and (most is None or count <= most):
-        first = zip(entry.names[: entry.least], inputs, strict=False)
-        missing = [n for n, v in first if v is None and n not in entry.optional]
+        names = chain(entry.names, repeat(*entry.names[-1:])) if inputs else ()
+        missing = [n for n, v in zip(names, inputs) if v is None and n not in entry.optional]
         if not missing:
             return
         raise ValueError(explain(f"input {missing[0]} is missing", got=", ".join(node.inputs)))

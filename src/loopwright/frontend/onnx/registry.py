@@ -33,8 +33,8 @@ Converter = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """A converter, the version it holds from, and how many inputs it takes; `optional`: those among
-    the first ones that may be left out all the same."""
+    """A converter, the version it holds from, and how many inputs it takes, the last name standing
+    for all that follow; `optional`: those that may be left out between others."""
 
     since: int
     convert: Converter
@@ -158,5 +158,9 @@ def _entry(since: int, convert: Converter) -> Entry:
     plain = [p for p in params if p.kind is not p.VAR_POSITIONAL]
     least = sum(p.default is p.empty for p in plain)
     most = len(plain) if len(plain) == len(params) else None
-    optional = frozenset(p.name for p in plain if "None" in str(p.annotation))
+    optional = frozenset(
+        p.name
+        for p in params
+        if "None" in str(p.annotation) or p.default is None or p.annotation is p.empty
+    )
     return Entry(since, convert, least, most, tuple(p.name for p in params), optional)

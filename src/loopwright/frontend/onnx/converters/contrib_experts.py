@@ -48,15 +48,20 @@ def _known(x: Value, *axes: int) -> list[int]:
 
 
 def _gates(cx: Context, logits: Value, k: int, normalized: bool, weights: Value | None) -> Value:
-    """[tokens, experts]: how much each expert counts, 0 for those not among the k greatest."""
+    """[tokens, experts]: how much each expert counts, 0 for those not among the k greatest;
+    of equal ones the last is the greater."""
     o = cx.onnx
-    chances = o.Softmax(logits, axis=-1)
+
+    def turned(v: Value) -> Value:
+        return o.Slice(v, [-1], [-(2**63)], [1], [-1])
+
+    chances = turned(o.Softmax(logits, axis=-1))
     best, which = o.TopK(chances, np.array([k]), axis=-1, outputs=2)
     if weights is not None:
-        best = o.GatherElements(weights, which, axis=1)
+        best = o.GatherElements(turned(weights), which, axis=1)
     elif normalized:
         best = o.Div(best, o.ReduceSum(best, np.array([-1])))
-    return o.ScatterElements(o.Mul(chances, 0.0), which, best, axis=1)
+    return turned(o.ScatterElements(o.Mul(chances, 0.0), which, best, axis=1))
 
 
 def _activated(cx: Context, node: Node, x: Value, gate: Value | None) -> Value:
