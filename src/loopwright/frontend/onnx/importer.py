@@ -556,7 +556,7 @@ def _refused(error: LoopwrightError, forms: list[Any]) -> Any:
 def _check_inputs(node: Node, entry: Entry, inputs: list[Value | None]) -> None:
     count, most = len(inputs), entry.most
     if entry.least <= count and (most is None or count <= most):
-        names = chain(entry.names, repeat(*entry.names[-1:])) if inputs else ()
+        names = chain(entry.names, repeat(entry.names[-1])) if entry.names else ()
         missing = [n for n, v in zip(names, inputs) if v is None and n not in entry.optional]
         if not missing:
             return

@@ -149,7 +149,8 @@ def _same_operator(since: int, name: str, renamed: Mapping[str, str]) -> Entry:
 
     least = sum(not p.optional for p in operator.graph_params)
     names = tuple(p.name for p in operator.graph_params)
-    return Entry(since, convert, least, None if many else len(names), names)
+    optional = frozenset(p.name for p in operator.graph_params if p.optional)
+    return Entry(since, convert, least, None if many else len(names), names, optional)
 
 
 def _entry(since: int, convert: Converter) -> Entry:
