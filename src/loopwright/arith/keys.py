@@ -36,7 +36,7 @@ class Keys:
 
     def _of_node(self, expr: Any) -> Any:
         kind = type(expr)
-        if getattr(expr, "bound_by_identity", False):
+        if expr.bound_by_identity:
             return ("id", expr)
         if kind is IntImm or kind is pe.FloatImm:
             return (kind, expr.dtype, expr.value, str(expr.value))

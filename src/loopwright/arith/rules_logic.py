@@ -182,7 +182,7 @@ def _worth_it(e: Any) -> bool:
         return False
     if isinstance(e, _CONDITIONAL):
         return True
-    if isinstance(e, Node) and not getattr(e, "bound_by_identity", False):
+    if isinstance(e, Node) and not e.bound_by_identity:
         return any(_worth_it(child) for child in e.children())
     return False
 

@@ -95,13 +95,13 @@ class Tensorized:
             self.align(intrin, mine, theirs, moved)
         tensors = dict(zip(self.op.input_tensors, intrin.op.input_tensors, strict=True))
         body = self.inside(intrin, given[0], moved, tensors)
-        wanted = intrin.op.body[0]
+        wanted: Any = intrin.op.body[0]
         ana = Analyzer()
         for a in intrin.op.root_iter_vars:
             ana.bind(a.var, a.dom)
         if isinstance(body, Reduce) != isinstance(wanted, Reduce):
             self.refuse(intrin, str(body), str(wanted))
-        if isinstance(body, Reduce) and isinstance(wanted, Reduce):
+        if isinstance(body, Reduce):
             same = structural_equal(body.combiner, wanted.combiner)
             pairs = [*zip(body.source, wanted.source), (body.condition, wanted.condition)]
         else:

@@ -9,10 +9,12 @@ import pytest
 
 import loopwright as lw
 from loopwright import relax
+from loopwright.ir.module import IRModule
 from loopwright.ir.prim_expr import Var
 from loopwright.relax import op
 from loopwright.relax.transform import FuseAttention
 from loopwright.runtime import threads
+from loopwright.script import relax as R
 
 from ...codegen.c_programs import SANITIZERS, Program, tool
 
@@ -210,3 +212,16 @@ def test_scores_that_something_else_uses_are_stored() -> None:
                 made = bb.emit_output(op.add(mixed, other))
             bb.emit_func_output(made)
         assert not is_fused(bb.get())
+
+
+def test_values_of_a_shape_that_only_the_run_tells():
+    @R.function
+    def main(q: R.Tensor((2, 64, 64), "float32"), v: R.Tensor(dtype="float32", ndim=3)):
+        with R.dataflow():
+            s = R.nn.softmax(R.matmul(q, q))
+            y = R.matmul(s, v)
+            R.output(y)
+        return y
+
+    mod = IRModule({"main": main})
+    assert FuseAttention()(mod)["main"].struct_info == main.struct_info

@@ -137,12 +137,17 @@ def _scores(call: Any, values: Mapping[rx.Var, Any], alone: set[rx.Var]) -> list
     if not is_call(call, "relax.matmul") or call.args[0] not in alone or not keeps_dtype(call):
         return None
     var, found = call.args[0], [call.args[0]]
-    softmax, shape = values[var], shape_of(var)
+    softmax, shape, made = values[var], shape_of(var), shape_of(call)
     if not is_call(softmax, "relax.nn.softmax") or str(var.struct_info.dtype) != "float32":
         return None
-    if shape is None or len(shape) < 3 or softmax.attrs.axis % len(shape) != len(shape) - 1:
+    if (
+        shape is None
+        or made is None
+        or len(shape) < 3
+        or softmax.attrs.axis % len(shape) != len(shape) - 1
+    ):
         return None
-    sizes = (shape[-2], shape[-1], shape_of(call)[-1])
+    sizes = (shape[-2], shape[-1], made[-1])
     if any(0 < (int_value(size) or 0) < least for size, least in zip(sizes, _LEAST, strict=True)):
         return None
     at = softmax.args[0]
