@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import te, tir
+from ..base import budget
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm
@@ -184,9 +185,9 @@ def _is_whole(value):
 
 @arange.legalize
 def _(bb, call):
-    """Numbers that are known are a constant."""
+    """Numbers that are known are a constant, where there is room for them."""
     bounds = [getattr(getattr(a, "value", None), "value", None) for a in call.args]
-    if None in bounds:
+    if None in bounds or not budget.room(16 * _count(*bounds)):
         return arange._legalize(bb, call)
     dtype = call.attrs.dtype
     return constant(np.arange(*bounds).astype(numpy_dtype(dtype)), dtype)

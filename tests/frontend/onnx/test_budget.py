@@ -142,6 +142,14 @@ def test_constants_that_an_operator_makes_are_bounded():
         from_onnx(model)
 
 
+def test_a_range_without_room_is_no_constant():
+    """16 GiB of numbers ended the process."""
+    bounds = {"zero": np.array(0), "many": np.array(1 << 31), "one": np.array(1)}
+    nodes = [node("Range", [*bounds], ["r"]), node("Gather", ["r", "x"], ["y"])]
+    ports = [value("x", [2], "int64")], [value("y", None, "int64")]
+    assert compile(graph(nodes, *ports, bounds)).outputs() == [("y", "int64", (2,))]
+
+
 @pytest.mark.parametrize("attribute", ["pads", "strides"])
 def test_windows_far_beyond_constants_are_not_folded(attribute):
     far = {"pads": [2**30, 0, 0, 0], "strides": [2**30, 1]}
