@@ -52,7 +52,7 @@ EXAMPLES = {
         "numbers equal: True",
     ],
     "own_pass": [
-        "passes around ours: CanonicalizeBindings DropSoftmax LegalizeOps",
+        "passes around ours: FuseAttention DropSoftmax LegalizeOps",
         "the digits are still read: True",
     ],
     "own_legalization": [

@@ -74,7 +74,7 @@ def parallel_tiles(sch: Schedule, order: list[Any], work: int) -> None:
     for k, extent in enumerate(extents[:-1]):
         count *= extent if extent is not None else 1 if k == 0 else SYMBOLIC_EXTENT
     if count >= 8:
-        inner = extents[-1] if extents[-1] is not None else SYMBOLIC_EXTENT // 8
+        inner = extents[-1] if extents[-1] is not None else SYMBOLIC_EXTENT
         parallel(sch, order[:-1], work * inner)
     else:
         parallel(sch, order, work)

@@ -207,3 +207,10 @@ def test_broken_trees_are_refused(name, given, message):
     made, _ = model("TreeEnsembleRegressor", ROUNDED, **{**TREE, name: given})
     with pytest.raises(LoopwrightError, match=message):
         from_onnx(made)
+
+
+def test_another_number_of_intercepts_than_of_rows_is_refused():
+    given = {"coefficients": floats(8).tolist(), "intercepts": [0.1], "classlabels_ints": LABELS2}
+    made, _ = model("LinearClassifier", X, **given, outputs=2)
+    with pytest.raises(LoopwrightError, match="one number is added\n.*got: 2 rows, numbers: 1"):
+        from_onnx(made)

@@ -99,6 +99,9 @@ def _matrix(values: list[float], rows: int, what: str, dtype: Any) -> np.ndarray
 
 def _linear(cx: Context, x: Value, weight: np.ndarray, bias: list[float] | None) -> Value:
     """x @ weight^T + bias."""
+    if bias and len(bias) != len(weight):
+        what = "to each row of coefficients one number is added"
+        raise ValueError(explain(what, got=f"{len(weight)} rows, numbers: {len(bias)}"))
     out = cx.onnx.MatMul(x, np.ascontiguousarray(weight.T))
     return cx.onnx.Add(out, np.asarray(bias, weight.dtype)) if bias else out
 
