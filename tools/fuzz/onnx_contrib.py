@@ -527,9 +527,7 @@ def four_bits(g, op):
 @contrib("WordConvEmbedding")
 def embedded_words(g, op):
     count, letters = g.dim(least=1), g.const(g.rng.randint(3, 6))
-    words = g.new(
-        "int32", [count, letters], low=1, high=8
-    )  # of an empty one onnxruntime writes nothing
+    words = g.new("int32", [count, letters], low=1, high=8)  # onnxruntime has no empty ones
     filters, window, size = (g.const(g.rng.randint(1, 3)) for _ in "fws")
     weight = numbers(g, "float32", [filters, g.const(1), window, size], -1, 1)
     bias = numbers(g, "float32", [filters], -1, 1)

@@ -332,6 +332,9 @@ def crop_and_resize(
     o, mode = cx.onnx, node.text("mode", "bilinear")
     if mode not in ("bilinear", "nearest"):
         raise ValueError(explain("mode must be bilinear or nearest", got=mode))
+    for name, value, rank in (("X", x, 4), ("rois", rois, 2)):
+        if value.ndim != rank:
+            raise ValueError(explain(f"{name} must have {rank} dimensions", got=str(value.info)))
     rows, columns = cx.numbers(size, "crop_size")
 
     def along(low: int, count: int, extent: Any) -> tuple[Value, Value]:
