@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from benchmarks import attention_schedule, matmul_schedule
+from benchmarks import attention_schedule, conv_schedule, matmul_schedule
 from loopwright import tir
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.tir.interpreter import run
@@ -90,6 +90,24 @@ def test_stages_of_attention_compute_the_same():
     lowered = lw.lower(sch.mod["main"].with_attr("tir.is_scheduled", True), target)
     text = lowered[len(lowered) - 1].after["main"].script()
     assert "scores = T.decl_buffer((512,))" in text, "8 of 64 rows"
+
+
+def test_a_convolution_by_hand():
+    x, w, want = conv_schedule.convolution_data(32, 14)
+    out, target = np.empty_like(want), lw.Target("llvm -mcpu=native")
+    for name, sch in conv_schedule.stages(conv_schedule.convolution(32, 14), pixels=7):
+        matmul_schedule.compiled(sch.mod["main"], target)(x, w, out)
+        np.testing.assert_allclose(out, want, rtol=1e-3, atol=1e-3, err_msg=name)
+
+
+def test_a_product_by_a_vector_by_hand():
+    x, w, want = conv_schedule.product_data(256)
+    out, target = np.empty_like(want), lw.Target("llvm -mcpu=native")
+    for name, sch in conv_schedule.product_stages(conv_schedule.product(256)):
+        func = sch.mod["main"]
+        given = conv_schedule.packed(w, func.buffer_map[func.params[1]].shape)
+        matmul_schedule.compiled(func, target)(x, given, out)
+        np.testing.assert_allclose(out, want, rtol=1e-3, atol=1e-3, err_msg=name)
 
 
 def test_sums_of_the_benchmark_stay_in_registers():
