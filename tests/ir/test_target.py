@@ -247,6 +247,12 @@ def test_facts_of_known_cpus(text, bits, registers, fma, lanes):
     assert target.vector_lanes("bfloat16") == 2 * lanes
 
 
+@pytest.mark.parametrize("bits", [0, 100, 1 << 31])
+def test_vectors_that_no_processor_has_are_refused(bits):
+    with pytest.raises(ValueError, match=f"no vector register has so many bits\n  got: {bits}"):
+        Target(f"llvm -vector-width={bits}")
+
+
 def test_facts_of_this_machine():
     target = Target("llvm -mcpu=native")
     assert target.is_native

@@ -240,6 +240,7 @@ def _is_open(path: Path) -> bool:
     if any(node.op_type == "WordConvEmbedding" for node in graph.node):
         return True
     weights = [numpy_helper.to_array(t) for t in graph.initializer]
+    weights += [np.array(a.floats) for node in graph.node for a in node.attribute if a.floats]
     return any(not np.isfinite(w).all() for w in weights if w.dtype.kind == "f") or any(
         np.isin(w, [np.iinfo(w.dtype).min, np.iinfo(w.dtype).max]).any()
         for w in weights

@@ -511,6 +511,9 @@ def _parse_words(text: str) -> dict[str, Any]:
     return config
 
 
+VECTOR_WIDTHS = tuple(1 << n for n in range(5, 12))  # 32 bits to the 2048 of SVE
+
+
 def _typed(kind: TargetKind, name: str, value: Any) -> Any:
     """An option's value in the option's type. Raises ValueError when it is unknown or unfit."""
     expected = kind.options.get(name)
@@ -527,10 +530,14 @@ def _typed(kind: TargetKind, name: str, value: Any) -> Any:
             return {"1": True, "true": True, "0": False, "false": False}[value.lower()]
         if expected is int and isinstance(value, float) and not value.is_integer():
             raise ValueError
-        return expected(value)
+        made = expected(value)
     except (ValueError, TypeError, KeyError):
         what = f"option -{name} of target kind {kind.name} needs a value of type"
         raise ValueError(explain(f"{what} {expected.__name__}", got=repr(value))) from None
+    if name == "vector-width" and made not in VECTOR_WIDTHS:
+        hint = f"one of {', '.join(map(str, VECTOR_WIDTHS))}"
+        raise ValueError(explain("no vector register has so many bits", got=made, instead=hint))
+    return made
 
 
 def _keys_of(kind: TargetKind, keys: Any, attrs: Mapping[str, Any]) -> tuple[str, ...]:

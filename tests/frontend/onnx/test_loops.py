@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import loopwright as lw
+from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.onnx import from_onnx
 
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -252,3 +253,15 @@ def test_integers_that_fit_nothing_are_errors():
     made, feeds = runtime("ConstantOfShape", {"shape": [2, 3]})
     with pytest.raises(ValueError, match="a size may not be negative"):
         lw.compile(made).run({"shape": np.array([2, -3])})
+
+
+def test_a_body_without_the_carried_values_is_refused():
+    turn = body([node("Identity", ["go"], ["again"])], [("again", BOOL, [])])
+    loop = node("Loop", ["count", "", "x"], ["y"], body=turn)
+    inputs = [info("count", I64, []), info("x", F32, [2])]
+    graph = helper.make_graph([loop], "loops", inputs, [info("y", F32, [2])])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(
+        LoopwrightError, match="a condition and 1 carried values\n.*got: outputs: 1"
+    ):
+        from_onnx(made)

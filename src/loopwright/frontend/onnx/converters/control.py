@@ -47,6 +47,9 @@ def loop(
 ) -> Any:
     body = node.graph("body")
     collected = len(body.output) - 1 - len(state)
+    if collected < 0:
+        what = f"the body must give a condition and {len(state)} carried values"
+        raise ValueError(explain(what, got=f"outputs: {len(body.output)}"))
     turn = lambda given: cx.subgraph(body, _fed(body, given))  # noqa: E731
     return cx.loop(turn, limit, go, list(state), collected)
 
@@ -59,6 +62,9 @@ def scan(cx: Context, node: Node, *given: Value) -> Any:
         what = "attribute num_scan_inputs must lie between 1 and the number of inputs"
         raise ValueError(explain(what, got=count))
     written = len(body.output) - len(state)
+    if written < 0:
+        what = f"the body must give {len(state)} carried values"
+        raise ValueError(explain(what, got=f"outputs: {len(body.output)}"))
     back, back_out = _per(node, "scan_input", "directions", count), None
     axes = _per(node, "scan_input", "axes", count)
     back_out, axes_out = (_per(node, "scan_output", n, written) for n in ("directions", "axes"))
