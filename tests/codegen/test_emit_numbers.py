@@ -307,3 +307,11 @@ def test_a_maximum_is_one_instruction_and_a_test_for_nan():
     made = program({"f": elementwise(tir.max, "float32", "float32")})
     text = "".join(made.assembly(name) for name in made.texts)
     assert "maxps" in text and "cmpunord" in text and "cmplt" not in text
+
+
+def test_a_difference_of_equal_products_is_zero():
+    func = elementwise(lambda a, b: tir.erf(a) * b - tir.erf(a) * b, "float32", "float32")
+    a, b = np.random.default_rng(0).random((2, 64), np.float32)
+    out = np.ones(64, np.float32)
+    compiled({"f": func})["f"](a, b, out)
+    assert not out.any()

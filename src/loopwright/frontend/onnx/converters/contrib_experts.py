@@ -337,7 +337,7 @@ def crop_and_resize(
             raise ValueError(explain(f"{name} must have {rank} dimensions", got=str(value.info)))
     rows, columns = cx.numbers(size, "crop_size")
 
-    def along(low: int, count: int, extent: Any) -> tuple[Value, Value]:
+    def along(low: int, count: int, axis: int) -> tuple[Value, Value]:
         """Where an axis is read, [boxes, count], as a part of it, and whether that lies inside."""
         begin, end = (o.Slice(rois, [n], [n + 1], [1]) for n in (low, low + 2))
         if count > 1:
@@ -345,12 +345,14 @@ def crop_and_resize(
         else:
             at = o.Mul(o.Add(begin, end), 0.5)
         if mode == "nearest":
-            last = float(_number(extent) - 1)
-            at = o.Div(o.Floor(o.Add(o.Mul(at, last), 0.5)), last)
-        inside = o.And(o.GreaterOrEqual(at, 0.0), o.LessOrEqual(at, 1.0))
-        return at, inside
+            most = _number(x.shape[axis]) - 1
+            at = o.Div(o.Floor(o.Add(o.Mul(at, float(most)), 0.5)), float(max(most, 1)))
+        # In pixels: of an image of one, all places are inside.
+        last = o.Sub(o.Cast(o.Slice(o.Shape(x), [axis], [axis + 1], [0]), to=1), 1.0)
+        pixel = o.Mul(at, last)
+        return at, o.And(o.GreaterOrEqual(pixel, 0.0), o.LessOrEqual(pixel, last))
 
-    (y, y_in), (x_at, x_in) = along(0, rows, x.shape[2]), along(1, columns, x.shape[3])
+    (y, y_in), (x_at, x_in) = along(0, rows, 2), along(1, columns, 3)
     boxes = rois.shape[0]
 
     def spread(v: Value, axis: int) -> Value:
