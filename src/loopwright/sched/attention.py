@@ -16,18 +16,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..ir.functor import post_order_visit, rewrite
-from ..ir.prim_expr import Add, IterVar, Let, Max, Select, Sub, Var
-from ..ir.prim_op import const, less
-from ..ir.structural import structural_equal
+from ..ir.prim_expr import Add, IterVar, Max
+from ..ir.prim_op import const
 from ..ir.target import Target
 from ..ir.variables import uses_any
 from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
-from ..tir.op import is_call_to
 from ..tir.schedule import Schedule
-from ..tir.stmt import Block, BlockRealize, BufferStore
 from .analysis import (
     BlockInfo,
     Stage,
@@ -42,6 +38,7 @@ from .analysis import (
 from .apply import register_schedule_rule
 from .loops import lanes_of, parallel, taps, vectorize_last, vectorize_nest
 from .rows import partial_results, reduce_in
+from .softmax import blocks_by_name, in_place, is_softmax, max_without_nan
 from .tail import compute_whole_tiles, skip_padding, whole_columns
 from .tiles import FMAS_PER_ELEMENT, Tile, schedule_accumulators, stored, tile_of, unroll_tile
 from .transposes import transpose_tiles
@@ -85,8 +82,10 @@ def attention(func: PrimFunc, target: Target) -> PrimFunc | None:
     filled |= _product(sch, scores, found.scores, tile, rows, columns)
     terms = taps(_reduction(found.mixed)) * (taps(_reduction(found.scores)) + FMAS_PER_EXP)
     parallel(sch, order, outer.rows * terms // FMAS_PER_ELEMENT)
-    func = skip_padding(compute_whole_tiles(sch.func, {*_written(sch.func)}), filled)
-    return _lean(func, found.power.last.name, found.scores.last.name)
+    func = skip_padding(compute_whole_tiles(sch.func, {*blocks_by_name(sch.func)}), filled)
+    kept = blocks_by_name(func)
+    power, scores = (kept[s.last.name].writes[0].buffer for s in (found.power, found.scores))
+    return max_without_nan(in_place(func, power, scores))
 
 
 class _Stages(NamedTuple):
@@ -125,9 +124,9 @@ def _stages_of(func: PrimFunc) -> _Stages | None:
     reads = ((found.top, score), (found.total, power), (found.mixed, power))
     if not all(_reads(_reduction(stage), buffer) for stage, buffer in reads):
         return None
-    if not (_folds(found.top, Max) and _folds(found.total, Add) and _is_softmax(found, score)):
+    if not (_folds(found.top, Max) and _folds(found.total, Add)):
         return None
-    if found.top.last is not found.top.reduction:
+    if not is_softmax(found.top, found.power):
         return None
     return found if score.dtype == power.dtype else None
 
@@ -148,23 +147,6 @@ def _folds(stage: Stage, operator: type) -> bool:
         and isinstance(store.value, operator)
         and isinstance(store.value.b, BufferLoad)  # type: ignore[attr-defined]
         and store.value.b.indices[-1] is info.reduce[0].var  # type: ignore[attr-defined]
-    )
-
-
-def _is_softmax(found: _Stages, score: Buffer) -> bool:
-    """Whether the exponentials are those of the scores less their row's maximum: -inf gives 0."""
-    store = found.power.last.store
-    if store is None or not is_call_to(store.value, "exp"):
-        return False
-    value = store.value.args[0]
-    for info in found.power.inlined:
-        if isinstance(value, BufferLoad) and value.buffer is info.writes[0] and info.store:
-            value = info.store.value
-    return (
-        isinstance(value, Sub)
-        and all(isinstance(x, BufferLoad) for x in (value.a, value.b))
-        and value.a.buffer is score
-        and value.b.buffer is found.top.last.writes[0]
     )
 
 
@@ -255,42 +237,6 @@ def _spatial_outside(sch: Schedule, block: Any, depth: int) -> list[Any]:
     spatial = [x for x, kind in zip(inner, kinds, strict=True) if kind == IterVar.DataPar]
     sch.reorder(*spatial, *(x for x in inner if x not in spatial))
     return spatial
-
-
-def _written(func: PrimFunc) -> dict[str, Buffer]:
-    """What each block writes."""
-    found: dict[str, Buffer] = {}
-
-    def note(node: Any) -> None:
-        if isinstance(node, Block) and node.writes:
-            found[node.name_hint] = node.writes[0].buffer
-
-    post_order_visit(func.body, note)
-    return found
-
-
-def _lean(func: PrimFunc, power: str, scores: str) -> PrimFunc:
-    """The kernel with what the block `power` computes in the place of what `scores` does, and with maxima
-    that ignore NaN: that reaches its row's sum by its exponential, and a maximum takes one
-    instruction instead of four."""
-    buffers = _written(func)
-    old, new, body = buffers[power], buffers[scores], func.body
-    assert isinstance(body, BlockRealize) and structural_equal(old.shape, new.shape)
-
-    def lean(node: Any) -> Any:
-        value = node.value if isinstance(node, BufferStore) else None
-        if not isinstance(value, Max) or not isinstance(value.a, BufferLoad):
-            return None
-        if value.a.buffer is not node.buffer:
-            return None
-        # Bound first: a load under a condition is a masked one.
-        x, y = Var("x", value.dtype), Var("y", value.dtype)
-        larger = Let(x, value.a, Let(y, value.b, Select(less(x, y), y, x)))
-        return node.replace(value=larger)
-
-    body = rewrite(body, lean, pre=lambda n: new if n is old else None)
-    kept = tuple(dict.fromkeys(body.block.alloc_buffers))
-    return func.replace(body=body.replace(block=body.block.replace(alloc_buffers=kept)))
 
 
 __all__ = ["attention"]

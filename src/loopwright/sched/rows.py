@@ -38,6 +38,7 @@ from .analysis import (
 from .apply import register_schedule_rule
 from .loops import GRAIN, SYMBOLIC_EXTENT, lanes_of, parallel, taps, vectorize_last
 from .separate import separate_reductions
+from .softmax import is_softmax_of_rows, lean_rows
 from .tail import whole_rows
 
 _LEAST_ROWS = 8  # fewer long rows are better split among threads
@@ -56,6 +57,7 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
     count = _common_axes(func, stages)
     if outputs & {s.last.writes[0] for s in stages[:-1]} or not _many_rows(stages, count):
         return None
+    softmax = is_softmax_of_rows(stages)
     widths = widths_of(reductions, target)
     if widths:
         func = whole_rows(func, widths)
@@ -78,7 +80,7 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
         sch.compute_at(sch.get_block(stage.last.name), row, preserve_unit_loops=True)
         _vectorize_end(sch, stage, target)
         reduce_in(sch, stage, row, parts, target)
-    return sch.func
+    return lean_rows(sch.func, stages) if softmax else sch.func
 
 
 def _is_kept(info: BlockInfo) -> bool:
