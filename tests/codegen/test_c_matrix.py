@@ -100,3 +100,17 @@ def library_of(functions):
     named = {n: f.with_attr("global_symbol", n) for n, f in functions.items()}
     flags = (*SANITIZED, "-Wno-error", "-w")
     return loopwright.compile(IRModule(named), target="c").build(compiler="gcc", flags=flags)
+
+
+def test_products_of_integers_and_equal_terms_are_not_fused():
+    """As in LLVM's code, with the flags that `build` gives."""
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(-(2**23), 2**23, 256).astype("int32")
+    scale, bias = rng.normal(size=(2, 256)).astype("float32")
+    sizes = padded(numbers, "int32"), padded(scale, "float32"), padded(bias, "float32")
+    func = elementwise(lambda a, b, c: a.astype(b.dtype) * b + c, "int32", "float32", "float32")
+    loopwright.compile(func, target="c").build()(*sizes, got := np.zeros(256, "float32"))
+    np.testing.assert_array_equal(got, numbers.astype("float32") * scale + bias)
+    zero = elementwise(lambda a, b: tir.erf(a) * b - tir.erf(a) * b, "float32", "float32")
+    loopwright.compile(zero, target="c").build()(*sizes[1:], got := np.ones(256, "float32"))
+    assert not got.any()

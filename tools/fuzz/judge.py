@@ -23,6 +23,7 @@ from .relax_module import to_module
 from .rounding import inner_spread
 from .tolerance import arrays, differences, spread
 
+C_FLAGS = ("-O1", "-march=native")  # as quick to compile as is of use
 LOOPS_EVERY, C_EVERY = 3, 4  # cases of which one also goes through the loops' interpreter, and C
 # What these add up is near 1 before a logarithm or a product: its rounding is one of 1, not of the
 # result. onnxruntime rounds more than we do.
@@ -207,6 +208,6 @@ def _c(say: Any, mod: Any, case: Case, feeds: list[list[np.ndarray]]) -> list[An
     model = _stage(say, "compile for C", lambda: lw.compile(bound, target="c"))
     results: list[Any] = [None] * len(feeds)
     with tempfile.TemporaryDirectory() as folder:
-        library = _stage(say, "C compiler", lambda: model.build(folder, flags=("-O1",)))
+        library = _stage(say, "C compiler", lambda: model.build(folder, flags=C_FLAGS))
         results[run] = _stage(say, "run C", lambda: arrays(library["main"](*feeds[run])))
     return results

@@ -85,10 +85,14 @@ def from_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
 
 
 def sliding(array: np.ndarray, window: Any, strides: Any, dilation: Any) -> np.ndarray:
-    """numpy: the windows that slide along the last axes of `array`; the elements of a window are
-    the last axes of the result."""
+    """numpy: the windows that slide along the last axes of `array`, none along one that is shorter; the
+    elements of a window are the last axes of the result."""
     kept = array.ndim - len(window)
-    reach = [d * (k - 1) + 1 for d, k in zip(dilation, window, strict=True)]
-    axes = tuple(range(kept, array.ndim))
-    views = np.lib.stride_tricks.sliding_window_view(array, reach, axis=axes)
-    return views[(..., *(slice(None, None, step) for step in (*strides, *dilation)))]
+    sizes = zip(array.shape[kept:], window, strides, dilation, strict=True)
+    counts = [max((n - d * (k - 1) - 1) // s + 1, 0) for n, k, s, d in sizes]
+    apart = array.strides[kept:]
+    steps = [a * step for by in (strides, dilation) for a, step in zip(apart, by, strict=True)]
+    shape = (*array.shape[:kept], *counts, *window)
+    return np.lib.stride_tricks.as_strided(
+        array, shape, (*array.strides[:kept], *steps), writeable=False
+    )

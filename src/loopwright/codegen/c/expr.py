@@ -15,11 +15,13 @@ from ...ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, Var
 from ...tir.buffer import Buffer
 from ...tir.expr import BufferLoad
 from ..context import DATA, NARROW, call, flat_index
+from ..contraction import stays
 from .function_text import FunctionText
-from .functions import by_function, wrapped
+from .functions import by_function, multiply_add, wrapped
 from .types import bare, c_type, is_odd, is_small, literal, memory_type, unsigned
 
 _SIGNS = {pe.Add: "+", pe.Sub: "-", pe.Mul: "*"}
+_FMA = ("float32", "float64")
 _COMPARE = {pe.EQ: "==", pe.NE: "!=", pe.LT: "<", pe.LE: "<=", pe.GT: ">", pe.GE: ">="}
 _FLOORS, _REMAINDERS = (pe.FloorDiv, pe.FloorMod), (pe.Mod, pe.FloorMod)
 
@@ -38,13 +40,30 @@ def string(ctx: FunctionText, node: pe.StringImm) -> str:
 
 def binary(ctx: FunctionText, node: pe.BinaryOpExpr) -> str:
     """a + b, a - b or a * b."""
-    a, b, sign, dtype = ctx.expr(node.a), ctx.expr(node.b), _SIGNS[type(node)], node.dtype
+    dtype, sign = node.dtype, _SIGNS[type(node)]
+    if (text := _fused(ctx, node)) is not None:
+        return text
+    a, b = ctx.expr(node.a), ctx.expr(node.b)
     wide = unsigned(dtype)
     if dtype.is_float or (c_type(dtype) == wide and not is_odd(dtype)):
         return f"({a} {sign} {b})"
     if dtype.is_int and dtype.bits >= 32 and (ctx.mode != DATA or ctx.ranges.fits(node)):
         return f"({a} {sign} {b})"  # cannot overflow
     return f"({wrapped(ctx.module, f'(({wide}){a} {sign} ({wide}){b})', dtype)})"
+
+
+def _fused(ctx: FunctionText, node: pe.BinaryOpExpr) -> str | None:
+    """a * b + c, a * b - c or c - a * b of floats, rounded once where the machine has an instruction."""
+    if isinstance(node, pe.Mul) or str(node.dtype) not in _FMA or stays(node):
+        return None
+    less = isinstance(node, pe.Sub)
+    for product, other, left in ((node.a, node.b, True), (node.b, node.a, False)):
+        if isinstance(product, pe.Mul) and not stays(product):
+            a, b, c = (ctx.bare(v) for v in (product.a, product.b, other))
+            if less:
+                a, c = (a, f"-({c})") if left else (f"-({a})", c)
+            return f"{multiply_add(ctx.module, str(node.dtype))}({a}, {b}, {c})"
+    return None
 
 
 def divide(ctx: FunctionText, node: Any) -> str:

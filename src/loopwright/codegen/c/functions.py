@@ -131,6 +131,16 @@ def same_bits(module: Program, text: str, old: str, new: str) -> str:
     return f"{name}({bare(text)})"
 
 
+def multiply_add(module: Program, dtype: str) -> str:
+    """The name of the helper that rounds a * b + c once where that is one instruction."""
+    kind, tail = ("float", "f") if dtype == "float32" else ("double", "")
+    name, fast = f"lw_fma_{kind}", f"FP_FAST_FMA{tail.upper()}"
+    lines = [f"return fma{tail}(a, b, c);", "#else", "return a * b + c;", "#endif"]
+    text = definition(kind, name, f"{kind} a, {kind} b, {kind} c", f"#ifdef {fast}", *lines)
+    module.helpers.setdefault(name, text.replace("  #", "#"))
+    return name
+
+
 def definition(result: str, name: str, params: str, *lines: str) -> str:
     """The text of a small function."""
     body = "\n".join(f"  {line}" for line in lines)

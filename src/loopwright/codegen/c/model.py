@@ -39,6 +39,7 @@ from .types import identifier
 
 C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 C_FLAGS += ("-Wno-tautological-compare",)  # a model may compare a value with itself
+C_FLAGS += ("-ffp-contract=off",)  # the code says which products are fused with a sum
 
 
 class CModel(CompiledModel):
@@ -126,7 +127,7 @@ class CModel(CompiledModel):
         name: str = "model",
         weights: str = ARRAYS,
         compiler: str | None = None,
-        flags: Iterable[str] = ("-O3", "-march=native", "-ffp-contract=fast"),
+        flags: Iterable[str] = ("-O3", "-march=native"),
         **options: Any,
     ) -> CLibrary:
         """Compile the files as a shared library and load it.

@@ -10,7 +10,7 @@ import numpy as np
 from ..elementary import FLOAT32
 from ..value_code import Code, Number, Value
 from .function_text import Program
-from .functions import definition, same_bits
+from .functions import definition, multiply_add, same_bits
 from .types import real
 
 # Others compute in double precision, or call math.h for some arguments.
@@ -80,8 +80,7 @@ class _ScalarCode(Code):
 
     def intrinsic(self, name: str, *args: Value) -> Value:
         if name == "fmuladd":
-            a, b, c = (v.ref for v in args)
-            return self.put("f", f"{a} * {b} + {c}")
+            return self.per_lane(multiply_add(self.module, "float32"), "f", *args)
         return self.per_lane(f"{name}f", "f", *args)
 
     def per_lane(self, function: str, kind: str, *args: Value) -> Value:

@@ -4,9 +4,8 @@
 
 * integers wrap around; indices (in loads, stores and their `LetStmt`s) do not overflow;
 * comparisons with NaN are false, except `!=`;
-* a product and a sum may be fused into one rounding (`contract`), nothing else is reordered; a product
-  of a converted integer stays as it is, since of dequantized numbers the last bit decides the next step,
-  and so does a difference of equal terms: fused, a b - a b would be what a b was rounded by;
+* a product and a sum may be fused into one rounding (`contract`; see `codegen.contraction`), nothing else
+  is reordered;
 * `if_then_else` evaluates only the chosen operand, lane by lane (loads are masked). `Select`
   evaluates both unless its condition depends on indices and an operand loads: then as above.
 """
@@ -19,9 +18,9 @@ from ...base.errors import LoopwrightError, explain
 from ...ir import prim_expr as pe
 from ...ir.dtype import DataType
 from ...ir.prim_expr import Broadcast, Call, FloatImm, IntImm, PrimExpr, Ramp, Var
-from ...ir.structural import structural_equal
 from ...tir.expr import BufferLoad
 from ..context import INDEX, call
+from ..contraction import stays
 from .choice import logical, select
 from .convert import cast
 from .function_text import FunctionText
@@ -60,20 +59,9 @@ def binary(ctx: FunctionText, node: pe.BinaryOpExpr) -> str:
     a, b = ctx.expr(node.a), ctx.expr(node.b)
     exact = " nsw" if ctx.mode == INDEX and dtype.is_int and kind in _WRAPPING else ""
     made = instruction(kind, dtype) + exact
-    if _dequantizes(node) or _is_zero(node):
+    if stays(node):
         made = made.removesuffix(" contract")
     return ctx.op(made, dtype, a, b)
-
-
-def _is_zero(node: pe.BinaryOpExpr) -> bool:
-    """Whether it is a difference of equal floats."""
-    return isinstance(node, pe.Sub) and node.dtype.is_float and structural_equal(node.a, node.b)
-
-
-def _dequantizes(node: pe.BinaryOpExpr) -> bool:
-    """Whether it is a product of an integer and a float."""
-    sides = [x for x in (node.a, node.b) if isinstance(x, pe.Cast) and x.value.dtype.is_integer]
-    return isinstance(node, pe.Mul) and node.dtype.is_float and bool(sides)
 
 
 def compare(ctx: FunctionText, node: pe.CmpExpr) -> str:
