@@ -318,11 +318,11 @@ conv2d_transpose.samples(
 
 @op("relax.nn.join_phases")
 def join_phases(data: Tensor, strides: Ints, before: Ints, after: Ints):
-    """(batch, channels * product of strides, *sides) as (batch, channels, *(side * stride - before - after)):
-    places that lie a stride apart come from one channel, of each group the first one that of the first
-    places; before, after: what is cut off at the ends."""
+    """(batch, product of strides * channels, *sides) as (batch, channels, *(side * stride - before - after)):
+    places that lie a stride apart come from one group of channels, the first places from the first group;
+    before, after: what is cut off at the ends."""
     batch, phases, *sides = data.shape
-    count = math.prod(strides)
+    channels = simplify(floordiv(phases, math.prod(strides)))
     pairs = zip(sides, strides, before, after, strict=True)
     cut = [simplify(multiply(side, s) - (b + a)) for side, s, b, a in pairs]
 
@@ -332,20 +332,19 @@ def join_phases(data: Tensor, strides: Ints, before: Ints, after: Ints):
         for p, s, b in zip(at, strides, before, strict=True):
             phase = phase * s + floormod(p + b, s)
             places.append(floordiv(p + b, s))
-        return data(n, c * count + phase, *places)
+        return data(n, phase * channels + c, *places)
 
-    shape = [batch, simplify(floordiv(phases, count)), *cut]
-    return compute(shape, cell, "join_phases", axes="i", tag="injective")
+    return compute([batch, channels, *cut], cell, "join_phases", axes="i", tag="injective")
 
 
 @join_phases.numpy
 def _(data, strides, before, after):
     batch, phases, *sides = data.shape
     rank, channels = len(sides), phases // math.prod(strides)
-    parts = data.reshape(batch, channels, *strides, *sides)
-    order = [axis for k in range(rank) for axis in (2 + rank + k, 2 + k)]
+    parts = data.reshape(batch, *strides, channels, *sides)
+    order = [axis for k in range(rank) for axis in (2 + rank + k, 1 + k)]
     whole = [side * s for side, s in zip(sides, strides, strict=True)]
-    parts = parts.transpose(0, 1, *order).reshape(batch, channels, *whole)
+    parts = parts.transpose(0, 1 + rank, *order).reshape(batch, channels, *whole)
     ends = zip(before, whole, after, strict=True)
     return np.ascontiguousarray(parts[:, :, *[slice(b, w - a) for b, w, a in ends]])
 

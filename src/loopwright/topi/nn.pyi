@@ -94,7 +94,7 @@ def group_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, num_groups: int, ch
 def hardsigmoid(data: _Tensor) -> _Any: """clip(x + 3, 0, 6) / 6"""
 def hardswish(data: _Tensor) -> _Any: """x * (clip(x + 3, 0, 6) / 6)"""
 def instance_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, channel_axis: _Any, axis: _Any = None, epsilon: float = 1e-05) -> _Tensor: """Each channel of each element of the batch normalized over `axis`. Before TVM 0.19 there was no `channel_axis`, which is 1 then: the axes and epsilon come in its place."""
-def join_phases(data: _Tensor, strides: int | _Sequence[int] | None, before: int | _Sequence[int] | None, after: int | _Sequence[int] | None) -> _Any: """(batch, channels * product of strides, *sides) as (batch, channels, *(side * stride - before - after)): places that lie a stride apart come from one channel, of each group the first one that of the first places; before, after: what is cut off at the ends."""
+def join_phases(data: _Tensor, strides: int | _Sequence[int] | None, before: int | _Sequence[int] | None, after: int | _Sequence[int] | None) -> _Any: """(batch, product of strides * channels, *sides) as (batch, channels, *(side * stride - before - after)): places that lie a stride apart come from one group of channels, the first places from the first group; before, after: what is cut off at the ends."""
 def layer_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Any: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes`."""
 def leaky_relu(data: _Tensor, alpha: float = 0.01) -> _Any: """x where positive, else alpha * x."""
 leakyrelu = leaky_relu

@@ -20,17 +20,17 @@ RNG = np.random.default_rng(0)
 
 
 def network(
-    window: list[int], symbolic: bool, results: int = 4, **attrs: Any
+    window: list[int], symbolic: bool, results: int = 4, scale: float = 1.0, **attrs: Any
 ) -> tuple[lw.IRModule, np.ndarray]:
     sides = [7, 9][: len(window)]
     dims = [Var(f"l{k}", "int64") for k in range(len(sides))] if symbolic else sides
-    weight = relax.const(RNG.standard_normal((6, results, *window)).astype("float32"))
+    weight = RNG.standard_normal((6, results, *window)).astype("float32") * np.float32(scale)
     bb = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorStructInfo([2, 6, *dims], "float32"))
     convolve = getattr(op.nn, f"conv{len(window)}d_transpose")
     with bb.function("main", [x]):
         with bb.dataflow():
-            made = bb.emit_output(bb.emit(convolve(x, weight, **attrs)))
+            made = bb.emit_output(bb.emit(convolve(x, relax.const(weight), **attrs)))
         bb.emit_func_output(made)
     return bb.get(), RNG.standard_normal((2, 6, *sides)).astype("float32")
 
@@ -42,7 +42,7 @@ def names(mod: lw.IRModule) -> list[str]:
 
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize(
-    ("window", "strides"), [([5], [2]), ([3, 4], [2, 3]), ([2, 3], [1, 4]), ([2, 2], [2, 2])]
+    ("window", "strides"), [([5], [2]), ([3, 4], [2, 3]), ([2, 5], [1, 4]), ([2, 2], [2, 2])]
 )
 def test_the_same_numbers(window: list[int], strides: list[int], symbolic: bool) -> None:
     rank = len(window)
@@ -59,7 +59,13 @@ def test_the_same_numbers(window: list[int], strides: list[int], symbolic: bool)
 
 
 @pytest.mark.parametrize(
-    "attrs", [{"strides": [1, 1]}, {"strides": [2, 2], "dilation": [2, 1]}, {"strides": [3, 3]}]
+    "attrs",
+    [
+        {"strides": [1, 1]},
+        {"strides": [2, 2], "dilation": [2, 1]},
+        {"strides": [3, 3]},
+        {"strides": [4, 2]},
+    ],
 )
 def test_what_stays(attrs: dict[str, Any]) -> None:
     """Without a stride it is a convolution already; windows that do not overlap have blocks."""
@@ -72,3 +78,21 @@ def test_a_kernel_of_the_users_is_not_taken_apart() -> None:
     with LEGALIZATIONS.registry.snapshot(), lw.Target("llvm"):
         register_legalize("relax.nn.conv1d_transpose", lambda bb, call: None, target="llvm")
         assert names(SplitTransposedConvolutions()(mod)) == ["relax.nn.conv1d_transpose"]
+
+
+@pytest.mark.parametrize(("window", "strides"), [([5], [2]), ([3, 4], [2, 3]), ([3, 3], [2, 2])])
+def test_infinity_meets_no_zeros_that_fill(window: list[int], strides: list[int]) -> None:
+    """Phases have their own numbers of taps."""
+    mod, x = network(window, False, strides=strides, output_padding=[s - 1 for s in strides])
+    x.flat[::17] = np.inf
+    assert "relax.nn.conv" in names(SplitTransposedConvolutions()(mod))[0]
+    want = Interpreter(mod)["main"](x).numpy()
+    assert np.isinf(want).any() and not np.isinf(want).all()
+    np.testing.assert_allclose(lw.compile(mod)(x).numpy(), want, atol=1e-5)
+
+
+def test_infinite_weights_stay() -> None:
+    """Beyond the data's ends there are no zeros for them."""
+    mod, x = network([4], False, scale=np.inf, strides=[2])
+    assert names(SplitTransposedConvolutions()(mod)) == ["relax.nn.conv1d_transpose"]
+    np.testing.assert_array_equal(lw.compile(mod)(x).numpy(), Interpreter(mod)["main"](x).numpy())

@@ -11,13 +11,15 @@ Before (-) and after (+)::
               R.output(gv)
           return gv
 
-Of a stride s, each s-th element of the result sees the same taps: these are a convolution, and the s of
-them one with s times the outputs, whose elements are then put side by side. The weight is a constant. One
-whose windows do not overlap and that fills blocks of channels is computed in them as it is.
+Of a stride s, each s-th element of the result sees the same taps: these are a convolution, and those of
+them with as many taps are one, whose elements are then put side by side. The weight is a finite constant:
+what it meets beyond the data's ends is 0. One whose windows do not overlap and that fills blocks of channels
+is computed in them as it is.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,30 +78,48 @@ class _Splitter(SweepingRewriter):
         if may_be_taken(call, target):
             return call
         rank = len(window)
+        if (
+            any(s > k for k, s in zip(window, strides, strict=True))
+            or not np.isfinite(values).all()
+        ):
+            return call  # phases without taps; 0 * inf at the ends
         taps = [-(-k // s) for k, s in zip(window, strides, strict=True)]
         # What the result has less than the joined phases, which are at least as long.
         ends = zip(window, padding[rank:], more, strides, taps, strict=True)
         spare = [s * t - k + after - m for k, after, m, s, t in ends]
         over = [max(-(n // s), 0) for n, s in zip(spare, strides, strict=True)]
         spare = [n + s * o for n, s, o in zip(spare, strides, over, strict=True)]
-        around = [t - 1 for t in taps] + [t - 1 + o for t, o in zip(taps, over, strict=True)]
+        behind = [t - 1 + o for t, o in zip(taps, over, strict=True)]
         convolve = relax_op.nn.conv1d if rank == 1 else relax_op.nn.conv2d
-        matrix = const(_phases(values, strides, taps))
-        made = convolve(call.args[0], matrix, padding=around, out_dtype=attrs.out_dtype)
+        parts = []
+        for part in _phases(values, strides):
+            around = [t - 1 for t in part.shape[2:]] + behind
+            made = convolve(call.args[0], const(part), padding=around, out_dtype=attrs.out_dtype)
+            parts.append(made)
+        made = parts[0] if len(parts) == 1 else relax_op.concat(parts, axis=1)
         return relax_op.nn.join_phases(made, strides, padding[:rank], spare)
 
 
-def _phases(values: np.ndarray, strides: list[int], taps: list[int]) -> np.ndarray:
-    """The weight (channels, outputs, *window) of the convolution with an output for each phase:
-    (outputs * strides, channels, *taps)."""
-    rank, (channels, outputs, *window) = len(taps), values.shape
-    parts = list(zip(taps, strides, strict=True))
-    fill = [(0, s * t - k) for (t, s), k in zip(parts, window, strict=True)]
-    values = np.pad(values, [(0, 0), (0, 0), *fill])
-    values = values.reshape(channels, outputs, *(d for pair in parts for d in pair))
-    phase, tap = [3 + 2 * k for k in range(rank)], [2 + 2 * k for k in range(rank)]
-    values = np.flip(values.transpose(1, *phase, 0, *tap), tuple(range(-rank, 0)))
-    return np.ascontiguousarray(values).reshape(-1, channels, *taps)
+def _phases(values: np.ndarray, strides: list[int]) -> list[np.ndarray]:
+    """The weight (channels, outputs, *window) as those of convolutions whose outputs are the phases, one
+    after the other: (phases * outputs, channels, *taps). The phases of one have as many taps."""
+    runs = [sorted({0, k % s, s}) for k, s in zip(values.shape[2:], strides, strict=True)]
+    if len(runs[-1]) > 2:
+        runs[:-1] = [list(range(s + 1)) for s in strides[:-1]]
+    return [
+        _part(values, strides, group) for group in itertools.product(*map(itertools.pairwise, runs))
+    ]
+
+
+def _part(values: np.ndarray, strides: list[int], group: tuple[tuple[int, int], ...]) -> np.ndarray:
+    """The weight of the phases [first, end) of each axis."""
+    rank, (channels, _, *window) = len(group), values.shape
+    for axis, ((first, end), s) in enumerate(zip(group, strides, strict=True)):
+        taps = np.arange(first, window[axis], s)[::-1]
+        values = values.take(np.arange(end - first)[:, None] + taps, 2 + 2 * axis)
+    phase, tap = [2 + 2 * k for k in range(rank)], [3 + 2 * k for k in range(rank)]
+    values = values.transpose(*phase, 1, 0, *tap)
+    return np.ascontiguousarray(values).reshape(-1, channels, *values.shape[-rank:])
 
 
 __all__ = ["SplitTransposedConvolutions"]
