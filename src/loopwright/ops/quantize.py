@@ -109,6 +109,60 @@ def _(data, scale, zero_point, axis=-1, out_dtype="int8"):
     return np.clip(np.rint(value) + zero, bounds.min, bounds.max).astype(kind)
 
 
+@op("relax.quantize_scale")
+def quantize_scale(low: Tensor, high: Tensor):
+    """The scale with which uint8 holds what lies between low and high, and zero; 1 where that is zero
+    alone, for which any would do."""
+
+    def cell(*i):
+        apart = tir.max(element(high, i), 0.0) - tir.min(element(low, i), 0.0)
+        return tir.Select(apart.equal(0.0), const(1.0, low.dtype), apart / 255.0)
+
+    return compute(shape_of(low), cell, "scale", axes="i", tag="elemwise")
+
+
+@op("relax.quantize_zero_point")
+def quantize_zero_point(low: Tensor, scale: Tensor):
+    """The number in uint8 that stands for zero where 0, or low if that is below zero, is the least."""
+
+    def cell(*i):
+        steps = -(tir.min(element(low, i), 0.0) / element(scale, i))
+        return cast("uint8", tir.round(tir.max(tir.min(steps, 255.0), 0.0)))
+
+    return compute(shape_of(low), cell, "zero_point", axes="i", tag="elemwise")
+
+
+def _alike(first, second, dtype):
+    for info in (first, second):
+        if not info.dtype.is_void and info.dtype != "float32":
+            raise TypeError(explain("a range of this dtype", got=str(info), instead="float32"))
+    if first.ndim != second.ndim or any(map(differ, first.get_shape() or (), second.get_shape() or ())):
+        raise ValueError(explain("the tensors differ in shape", got=f"{first} and {second}"))
+    return TensorStructInfo(first.shape, dtype, ndim=first.ndim)
+
+
+@quantize_scale.infer
+def _(low, high):
+    return _alike(low, high, "float32")
+
+
+@quantize_zero_point.infer
+def _(low, scale):
+    return _alike(low, scale, "uint8")
+
+
+@quantize_scale.numpy
+def _(low, high):
+    apart = np.maximum(high, np.float32(0)) - np.minimum(low, np.float32(0))
+    return np.where(apart == 0, np.float32(1), apart / np.float32(255))
+
+
+@quantize_zero_point.numpy
+def _(low, scale):
+    steps = -(np.minimum(low, np.float32(0)) / scale)
+    return np.rint(np.clip(steps, 0, 255)).astype(np.uint8)
+
+
 @op("relax.dequantize")
 def dequantize(
     data: Tensor, scale: Tensor, zero_point: Tensor, axis: Axis = -1, out_dtype: DType = "float32"
@@ -252,6 +306,8 @@ def _(data, table):
     return table[data.astype(np.int64) - np.iinfo(data.dtype).min]
 
 
+for _operator in (quantize_scale, quantize_zero_point):
+    _operator.layout(along())
 for _operator in (quantize, dequantize, requantize):
     _operator.layout(along("axis"))
 byte_lookup.layout(along())
@@ -265,6 +321,14 @@ quantize.samples(
 dequantize.samples(
     case(np.array([[1, -128, 127], [0, 5, -2]], np.int8), _SCALES, _ZEROS),
     case(np.array([[7], [200]], np.uint8), np.float32(0.5), np.int8(3), out_dtype="float16"),
+)
+quantize_scale.samples(
+    case(np.float32(-3), np.float32(5)),
+    case(np.array([1, 0, -7, -3], np.float32), np.array([2, 0, -1, 0], np.float32)),
+)
+quantize_zero_point.samples(
+    case(np.float32(-3), np.float32(0.03)),
+    case(np.array([1, 0, -7, -3], np.float32), np.array([0.01, 1, 0.027, 0.001], np.float32)),
 )
 _ACCUMULATED = np.array([[7, -(2**31), 2**31 - 1], [-3, -1, 100000]], np.int32)
 requantize.samples(

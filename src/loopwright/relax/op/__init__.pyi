@@ -122,6 +122,8 @@ def power(x1: _Expr, x2: _Expr) -> _Call: """x1 to the power x2."""
 print = relax_print
 def prod(x: _TensorLike, axis: int | _Sequence[int] | None = None, keepdims: bool = False) -> _Call: """The product over `axis`."""
 def quantize(data: _TensorLike, scale: _TensorLike, zero_point: _TensorLike, axis: int | None = -1, out_dtype: str | _DataType | None = 'int8') -> _Call: """round(data / scale) + zero_point, limited to the numbers of `out_dtype`. scale and zero_point: scalars, or vectors with one number for each index of `axis`."""
+def quantize_scale(low: _TensorLike, high: _TensorLike) -> _Call: """The scale with which uint8 holds what lies between low and high, and zero; 1 where that is zero alone, for which any would do."""
+def quantize_zero_point(low: _TensorLike, scale: _TensorLike) -> _Call: """The number in uint8 that stands for zero where 0, or low if that is below zero, is the least."""
 def register_view(dotted_name: str, fn: _Callable[..., _Any]) -> _Callable[..., _Any]: """Make `fn` the builder `relax.op.<dotted_name>`: "add", "nn.relu", "image.resize2d"."""
 def reinterpret(x: _TensorLike, dtype: str | _DataType | None) -> _Call: """The bits of each element read as another dtype of the same width."""
 def repeat(data: _TensorLike, repeats: int, axis: int | None = None) -> _Call: """Each element `repeats` times along `axis` (None: of the flattened tensor)."""

@@ -118,10 +118,9 @@ def dynamic_quantize_linear(cx: Context, node: Node, x: Value) -> Any:
         some = reduce(x, list(range(x.ndim - 1)), keepdims=0) if x.ndim > 1 else x
         return reduce(some, keepdims=0)
 
-    low, high = o.Min(extreme(o.ReduceMin), 0.0), o.Max(extreme(o.ReduceMax), 0.0)
-    apart = o.Sub(high, low)  # 0 for zeros alone, which any scale is for
-    scale = o.Where(o.Equal(apart, 0.0), np.float32(1), o.Div(apart, 255.0))
-    zero = o.Cast(o.Round(o.Clip(o.Neg(o.Div(low, scale)), 0.0, 255.0)), to=2)
+    low, high = extreme(o.ReduceMin).expr, extreme(o.ReduceMax).expr
+    scale = cx.value(op.quantize_scale(low, high))
+    zero = cx.value(op.quantize_zero_point(low, scale.expr))
     return [o.QuantizeLinear(x, scale, zero), scale, zero]
 
 
