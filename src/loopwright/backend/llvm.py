@@ -148,6 +148,7 @@ def emit(lowered: Lowered) -> Executable:
         libraries=lowered.libraries,
         imports=lowered.imports,
         threads=lowered.threads,
+        silent=lowered.silent,
     )
     exe = Executable(program, lowered)
     if lowered.machine:

@@ -10,10 +10,12 @@ from typing import Any
 from ..arith import Analyzer
 from ..base import progress
 from ..base.errors import LoopwrightError, explain
+from ..ir.dtype import DataType
 from ..ir.expr import GlobalVar
 from ..ir.functor import post_order_visit, rewrite
+from ..ir.literals import is_zero
 from ..ir.module import IRModule
-from ..ir.prim_expr import PrimExpr, SizeVar, Var
+from ..ir.prim_expr import Call, PrimExpr, SizeVar, Var
 from ..ir.prim_op import cast, const, multiply
 from ..ir.target import Target
 from ..ir.transform import Pass
@@ -21,6 +23,7 @@ from ..relax.expr import Function
 from ..relax.transform.lower.graph_to_tir import NATIVE_PART, why_not_native
 from ..runtime.extern import EXTERNAL_MODS, ExternLibrary
 from ..runtime.signature import Argument, Signature
+from ..tir import stmt as st
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
@@ -33,7 +36,8 @@ class Lowered:
     `graph` is the module after the graph passes, `module` after the loop passes. By name, `kernels`
     and `graphs` are its functions (`graphs`: native graph functions), `machine` those left for the
     virtual machine, `entries` their signatures. With `one_by_one`, functions are lowered lazily, so
-    that a code generator can compile the first ones while the others are lowered. `libraries` and
+    that a code generator can compile the first ones while the others are lowered; `silent` are those
+    without `T.ret`, whose callers need not wait for them. `libraries` and
     `imports` are the C libraries and packed functions from external code generators. `threads` is
     how many threads the model uses, None if it follows the process's number. `seconds` is
     the time the loop passes took.
@@ -58,6 +62,12 @@ class Lowered:
             self._done = passes(graph)
             self.seconds = time.perf_counter() - start
         self._classify()
+        functions = (graph if self._done is None else self._done).functions
+        self.silent = {
+            g.name_hint
+            for g, f in functions.items()
+            if isinstance(f, PrimFunc) and returned_type(f) is None
+        }
         self.libraries, self.imports = externals(graph)
 
     def _lowered(self, name: str) -> Any:
@@ -124,6 +134,30 @@ def _called(func: Function) -> set[str]:
     names: set[str] = set()
     post_order_visit(func, lambda n: names.add(n.name_hint) if isinstance(n, GlobalVar) else None)
     return names
+
+
+def returned_type(func: PrimFunc) -> DataType | None:
+    """The type of the first T.ret; of a function of the packed convention, that is not 0."""
+    packed = func.attrs.get("calling_conv")
+    todo: list[Any] = [func.body]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, st.Evaluate):
+            call = node.value
+            if isinstance(call, Call) and getattr(call.op, "name", "") == "tir.ret":
+                value = call.args[0]
+                status = packed and is_zero(value)
+                if not status and not value.dtype.is_handle:
+                    return value.dtype
+        elif isinstance(node, st.SeqStmt):
+            todo += node.seq
+        elif isinstance(node, st.IfThenElse):
+            todo += (node.then_case, node.else_case)
+        elif isinstance(node, st.BlockRealize):
+            todo += (node.block.init, node.block.body)
+        elif not isinstance(node, st.BufferStore) and node is not None:
+            todo.append(getattr(node, "body", None))
+    return None
 
 
 class _Named(Mapping[str, Any]):

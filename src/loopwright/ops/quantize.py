@@ -136,7 +136,9 @@ def _alike(first, second, dtype):
     for info in (first, second):
         if not info.dtype.is_void and info.dtype != "float32":
             raise TypeError(explain("a range of this dtype", got=str(info), instead="float32"))
-    if first.ndim != second.ndim or any(map(differ, first.get_shape() or (), second.get_shape() or ())):
+    if first.ndim != second.ndim or any(
+        map(differ, first.get_shape() or (), second.get_shape() or ())
+    ):
         raise ValueError(explain("the tensors differ in shape", got=f"{first} and {second}"))
     return TensorStructInfo(first.shape, dtype, ndim=first.ndim)
 

@@ -29,7 +29,7 @@ from ...tir.buffer import decl_buffer
 from ...tir.byte_size import Sizes
 from ...tir.function import PrimFunc
 from . import jit, support
-from .debug_info import DebugInfo, asked
+from .debug_info import asked
 from .emit import add_function
 from .entry import Entry
 from .module_text import ModuleText, text_of, without_comments
@@ -48,15 +48,17 @@ def build_program(
     libraries: Sequence[ExternLibrary] = (),
     imports: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     threads: int | None = None,
+    silent: Container[str] = (),
 ) -> NativeProgram:
     """Compile lowered kernels and graph functions.
 
-    kernels, graphs: lowered PrimFuncs by name; if they are lowered lazily, on access, kernels
-    already lowered compile meanwhile. entries: the signature of each function that is callable from
+    kernels, graphs: lowered PrimFuncs by name; if they are lowered lazily, on access, those
+    already lowered compile meanwhile, graph functions, the longest, first. entries: the signature of each function that is callable from
     outside, by name.
     compiled: an already compiled program whose kernels are called too.
     libraries: the C functions that they may call; imports: packed functions private to them.
     threads: the size of its own thread pool; None: it uses the process's.
+    silent: functions without `T.ret`, which graph functions call without having seen them.
     """
     functions: Mapping[str, PrimFunc] = ChainMap(kernels, graphs)  # type: ignore[arg-type]
     triple, cpu, features = compile_options(target)
@@ -65,21 +67,29 @@ def build_program(
     constants: dict[str, Any] = {}
     keys: dict[str, str] = {}
     debug = asked()
+
+    def module_of(owner: str) -> ModuleText:
+        module = ModuleText(owner, functions, imports, externs, target, silent)
+        module.debug = debug()
+        return module
+
     with jit.ObjectStream(triple=triple, cpu=cpu, features=features, jobs=jobs) as stream:
+
+        def add(name: str, lines: list[str]) -> list[str]:
+            keys[name] = stream.add(text_of(without_comments(lines)), LEVEL, name=name)
+            return lines
+
+        main = module_of("graph")
+        graph = add(GRAPH, _graph_module(main, graphs, entries)) if graphs or entries else None
         for name, func in kernels.items():
-            module = ModuleText(name, functions, imports, externs, target)
-            module.debug = debug()
+            module = module_of(name)
             add_function(module, name, func)
-            modules[name] = module.code()
-            keys[name] = stream.add(text_of(without_comments(modules[name])), LEVEL, name=name)
+            modules[name] = add(name, module.code())
             constants.update(module.constants)
-        if graphs or entries:
-            modules[GRAPH] = _graph_module(
-                functions, graphs, entries, constants, imports, externs, target, debug()
-            )
-            keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), LEVEL, name=GRAPH)
         by_key = stream.finish()
-    data = {n: aligned(_array(c)) for n, c in constants.items()}
+    if graph is not None:
+        modules[GRAPH] = graph
+    data = {n: aligned(_array(c)) for n, c in (constants | main.constants).items()}
     objects = {name: by_key[key] for name, key in keys.items()}
     texts = {name: text_of(lines) for name, lines in modules.items()}
     if compiled is not None:
@@ -109,25 +119,15 @@ def _of_kernel(constant: str) -> bool:
 
 
 def _graph_module(
-    functions: Mapping[str, PrimFunc],
-    graphs: Mapping[str, PrimFunc],
-    entries: Mapping[str, Signature],
-    constants: dict[str, Any],
-    imports: Container[str],
-    externs: Container[str],
-    target: Target,
-    debug: DebugInfo | None = None,
+    main: ModuleText, graphs: Mapping[str, PrimFunc], entries: Mapping[str, Signature]
 ) -> list[str]:
     """The lines of the module of graph functions and entries."""
-    main = ModuleText("graph", functions, imports, externs, target)
-    main.debug = debug
     for name, func in graphs.items():
         add_function(main, name, func)
     for name, spec in entries.items():
         if name not in graphs:
             main.declare(symbol(name), _kernel_declaration(name, spec, main.returned(name)))
     parts = [emit_entry_of(main, name, spec) for name, spec in entries.items()]
-    constants.update(main.constants)
     lines = main.code()
     known = support.declarations("\n".join(parts))
     return [*lines, _missing(known, main), *parts]

@@ -7,11 +7,9 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from ...ir.dtype import DataType
-from ...ir.literals import is_zero
-from ...ir.prim_expr import Call
 from ...ir.target import Target
-from ...tir import stmt as st
 from ...tir.function import PrimFunc
+from ..lowered import returned_type
 from . import support
 from .abi import IMPORT_PREFIX, c_string
 from .debug_info import DebugInfo
@@ -22,7 +20,7 @@ from .vecmath import VecMath
 class ModuleText:
     """Collects a module. `owner` makes the names of constants unique within the program;
     `functions` are the program's other functions by name, `imports` its private packed functions,
-    `externs` the C functions of external libraries."""
+    `externs` the C functions of external libraries, `silent` functions without `T.ret`."""
 
     def __init__(
         self,
@@ -31,7 +29,9 @@ class ModuleText:
         imports: Container[str] = (),
         externs: Container[str] = (),
         target: Target | None = None,
+        silent: Container[str] = (),
     ) -> None:
+        self.silent = silent
         self.imports = imports
         self.externs = externs
         self.owner = owner.replace(" ", "_")
@@ -116,8 +116,8 @@ class ModuleText:
         """The type that T.ret returns in a function; None without T.ret. The 0 of functions of
         the packed convention says only that all went well."""
         if name not in self._returned:
-            func = self.functions.get(name)
-            self._returned[name] = None if func is None else _returned(func)
+            func = None if name in self.silent else self.functions.get(name)
+            self._returned[name] = None if func is None else returned_type(func)
         return self._returned[name]
 
     # -- text ----------------------------------------------------------------------------------
@@ -156,25 +156,3 @@ def _lanewise(wide: str, name: str, dtype: DataType) -> str:
         result = f"%r{k}"
     head = f"define internal {kind} @{wide}({kind} %x, {kind} %y) nounwind {{"
     return "\n".join([head, *rows, f"  ret {kind} {result}", "}"])
-
-
-def _returned(func: PrimFunc) -> DataType | None:
-    """The type of the first T.ret; of a function of the packed convention, that is not 0."""
-    packed = func.attrs.get("calling_conv")
-    todo: list[Any] = [func.body]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, st.Evaluate):
-            call = node.value
-            if isinstance(call, Call) and getattr(call.op, "name", "") == "tir.ret":
-                value = call.args[0]
-                status = packed and is_zero(value)
-                if not status and not value.dtype.is_handle:
-                    return value.dtype
-        elif isinstance(node, st.SeqStmt):
-            todo += node.seq
-        elif isinstance(node, st.IfThenElse):
-            todo += (node.then_case, node.else_case)
-        elif not isinstance(node, st.BufferStore) and node is not None:
-            todo.append(getattr(node, "body", None))
-    return None
