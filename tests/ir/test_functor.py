@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from loopwright.ir.functor import Rewriter, Visitor, post_order_visit, pre_order_visit, rewrite
+from loopwright.ir.functor import (
+    Rewriter,
+    Visitor,
+    any_node,
+    post_order_visit,
+    pre_order_visit,
+    rewrite,
+)
 from loopwright.ir.node import Node
 from loopwright.ir.prim_expr import Add, IntImm, Mul, PrimExpr, Var
 from loopwright.ir.prim_op import const
@@ -148,3 +155,11 @@ def test_fields_that_hold_no_node_are_passed_by():
     x, y = Var("x"), Var("y")
     made = rewrite(Mixed("n", 3, x, None), {Var: lambda v: y})
     assert (made.name, made.size, made.inner, made.maybe) == ("n", 3, y, None)
+
+
+def test_any_node_asks_no_more_once_one_holds():
+    x, asked = Var("x"), []
+    tree = Tree([x + 1, x * 2, x * 3], {})
+    assert any_node(tree, lambda n: asked.append(n) or isinstance(n, Add))
+    assert asked == [tree, tree.items[0]]
+    assert not any_node(tree, lambda n: n is x, skip=(Add, Mul))

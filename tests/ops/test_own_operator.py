@@ -7,7 +7,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import relax, te, tir
-from loopwright.ops import OPERATORS, Axis, Tensor, op
+from loopwright.ops import OPERATORS, Axis, Scalar, Tensor, op
 from loopwright.relax.interpreter import Interpreter
 from loopwright.script import from_source
 from loopwright.script import tir as T
@@ -158,3 +158,21 @@ def test_what_is_wrong_with_a_definition_is_told():
     x = relax.Var("x", relax.TensorStructInfo((4,), "float32"))
     with pytest.raises(TypeError, match="instead: elements are symbolic: use functions of tir"):
         relax.BlockBuilder().normalize(relax.op.testlib.numbers(x))
+
+
+def test_the_loops_of_an_operator_with_a_number_are_written_once():
+    written = []
+    with OPERATORS.snapshot():
+
+        @op("testlib.scaled")
+        def scaled(x: Tensor, factor: Scalar):
+            "x * factor."
+            written.append(factor)
+            return te.compute(x.shape, lambda *i: x(*i) * factor, "scaled")
+
+        scaled.infer(lambda x, factor: x)
+        twice = "a = R.testlib.scaled(x, R.const(2.0)); b = R.testlib.scaled(a, R.const(2.0)); "
+        mod = graph(twice + "y = R.testlib.scaled(b, R.const(3.0))", x=(4,))
+        made = relax.transform.LegalizeOps()(mod)
+    assert [float(f.value) for f in written] == [2.0, 3.0]
+    assert len(made.functions) == 3

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 class Step:
     """The beginning or the end of a step.
 
-    kind: "model" (around the others), "import", "pass", "kernel" (the loop passes on one function)
+    kind: "model" (around the others), "import", "pass", "kernel" (the loop passes on a function and some after it)
     or "object"; steps contain others, but objects are compiled beside them, in other threads.
     number: of `total` steps of this kind, from 0 on. seconds: how long it took, None where it begins.
     """

@@ -30,6 +30,9 @@ from ..tir.signature import signature_of
 from ..tir.transform.lower.unpack_signatures import symbolic_dims
 
 
+_BESIDE = 7  # functions lowered together with one: passes take a while on any module
+
+
 class Lowered:
     """A model after its loop passes.
 
@@ -70,16 +73,18 @@ class Lowered:
         }
         self.libraries, self.imports = externals(graph)
 
-    def _lowered(self, name: str) -> Any:
+    def _lowered(self, name: str, following: Sequence[str] = ()) -> Any:
+        """A function after its passes, which run on those that follow as well."""
         if self._done is not None:
             return self._done[name]
         if name not in self._one_by_one:
             start = time.perf_counter()
-            gvar = self.graph.get_global_var(name)
-            others = [g for g in self.graph.functions if g is not gvar]
-            alone = self.graph.with_functions(remove=others)
-            with progress.step("kernel", name, len(self._one_by_one), len(others) + 1):
-                self._one_by_one[name] = self._passes(alone)[gvar]
+            names = [n for n in (name, *following[:_BESIDE]) if n not in self._one_by_one]
+            part = self.graph.with_only(map(self.graph.get_global_var, names))
+            total = len(self.graph.functions)
+            with progress.step("kernel", name, len(self._one_by_one), total):
+                done = self._passes(part)
+            self._one_by_one.update((n, done[n]) for n in names)
             self.seconds += time.perf_counter() - start
         return self._one_by_one[name]
 
@@ -161,16 +166,15 @@ def returned_type(func: PrimFunc) -> DataType | None:
 
 
 class _Named(Mapping[str, Any]):
-    """Functions by name, computed on access."""
+    """Functions by name, computed on access. look_up: given the name and those that follow it."""
 
-    def __init__(self, names: Sequence[str], look_up: Callable[[str], Any]) -> None:
-        self.names = dict.fromkeys(names)
+    def __init__(self, names: Sequence[str], look_up: Callable[..., Any]) -> None:
+        self.order = names
+        self.names = {name: place for place, name in enumerate(names)}
         self.look_up = look_up
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.names:
-            raise KeyError(name)
-        return self.look_up(name)
+        return self.look_up(name, self.order[self.names[name] + 1 :])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

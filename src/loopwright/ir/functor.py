@@ -111,7 +111,7 @@ def _make_walkers(cls: type[Node]) -> tuple[Callable[..., None], Callable[..., A
     three times as fast as a loop over the field table."""
     names = [f.name for f in cls.__fields__ if not f.plain]
     old = [f" {n}_0 = node.{n}" for n in names]
-    walk = [f" parts[type({n}_0)](self, {n}_0)" for n in names]
+    walk = [f" if {n}_0 is not None: parts[type({n}_0)](self, {n}_0)" for n in names]
     new = [f" {n}_1 = parts[type({n}_0)](self, {n}_0)" for n in names]
     same = " and ".join(f"{n}_1 is {n}_0" for n in names) or "True"
     args = "".join(f"node.{f.name}, " if f.plain else f"{f.name}_1, " for f in cls.__fields__)
@@ -161,12 +161,14 @@ class _FnVisitor(Visitor):
         self.seen: set[int] = set()
 
     def visit_Node(self, node: Node) -> None:
-        if id(node) in self.seen:
+        key, seen = id(node), self.seen
+        if key in seen:
             return
-        self.seen.add(id(node))
+        seen.add(key)
         if self.pre and self.fn(node) is False:
             return
-        self.visit_default(node)
+        visit_fields, _ = _WALKERS.get(type(node)) or _make_walkers(type(node))
+        visit_fields(node, self, self._parts)
         if not self.pre:
             self.fn(node)
 
@@ -181,18 +183,24 @@ def pre_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
     _FnVisitor(fn, pre=True).visit(node)
 
 
+class _Found(Exception):
+    """Ends the search of `any_node`."""
+
+
 def any_node(node: Any, test: Callable[[Any], Any], skip: type | tuple[type, ...] = ()) -> bool:
     """Whether `test` holds for a node below and including `node`; nodes of the classes `skip`
     are asked, what is below them is not."""
-    holds = False
 
     def visit(n: Any) -> bool:
-        nonlocal holds
-        holds = holds or bool(test(n))
-        return not holds and not isinstance(n, skip)
+        if test(n):
+            raise _Found
+        return not isinstance(n, skip)
 
-    pre_order_visit(node, visit)
-    return holds
+    try:
+        pre_order_visit(node, visit)
+    except _Found:
+        return True
+    return False
 
 
 class _FnRewriter(Rewriter):

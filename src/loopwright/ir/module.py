@@ -196,6 +196,10 @@ class IRModule(Node):
         added = {g: f for g, f in changed.items() if g not in current}
         return self._copy({**kept, **{g: _checked(g, f) for g, f in added.items()}}, self.attrs)
 
+    def with_only(self, kept: Iterable[GlobalVar]) -> IRModule:
+        """A copy with some of the functions."""
+        return self._copy({gvar: self.functions[gvar] for gvar in kept}, self.attrs)
+
     def with_attr(self, attr_key: Any, attr_value: Any = None) -> IRModule:
         """A copy with one attribute (key, value) or several (a dict) set."""
         return self.with_attrs(attr_key if isinstance(attr_key, dict) else {attr_key: attr_value})

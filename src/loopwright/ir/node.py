@@ -25,7 +25,6 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterator
 from functools import cache
-from operator import is_
 from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform
 
 from ..base.late import Slot
@@ -143,6 +142,7 @@ class NodeMeta(type):
         named = (*beside, *(f.name for f in own))
         namespace["__slots__"] = (*extra, *(n for n in named if n not in known))
         namespace["__fields__"] = fields
+        namespace["_places"] = {f.name: place for place, f in enumerate(fields)}
         namespace["_set"], namespace["_make"] = _make_setters(name, fields, namespace, bases)
         if fields and "__init__" not in namespace and not _inherits_init(bases):
             namespace["__init__"] = namespace["_set"]
@@ -206,6 +206,7 @@ class Node(metaclass=NodeMeta):
     """Base of everything in the IR."""
 
     __fields__: ClassVar[tuple[Field, ...]] = ()
+    _places: ClassVar[dict[str, int]]  # of each field
     node_key: ClassVar[str] = ""
     span: Span | None = field(default=None, kw_only=True)
 
@@ -229,13 +230,16 @@ class Node(metaclass=NodeMeta):
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields (or `span`) changed; the same object if nothing changes."""
         span = changes.pop("span", self.span)
-        old = self.field_values()
-        values = [changes.pop(f.name, v) for f, v in zip(self.__fields__, old, strict=True)]
-        if changes:
-            names = [f.name for f in self.__fields__]
-            unknown = sorted(changes)
-            raise TypeError(f"{type(self).__name__} has no field {unknown}; it has {names}")
-        if span is self.span and all(map(is_, values, old)):
+        values, places, same = self.field_values(), self._places, span is self.span
+        for name, value in changes.items():
+            place = places.get(name)
+            if place is None:
+                unknown = sorted(changes.keys() - places.keys())
+                have = list(places)
+                raise TypeError(f"{type(self).__name__} has no field {unknown}; it has {have}")
+            if values[place] is not value:
+                values[place], same = value, False
+        if same:
             return self
         return self._make(*values, span=span)
 

@@ -55,7 +55,7 @@ def lower_by_body(
     for value in call.args:
         _check_dtype_known(call, value)
     bound = partial(run_body, body, attrs)  # call_te takes graph arguments only
-    key, tensors, sizes = _loops_key(call, args, literals)
+    key, tensors, sizes = _loops_key(call, args, given, literals)
     build = partial(bb.call_te, bound, *given, primfunc_name_hint=hint, primfunc_attrs=marks)
     if key is None:
         return build()
@@ -92,16 +92,20 @@ def _check_dtype_known(call: Call, value: Any) -> None:
 
 
 def _loops_key(
-    call: Call, args: dict[str, Any], literals: list[bool]
+    call: Call, args: dict[str, Any], given: list[Any], literals: list[bool]
 ) -> tuple[Any, list[Any], list[Var]]:
     """The key of the kernel that a call is lowered to, the tensors passed to it, and the variables
-    of their shapes, whose names are no part of the key. It is None if the kernel depends on more
-    (scalar constants become literals in it)."""
+    of their shapes, whose names are no part of the key. given: the arguments as the body gets them;
+    literals: whether it could get one as a number. It is None if the kernel depends on more."""
     tensors: list[Any] = []
     dims: list[Any] = []
     attrs = () if call.attrs is None else _plain_key(call.attrs.values)
-    given = zip(args.values(), literals, strict=True)
-    parts = [_argument_key(value, tensors, dims, literal) for value, literal in given]
+    parts = [
+        _argument_key(value, tensors, dims, literal)
+        if number is value or not isinstance(number, (IntImm, FloatImm))
+        else ("literal", type(number), str(number.dtype), repr(number.value))
+        for value, number, literal in zip(args.values(), given, literals, strict=True)
+    ]
     if attrs is None or None in parts:
         return None, tensors, []
     key = (call.op.name, attrs, *parts, StructuralKey(tuple(dims)))

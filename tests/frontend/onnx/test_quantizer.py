@@ -9,6 +9,7 @@ from onnxruntime import quantization as oq
 
 from loopwright.driver import compile
 from loopwright.frontend.onnx import from_onnx
+from loopwright.relax.expr import Call
 
 from .support import floats, graph, interpreted, node, reference, value
 
@@ -104,3 +105,23 @@ def test_dynamic(channels, build, tmp_path):
     onnx.save(model, tmp_path / "in.onnx")
     oq.quantize_dynamic(tmp_path / "in.onnx", tmp_path / "out.onnx", per_channel=channels)
     agree(onnx.load(tmp_path / "out.onnx"), x, compiled=channels)
+
+
+def test_a_dynamic_scale_and_zero_point_are_an_operator_each():
+    nodes = [node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"], "q")]
+    byte = np.uint8
+    byte = np.uint8
+    outputs = [value("y", [3, 5], byte), value("scale", []), value("zero", [], byte)]
+    model = graph(nodes, [value("x", [3, 5])], outputs)
+    found = [
+        b.value.op.name
+        for b in from_onnx(model)["main"].body.blocks[0].bindings
+        if isinstance(b.value, Call)
+    ]
+    assert sorted(found) == [
+        *["relax.max"] * 2,
+        *["relax.min"] * 2,
+        "relax.quantize",
+        "relax.quantize_scale",
+        "relax.quantize_zero_point",
+    ]
