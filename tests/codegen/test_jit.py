@@ -114,6 +114,7 @@ def test_libraries_do_not_share_names():
 
 
 def test_many_modules_in_processes():
+    workers.close_workers()  # those of earlier tests
     texts = [constant(i, padding=3000) for i in range(8)]
     objects = jit.compile_objects(texts, jobs=2, cache=ObjectCache(None), opt="none")
     assert len(workers._idle) == 2, "enough text for two"

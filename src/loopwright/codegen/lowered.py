@@ -29,7 +29,6 @@ from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from ..tir.transform.lower.unpack_signatures import symbolic_dims
 
-
 _BESIDE = 7  # functions lowered together with one: passes take a while on any module
 
 

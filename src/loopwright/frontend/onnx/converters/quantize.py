@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ....base.errors import explain
 from ....ir.prim_op import max_value, min_value
 from ....relax import op
