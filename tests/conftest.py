@@ -31,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write what tests print to tests/golden"
     )
+    parser.addoption("--keep-texts", metavar="DIR", help="write the texts of snapshots to DIR")
 
 
 @pytest.fixture
@@ -51,7 +52,8 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             lines = difflib.unified_diff(
                 expected.splitlines(), text.splitlines(), f"golden/{name}", "got", lineterm=""
             )
-            pytest.fail("\n".join(lines), pytrace=False)
+            note = "if this is meant: pytest --update-golden; texts of digests: --keep-texts DIR"
+            pytest.fail("\n".join([*lines, note]), pytrace=False)
 
     return check
 

@@ -57,7 +57,7 @@ def einsum(g, op):
             "ij,kj->ikj",
         ]
     )
-    sizes = {c: g.dim() for c in set(text) if c.isalpha()}
+    sizes = {c: g.dim() for c in dict.fromkeys(text) if c.isalpha()}
     left, right = text.split("->")
     made = [g.new("float32", [sizes[c] for c in term]) for term in left.split(",")]
     g.add(op, made, ("float32", [sizes[c] for c in right]), exact=False, equation=text)

@@ -121,7 +121,7 @@ class _Token:
 def _note(name: str, plan: dict[Var, Storage]) -> None:
     if trace.active() is None:
         return
-    storages = set(plan.values())
+    storages = dict.fromkeys(plan.values())
     sizes = [s.bytes.value if isinstance(s.bytes, IntImm) else str(s.bytes) for s in storages]
     trace.note("memory plan", name, tensors=len(plan), storages=len(storages), bytes=sizes)
 

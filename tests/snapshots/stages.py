@@ -1,0 +1,76 @@
+"""The texts of a module on its way down, for targets that are the same on every machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import loopwright as lw
+from loopwright.base.errors import LoopwrightError
+from loopwright.codegen.llvm.emit import add_function
+from loopwright.codegen.llvm.module_text import ModuleText, text_of, without_comments
+from loopwright.ir.module import IRModule
+from loopwright.ir.target import Target
+from loopwright.ir.trace import Trace
+from loopwright.tir.function import PrimFunc
+
+CPU = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=2"
+ARM = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -num-cores=2"
+C = "c -num-cores=1"
+
+
+def said(question: Callable[..., Any], *args: Any, **options: Any) -> str:
+    """An answer, or how it was refused: Python's own words differ between its versions."""
+    try:
+        return str(question(*args, **options))
+    except LoopwrightError as error:
+        return str(error)
+    except Exception as error:
+        return type(error).__name__
+
+
+def stages(trace: Trace, target: str = CPU) -> dict[str, str]:
+    """The loops, their schedules, the lowered ones, LLVM's text, and what was chosen."""
+    lowered = trace[len(trace) - 1].after
+    return {
+        "loops": trace["LegalizeOps"].after.script(),
+        "schedules": trace["ApplyDefaultSchedule"].after.script(),
+        "lowered": lowered.script(),
+        "llvm": llvm_text(lowered, target),
+        "choices": choices(trace),
+    }
+
+
+def passes(trace: Trace) -> dict[str, str]:
+    """The text after each pass that changed it."""
+    made, known = {}, trace[0].before.script()
+    for record in trace:
+        text = known if record.group else record.after.script()
+        if text != known:
+            made[f"{record.name}{'.' * sum(k.startswith(record.name) for k in made)}"] = known = (
+                text
+            )
+    return made
+
+
+def choices(trace: Trace) -> str:
+    """What was decided, and why."""
+    return "\n".join(
+        f"{n.kind} {n.subject}: {', '.join(f'{k} {v}' for k, v in n.facts.items() if v and k != 'target')}"
+        for n in trace.notes
+        if n.kind != "import"  # which says how long it took
+    )
+
+
+def llvm_text(mod: IRModule, target: str = CPU) -> str:
+    """All loops of a lowered module as LLVM's text."""
+    functions = {g.name_hint: f for g, f in mod.functions.items() if isinstance(f, PrimFunc)}
+    module = ModuleText("snapshot", functions, target=Target(target))
+    for name, func in functions.items():
+        add_function(module, name, func)
+    return text_of(without_comments(module.code()))
+
+
+def c_text(mod: IRModule) -> str:
+    """The C source of a module, or why there is none."""
+    return said(lambda: lw.compile(mod, C).source)

@@ -1,0 +1,139 @@
+"""What the analyzer makes of random questions: not only that it holds, but how much it knows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from loopwright import arith
+from loopwright.arith import Analyzer
+from loopwright.arith.int_set import IntervalSet
+from loopwright.ir import prim_expr as pe
+from loopwright.ir.prim_expr import IntImm, Range, Var
+
+from ..arith.fuzz import INDEX, bound_analyzer, random_case
+from .stages import said
+
+PART, ROW = 40, 8  # cases of a test, and of a row
+Answers = dict[str, str]
+
+
+def rows(part: int, answers: Callable[[random.Random], tuple[str, Answers]]) -> dict[str, Answers]:
+    """The answers to the questions of a part, some in a row."""
+    made: dict[str, Answers] = {}
+    for seed in range(part * PART, (part + 1) * PART):
+        question, texts = answers(random.Random(seed))
+        row = made.setdefault(str(seed // ROW * ROW), dict.fromkeys(texts, ""))
+        for name, text in texts.items():
+            row[name] += f"{seed}: {question}\n    {text}\n"
+    return made
+
+
+def _expression(rng: random.Random) -> tuple[str, Answers]:
+    case = random_case(rng)
+    e, ana = case.expr, bound_analyzer(case)
+    ranges = {v: (a, a + n - 1) for v, (a, n) in case.domain.items() if v.dtype in INDEX}
+    sets = {v: IntervalSet(IntImm(v.dtype, a), IntImm(v.dtype, b)) for v, (a, b) in ranges.items()}
+    answers = {
+        "simplified": said(ana.simplify, e),
+        "rewritten": said(ana.rewrite_simplify, e),
+        "canonical": said(ana.canonical_simplify, e),
+        "bound": said(ana.const_int_bound, e),
+        "modular": said(ana.modular_set, e),
+        "set": said(arith.eval_set, e, sets),
+        "free": said(Analyzer().simplify, e),
+        "proved": said(lambda: [ana.can_prove(c) for c in (e >= 0, e < 64, pe.EQ(e, e + 1))]),
+        "linear": said(arith.detect_linear_equation, e, list(case.domain)),
+        "deduced": said(arith.deduce_bound, next(iter(case.domain)), case.constraint, {}, {}),
+        "clip": said(arith.detect_clip_bound, case.constraint, list(case.domain)),
+        "common": said(arith.detect_common_subexpr, e, 1),
+    }
+    with ana.constraint_scope(case.constraint):
+        answers["limited"] = said(ana.simplify, e) + said(ana.const_int_bound, e)
+    return str(case), answers
+
+
+@pytest.mark.parametrize("part", range(20))
+def test_expressions(part: int, snapshot: Any) -> None:
+    snapshot(f"arith/expressions-{part}", rows(part, _expression))
+
+
+def _index(rng: random.Random, atoms: list[Any], depth: int) -> Any:
+    """An index of loops that were split and fused, mostly."""
+    if not depth or rng.random() < 0.2:
+        return rng.choice(atoms)
+    e = _index(rng, atoms, depth - 1)
+    pick = rng.random()
+    if pick < 0.3:
+        return e // rng.choice((2, 3, 4, 8))
+    if pick < 0.6:
+        return e % rng.choice((2, 3, 4, 8))
+    if pick < 0.7:
+        return e + rng.choice((-3, 1, 4))
+    return e * rng.choice((2, 3, 4, 8, 16)) + rng.choice(atoms)
+
+
+def _map(rng: random.Random) -> tuple[str, Answers]:
+    dtype = rng.choice(INDEX)
+    loops = [Var(name, dtype) for name in "ijkn"[: rng.randint(1, 4)]]
+    domain = {}
+    for v in loops:
+        first, extent = rng.choice((0, 0, 0, 2)), rng.choice((1, 2, 4, 6, 8, 16))
+        domain[v] = Range.from_min_extent(IntImm(dtype, first), IntImm(dtype, extent))
+    fused: Any = loops[0]
+    for v in loops[1:]:
+        fused = fused * domain[v].extent + v
+    count = rng.randint(1, 3)
+    indices = [_index(rng, [*loops, fused, fused], rng.randint(0, 3)) for _ in range(count)]
+    limit = rng.choice([True, True, fused < rng.randint(1, 40), loops[-1] < 3])
+    level = rng.choice(["surjective", "bijective", "nocheck"])
+    found = arith.detect_iter_map(indices, domain, limit, level)
+    results = [Var(f"o{k}", dtype) for k in range(len(found.indices))]
+    inner = loops[len(loops) // 2 :]
+    return f"{indices} of {domain} where {limit}, {level}", {
+        "map": f"{found.indices} {found.padding_predicate} {found.errors}",
+        "simplified": said(arith.iter_map_simplify, indices, domain, limit, level),
+        "plain": str([said(arith.normalize_iter_map_to_expr, m) for m in found.indices]),
+        "inverse": said(arith.inverse_affine_iter_map, found.indices, results),
+        "sums": str([said(arith.normalize_to_iter_sum, i, domain) for i in indices]),
+        "parts": said(arith.subspace_divide, indices, domain, inner, limit, level),
+    }
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_iteration_maps(part: int, snapshot: Any) -> None:
+    snapshot(f"arith/iteration-maps-{part}", rows(part, _map))
+
+
+SIZE = Var("n")
+
+
+def _linear(rng: random.Random, unknowns: Iterable[Var]) -> Any:
+    total: Any = IntImm("int32", rng.randint(-4, 4))
+    for v in unknowns:
+        total = total + v * rng.choice((-3, -2, -1, 0, 1, 1, 2, 3))
+    return total + SIZE * rng.choice((0, 0, 1, 2))
+
+
+def _system(rng: random.Random) -> tuple[str, Answers]:
+    xs = [Var(n) for n in "xyz"[: rng.randint(1, 3)]]
+    equations = [pe.EQ(_linear(rng, xs), IntImm("int32", 0)) for _ in range(rng.randint(1, 3))]
+    bounds = []
+    for _ in range(rng.randint(1, 4)):
+        relation = rng.choice((pe.LE, pe.LT, pe.GE, pe.EQ))
+        bounds.append(relation(_linear(rng, xs), IntImm("int32", rng.randint(0, 9))))
+    ranges = {v: Range(0, rng.randint(1, 9)) for v in xs if rng.random() < 0.6}
+    solved = arith.solve_linear_inequalities
+    return f"{equations} {bounds} {ranges}", {
+        "equations": said(arith.solve_linear_equations, equations, xs, ranges),
+        "bounds": said(solved, bounds, xs, ranges),
+        "ranges": said(solved, bounds, xs, ranges, deskew_range=True),
+    }
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_systems(part: int, snapshot: Any) -> None:
+    snapshot(f"arith/systems-{part}", rows(part, _system))

@@ -1,0 +1,45 @@
+"""Random graphs of our operators after passes that change graphs, and random ONNX models, imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from loopwright import relax
+from loopwright.frontend.onnx import from_onnx
+from tools.fuzz.onnx_graphs import onnx_case
+from tools.fuzz.onnx_model import to_onnx
+from tools.fuzz.passes import ARGUMENTS, RELAX_ANYWHERE, RELAX_CHAIN
+from tools.fuzz.relax_graphs import relax_case
+from tools.fuzz.relax_module import to_module
+
+GRAPHS = 12  # of a test
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize("part", range(12))
+def test_own_graphs(part: int, snapshot: Any) -> None:
+    rows = {}
+    for seed in range(part * GRAPHS, (part + 1) * GRAPHS):
+        mod = to_module(relax_case(seed))
+        texts = {"graph": mod.script()}
+        for name in (*RELAX_ANYWHERE, *RELAX_CHAIN):
+            after = getattr(relax.transform, name)(*ARGUMENTS.get(name, ()))(mod)
+            text = after.script()
+            if text != texts["graph"]:
+                texts[name] = text
+            if name in RELAX_CHAIN:
+                mod = after
+        rows[str(seed)] = texts
+    snapshot(f"graphs/own-{part}", rows)
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize("part", range(20))
+def test_imported_graphs(part: int, snapshot: Any) -> None:
+    pytest.importorskip("onnx")
+    rows = {}
+    for seed in range(part * GRAPHS, (part + 1) * GRAPHS):
+        rows[str(seed)] = {"": from_onnx(to_onnx(onnx_case(seed))).script()}
+    snapshot(f"graphs/imported-{part}", rows)
