@@ -186,6 +186,18 @@ def schedule_record() -> str:
     return str(len(schedule.schedule_record))
 
 
+def convolved() -> str:
+    """A convolution of 3 x 3 in blocks, as the pass leaves it."""
+    bb = relax.BlockBuilder()
+    data = relax.Var("x", relax.TensorStructInfo((1, 4, 16, 16, 16), "float32"))
+    weight = relax.const(np.zeros((64, 64, 3, 3), "float32"))
+    blocks = {"kernel_layout": "OIHW16i16o", "data_layout": "NCHW16c", "out_layout": "NCHW16c"}
+    with bb.function("main", [data]):
+        packed = bb.emit(relax.op.nn.pack_weight(weight, "OIHW16i16o"))
+        bb.emit_func_output(bb.emit(relax.op.nn.conv2d(data, packed, **blocks)))
+    return relax.transform.WinogradConvolutions()(bb.get()).script()
+
+
 # What each option that is read changes.
 READ: dict[str, tuple[object, Callable[[], str]]] = {
     "relax.FuseOps.max_depth": (1, fused),
@@ -197,6 +209,7 @@ READ: dict[str, tuple[object, Callable[[], str]]] = {
         "bfloat16",
         lambda: relax.transform.LowerMatmulPrecision()(Product).script(),
     ),
+    "relax.winograd_tile": (4, convolved),
     "relax.transform.apply_legalize_ops": (False, graph(relax.transform.LegalizeOps())),
     "relay.FuseOps.link_params": (True, relay_text(relay.transform.FuseOps(2))),
     "relay.FuseOps.max_depth": (1, relay_text(relay.transform.FuseOps(2))),

@@ -7,7 +7,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import relay
-from loopwright.relay.operators.prepared import filter_transform
+from loopwright.ops.winograd import transforms
 from loopwright.relay.walk import free_vars
 
 pytestmark = pytest.mark.no_roundtrip
@@ -51,7 +51,7 @@ def test_winograd(tile: int, kernel: tuple[int, ...], packed: tuple[int, ...]) -
 
 def test_the_transform_of_the_usual_filters() -> None:
     want = [[-1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]]
-    np.testing.assert_array_equal(filter_transform(2, 3), want)
+    np.testing.assert_array_equal(transforms(2, 3).window, want)
 
 
 @pytest.mark.parametrize("dtype, packed", [("int8", (2, 16, 4, 3)), ("float32", (2, 16, 3, 4))])

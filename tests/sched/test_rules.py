@@ -191,7 +191,7 @@ def test_a_rule_of_the_user_is_asked_first_and_traced() -> None:
             lw.compile(mod)
     assert len(asked) == 1
     (note,) = trace.explain("tir_exp", kind="schedule")
-    assert note.facts == {"rule": "stages", "refused": "mine, rows, attention"}
+    assert note.facts == {"rule": "stages", "refused": "mine, rows, attention, winograd"}
 
 
 def test_what_is_wrong_with_a_rule_is_told() -> None:

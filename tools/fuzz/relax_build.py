@@ -26,6 +26,7 @@ LEFT_OUT = {
     "relax.linalg.inv",  # of random matrices ill-conditioned: tests/ops, test_contrib_words.py
     "relax.nn.pad_by",
     "relax.nn.join_phases",  # of transposed convolutions with strides
+    *(f"relax.nn.winograd_{n}" for n in ("tiles", "weight", "join")),  # of convolutions, on request
     "relax.layout_transform",
     "relax.nn.pack_channels",
     "relax.nn.unpack_channels",

@@ -73,6 +73,7 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
         rt.SinkReshapes(),
         rt.SplitTransposedConvolutions(),
         rt.BlockedLayout(),
+        rt.WinogradConvolutions(),
         rt.LowerMatmulPrecision(),
         rt.FoldConstant(),
         rt.CanonicalizeBindings(),

@@ -22,6 +22,12 @@ _READ: dict[str, tuple[type, Any, str]] = {
         "bfloat16: matrix products of float32 with constants multiply numbers rounded to 8 bits; see "
         "LowerMatmulPrecision.",
     ),
+    "relax.winograd_tile": (
+        int,
+        0,
+        "2 or 4: convolutions of 3 x 3 compute tiles of up to so many results along an axis by Winograd's "
+        "algorithm where that is faster, with larger errors; see WinogradConvolutions.",
+    ),
     "relax.lift_transform_params.consume_params": (
         bool,
         False,

@@ -49,6 +49,7 @@ with registering(__name__):
         sort,
         suppress,
         unary,
+        winograd,
     )
 
 from .core import OPERATORS, Case, Operator, case, find_operator, install_python_operators, op

@@ -7,7 +7,10 @@ within each, the first that returns a function wins. The trace records the winne
 
 from __future__ import annotations
 
-from . import attention, cpu
+from . import attention, winograd
+
+# isort: split
+from . import cpu  # its last rule takes what others decline
 from .apply import ApplyDefaultSchedule, register_schedule_rule
 
-__all__ = ["ApplyDefaultSchedule", "attention", "cpu", "register_schedule_rule"]
+__all__ = ["ApplyDefaultSchedule", "attention", "cpu", "register_schedule_rule", "winograd"]

@@ -280,7 +280,7 @@ def _epilogue(
         result = current.writes[0]
         if result in outputs or readers.get(result) != [at] or not blocks[at].is_spatial:
             return epilogue
-        if not _elementwise_on(blocks[at], result) or blocks[at].writes[0] in lost:
+        if not elementwise_on(blocks[at], result) or blocks[at].writes[0] in lost:
             return epilogue
         loads = _loads_inlined(blocks[at], inlined)
         if loads > _MOST_LOADS:
@@ -290,7 +290,7 @@ def _epilogue(
         epilogue.append(current)
 
 
-def _elementwise_on(info: BlockInfo, buffer: Buffer) -> bool:
+def elementwise_on(info: BlockInfo, buffer: Buffer) -> bool:
     """Whether a block reads and writes with identity indices on all axes."""
     store = info.store
     if store is None:

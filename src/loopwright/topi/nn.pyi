@@ -124,3 +124,6 @@ def softmax(data: _Tensor, axis: int | None = -1) -> _Any: """exp(x - max) / sum
 def softmax_common(x: _Tensor, axis: int, use_fast_exp: bool) -> _Tensor: """softmax along `axis`, by `fast_exp` if asked for."""
 def softplus(data: _Tensor, beta: float = 1.0, threshold: float = 20.0) -> _Any: """log(1 + exp(beta * x)) / beta; x itself if beta * x exceeds the threshold."""
 def unpack_channels(x: _Tensor, channels: int) -> _Any: """The inverse of pack_channels: (n, blocks, ..., block) as (n, channels, ...)."""
+def winograd_join(products: _Tensor, tile: int, sides: int | _Sequence[int] | None, block: int) -> _Any: """(m, m, n, tiles, tiles, channels) with m = tile + 2 as (n, blocks, rows, cols, block): A^T p A of each tile. sides: rows and cols."""
+def winograd_tiles(data: _Tensor, tile: int, padding: int | _Sequence[int] | None) -> _Any: """(n, blocks, rows, cols, block) as (m, m, n, tiles, tiles, channels) with m = tile + 2: B^T d B of the tiles of pixels that overlap by 2. padding: pixels of zeros at the top, left, bottom and right."""
+def winograd_weight(weight: _Tensor, tile: int, block: int) -> _Any: """Windows (outputs, inputs, 3, 3) as matrices (m * m, inputs, outputs) with m = tile + 2: G g G^T. Zeros fill blocks of inputs and outputs."""

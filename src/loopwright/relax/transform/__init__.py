@@ -42,6 +42,7 @@ from .graph.split_transposed_convolutions import (
     SplitTransposedConvolutions as SplitTransposedConvolutions,
 )
 from .graph.widen_floats import WidenFloats as WidenFloats
+from .graph.winograd_convolutions import WinogradConvolutions as WinogradConvolutions
 from .lower.call_tir_rewrite import CallTIRRewrite as CallTIRRewrite
 from .lower.graph_to_tir import GraphToTIR as GraphToTIR
 from .lower.kill_after_last_use import KillAfterLastUse as KillAfterLastUse

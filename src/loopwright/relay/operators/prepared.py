@@ -8,7 +8,6 @@ Convolutional Neural Networks", CVPR 2016.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import IntImm
 from ...ops.blocks import extent
+from ...ops.winograd import transforms
 from ...relax import expr as rx
 from ...tir import layout as layout_of
 from .common import LETTERS, shape_of, windows
@@ -24,23 +24,6 @@ from .conv import wide
 from .core import Input, R, Row, builder, op
 
 # ---------------------------------------------------------------------- Winograd
-
-
-@cache
-def filter_transform(tile: int, size: int) -> Any:
-    """The matrix G of F(tile, size): a filter's polynomial at tile + size - 2 points and at infinity,
-    each over the product of its distances to the other points."""
-    points = [0.0]
-    step = 1.0
-    while len(points) < tile + size - 2:
-        points += [step, -step] if step == 1 else [step, -step, 1 / step, -1 / step]
-        step *= 2
-    points = points[: tile + size - 2]
-    rows = []
-    for n, a in enumerate(points):
-        others = np.prod([a - b for m, b in enumerate(points) if m != n])
-        rows.append([a**k / others for k in range(size)])
-    return np.array([*rows, [0.0] * (size - 1) + [1.0]])
 
 
 def _along(tensor: Any, axes: list[int], matrices: list[Any]) -> Any:
@@ -70,7 +53,7 @@ def _filters(rank: int, sizes: list[int], tile: int, dtype: str) -> list[Any]:
         what = "Winograd's algorithm takes tiles of at least 1, and windows of at least 2"
         raise ValueError(explain(what, got=f"tile_size {tile}, windows {sizes}"))
     stays = rank == 3 and not _of_depth(sizes[0])
-    return [None if stays and n == 0 else filter_transform(tile, k) for n, k in enumerate(sizes)]
+    return [None if stays and n == 0 else transforms(tile, k).window for n, k in enumerate(sizes)]
 
 
 def _winograd(rank: int) -> Row:

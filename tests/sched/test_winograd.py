@@ -1,0 +1,74 @@
+"""The rule for Winograd's transforms: what it unrolls, and what follows of their results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relax
+from loopwright.ir.prim_expr import Var
+from loopwright.ir.transform import PassContext
+from loopwright.relax import op
+
+RNG = np.random.default_rng(0)
+WEIGHT = (RNG.standard_normal((40, 32, 3, 3)) / 17).astype("float32")
+
+
+def network(after: Any, shape: tuple[Any, ...], **attrs: Any) -> lw.IRModule:
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo(shape, "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            made = bb.emit(op.nn.conv2d(x, relax.const(WEIGHT), **attrs))
+            out = bb.emit_output(after(bb, made))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def compiled(mod: lw.IRModule, tile: int) -> Any:
+    with PassContext(config={"relax.winograd_tile": tile}):
+        return lw.compile(mod, target="llvm -mcpu=native")
+
+
+AFTER = {
+    "nothing": lambda bb, y: op.nn.relu(y),
+    "a sum": lambda bb, y: op.nn.relu(bb.emit(op.add(y, relax.const(np.ones((40, 1, 1), "f4"))))),
+    "itself": lambda bb, y: op.multiply(y, bb.emit(op.sigmoid(y))),
+    "a transposition": lambda bb, y: op.permute_dims(y, [0, 2, 3, 1]),
+    "a window": lambda bb, y: op.nn.max_pool2d(y, (2, 2), (2, 2)),
+    "twice": lambda bb, y: op.add(bb.emit(op.nn.relu(y)), bb.emit(op.mean(y, [2, 3], True))),
+}
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("after", AFTER)
+def test_what_follows(after: str, tile: int) -> None:
+    mod = network(AFTER[after], (2, 32, 13, 18), padding=(1, 1))
+    x = RNG.standard_normal((2, 32, 13, 18)).astype("float32")
+    fast = compiled(mod, tile)
+    assert "winograd_join" in fast.lowered.script()
+    want = compiled(mod, 0)["main"](x).numpy()
+    np.testing.assert_allclose(fast["main"](x).numpy(), want, atol=2e-5)
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("padding", [(0, 0, 0, 0), (1, 0, 2, 1)])
+def test_paddings_and_an_unknown_batch(padding: tuple[int, ...], tile: int) -> None:
+    mod = network(AFTER["a sum"], (Var("n", "int64"), 32, 9, 11), padding=padding)
+    fast, plain = compiled(mod, tile), compiled(mod, 0)
+    for n in (0, 1, 3):
+        x = RNG.standard_normal((n, 32, 9, 11)).astype("float32")
+        np.testing.assert_allclose(fast["main"](x), plain["main"](x), atol=2e-5)
+
+
+def test_sums_are_of_what_has_a_factor() -> None:
+    text = compiled(network(AFTER["nothing"], (1, 32, 16, 16), padding=(1, 1)), 2).lowered.script()
+    kernel = text[text.index("def winograd_tiles") :]
+    kernel = kernel[: kernel.index("@T.prim_func")]
+    assert "T.float32(0.0)" in kernel  # beside the image
+    sums = [line for line in kernel.splitlines() if "winograd_rows[" in line and " = " in line]
+    assert sums and all("Select" not in s and "if_then_else" not in s for s in sums)
+    assert "for i0 in" not in kernel
