@@ -113,8 +113,7 @@ def test_dynamic_quantization_of_a_whole_model(zoo):
 
 @pytest.mark.slow
 def test_float16_beside_the_same_weights_in_float32(zoo, tmp_path):
-    """Within two of float16's steps (1 / 1024) of what float32 gives; onnxruntime's own optimization
-    levels differ by 9.2e-4 here."""
+    """What float32 gives for the image, which the graph rounds; onnxruntime is 2.8e-4 to 1.1e-3 away."""
     model = zoo("ppocr-rec-fp16")
     wide = onnx.load(model.path)
     for tensor in wide.graph.initializer:
@@ -129,5 +128,6 @@ def test_float16_beside_the_same_weights_in_float32(zoo, tmp_path):
     onnx.save(wide, tmp_path / "wide.onnx")
     exact, run = quiet_session(tmp_path / "wide.onnx"), lw.compile(str(model.path))
     for case in model.cases:
-        (expected,), (name,) = exact.run(None, case.feeds), case.expected
-        assert relative_error(run.run(case.feeds)[name].numpy(), expected) <= 1e-3
+        rounded = {k: v.astype(np.float16).astype(v.dtype) for k, v in case.feeds.items()}
+        (expected,), (name,) = exact.run(None, rounded), case.expected
+        assert relative_error(run.run(case.feeds)[name].numpy(), expected) <= 2e-5

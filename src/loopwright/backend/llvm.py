@@ -55,7 +55,7 @@ def library_dispatch_passes(
         rt.CanonicalizeBindings(),
         *(() if backends else (rt.ByteProducts(target), rt.ByteTails())),
         rt.FoldConstant(),
-        rt.FoldBatchnormToConv2D(keep_training=True),
+        rt.FoldBatchnormToConv2D(keep_training=True, wide=not backends),
         # Dead code is not offloaded, and folded constants are visible where they are used.
         *((rt.CanonicalizeBindings(), rt.DeadCodeElimination()) if backends else ()),
         *(byoc.PartitionFor(b) for b in backends),

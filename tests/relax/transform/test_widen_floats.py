@@ -47,6 +47,34 @@ def test_only_results_are_rounded():
     assert (stepwise != got).any()
 
 
+def test_a_batch_norm_s_constants_are_not_rounded():
+    def build(emit, x):
+        dtype = str(x.struct_info.dtype)
+        y = emit(op.nn.conv2d(x, relax.const(half(4, 3, 1, 1).astype(dtype))))
+        params = [relax.const((np.abs(half(k, 4)[0]) + 1).astype(dtype)) for k in range(1, 5)]
+        y = emit(relax.TupleGetItem(emit(op.nn.batch_norm(y, *params, axis=1, training=False)), 0))
+        return emit(op.nn.conv2d(y, relax.const(half(2, 4, 1, 1).astype(dtype))))
+
+    x = half(2, 3, 5, 5)
+    got = np.asarray(lw.compile(graph(build, x.shape, dtype="float16"))["main"](x))
+    exact = np.asarray(lw.compile(graph(build, x.shape))["main"](x.astype(np.float32)))
+    np.testing.assert_array_equal(got, exact.astype(np.float16))
+
+
+def test_values_cast_to_other_shapes_stay_wide():
+    def build(emit, x):
+        y = emit(op.nn.conv2d(x, relax.const(half(4, 3, 1, 1))))
+        bb = relax.BlockBuilder.current()
+        y = bb.match_cast(y, relax.TensorStructInfo((2, 4, 5, 5), "float16"))
+        return emit(op.nn.relu(y))
+
+    rows = lw.tir.Var("n", "int64")
+    after = relax.transform.WidenFloats()(graph(build, (2, 3, rows, 5), dtype="float16"))
+    (block,) = after["main"].body.blocks
+    casts = [str(b.struct_info.dtype) for b in block.bindings if isinstance(b, relax.MatchCast)]
+    assert casts == ["float32"]
+
+
 def test_a_cast_of_the_graph_s_own_rounds():
     def build(emit, x):
         narrow = emit(op.astype(emit(op.multiply(x, relax.const(np.float32(1 / 3)))), "float16"))

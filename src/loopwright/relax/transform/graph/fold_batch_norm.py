@@ -15,7 +15,8 @@ Before (-) and after (+)::
               return gv
 
 After a convolution with a constant weight the scale goes into the weight; elsewhere the batch norm
-becomes one multiplication and one addition per channel.
+becomes one multiplication and one addition per channel. Both are constants in float32: with `wide`,
+those of a shorter type are casts of these, which need not be rounded where the cast can be left out.
 """
 
 from __future__ import annotations
@@ -41,19 +42,22 @@ class FoldBatchnormToConv2D(ModulePass):
 
     keep_training: leave batch norms whose `training` is set; otherwise they too are folded by their
         moving mean and variance.
+    wide: give constants in float16 and bfloat16 as casts of float32.
     """
 
     name = "FoldBatchnormToConv2D"
     keep_training: bool = False
+    wide: bool = False
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Rewrite every function."""
-        return _Folder(mod, self.keep_training).run()
+        return _Folder(mod, self.keep_training, self.wide).run()
 
 
 class _Folder(SweepingRewriter):
-    def __init__(self, mod: IRModule, keep_training: bool) -> None:
+    def __init__(self, mod: IRModule, keep_training: bool, wide: bool) -> None:
         super().__init__(mod)
+        self.wide = wide
         self.keep_training = keep_training
         self.uses: Counter[Var] = Counter()
         for func in mod.functions.values():
@@ -77,8 +81,8 @@ class _Folder(SweepingRewriter):
         alone = isinstance(data, Var) and self.uses[data] == 1
         if is_call(conv, "relax.nn.conv2d") and alone and self.foldable(conv, norm):
             weight = conv.args[1].data.numpy()
-            folded = (weight * scale.reshape(-1, 1, 1, 1)).astype(weight.dtype)
-            data = conv.replace(args=(conv.args[0], const(folded)))
+            folded = self.rounded(weight * scale.reshape(-1, 1, 1, 1), weight.dtype)
+            data = conv.replace(args=(conv.args[0], folded))
         else:
             data = relax_op.multiply(data, self.per_channel(scale, data, norm))
         return relax_op.add(data, self.per_channel(shift, norm.args[0], norm))
@@ -87,21 +91,26 @@ class _Folder(SweepingRewriter):
         plain = conv.attrs.data_layout == "NCHW" and conv.attrs.kernel_layout == "OIHW"
         return plain and isinstance(conv.args[1], Constant) and norm.attrs.axis in (1, -3)
 
-    def per_channel(self, values: np.ndarray, data: Any, norm: Call) -> Constant:
+    def per_channel(self, values: np.ndarray, data: Any, norm: Call) -> Any:
         rank = data.struct_info.ndim
         shape = [1] * rank
         shape[norm.attrs.axis] = -1
-        return const(values.reshape(shape))
+        return self.rounded(values.reshape(shape), norm.args[1].data.numpy().dtype)
+
+    def rounded(self, values: np.ndarray, dtype: np.dtype) -> Any:
+        """A constant of a dtype."""
+        if self.wide and str(dtype) in ("float16", "bfloat16"):
+            return relax_op.astype(const(values.astype(np.float32)), str(dtype))
+        return const(values.astype(dtype))
 
 
 def _affine(norm: Call) -> tuple[np.ndarray, np.ndarray]:
     """(scale, shift) of a batch norm, per channel."""
     gamma, beta, mean, var = (a.data.numpy().astype(np.float64) for a in norm.args[1:])
-    dtype = norm.args[1].data.numpy().dtype
     scale = 1.0 / np.sqrt(var + norm.attrs.epsilon)
     scale = scale * gamma if norm.attrs.scale else scale
     shift = -mean * scale + (beta if norm.attrs.center else 0.0)
-    return scale.astype(dtype), shift.astype(dtype)
+    return scale, shift
 
 
 __all__ = ["FoldBatchnormToConv2D"]

@@ -32,7 +32,7 @@ from ....ir.op import Op
 from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
-from ...expr import Call, Constant, Var, VarBinding
+from ...expr import Binding, Call, Constant, DataflowVar, MatchCast, Var, VarBinding
 from ...layout import LayoutPlan, LayoutRewriter, tensor_arguments, with_tensors
 from ...struct_info import TensorStructInfo
 from .._products import is_call
@@ -93,6 +93,19 @@ class _Widener(LayoutRewriter):
             return new
         return _Wide(self.builder.emit(new, binding.var.name_hint), dtype)
 
+    def binding(self, binding: Binding) -> None:
+        """A cast to another shape is of what stands for the tensor."""
+        laid = self.laid.get(binding.value) if isinstance(binding.value, Var) else None
+        info = binding.struct_info if isinstance(binding, MatchCast) else None
+        if laid is None or not (
+            isinstance(info, TensorStructInfo) and isinstance(binding.var, DataflowVar)
+        ):
+            super().binding(binding)
+            return
+        wide = TensorStructInfo(info.shape, WIDE, info.vdevice, info.ndim)
+        cast = self.builder.match_cast(laid.tensor, wide, binding.var.name_hint)
+        self.laid[binding.var] = _Wide(cast, laid.dtype)
+
     def wide(self, tensor: Any) -> Any:
         """A tensor in float32 if it is in a shorter type."""
         if _dtype(tensor) not in NARROW:
@@ -101,6 +114,10 @@ class _Widener(LayoutRewriter):
             return Constant(tensor.data.numpy().astype(np.float32))
         if tensor in self.laid:
             return self.laid[tensor].tensor
+        made = self.definition(tensor)
+        whole = made.args[0] if is_call(made, "relax.astype") else None
+        if isinstance(whole, Constant) and _dtype(whole) == WIDE:  # not rounded yet
+            return whole
         if tensor not in self.packed:
             cast = relax_op.astype(self.value(tensor), WIDE)
             self.packed[tensor] = self.builder.emit(cast, f"{tensor.name_hint}_wide")
