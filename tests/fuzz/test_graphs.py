@@ -153,3 +153,12 @@ def test_a_worker_that_dies_or_hangs_is_replaced():
     assert [outcome.kind for _, outcome, _ in made] == ["right", "crash", "hang", "tool", "right"]
     assert [outcome.stage for _, outcome, _ in made[1:3]] == ["here", "here"]
     assert "MemoryError" in made[3][1].message
+
+
+def test_only_what_the_doubtful_output_needs_is_measured(monkeypatch):
+    case = Case.load(next(p for p in DOUBTS if p.stem == "onnx-1024976"))
+    case.inputs["x"] = {"dtype": "float32", "shape": [64, 64], "draw": "quarters"}
+    case.nodes.append(["MatMul", ["x", "x"], ["y"], {}])
+    case.outputs.insert(0, "y")
+    monkeypatch.setattr(rounding, "STEPS", 10_000)
+    assert judge(case).kind == "doubt"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .case import Case
+from .case import Case, reads
 
 Dim = tuple[int, ...]  # what it is in each run
 Shape = tuple[Dim, ...]
@@ -239,16 +239,3 @@ def finish(builder: Builder) -> Case:
         for name in [n for n in table if n not in used]:
             del table[name]
     return case
-
-
-def reads(node: list[Any]) -> list[str]:
-    """The names that a node reads, within its branches too."""
-    inner = [n for v in node[3].values() if isinstance(v, dict) for n in v.get("graph", ())]
-    return [*flat(node[1]), *(name for one in inner for name in reads(one))]
-
-
-def flat(values: Any) -> list[str]:
-    """The names within the arguments of a node."""
-    if isinstance(values, str):
-        return [values]
-    return [n for v in values for n in flat(v)] if isinstance(values, list) else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import zlib
 from dataclasses import asdict, dataclass, field
@@ -45,6 +46,22 @@ class Case:
     def operators(self) -> str:
         """The names of its operators, sorted."""
         return "+".join(sorted({node[0] for node in self.nodes}))
+
+    def only(self, outputs: list[str]) -> Case:
+        """The case for some outputs: what they do not need is gone."""
+        made, wanted = copy.deepcopy(self), set(outputs)
+        kept = []
+        for node in reversed(made.nodes):
+            if wanted & set(node[2]):
+                kept.insert(0, node)
+                wanted.update(reads(node))
+        made.nodes, made.outputs = kept, list(outputs)
+        made.inputs = {n: s for n, s in made.inputs.items() if n in wanted}
+        made.weights = {n: s for n, s in made.weights.items() if n in wanted}
+        sizes = {d for spec in made.inputs.values() for d in spec["shape"] if isinstance(d, str)}
+        if made.kind == "onnx":
+            made.sizes = [{n: v for n, v in s.items() if n in sizes} for s in made.sizes]
+        return made
 
     def save(self, path: Path, note: str = "") -> None:
         """Write it as a file that `load` reads."""
@@ -98,3 +115,16 @@ def _specials(kind: np.dtype) -> list[float]:
     tiny, least, most = float(info.tiny), float(info.smallest_subnormal), float(info.max)
     some = [0.0, 1.0, tiny, least, least * 3, most, 100.0, np.inf]
     return [np.nan, *some, *(-v for v in some)]
+
+
+def reads(node: list[Any]) -> list[str]:
+    """The names that a node reads, within its branches too."""
+    inner = [n for v in node[3].values() if isinstance(v, dict) for n in v.get("graph", ())]
+    return [*flat(node[1]), *(name for one in inner for name in reads(one))]
+
+
+def flat(values: Any) -> list[str]:
+    """The names within the arguments of a node."""
+    if isinstance(values, str):
+        return [values]
+    return [n for v in values for n in flat(v)] if isinstance(values, list) else []

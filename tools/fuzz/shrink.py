@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
-from .build import reads
 from .case import Case
 from .judge import Outcome, judge
 from .workers import Pool
@@ -46,7 +45,7 @@ def _candidates(case: Case) -> Iterator[Case]:
     for node in case.nodes:
         for out in node[2]:
             if out and (len(case.nodes) > 1 or len(case.outputs) > 1):
-                yield _only(case, [out])
+                yield case.only([out])
     if len(case.sizes) > 1:
         for sizes in case.sizes:
             yield _changed(case, sizes=[sizes])
@@ -91,23 +90,6 @@ def _changed(case: Case, **fields: object) -> Case:
     return made
 
 
-def _only(case: Case, outputs: list[str]) -> Case:
-    """The case for some outputs: what they do not need is gone."""
-    made, wanted = copy.deepcopy(case), set(outputs)
-    kept = []
-    for node in reversed(made.nodes):
-        if wanted & set(node[2]):
-            kept.insert(0, node)
-            wanted.update(reads(node))
-    made.nodes, made.outputs = kept, list(outputs)
-    made.inputs = {n: s for n, s in made.inputs.items() if n in wanted}
-    made.weights = {n: s for n, s in made.weights.items() if n in wanted}
-    sizes = {d for spec in made.inputs.values() for d in spec["shape"] if isinstance(d, str)}
-    if made.kind == "onnx":
-        made.sizes = [{n: v for n, v in s.items() if n in sizes} for s in made.sizes]
-    return made
-
-
 def _without(case: Case, index: int) -> Case:
     """The case without a node: its argument stands for its result."""
     made = copy.deepcopy(case)
@@ -122,7 +104,7 @@ def _without(case: Case, index: int) -> Case:
         node[1] = renamed(node[1])
     produced = {o for node in made.nodes for o in node[2]}
     outputs = [o for o in map(renamed, made.outputs) if o in produced]
-    return _only(made, outputs or [made.nodes[-1][2][0]])
+    return made.only(outputs or [made.nodes[-1][2][0]])
 
 
 def _extent(case: Case, old: int, new: int) -> Case:
