@@ -7,6 +7,7 @@ import functools
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 
 from loopwright.codegen.llvm.export import library_modules
@@ -184,3 +185,15 @@ def test_a_file_s_difference_that_rounding_makes_is_a_doubt(tmp_path, monkeypatc
     assert files.judge_file(str(path), print).kind == "doubt"
     monkeypatch.setattr(rounding, "unit", lambda kind: 0.0)
     assert files.judge_file(str(path), print).kind == "wrong"
+
+
+def test_the_axes_of_what_a_loop_gathers_without_a_turn_are_open(tmp_path):
+    """onnxruntime gives one where the body declares no shape; the carried value has more."""
+    text = """<ir_version: 8, opset_import: ["": 13]> g (float[3] x) => (float[] y, float[] z)
+        <int64 turns = {-1}> {
+          y, z = Loop (turns, "", x) <body: graph = b (int64 i, bool on, float[] v)
+            => (bool go, float[] w, float[] u) { go = Identity(on) w = Abs(v) u = Neg(v) }>
+        }"""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    assert files.judge_file(str(path), print).kind == "doubt"
