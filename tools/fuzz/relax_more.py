@@ -145,6 +145,12 @@ def quantized(g, op):
     g.call(op, v, scale, zero, axis=axis, out_dtype=dtype)
 
 
+@maker("quantize_scale", "quantize_zero_point")
+def range_of_bytes(g, op):
+    v = g.pick(["float32"], (0, 4), exact=True, finite=True)
+    g.call(op, v, g.new(v.dtype, v.shape, low=0.25, high=4.0), exact=False)
+
+
 @maker("requantize")
 def requantized(g, op):
     v = g.pick(["int32"], (0, 4), exact=True, finite=True)
