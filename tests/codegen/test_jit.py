@@ -1,6 +1,7 @@
 """Compiling and loading LLVM text: levels, targets, errors, processes."""
 
 import ctypes
+import gc
 import os
 import platform
 import subprocess
@@ -237,3 +238,15 @@ define double @f(i64 %i) {
 }
 """
 )
+
+
+def test_what_the_first_compilation_leaves_is_not_looked_at(monkeypatch):
+    monkeypatch.setattr(jit, "_looked_at", False)
+    old = []
+    for _ in range(2):
+        gc.collect()
+        with jit.gc_paused():
+            left = [[] for _ in range(3)]
+        old.append({id(o) for o in gc.get_objects(generation=2)} >= set(map(id, left)))
+        assert gc.isenabled() and not gc.get_freeze_count()
+    assert old == [True, False]

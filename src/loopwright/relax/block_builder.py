@@ -156,7 +156,6 @@ class BlockBuilder:
         self._values: dict[rx.Id, Any] = {}
         self._functions: list[FunctionScope] = []
         self._by_hash: dict[Any, list[GlobalVar]] | None = None
-        self._normalizer = Normalizer(self)
         self.applies_fnormalize = True  # whether operators' FNormalize is part of the normal form
         self.analyzer = Analyzer()
         # The source position of the code being built; bindings without a span get it.
@@ -398,6 +397,11 @@ class BlockBuilder:
         if "te_grad_name" in kwargs:
             return self.emit(self.call_te_with_grad(func, *args, **kwargs), name_hint)
         return self.emit(self.call_te(func, *args, **kwargs), name_hint)
+
+    @property
+    def _normalizer(self) -> Normalizer:
+        """Made anew: in a field, it would keep the builder, and all that it holds, in a cycle."""
+        return Normalizer(self)
 
     def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> rx.Var:
         """Bind `value`, checked at run time against `struct_info`; its new symbolic variables

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from loopwright import relax, tir
+from loopwright.backend import llvm
 from loopwright.base.errors import LoopwrightError
 from loopwright.driver import compile
 from loopwright.frontend import detach_params
@@ -25,6 +28,8 @@ from loopwright.frontend.onnx.context import Context
 from loopwright.frontend.onnx.registry import converter, find_converter
 from loopwright.frontend.onnx.tensors import DTYPES
 from loopwright.ir.dtype import numpy_dtype
+from loopwright.ir.functor import post_order_visit
+from loopwright.ir.target import Target
 from loopwright.relax.analysis import assert_well_formed
 
 from .support import (
@@ -621,3 +626,30 @@ def test_known_numbers_taken_backwards_from_in_front_of_the_axis():
     weights = {"x": ints(7), "b": ints(-2), "e": ints(-(2**63)), "a": ints(0), "s": ints(-2)}
     model = graph([node("Slice", list("xbeas"), ["y"])], [], [value("y", None, np.int64)], weights)
     close(interpreted(from_onnx(model), {}), [ints(7)])
+
+
+@pytest.mark.no_roundtrip  # what watches modules keeps them
+@pytest.mark.no_verify
+def test_weights_that_passes_replace_are_let_go():
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Reshape", ["m", "s"], ["y"]),
+    ]
+    weights = {"w": floats(64, 48), "s": ints(-1)}
+    model = graph(nodes, [value("x", ["n", 64])], [value("y", ["k"])], weights)
+    target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
+    gc.collect()
+    gc.disable()
+    try:
+        mod = from_onnx(model)
+        found: list[relax.Constant] = []
+        keep = lambda node: found.append(node) if isinstance(node, relax.Constant) else None  # noqa: E731
+        post_order_visit(mod["main"], keep)
+        (weight,) = (weakref.ref(c.data) for c in found if c.data.shape == (64, 48))
+        assert weight() is not None
+        found.clear()
+        with target:
+            mod = llvm.graph_pipeline(target)(mod)
+        assert weight() is None and len(mod.functions) > 1
+    finally:
+        gc.enable()

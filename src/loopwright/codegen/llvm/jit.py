@@ -64,14 +64,26 @@ _PARALLEL_MODULES = 4
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Disable Python's cycle collector for the duration (compilation creates many live objects)."""
+    """Disable Python's cycle collector for the duration (compilation creates many live objects).
+
+    What the first one leaves becomes old without a look at each object, as half a million of them take
+    half a second; later ones leave theirs to the collector, so that garbage does not add up.
+    """
+    global _looked_at
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if not _looked_at and not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            _looked_at = True
             gc.enable()
+
+
+_looked_at = False  # whether the collector has looked at a compilation's objects, or will
 
 
 # Loading

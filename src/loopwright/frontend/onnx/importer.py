@@ -141,6 +141,15 @@ class Importer:
         self.decided: dict[str, int] = {}  # which way such a node goes
 
     def run(self) -> IRModule:
+        """The module. The importer lets go what it has: it is in cycles with its context, and passes
+        replace the weights."""
+        try:
+            return self._module()
+        finally:
+            vars(self.context).clear()
+            vars(self).clear()
+
+    def _module(self) -> IRModule:
         converters = self._converters(self.model.nodes)
         self._check_dicts()
         inputs, outputs = [self._input(p) for p in self.model.inputs], self.model.outputs

@@ -175,9 +175,9 @@ class _Canonicalizer(GraphRewriter):
 def _used_outside(func: rx.Function) -> set[rx.Var]:
     """The variables that are used outside the dataflow block that binds them."""
     shown: set[rx.Var] = set()
-    home: dict[rx.Var, rx.BindingBlock] = {}
+    home: dict[rx.Var, int] = {}  # the block's id
 
-    def look(expr: Any, block: rx.BindingBlock | None) -> None:
+    def look(expr: Any, block: int | None) -> None:
         if isinstance(expr, rx.Function):
             look(expr.body, None)
         elif isinstance(expr, rx.If):
@@ -187,16 +187,16 @@ def _used_outside(func: rx.Function) -> set[rx.Var]:
         elif isinstance(expr, rx.SeqExpr):
             for inner in expr.blocks:
                 for binding in inner.bindings:
-                    look(binding.value, inner)
+                    look(binding.value, id(inner))
                     if isinstance(binding, rx.MatchCast):
-                        see(shape_vars(binding.struct_info), inner)
-                    home[binding.var] = inner
+                        see(shape_vars(binding.struct_info), id(inner))
+                    home[binding.var] = id(inner)
             look(expr.body, None)
         else:
             see(used_vars(expr), block)
 
-    def see(variables: Iterable[rx.Var], block: rx.BindingBlock | None) -> None:
-        shown.update(v for v in variables if block is None or home.get(v) is not block)
+    def see(variables: Iterable[rx.Var], block: int | None) -> None:
+        shown.update(v for v in variables if block is None or home.get(v) != block)
 
     look(func, None)
     return shown

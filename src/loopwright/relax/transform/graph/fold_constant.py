@@ -98,7 +98,6 @@ class _Folder(GraphRewriter):
         self.folded: dict[Any, Any] = {}
         self.written = written
         self.fresh = False  # whether each run of the function needs a value of its own
-        self.interpreter = Interpreter(mod, run_tir=self.run_tir)
 
     def binding(self, binding: Any) -> None:
         self.fresh = binding.var in self.written
@@ -135,7 +134,8 @@ class _Folder(GraphRewriter):
         ready = call.replace(args=tuple(args))
         ready._update_struct_info(call.struct_info)
         try:
-            value = self.interpreter.value(ready, _Frame("FoldConstant", {}, {}))
+            interpreter = Interpreter(self.mod, run_tir=self.run_tir)
+            value = interpreter.value(ready, _Frame("FoldConstant", {}, {}))
         except BudgetError:
             raise
         except Exception as error:  # leave the error to run time; the call may never run

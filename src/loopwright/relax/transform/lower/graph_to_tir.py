@@ -242,19 +242,19 @@ class _Converter:
 
     def result_leaves(self) -> tuple[list[tuple[Any, TensorStructInfo]], Any]:
         leaves: list[tuple[Any, TensorStructInfo]] = []
-
-        def walk(value: Any, info: Any) -> Any:
-            if isinstance(info, TensorStructInfo):
-                leaves.append((value, info))
-                return len(leaves) - 1
-            if not isinstance(info, TupleStructInfo):
-                raise NotNative(f"it returns {info}")
-            parts = self.tuple_fields(value, len(info.fields))
-            return [walk(v, i) for v, i in zip(parts, info.fields, strict=True)]
-
         body = self.func.body.body
-        tree = walk(body, body.struct_info)
+        tree = self.tree_of(body, body.struct_info, leaves)
         return leaves, None if isinstance(tree, int) else tree
+
+    def tree_of(self, value: Any, info: Any, leaves: list[tuple[Any, TensorStructInfo]]) -> Any:
+        """The places of a value's tensors among the leaves, where they are added."""
+        if isinstance(info, TensorStructInfo):
+            leaves.append((value, info))
+            return len(leaves) - 1
+        if not isinstance(info, TupleStructInfo):
+            raise NotNative(f"it returns {info}")
+        parts = zip(self.tuple_fields(value, len(info.fields)), info.fields, strict=True)
+        return [self.tree_of(v, i, leaves) for v, i in parts]
 
     def tuple_fields(self, value: Any, count: int) -> list[Any]:
         while isinstance(value, rx.Var) and value in self.values:
