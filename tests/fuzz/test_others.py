@@ -148,9 +148,10 @@ def test_faults_of_a_seed():
 def test_a_fault_is_tried_on_the_tests_that_run_its_line(tmp_path):
     lines = {
         "src/loopwright/__init__.py": "",
-        "src/loopwright/arith/half.py": "def half(x):\n    return x // 2\n\n\ndef free(x):\n    return x + 1\n\n\ndef bare(x):\n    return x + 1\n",
+        "src/loopwright/arith/half.py": "def half(x):\n    return x // 2\n\n\ndef free(x):\n    return x + 1\n\n\ndef bare(x):\n    return x + 1\n\n\ndef never(x):\n    return x + 1\n",
         "tests/arith/test_half.py": "from loopwright.arith.half import half\n\n\ndef test_half():\n    assert half(1) == 0\n",
         "src/loopwright/arith/table.py": "SIZE = 3\n",
+        "tests/snapshots/test_all.py": "from loopwright.arith.half import bare\n\n\ndef test_all():\n    assert bare(1) == 2\n",
         "tests/arith/test_none.py": "def test_none():\n    pass\n",
         "tests/ir/test_uses.py": "from loopwright.arith.half import free\nfrom loopwright.arith.table import SIZE\n\n\n"
         "def test_free():\n    assert free(2) == SIZE\n",
@@ -165,8 +166,29 @@ def test_a_fault_is_tried_on_the_tests_that_run_its_line(tmp_path):
         made = mutants.faults(tests.tree, f"src/loopwright/arith/{name}.py")
         return [mutants.found(m, tests, tree)[0] for m in made]
 
-    assert verdicts("half") == ["found", "missed", *["found elsewhere"] * 2, *["not run"] * 2]
+    elsewhere, snapshots, never = ["found elsewhere"] * 2, ["found"] * 2, ["not run"] * 2
+    assert verdicts("half") == ["found", "missed", *elsewhere, *snapshots, *never]
     assert verdicts("table") == ["found elsewhere"]
+    results = tests.tree / "coverage"
+    (results / "ir.xml").unlink()  # the search was stopped before it was written
+    kept = (results / "arith.xml").stat().st_mtime_ns
+    assert mutants.Tests(tests.tree).seconds.keys() == tests.seconds.keys()
+    assert (results / "arith.xml").stat().st_mtime_ns == kept
+
+
+def test_messages_have_no_faults(tmp_path):
+    text = """
+def check(x):
+    if x > 1:
+        what = f"{x + 1} is more"
+        raise ValueError(what)
+    if x < -1:
+        y = x + 2
+        return y
+"""
+    (tmp_path / "a.py").write_text(text)
+    lines = {m.line for m in mutants.faults(tmp_path, "a.py")}
+    assert lines == {3, 6, 7}
 
 
 def test_feeds_by_which_a_quotient_is_a_number():

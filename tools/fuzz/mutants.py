@@ -1,9 +1,10 @@
 """Random faults of one token in our own source: how many do the tests find?
 
-The tests of all layers run once under coverage, in a copy of the tree; then each fault is tried on
-the tests of its layer that run its line, the quickest first, then on those of other layers ("found
-elsewhere"). `--tree DIR` keeps the copy for the next search. `--layers arith,tir` takes faults and tests
-of these layers only, which is a part of the work.
+The tests run once under coverage, in a copy of the tree, one folder after the other; then each fault is
+tried on the tests that run its line: the quickest of its layer and the snapshots, which see much at once, then
+the others of its layer, then those of other layers ("found elsewhere"). `--tree DIR` keeps the copy: the
+next search uses it, and goes on with the folders where this one was stopped. `--layers arith,tir` takes
+faults and tests of these layers (and the snapshots) only, which is a part of the work.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,6 +37,7 @@ VERDICTS = (
     "missed",
     "not run",
 )  # the first three are found
+SNAPSHOTS = "tests/snapshots/"
 TRIED_FIRST = 30  # test functions: a fault that is found is mostly found by these
 SWAPS: dict[type, tuple[str, str]] = {
     ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
@@ -75,7 +78,8 @@ class Mutant:
 
 
 def faults(tree: Path, path: str) -> Iterator[Mutant]:
-    """All one-token faults of a file; annotations, what is raised and `strict=` stay."""
+    """All one-token faults of a file; annotations, `strict=`, what is raised and the statements before it
+    that only make its message stay."""
     text = (tree / path).read_text()
     lines = text.split("\n")
 
@@ -132,11 +136,19 @@ def faults(tree: Path, path: str) -> Iterator[Mutant]:
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list"):
                 continue
+            if name in ("body", "orelse") and isinstance(value, list) and _only_raises(value):
+                continue
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
                     yield from visit(child, statement)
 
     yield from visit(ast.parse(text), 0)
+
+
+def _only_raises(block: list[ast.stmt]) -> bool:
+    """Whether a block names the parts of a message and raises it."""
+    names = all(isinstance(s, ast.Assign) for s in block[:-1])
+    return bool(block) and names and isinstance(block[-1], ast.Raise)
 
 
 def chosen(tree: Path, seed: int, count: int, layers: Sequence[str] = ("*",)) -> list[Mutant]:
@@ -167,39 +179,53 @@ def layer_of(tree: Path, path: str) -> str | None:
 class Tests:
     """Which tests of a tree run which lines, and how long each of them takes."""
 
-    def __init__(self, tree: Path, source: Path = ROOT, layers: Sequence[str] = (".",)):
+    def __init__(self, tree: Path, source: Path = ROOT, layers: Sequence[str] = ()):
         from coverage import CoverageData
 
         self.tree = tree
-        if not (tree / ".coverage").exists():
+        results = tree / "coverage"
+        if not results.exists():
             copy(source, tree)
-            options = ["--cov=src/loopwright", "--cov-context=test", "--cov-report=", "--junitxml=times.xml"]  # fmt: skip
-            options += ["-m", "not slow", "-n", "2", "--dist", "loadfile"]
-            run_tests(tree, [*options, *(f"tests/{layer}" for layer in layers)], None)
-        self.data = CoverageData(str(tree / ".coverage"))
-        self.data.read()
-        self.seconds: dict[str, float] = {}
-        for case in xml.etree.ElementTree.parse(tree / "times.xml").iter("testcase"):
-            name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
-            self.seconds[name] = float(case.get("time", 0))
+            results.mkdir()
+        folders = sorted(p.name for p in (tree / "tests").iterdir() if any(p.rglob("test_*.py")))
+        self.data, self.seconds = [], {}
+        for folder in folders:
+            if layers and folder not in (*layers, "snapshots"):
+                continue
+            times = results / f"{folder}.xml"
+            if not times.exists():
+                options = ["--cov=src/loopwright", "--cov-context=test", "--cov-report=", "-n", "2"]
+                options += ["--dist", "loadfile", "-m", "not slow", f"--junitxml={times}"]
+                run_tests(tree, [*options, f"tests/{folder}"], None, results / f"{folder}.db")
+            self.data.append(CoverageData(str(results / f"{folder}.db")))
+            self.data[-1].read()
+            for case in xml.etree.ElementTree.parse(times).iter("testcase"):
+                name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+                self.seconds[name] = float(case.get("time", 0))
 
     @cache  # noqa: B019 (one object for the whole search)
     def lines(self, path: str) -> dict[int, list[str]]:
         """{line: contexts in which it ran}; the context of an import is ""."""
-        return self.data.contexts_by_lineno(str(self.tree / path))
+        found: dict[int, list[str]] = defaultdict(list)
+        for data in self.data:
+            for line, contexts in data.contexts_by_lineno(str(self.tree / path)).items():
+                found[line] += contexts
+        return found
 
-    def of(self, mutant: Mutant) -> tuple[list[str], list[str]]:
-        """The tests of the layer that run a line, and those of other layers; the quickest first."""
+    def of(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
+        """The snapshots, tests of the layer and of other layers that run a line; the quickest first."""
         lines, layer = self.lines(mutant.path), layer_of(self.tree, mutant.path) or ""
         row = next((k for k in range(mutant.line, mutant.statement - 1, -1) if lines.get(k)), 0)
         names = _names(lines.get(row, []))
         if "" in names:  # it ran at an import or in a fixture: all that use the module
             names |= _names(c for some in lines.values() for c in some)
             if names == {""}:  # only tables: any test
-                names = _names(self.data.measured_contexts())
+                names = _names(c for data in self.data for c in data.measured_contexts())
         order = sorted(names - {""}, key=lambda n: (self.seconds.get(n, 0.0), n))
-        own = [n for n in order if n.startswith(layer)]
-        return self._some(own), self._some([n for n in order if not n.startswith(layer)])
+        parts: tuple[list[str], list[str], list[str]] = [], [], []
+        for n in order:
+            parts[0 if n.startswith(SNAPSHOTS) else 1 if n.startswith(layer) else 2].append(n)
+        return tuple(map(self._some, parts))
 
     def _some(self, order: list[str]) -> list[str]:
         """Tests that last BUDGET together: each function once at first, then all its parameters."""
@@ -227,11 +253,14 @@ def copy(tree: Path, to: Path) -> Path:
     return to
 
 
-def run_tests(tree: Path, arguments: Sequence[str], seconds: float | None) -> int:
-    """pytest's exit code for the tests of a tree."""
+def run_tests(
+    tree: Path, arguments: Sequence[str], seconds: float | None, coverage: Path | None = None
+) -> int:
+    """pytest's exit code for the tests of a tree, whose coverage goes to a file."""
     environment = {
         **os.environ, "PYTHONPATH": str(tree / "src"), "LOOPWRIGHT_PIN_THREADS": "0",
         "LOOPWRIGHT_CACHE_DIR": str(tree / "cache"), "PYTHONDONTWRITEBYTECODE": "1",
+        "COVERAGE_FILE": str(coverage or tree / ".coverage"),
     }  # fmt: skip
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(
@@ -242,11 +271,11 @@ def run_tests(tree: Path, arguments: Sequence[str], seconds: float | None) -> in
 
 def found(mutant: Mutant, tests: Tests, tree: Path) -> tuple[str, float]:
     """One of VERDICTS, and the seconds it took."""
-    own, others = tests.of(mutant)
-    if not own and not others:
+    snapshots, own, others = tests.of(mutant)
+    if not snapshots and not own and not others:
         return "not run", 0.0
     parts = [
-        (own[:TRIED_FIRST], "found"),
+        ([*own[:TRIED_FIRST], *snapshots[:TRIED_FIRST]], "found"),
         (own[TRIED_FIRST:], "found"),
         (others, "found elsewhere"),
     ]
@@ -272,7 +301,7 @@ def search(options: argparse.Namespace) -> int:
     counts: dict[str, int] = dict.fromkeys(VERDICTS, 0)
     layers = options.layers.split(",") if options.layers else []
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        tests = Tests(Path(options.tree or folder, "covered").resolve(), ROOT, layers or ["."])
+        tests = Tests(Path(options.tree or folder, "covered").resolve(), ROOT, layers)
         trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(options.processes):
             trees.put(copy(tests.tree, Path(folder, str(number))))
