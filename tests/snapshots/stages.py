@@ -53,13 +53,17 @@ def passes(trace: Trace) -> dict[str, str]:
     return made
 
 
+LEFT_OUT = {"target", "refused", "losers", "not_asked"}  # a new rule would be in all of them
+
+
 def choices(trace: Trace) -> str:
     """What was decided, and why."""
-    return "\n".join(
-        f"{n.kind} {n.subject}: {', '.join(f'{k} {v}' for k, v in n.facts.items() if v and k != 'target')}"
-        for n in trace.notes
-        if n.kind != "import"  # which says how long it took
-    )
+    lines = []
+    for note in trace.notes:
+        if note.kind != "import":  # which says how long it took
+            facts = (f"{k} {v}" for k, v in note.facts.items() if v and k not in LEFT_OUT)
+            lines.append(f"{note.kind} {note.subject}: {', '.join(facts)}")
+    return "\n".join(lines)
 
 
 def llvm_text(mod: IRModule, target: str = CPU) -> str:
