@@ -14,7 +14,7 @@ from loopwright.base.foreign import RuleError
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.prim_expr import IntImm, Var
 from loopwright.relax import op
-from loopwright.sched import ApplyDefaultSchedule, register_schedule_rule
+from loopwright.sched import ApplyDefaultSchedule, give_reason, register_schedule_rule
 from loopwright.sched.apply import SCHEDULES
 from loopwright.sched.cpu import GRAIN
 from loopwright.sched.tiles import MASKED_TERMS
@@ -191,7 +191,42 @@ def test_a_rule_of_the_user_is_asked_first_and_traced() -> None:
             lw.compile(mod)
     assert len(asked) == 1
     (note,) = trace.explain("tir_exp", kind="schedule")
-    assert note.facts == {"rule": "stages", "refused": "mine, rows, attention, winograd"}
+    refused = "mine, rows, attention, winograd"
+    assert note.facts == {"rule": "stages", "refused": refused, "reasons": []}
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [(64, "64 rows make 8"), (30, "30 rows make 3"), (29, "29 rows make 2 and a part of 9")],
+)
+def test_the_trace_tells_why_a_tile_was_chosen(rows: int, reason: str) -> None:
+    weight = relax.const(np.ones((48, 64), "float32"))
+    mod = graph((rows, 48), lambda bb, x: op.matmul(x, weight))
+    with lw.trace() as trace:
+        lw.compile(mod, target="llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
+    (note,) = trace.explain("matmul", kind="schedule")
+    assert note.facts["rule"] == "stages"
+    (text,) = note.facts["reasons"]
+    assert text.startswith("matmul: tiles of") and text.endswith(reason), text
+
+
+def test_a_rule_of_the_user_gives_its_reasons() -> None:
+    def declines(func: PrimFunc, target: lw.Target) -> PrimFunc | None:
+        give_reason(lambda: "not told: it declines")
+        return None
+
+    def takes(func: PrimFunc, target: lw.Target) -> PrimFunc | None:
+        give_reason(lambda: "it is small")
+        return func
+
+    mod = graph((4, 64), lambda bb, x: op.exp(x))
+    with SCHEDULES.registry.snapshot():
+        register_schedule_rule("takes", "llvm", first=True)(takes)
+        register_schedule_rule("declines", "llvm", first=True)(declines)
+        with lw.trace() as trace:
+            lw.compile(mod)
+        (note,) = trace.explain("tir_exp", kind="schedule")
+        assert note.facts["reasons"] == ["it is small"]
 
 
 def test_what_is_wrong_with_a_rule_is_told() -> None:

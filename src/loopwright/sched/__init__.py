@@ -11,6 +11,13 @@ from . import attention, winograd
 
 # isort: split
 from . import cpu  # its last rule takes what others decline
-from .apply import ApplyDefaultSchedule, register_schedule_rule
+from .apply import ApplyDefaultSchedule, give_reason, register_schedule_rule
 
-__all__ = ["ApplyDefaultSchedule", "attention", "cpu", "register_schedule_rule", "winograd"]
+__all__ = [
+    "ApplyDefaultSchedule",
+    "attention",
+    "cpu",
+    "give_reason",
+    "register_schedule_rule",
+    "winograd",
+]

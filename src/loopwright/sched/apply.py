@@ -25,7 +25,9 @@ the rules tried before it. This example is for a CPU with 512-bit vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -87,11 +89,22 @@ class ApplyDefaultSchedule(FunctionPass):
         target = func.attrs.get("target") or Target.current(allow_none=True) or Target("llvm")
         old, func = func, named_apart(func)
         name = partial(name_in, mod, old)
-        choice = ask(SCHEDULES.candidates(target), lambda c: scheduled(c, func, target, name))
-        _note(mod, old, choice)
+        with _recorded() as reasons:
+            choice = ask(SCHEDULES.candidates(target), lambda c: scheduled(c, func, target, name))
+        _note(mod, old, choice, reasons)
         if choice.winner is None:
             return func
         return choice.result.with_attr("tir.is_scheduled", True)
+
+
+_REASONS: ContextVar[list[str] | None] = ContextVar("reasons of the rule that runs", default=None)
+
+
+def give_reason(text: Callable[[], str]) -> None:
+    """Tell a trace, if one is recorded, why the rule that runs chose what it does."""
+    reasons = _REASONS.get()
+    if reasons is not None and (reason := text()) not in reasons:
+        reasons.append(reason)
 
 
 def _never_runs(func: PrimFunc) -> bool:
@@ -108,6 +121,9 @@ def scheduled(
     def where() -> str:
         return f'the schedule rule "{candidate.name}" ({candidate.origin}) of the kernel {kernel()}'
 
+    reasons = _REASONS.get()
+    if reasons:  # of a rule that declined
+        reasons.clear()
     with named_errors(where, candidate.rule, lambda: func.span):
         result: Any = candidate.rule(func, target)
     if result is None or isinstance(result, PrimFunc):
@@ -148,12 +164,25 @@ class _Apart(Rewriter):
         return node
 
 
-def _note(mod: IRModule, func: PrimFunc, choice: Choice[Rule]) -> None:
+@contextmanager
+def _recorded() -> Iterator[list[str]]:
+    """The list of the reasons that rules give; nobody is asked for any without a trace."""
+    reasons: list[str] = []
+    token = _REASONS.set(None if trace.active() is None else reasons)
+    try:
+        yield reasons
+    finally:
+        _REASONS.reset(token)
+
+
+def _note(mod: IRModule, func: PrimFunc, choice: Choice[Rule], reasons: list[str]) -> None:
     recording = trace.active()
     if recording is not None:
         winner = "none" if choice.winner is None else choice.winner.name
         refused = ", ".join(c.name for c, _ in choice.losers)
-        recording.note("schedule", name_in(mod, func), rule=winner, refused=refused)
+        recording.note(
+            "schedule", name_in(mod, func), rule=winner, refused=refused, reasons=reasons
+        )
 
 
-__all__ = ["ApplyDefaultSchedule", "register_schedule_rule", "rules_for"]
+__all__ = ["ApplyDefaultSchedule", "give_reason", "register_schedule_rule", "rules_for"]

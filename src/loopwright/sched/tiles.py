@@ -16,6 +16,7 @@ from ..tir.op import is_call_to
 from ..tir.schedule import Schedule
 from ..tir.transform.lower.dot_bfloat16 import MARK as DOT
 from .analysis import BlockInfo, Stage, constant, loads_in
+from .apply import give_reason
 
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
 UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
@@ -60,8 +61,22 @@ def tile_of(reduction: BlockInfo, is_product: bool, target: Target) -> Tile:
     registers = target.num_vector_registers - REGISTERS_LEFT
     most = max(registers // vectors, 1)
     most = min(most, 14) if is_product else min(most, 8)
-    rows = 1 if row is None else _rows(extents[row], most)
+    extent = 1 if row is None else extents[row]
+    rows = _rows(extent, most)
+    give_reason(lambda: _reason(reduction.name, rows, vectors, lanes, extent, target))
     return Tile(row, rows, column, vectors, lanes)
+
+
+def _reason(
+    name: str, rows: int, vectors: int, lanes: int, extent: int | None, target: Target
+) -> str:
+    """Which tile was chosen, and why."""
+    taken = f"{rows * vectors} of {target.num_vector_registers} vector registers"
+    text = f"{name}: tiles of {rows} x {vectors * lanes}, {taken}; "
+    if extent is None:
+        return text + "the number of rows is unknown"
+    whole, rest = divmod(extent, rows)
+    return text + f"{extent} rows make {whole}" + (f" and a part of {rest}" if rest else "")
 
 
 def _moved_along(reduction: BlockInfo) -> set[int]:
