@@ -13,6 +13,7 @@ from loopwright.ir.module import IRModule
 from loopwright.ir.prim_expr import Var
 from loopwright.relax import op
 from loopwright.relax.transform import FuseAttention
+from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS, register_legalize
 from loopwright.runtime import threads
 from loopwright.script import relax as R
 
@@ -225,3 +226,12 @@ def test_values_of_a_shape_that_only_the_run_tells():
 
     mod = IRModule({"main": main})
     assert FuseAttention()(mod)["main"].struct_info == main.struct_info
+
+
+@pytest.mark.parametrize("name", ["nn.softmax", "matmul", "multiply"])
+def test_a_kernel_of_the_users_is_not_taken_apart(name: str) -> None:
+    mod = network([2, 64, 16], 64, 16, between=scaled)
+    with LEGALIZATIONS.registry.snapshot(), lw.Target("llvm"):
+        assert is_fused(mod)
+        register_legalize(f"relax.{name}", lambda bb, call: None, target="llvm")
+        assert not is_fused(mod)

@@ -35,7 +35,7 @@ A product, elementwise operators (a scale, a mask), softmax along its rows, and 
 what is between is used by nothing else. The division comes last, of as many elements as the result has.
 FuseTIR makes one kernel of the function, which the schedule rule `attention` computes in blocks of rows.
 A transposition of the queries or keys belongs to it. `disabled_pass=["FuseAttention"]` of a PassContext
-leaves the operators apart.
+leaves the operators apart, and so does a rule of the user that may lower one of them.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ from typing import Any
 
 from ....ir.literals import int_value
 from ....ir.module import IRModule
+from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ... import expr as rx
 from ... import op as relax_op
 from ...relations import can_prove_shape_equal
 from .._graph import functions_of, used_vars
 from .._products import is_call, keeps_dtype, shape_of
+from ..legalize_ops.common import may_be_taken
 from ._grouping import Group, GroupedRewriter
 
 _LEAST = (8, 32, 16)  # queries, keys, size of a value: of fewer the scores are small
@@ -89,12 +91,15 @@ class _Attentions(GroupedRewriter):
         for binding in block.bindings:
             for var in used_vars(binding.value):
                 uses[var] = uses.get(var, 0) + 1
+        target = Target.current(allow_none=True)
         alone = {v for v in values if isinstance(v, rx.DataflowVar) and uses.get(v) == 1}
         self.group_of = {}
         moved: dict[rx.Var, rx.Var] = {}  # softmax -> the product that takes its place
         for n, binding in enumerate(block.bindings):
             found = _scores(binding.value, values, alone)
-            if found is not None:
+            if found is not None and not any(
+                may_be_taken(value, target) for value in (binding.value, *map(values.get, found))
+            ):
                 self.group_of |= dict.fromkeys((*found, binding.var), n)
                 moved[binding.value.args[0]] = binding.var
         if not moved:
