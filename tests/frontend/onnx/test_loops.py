@@ -110,6 +110,28 @@ def test_a_state_that_grows():
     check(made, *({"x": ramp(2), "limit": np.array(k)} for k in (0, 1, 5)))
 
 
+def test_a_state_of_which_a_turn_knows_the_rank_alone():
+    """What the number of the turn cuts out has a shape that the run tells."""
+    turn = body(
+        [
+            node("Constant", [], ["one"], value=helper.make_tensor("o", I64, [1], [1])),
+            node("Reshape", ["i", "one"], ["first"]),
+            node("Add", ["first", "one"], ["last"]),
+            node("Slice", ["all", "first", "last"], ["part"]),
+            node("Add", ["v", "part"], ["w"]),
+            node("Identity", ["w"], ["kept"]),
+            node("Identity", ["go"], ["again"]),
+        ],
+        [("again", BOOL, []), ("w", F32, ["m"]), ("kept", F32, ["k"])],
+    )
+    made = model(
+        [node("Loop", ["limit", "", "x"], ["y", "z"], body=turn)],
+        [("x", F32, [1]), ("limit", I64, []), ("all", F32, [6])],
+        [("y", F32, ["a"]), ("z", F32, ["t", "b"])],
+    )
+    check(made, *({"x": ramp(1), "limit": np.array(k), "all": ramp(6)} for k in (1, 4)))
+
+
 def test_a_loop_in_a_loop_and_in_a_branch():
     inner = helper.make_graph(
         [

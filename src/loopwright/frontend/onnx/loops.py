@@ -136,7 +136,7 @@ class Loop:
 
         def inside() -> Any:
             with builder.dataflow():
-                outs.extend(self.body(feeds))
+                outs.extend(map(self.shaped, self.body(feeds)))
                 new = [op.add(turn, rx.const(np.array(1, np.int64))), _scalar(cx, outs[0])]
                 new += [v.expr for v in outs[1 : 1 + len(state)]]
                 for item, collected in zip(outs[1 + len(state) :], lists, strict=True):
@@ -175,6 +175,13 @@ class Loop:
         """A part of the state in a turn."""
         plain = isinstance(info, TensorStructInfo)
         return Value(self.cx, var) if plain else Thing(self.cx, info, var)
+
+    def shaped(self, value: Value) -> Value:
+        """A value whose dimensions have names, where only the rank is known of them."""
+        info = value.info if value.is_tensor else None
+        if not isinstance(info, TensorStructInfo) or info.ndim < 1 or info.get_shape() is not None:
+            return value
+        return self.cx.found(value.expr, *[None] * info.ndim)
 
     def test(self, turn: rx.Var, go: rx.Var, limit: rx.Var | None = None) -> Any:
         """Whether there is another turn."""

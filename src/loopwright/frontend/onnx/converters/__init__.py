@@ -9,6 +9,7 @@ from . import (
     contrib_attention,
     contrib_experts,
     contrib_gated,
+    contrib_search,
     contrib_words,
     control,
     create,

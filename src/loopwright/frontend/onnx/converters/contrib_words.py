@@ -99,7 +99,7 @@ _SEARCH = (
 )
 _PACKED = "sequences packed after one another: pad them, and use {} on the batch"
 for _name, _why in {
-    **dict.fromkeys(("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"), _SEARCH),
+    **dict.fromkeys(("BeamSearch", "Sampling", "WhisperBeamSearch"), _SEARCH),
     "AttnLSTM": "an LSTM whose cell attends: write it with Loop, LSTM's products and Softmax",
     "GatherPacked": "rows in onnxruntime's own packed formats: use GatherBlockQuantized",
     "MaxpoolWithMask": "for onnxruntime's own use: hide what is masked with Where before MaxPool",

@@ -36,7 +36,7 @@ def chosen(cx: Context, condition: Value, then: Any, other: Any) -> Any:
     return cx.choice(condition, then, other)
 
 
-def _fed(graph: Any, values: list[Value]) -> dict[str, Value]:
+def fed(graph: Any, values: list[Value]) -> dict[str, Value]:
     """Values by the names of a graph's inputs."""
     return dict(zip((name_of(port.name) for port in graph.input), values, strict=False))
 
@@ -50,7 +50,7 @@ def loop(
     if collected < 0:
         what = f"the body must give a condition and {len(state)} carried values"
         raise ValueError(explain(what, got=f"outputs: {len(body.output)}"))
-    turn = lambda given: cx.subgraph(body, _fed(body, given))  # noqa: E731
+    turn = lambda given: cx.subgraph(body, fed(body, given))  # noqa: E731
     return cx.loop(turn, limit, go, list(state), collected)
 
 
@@ -116,7 +116,7 @@ def _scanned(cx: Context, body: Any, state: list[Value], read: list[Value]) -> l
     def turn(given: list[Value]) -> list[Value]:
         number, go, *kept = given
         parts = [cx.value(op.take(x, number.expr, 0)) for x in names]
-        return [go, *cx.subgraph(body, _fed(body, [*kept, *parts]))]
+        return [go, *cx.subgraph(body, fed(body, [*kept, *parts]))]
 
     return cx.loop(turn, count, None, state, len(body.output) - len(state))
 
