@@ -200,3 +200,13 @@ def test_a_comparison_that_can_only_be_an_equality_is_one_at_once():
     inner = pe.FloorMod(pe.FloorMod(pe.FloorDiv(big, minus), minus), two)
     expr = pe.LE(inner, big * IntImm("int64", -8))
     check(Case(expr, {big: (0, 7)}, pe.GT(big, IntImm("int64", 0))), Tally())
+
+
+def test_a_multiple_of_a_remainder_is_simple_at_once():
+    """Its divisor's multiples go: x % 6 * -256 % 3 is x * -256 % 3."""
+    six, three = IntImm("int32", 6), IntImm("int32", 3)
+    for expr in (x % six * -256 % three, po.truncmod(x % six * 4, six) % IntImm("int32", -3)):
+        for bound in ((0, 19), (-7, 19)):
+            made = simple(expr // 16, x=bound)
+            assert structural_equal(simple(made, x=bound), made)
+            check(Case(expr // 16, {x: bound}, pe.GT(x, three)), Tally())

@@ -12,7 +12,7 @@ from . import poly as P
 from .atoms import MAX, MIN, OPAQUE, VAR, is_index
 from .bounds import poly_bound
 from .context import Context
-from .division import poly_div
+from .division import poly_div, without_multiples
 from .poly import Poly
 from .proof import nonneg
 
@@ -86,6 +86,7 @@ def _floordiv(ctx: Context, e: Any) -> Poly | None:
 
 def _floormod(ctx: Context, e: Any) -> Poly | None:
     a, b = poly(ctx, e.a), poly(ctx, e.b)
+    a = without_multiples(ctx, a, b)
     quotient = poly_div(ctx, a, b, e.dtype)
     if quotient is None or len(b) * len(quotient) > _EXPAND:
         return None

@@ -111,9 +111,22 @@ def without_remainders(ctx: Context, p: Poly) -> Poly | None:
 
 def remainder(ctx: Context, value: Poly, divisor: Poly, dtype: Any) -> Poly:
     """value % divisor."""
+    value = without_multiples(ctx, value, divisor)
     quotient = poly_div(ctx, value, divisor, dtype)
     assert quotient is not None
     return P.add(value, P.multiply(divisor, quotient), -1)
+
+
+def without_multiples(ctx: Context, value: Poly, divisor: Poly) -> Poly:
+    """A sum with the same remainder: without multiples of the divisor, such as the quotient in
+    4 * (x % 6) % 3, unless the sum is the remainder but for a constant."""
+    c = P.constant_value(divisor)
+    if not c or not _has_division(ctx, value):
+        return value
+    low, high = poly_bound(ctx, value)
+    if low > -inf and high < inf and low // c == high // c:
+        return value
+    return {m: f for m, f in value.items() if f % c}
 
 
 def _div_rest(ctx: Context, rest: Poly, c: int, dtype: Any) -> Poly:
