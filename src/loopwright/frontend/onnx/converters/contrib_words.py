@@ -102,7 +102,7 @@ for _name, _why in {
     **dict.fromkeys(("BeamSearch", "Sampling", "WhisperBeamSearch"), _SEARCH),
     "AttnLSTM": "an LSTM whose cell attends: write it with Loop, LSTM's products and Softmax",
     "GatherPacked": "rows in onnxruntime's own packed formats: use GatherBlockQuantized",
-    "MaxpoolWithMask": "for onnxruntime's own use: hide what is masked with Where before MaxPool",
+    "MaxpoolWithMask": "onnxruntime reads all channels' masks from the first's: use Where before MaxPool",
     "SparseToDenseMatMul": "a sparse tensor is no value here: make it dense, and use MatMul",
     "VarlenCausalConvWithState": _PACKED.format("CausalConvWithState"),
     "VarlenNGramHashMapping": _PACKED.format("NGramHashMapping"),
