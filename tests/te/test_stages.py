@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import loopwright as lw
 from loopwright import te, tir
@@ -102,6 +103,34 @@ def test_rolling_buffer():
     s[b].rolling_buffer()
     text = check(s, [a, c], lambda x, y: x[:10] * 2 + x[2:] * 2)
     assert "B = T.decl_buffer((4, 16))" in text and " % 4, j]" in text and "if " in text
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_an_intrinsic_does_not_read_a_buffer_that_rolls(axis):
+    def near(x, i, j):
+        return x[i, j] + (x[i, j + 2] if axis else x[i + 2, j])
+
+    def copy(ins, outs):
+        return tir.call_packed("near", ins[0], outs[0])
+
+    shape, wide = ((4, 1), (4, 3)) if axis else ((1, 4), (3, 4))
+    x = te.placeholder(wide, name="x")
+    y = te.compute(shape, lambda i, j: near(x, i, j), name="y")
+    views = {
+        t: tir.decl_buffer(t.shape, name=t.op.name, strides=[te.var("s"), 1], offset_factor=1)
+        for t in (x, y)
+    }
+    a = te.placeholder((12, 12), name="A")
+    b = te.compute((12, 12), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((4, 10) if axis else (10, 4), lambda i, j: near(b, i, j), name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[axis], 1)
+    s[c].reorder(outer, *(v for v in (inner, *c.op.axis) if v is not c.op.axis[axis]))
+    s[b].compute_at(s[c], outer)
+    s[b].rolling_buffer()
+    s[c].tensorize(s[c].leaf_iter_vars[1], te.decl_tensor_intrin(y.op, copy, binds=views))
+    with pytest.raises(ValueError, match="B rolls: no intrinsic or extern can read its parts"):
+        te.lower(s, [a, c])
 
 
 def test_prefetch_and_pragma_are_notes():

@@ -219,6 +219,7 @@ class Tests:
         names = _names(lines.get(row, []))
         if "" in names:  # it ran at an import or in a fixture: all that use the module
             names |= _names(c for some in lines.values() for c in some)
+            names |= {n for n in self.seconds if n.startswith(f"{SNAPSHOTS}test_defaults")}
             if names == {""}:  # only tables: any test
                 names = _names(c for data in self.data for c in data.measured_contexts())
         order = sorted(names - {""}, key=lambda n: (self.seconds.get(n, 0.0), n))

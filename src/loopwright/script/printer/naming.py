@@ -61,7 +61,7 @@ class Names:
 
     def unique(self, hint: str) -> str:
         """A name that is free, made from `hint`."""
-        base = _STRANGE.sub("_", hint) if not hint.isidentifier() or not hint.isascii() else hint
+        base = _STRANGE.sub("_", hint)
         if base[:1].isdigit():
             base = "v" + base
         name, i = base, 0
