@@ -50,6 +50,9 @@ REFUSED = {
     "the weight takes n + ": lambda: op.nn.conv2d_transpose(
         tensor(2, n, 8, 8), tensor(n + 2, 4, 3, 3)
     ),
+    "the padding takes more than the result has": lambda: op.nn.conv1d_transpose(
+        tensor(1, 3, 2), tensor(3, 4, 1), padding=2
+    ),
     "output_padding is smaller": lambda: op.nn.conv2d_transpose(
         tensor(2, 3, 8, 8), tensor(3, 4, 3, 3), strides=2, output_padding=2
     ),

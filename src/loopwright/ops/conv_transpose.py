@@ -10,6 +10,7 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.op import Op
+from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, ceildiv, const, floordiv, floormod, multiply
 from ..relax.expr import Call
 from ..relax.layout import LayoutPlan, LayoutQuery
@@ -250,6 +251,11 @@ def _infer(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **a
         attrs["output_padding"],
         attrs["dilation"],
     )
+    if any(isinstance(size, IntImm) and size.value < 0 for size in extents):
+        what = "the padding takes more than the result has"
+        raise ValueError(
+            explain(what, got=f"padding {attrs['padding']}, extents {[text(e) for e in extents]}")
+        )
     sizes = {"N": shape[0], "C": simplify(kernel[1] * attrs["groups"])}
     sizes |= dict(zip(letters, extents, strict=True))
     return TensorStructInfo(shape_in(layouts["out"], sizes), dtype)
