@@ -59,6 +59,11 @@ class Disturbed(Interpreter):
         if self.wide and name == "relax.ewise_fma":
             wide = super().operator(call, [_each(a, lambda v: v.astype("float64")) for a in shaken])
             made = wide.astype(made.dtype)
+        if self.wide and name == "relax.multiply" and made.dtype.kind not in "biuO":
+            # What is fused with a sum does not overflow before it.
+            finite = np.isinf(made) & np.isfinite(shaken[0]) & np.isfinite(shaken[1])
+            most = _most(made.dtype)
+            made = np.where(finite, np.clip(made, -most, most), made)
         if any(_overflows(a) for a in args):
             if OPEN.search(name):
                 made = _each(made, lambda m: np.full_like(m, self.lost))
@@ -120,6 +125,13 @@ def _overflows(value: Any) -> bool:
     with np.errstate(all="ignore"):
         sizes = value.astype("float32") ** 2 * value.size
     return not np.isfinite(sizes).all()
+
+
+def _most(dtype: Any) -> Any:
+    """The greatest number of a type."""
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype).max
 
 
 def unit(dtype: Any) -> float:
