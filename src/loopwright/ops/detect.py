@@ -276,4 +276,14 @@ _WIDE = np.ascontiguousarray(_SCORES.transpose(0, 2, 1))
 regular_non_max_suppression.samples(
     case(_BOXES, _WIDE, max_detections_per_class=3, max_detections=4, **_OPTIONS),
     case(_BOXES, _WIDE, max_detections_per_class=9, max_detections=12, **_OPTIONS),
+    # The second box shares half of the first, which is not more than the threshold; the last score is its own.
+    case(
+        np.array([[[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 0, 1, 0.75], [0, 0, 0.5, 0.5]]], np.float32),
+        np.array([[[0.75], [0.5], [0.625], [0.25]]], np.float32),
+        max_detections_per_class=4,
+        max_detections=4,
+        num_classes=1,
+        iou_threshold=0.5,
+        score_threshold=0.25,
+    ),
 )
