@@ -37,6 +37,12 @@ LAYOUTS = {
         "lambda i0, i1: (i0 % 4, i1)",
         "lambda i0, i1: (i0, i1)",
     ),
+    "one axis": (
+        [I + J * 32],
+        [(I, 32), (J, 4)],
+        "lambda i0: (i0 % 32, i0 // 32)",
+        "lambda i0, i1: (i1 * 32 + i0,)",
+    ),
     "no digits": ([I * I, J], [(I, 4), (J, 16)], None, None),
     "a window": ([I + K, J], [(I, 4), (K, 5), (J, 16)], None, None),
 }
@@ -45,7 +51,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_suggest_index_map(name: str) -> None:
     indices, loops, there, back = LAYOUTS[name]
-    buffer = tir.decl_buffer((8, 16), "float32", "X")
+    buffer = tir.decl_buffer((8, 16) if len(indices) > 1 else (128,), "float32", "X")
     nest = [tir.For(v, 0, n, tir.ForKind.SERIAL, tir.Evaluate(0)) for v, n in loops]
     made = analysis.suggest_index_map(buffer, indices, nest, True)
     if there is None:
