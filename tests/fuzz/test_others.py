@@ -219,3 +219,18 @@ def test_the_axes_of_what_a_loop_gathers_without_a_turn_are_open(tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
     assert files.judge_file(str(path), print).kind == "doubt"
+
+
+@pytest.mark.parametrize(("apart", "kind"), [(1e-5, "doubt"), (1e-2, "wrong")])
+def test_a_file_s_difference_that_the_last_bit_of_an_operand_makes_is_a_doubt(
+    apart, kind, tmp_path, monkeypatch
+):
+    text = """<ir_version: 8, opset_import: ["": 13]> g (float[3] x) => (float[3] z)
+        <float w = {60}> { y = Add(x, w)  z = Exp(y) }"""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    theirs = files.reference_of
+    off = lambda *given: [[a * np.float32(1 + apart) for a in run] for run in theirs(*given)]  # noqa: E731
+    monkeypatch.setattr(files, "reference_of", off)
+    monkeypatch.setattr(files, "of_rounding", lambda *given: False)
+    assert files.judge_file(str(path), print).kind == kind

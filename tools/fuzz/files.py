@@ -31,7 +31,7 @@ from .judge import Outcome, of_rounding
 from .onnx_graphs import onnx_case
 from .onnx_model import reference_of, to_onnx
 from .report import FAULTS, Report
-from .tolerance import arrays, differences
+from .tolerance import arrays, differences, spread
 from .workers import Limits, Pool
 
 SECONDS, MEMORY = 5.0, 1 << 30
@@ -227,7 +227,9 @@ def _judge(path: Path, say: Callable[[str], None]) -> Outcome:
     if not what:
         return Outcome("right")
     odd = what.startswith(("inf/", "nan/")) or _is_open(path, what)
-    doubt = odd or of_rounding(from_onnx(str(path)), feeds, got, expected)
+    mod = from_onnx(str(path))
+    far = odd or not differences(got, expected, spread(mod, feeds, got))
+    doubt = far or of_rounding(mod, feeds, got, expected)
     return Outcome("doubt" if doubt else "wrong", "onnxruntime", what)
 
 
