@@ -16,7 +16,7 @@ from loopwright.tir.function import PrimFunc
 
 CPU = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=2"
 ARM = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -num-cores=2"
-C = "c -num-cores=1"
+C = "c -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=1"
 
 
 def said(question: Callable[..., Any], *args: Any, **options: Any) -> str:
