@@ -26,6 +26,7 @@ from loopwright.driver import kept
 from loopwright.ir import transform
 from loopwright.ir.op import Op
 from loopwright.runtime.signature import few
+from loopwright.runtime.vm import Machine
 
 DEFAULT = "llvm -mcpu=native"
 X = np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)
@@ -105,6 +106,57 @@ def test_a_second_compile_finds_the_first(path):
         second.run({"other": X})
     with pytest.raises(ValueError, match="dim|shape|4"):
         second["main"](np.zeros((3, 5), "float32"))
+
+
+def with_a_machine() -> onnx.ModelProto:
+    """The columns of the elements that are not 0, times 2: how many there are, the run tells."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["y"]),
+        helper.make_node("NonZero", ["y"], ["places"]),
+        helper.make_node("Add", ["places", "places"], ["z"]),
+    ]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
+    made = helper.make_tensor_value_info("z", TensorProto.INT64, [2, None])
+    graph = helper.make_graph(nodes, "g", [given], [made])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def test_a_model_that_the_virtual_machine_runs_is_kept(path):
+    path.write_bytes(with_a_machine().SerializeToString())
+    first, second = lw.compile(path), lw.compile(path, threads=1)
+    assert first.machine and isinstance(second, kept.Restored)
+    for exe in (first, second):
+        np.testing.assert_array_equal(exe.run({"x": X})["z"], 2 * np.array(np.nonzero(X > 0)))
+    assert second.inputs() == first.inputs() and second.outputs() == first.outputs()
+    assert second.function_names() == first.function_names()
+    assert second.signature("main") == first.signature("main").plain()
+    assert repr(second).partition("threads")[0] == repr(first)
+    assert second.mod.script() == first.mod.script() and [*second.machine] == [*first.machine]
+    assert len(second.profile(X)) == len(first.profile(X)) > 0
+
+
+def test_a_program_that_calls_what_is_gone_is_compiled_anew(path, monkeypatch):
+    path.write_bytes(with_a_machine().SerializeToString())
+    lw.compile(path)
+
+    def gone(self, name):
+        raise ValueError(f"there is no {name}")
+
+    place = kept.place_of(path, None, DEFAULT)
+    with monkeypatch.context() as patch:
+        patch.setattr(Machine, "_outside", gone)
+        assert kept.find(place, lambda: None) is None
+    assert not entries()
+
+
+def test_a_program_with_constants_that_are_not_written_is_not_kept(path, monkeypatch):
+    def refused(program):
+        raise TypeError("an object")
+
+    monkeypatch.setattr(kept, "to_bytes", refused)
+    path.write_bytes(with_a_machine().SerializeToString())
+    assert not isinstance(lw.compile(path), kept.Restored) and not entries()
+    assert not isinstance(lw.compile(path), kept.Restored)
 
 
 def test_what_is_not_kept_is_made_again(path):
@@ -250,8 +302,10 @@ def changed(value: object, odd: object) -> Iterator[object]:
 ODD = {"null": None, "number": -1, "large": 1 << 62, "text": "x", "list": [[]], "object": {"a": 1}}
 
 
+@pytest.mark.parametrize("made", [model, with_a_machine])
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-def test_a_header_of_another_shape_is_a_miss(path, odd):
+def test_a_header_of_another_shape_is_a_miss(path, odd, made):
+    path.write_bytes(made().SerializeToString())
     lw.compile(path)
     place, store = kept.place_of(path, None, DEFAULT), default_cache("executables")
     body = store.get(place.key)

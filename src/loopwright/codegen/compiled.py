@@ -58,6 +58,11 @@ class CompiledModel(Timed):
     ) -> None:
         """Set the signatures of functions, and the model's own names of inputs and outputs."""
         self.entries, self.machine = dict(entries), dict(machine)
+        self.machine_signatures = {
+            n: _machine_signature(f)
+            for n, f in self.machine.items()
+            if n == "main" or "global_symbol" in f.attrs
+        }
         self.names = {k: list(v) for k, v in names.items()}
         self._runs: dict[str, Any] = {}
 
@@ -103,10 +108,7 @@ class CompiledModel(Timed):
         return sorted(self._callable(), key=lambda n: (n != "main", n))
 
     def _callable(self) -> Mapping[str, Any]:
-        public = {
-            n: f for n, f in self.machine.items() if n == "main" or "global_symbol" in f.attrs
-        }
-        return {**self.entries, **public}
+        return {**self.entries, **self.machine_signatures}
 
     def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
         """(name, dtype, shape) of each input; symbolic dimensions are given by name."""
@@ -122,6 +124,8 @@ class CompiledModel(Timed):
         """The parameters and results of a function. Raises KeyError for an unknown name."""
         if name in self.entries:
             return self.entries[name]
+        if name in self.machine_signatures:
+            return self.machine_signatures[name]
         if name in self.machine:
             return _machine_signature(self.machine[name])
         self[name]  # raises KeyError with the known names

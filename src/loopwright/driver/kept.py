@@ -36,10 +36,12 @@ from ..codegen.llvm.program import NativeProgram
 from ..codegen.objects import is_sound
 from ..runtime.profiler import Profile
 from ..runtime.signature import Signature
+from ..runtime.vm import VMExecutable
+from ..runtime.vm.saved import from_bytes, to_bytes
 from .options import DEFAULTS, CompileOptions
 
 _SUFFIXES = (".onnx", ".tflite")  # of files that are a whole model
-_FORMAT = 2
+_FORMAT = 3
 _ALIGN = 64
 _CHUNK = 1 << 20  # bytes of a file read at once
 _REFERENCE = b"location"  # the key of the field that names another file
@@ -227,9 +229,9 @@ def state_of(*paths: Path) -> str:
 
 def packed(exe: Executable) -> tuple[list[Any], list[Any]] | None:
     """An executable as two lists of pieces of bytes: a length, JSON and its objects; its constants.
-    None for one with more than native code."""
+    None for one that calls functions of others, or has constants that are not written."""
     program = exe.program
-    if exe.machine or program.libraries or program.imports or program.is_foreign:
+    if program.libraries or program.imports or program.is_foreign:
         return None
     data, code = _Pieces(), _Pieces()
     constants = []
@@ -239,7 +241,17 @@ def packed(exe: Executable) -> tuple[list[Any], list[Any]] | None:
         place = data.put(array.reshape(-1).view(np.uint8), array.nbytes)
         constants.append([name, array.dtype.name, list(array.shape), place, array.nbytes])
     objects = [[name, code.put(o, len(o)), len(o)] for name, o in program.objects.items()]
+    machine = []
+    if exe.machine_runner is not None:
+        try:
+            bytecode = to_bytes(exe.machine_runner.program)
+        except (TypeError, ValueError, LoopwrightError):  # of constants that are no numbers
+            return None
+        told = {name: s.plain().as_lists() for name, s in exe.machine_signatures.items()}
+        parts = [name for name in program.entries if name not in exe]
+        machine = [code.put(bytecode, len(bytecode)), len(bytecode), told, parts]
     header = {
+        "machine": machine,
         "constants": constants,
         "data": [data.end, _checksum(data.parts)],
         "objects": objects,
@@ -293,7 +305,12 @@ def unpacked(
     if not (objects and entries and texts and all(map(is_sound, objects.values()))):
         raise ValueError("the entry is not an executable")
     program = RestoredProgram(objects, constants, list(entries), again, threads)
-    return Restored(program, entries, names, str(header["target"]), again)
+    restored = Restored(program, entries, names, str(header["target"]), again)
+    if header["machine"] != []:
+        place, count, told, parts = header["machine"]
+        signatures = {n: _signature(lists) for n, lists in told.items()}
+        restored.run_on(from_bytes(code[start + place : start + place + count]), signatures, parts)
+    return restored
 
 
 def _signature(lists: Any) -> Signature:
@@ -361,8 +378,21 @@ class Restored(Executable):
         self._describe(entries, names, {})
         self._load(program)
 
+    def run_on(
+        self, program: VMExecutable, signatures: Mapping[str, Signature], parts: Iterable[str]
+    ) -> None:
+        """Add the functions of a program of the virtual machine, whose native parts are its own.
+        Raises an error of some kind where a function that it calls is not there."""
+        for part in parts:
+            self._functions.pop(part, None)
+        del self.machine  # is regenerated on access
+        self.machine_signatures = dict(signatures)
+        self.add_machine(program)
+        assert self.machine_runner is not None
+        self.machine_runner.link()
+
     def __getattr__(self, name: str) -> Any:
-        if name in ("mod", "lowered", "target"):
+        if name in ("mod", "lowered", "target", "machine"):
             return getattr(self._again(), name)
         raise AttributeError(name)
 

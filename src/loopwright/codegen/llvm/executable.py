@@ -61,10 +61,8 @@ class Executable(CompiledModel):
         for name, native in self.program.functions.items():
             natives[name] = nested(native, self.entries[name].tree)
         self.machine_runner = Machine(bytecode, natives)
-        for name, func in self.machine.items():
-            if "global_symbol" in func.attrs or name == "main":
-                function = self.machine_runner[name]
-                self._functions[name] = Converted(name, function, self.signature(name))
+        for name, signature in self.machine_signatures.items():
+            self._functions[name] = Converted(name, self.machine_runner[name], signature)
 
     def watched_machine(self) -> Machine:
         """The machine, for `VirtualMachine.set_instrument`. Raises LoopwrightError for a model that

@@ -59,6 +59,12 @@ class Machine:
         self.program.function(name)
         return partial(self._enter, self.program.index[name])
 
+    def link(self) -> None:
+        """Find all functions from outside. Raises an error for one that is not there."""
+        for func in self.program.functions:
+            if func.kind is VMFuncKind.PACKED_FUNC:
+                self._outside(func.name)
+
     def __contains__(self, name: str) -> bool:
         known = self.program.index.get(name)
         return known is not None and (
