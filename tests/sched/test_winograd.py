@@ -13,19 +13,15 @@ from loopwright.ir.prim_expr import Var
 from loopwright.ir.transform import PassContext
 from loopwright.relax import op
 
+from ..relax.transform.graphs import graph
+
 RNG = np.random.default_rng(0)
 WEIGHT = (RNG.standard_normal((40, 32, 3, 3)) / 17).astype("float32")
 
 
 def network(after: Any, shape: tuple[Any, ...], **attrs: Any) -> lw.IRModule:
-    bb = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorStructInfo(shape, "float32"))
-    with bb.function("main", [x]):
-        with bb.dataflow():
-            made = bb.emit(op.nn.conv2d(x, relax.const(WEIGHT), **attrs))
-            out = bb.emit_output(after(bb, made))
-        bb.emit_func_output(out)
-    return bb.get()
+    weight = relax.const(WEIGHT)
+    return graph(lambda emit, x: after(emit, emit(op.nn.conv2d(x, weight, **attrs))), shape)
 
 
 def compiled(mod: lw.IRModule, tile: int) -> Any:
@@ -34,12 +30,12 @@ def compiled(mod: lw.IRModule, tile: int) -> Any:
 
 
 AFTER = {
-    "nothing": lambda bb, y: op.nn.relu(y),
-    "a sum": lambda bb, y: op.nn.relu(bb.emit(op.add(y, relax.const(np.ones((40, 1, 1), "f4"))))),
-    "itself": lambda bb, y: op.multiply(y, bb.emit(op.sigmoid(y))),
-    "a transposition": lambda bb, y: op.permute_dims(y, [0, 2, 3, 1]),
-    "a window": lambda bb, y: op.nn.max_pool2d(y, (2, 2), (2, 2)),
-    "twice": lambda bb, y: op.add(bb.emit(op.nn.relu(y)), bb.emit(op.mean(y, [2, 3], True))),
+    "nothing": lambda emit, y: op.nn.relu(y),
+    "a sum": lambda emit, y: op.nn.relu(emit(op.add(y, relax.const(np.ones((40, 1, 1), "f4"))))),
+    "itself": lambda emit, y: op.multiply(y, emit(op.sigmoid(y))),
+    "a transposition": lambda emit, y: op.permute_dims(y, [0, 2, 3, 1]),
+    "a window": lambda emit, y: op.nn.max_pool2d(y, (2, 2), (2, 2)),
+    "twice": lambda emit, y: op.add(emit(op.nn.relu(y)), emit(op.mean(y, [2, 3], True))),
 }
 
 

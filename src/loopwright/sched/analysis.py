@@ -297,10 +297,10 @@ def elementwise_on(info: BlockInfo, buffer: Buffer) -> bool:
         return False
     axes = info.spatial
     places = [x.indices for x in loads_in(store.value) if x.buffer is buffer]
-    return all(_is_identity(at, axes, buffer) for at in (*places, store.indices))
+    return all(is_identity(at, axes, buffer) for at in (*places, store.indices))
 
 
-def _is_identity(indices: Any, axes: list[IterVar], buffer: Buffer) -> bool:
+def is_identity(indices: Any, axes: list[IterVar], buffer: Buffer) -> bool:
     if len(indices) != len(axes):
         return False
     for index, axis, extent in zip(indices, axes, buffer.shape, strict=True):

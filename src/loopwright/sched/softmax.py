@@ -21,30 +21,42 @@ from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.op import is_call_to
 from ..tir.stmt import Block, BlockRealize, BufferStore
-from .analysis import Stage, loads_in
+from .analysis import BlockInfo, Stage, is_identity, loads_in
 
 
 def is_softmax(top: Stage, power: Stage) -> bool:
     """Whether the elements of `power` are exp(x - max(x)), with the maximum of the stage `top`: that of
     -inf is 0."""
-    info, store = top.reduction, power.last.store
-    if info is None or top.last is not info or info.store is None or power.reduction is not None:
-        return False
-    largest = info.store.value
-    if not isinstance(largest, Max) or not isinstance(largest.b, BufferLoad):
+    info, store, axes = top.reduction, power.last.store, power.last.spatial
+    scores = None if info is None or top.last is not info else _folded(info, Max)
+    if info is None or scores is None or power.reduction is not None:
         return False
     if store is None or not is_call_to(store.value, "exp"):
         return False
     value = store.value.args[0]
     for b in power.inlined:
         if isinstance(value, BufferLoad) and value.buffer is b.writes[0] and b.store:
-            value = b.store.value
+            value, axes = b.store.value, b.spatial
     return (
         isinstance(value, Sub)
         and all(isinstance(x, BufferLoad) for x in (value.a, value.b))
-        and value.a.buffer is largest.b.buffer
+        and value.a.buffer is scores
+        and is_identity(value.a.indices, axes, scores)
         and value.b.buffer is info.writes[0]
     )
+
+
+def _folded(info: BlockInfo, operator: type) -> Buffer | None:
+    """The buffer whose whole rows a block folds, each into the element at the row's place, or None."""
+    value = None if info.store is None else info.store.value
+    if len(info.reduce) != 1 or not isinstance(value, operator):
+        return None
+    load, axis = value.b, info.reduce[0]  # type: ignore[attr-defined]
+    if not isinstance(load, BufferLoad) or axis.dom is None:
+        return None
+    axes = [*info.spatial[: len(load.indices) - 1], axis]
+    whole = structural_equal(axis.dom.extent, load.buffer.shape[-1])
+    return load.buffer if whole and is_identity(load.indices, axes, load.buffer) else None
 
 
 def is_softmax_of_rows(stages: Sequence[Stage]) -> bool:
@@ -52,9 +64,8 @@ def is_softmax_of_rows(stages: Sequence[Stage]) -> bool:
     if len(stages) not in (3, 4) or not is_softmax(*stages[:2]):
         return False
     _, power, total, *after = stages
-    sums = total.reduction
-    read = [] if sums is None else loads_in(sums.block.body)
-    return power.last.writes[0] in {x.buffer for x in read} and not any(s.reduction for s in after)
+    sums = None if total.reduction is None else _folded(total.reduction, Add)
+    return sums is power.last.writes[0] and not any(s.reduction for s in after)
 
 
 def lean_rows(func: PrimFunc, stages: Sequence[Stage]) -> PrimFunc:

@@ -15,19 +15,16 @@ from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import BlockedLayout, WinogradConvolutions
 from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS, register_legalize
 
+from .graphs import graph
+
 RNG = np.random.default_rng(0)
 
 
 def network(size: int = 3, channels: int = 64, side: int = 16, **attrs: Any) -> lw.IRModule:
     shape = (channels, channels // attrs.get("groups", 1), size, size)
     weight = relax.const((RNG.standard_normal(shape) / size**2).astype("float32"))
-    bb = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorStructInfo((1, channels, side, side), "float32"))
-    with bb.function("main", [x]):
-        with bb.dataflow():
-            out = bb.emit_output(bb.emit(op.nn.conv2d(x, weight, **attrs)))
-        bb.emit_func_output(out)
-    return BlockedLayout(block=16)(bb.get())
+    mod = graph(lambda emit, x: op.nn.conv2d(x, weight, **attrs), (1, channels, side, side))
+    return BlockedLayout(block=16)(mod)
 
 
 def names(mod: lw.IRModule) -> list[str]:
