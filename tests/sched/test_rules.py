@@ -403,6 +403,28 @@ def conv_text(exe: Any) -> str:
     return exe.program.text(next(n for n in kernels(exe) if "conv" in n))
 
 
+@pytest.mark.parametrize("name", ["mean", "max", "sum", "variance"])
+@pytest.mark.parametrize("size", [(7, 7), (3, 14), (4, 4, 5)])
+def test_short_axes_are_reduced_as_one_row(name: str, size: tuple[int, ...]) -> None:
+    axes = list(range(2, 2 + len(size)))
+    build = lambda bb, x: getattr(op, name)(bb.emit(op.nn.relu(x)), axes)  # noqa: E731
+    exe = check(graph((2, 20, *size), build), (2, 20, *size))
+    assert all(ForKind.VECTORIZED in loop_kinds(f) for f in kernels(exe).values())
+
+
+def test_axes_that_are_not_neighbours_in_memory_stay_apart() -> None:
+    for axes, shape in (([1, 3], (9, 6, 4, 11)), ([2, 3], (3, 20, 5, 5))):
+        build = lambda bb, x: op.sum(x, axes)  # noqa: E731, B023
+        check(graph(shape, build), shape)
+    # of the 11 in a line only 5 are added
+    x = te.placeholder((20, 8, 11), name="x")
+    i, j = te.reduce_axis((0, 8)), te.reduce_axis((0, 5))
+    total = te.compute((20,), lambda c: te.sum(x[c, i, j], axis=[i, j]))
+    data, out = RNG.standard_normal((20, 8, 11)).astype(np.float32), np.empty(20, np.float32)
+    lw.compile(te.create_prim_func([x, total]))["main"](data, out)
+    np.testing.assert_allclose(out, data[:, :, :5].sum((1, 2)), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("channels", "size"), [(64, 7), (64, 20), (80, 5)])
 def test_weights_of_the_next_tile_are_read_ahead(channels: int, size: int) -> None:
     assert "llvm.prefetch" not in conv_text(

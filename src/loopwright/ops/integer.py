@@ -29,7 +29,7 @@ from .statements import long, prim_func
 
 LANES, ROWS, VECTORS = 16, 8, 3  # a tile: rows x vectors of lanes
 _WIDE = LANES * VECTORS
-_FEW, _PARTS = 16, 4  # tiles; their parts
+_FEW, _PARTS = 16, 4  # tasks; parts of their weights where tiles are fewer
 
 
 def _dots(a, b, k):
@@ -90,18 +90,20 @@ def shrunk(total: Any, offset: Any, factor: Any, zero: Any, dtype: str) -> Any:
 
 @op("relax.nn.byte_matmul", alone=True)
 def byte_matmul(data: Tensor, weight: Tensor):
-    """data uint8 (rows, depth), depth a multiple of 4, by weight int8 (depth / 4, columns * 4): of four
-    rows of the matrix their elements side by side. int32 (rows, columns)."""
-    rows, _ = extents_of(data, "data", None, None)
-    fours, wide = extents_of(weight, "weight", None, None)
-    k = te.reduce_axis((const(0, "int64"), fours), name="k")
+    """data uint8 (rows, depth), depth a multiple of 4, by weight int8 (panels, depth * width): a matrix of
+    depth rows in panels of `width` columns, of four rows their elements side by side. int32 (rows, panels *
+    width)."""
+    rows, depth = extents_of(data, "data", None, None)
+    panels, wide = extents_of(weight, "weight", None, None)
+    width = simplify(wide // depth)
+    k = te.reduce_axis((const(0, "int64"), simplify(depth // 4)), name="k")
     v = te.reduce_axis((const(0, "int64"), const(4, "int64")), name="v")
 
     def cell(i, j):
-        product = cast("int32", data(i, k * 4 + v)) * cast("int32", weight(k, j * 4 + v))
-        return te.sum(product, axis=[k, v])
+        four = weight(j // width, (k * width + j % width) * 4 + v)
+        return te.sum(cast("int32", data(i, k * 4 + v)) * cast("int32", four), axis=[k, v])
 
-    return compute([rows, wide // 4], cell, "byte_matmul")
+    return compute([rows, simplify(panels * width)], cell, "byte_matmul")
 
 
 @op("relax.nn.byte_matmul_bytes", alone=True)
@@ -124,9 +126,9 @@ def _matmul_info(data, weight):
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=2)
-    check_extent("data", 1, a[1], b[0] * 4)
-    check_multiple(b[1], long(4), "axis 1 of weight")
-    return TensorStructInfo([a[0], b[1] // 4], "int32")
+    check_multiple(a[1], long(4), "axis 1 of data")
+    check_multiple(b[1], a[1], "axis 1 of weight")
+    return TensorStructInfo([a[0], simplify(b[0] * (b[1] // a[1]))], "int32")
 
 
 def check_bytes(data, weight):
@@ -142,8 +144,9 @@ def check_extent(name, axis, got, wanted):
 
 @byte_matmul.numpy
 def _matmul_numpy(data, weight):
-    fours, wide = weight.shape
-    matrix = weight.reshape(fours, wide // 4, 4).transpose(0, 2, 1).reshape(fours * 4, wide // 4)
+    depth, (panels, wide) = data.shape[1], weight.shape
+    panel = weight.reshape(panels, depth // 4, wide // depth, 4).transpose(1, 3, 0, 2)
+    matrix = panel.reshape(depth, panels * (wide // depth))
     return data.astype(np.int32) @ matrix.astype(np.int32)
 
 
@@ -172,12 +175,19 @@ def ramp(start: Any, lanes: int) -> Ramp:
 
 
 def _tile(
-    ib: Any, count: int, steps: Any, vectors: Any, fours: Any, signed_lanes: bool, store: Any
+    ib: Any,
+    size: tuple[int, int],
+    steps: Any,
+    vectors: Any,
+    fours: Any,
+    signed_lanes: bool,
+    store: Any,
 ) -> None:
-    """ROWS x count sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of
+    """size: so many rows, each of so many vectors of sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of
     16 lanes; fours(k, r): four bytes of a row, as int32; store(r, n, sums) puts them away."""
-    total = ib.allocate("int32", ROWS * count * LANES, "total", scope="local")
-    places = [(r, n) for r in range(ROWS) for n in range(count)]
+    rows, count = size
+    total = ib.allocate("int32", rows * count * LANES, "total", scope="local")
+    places = [(r, n) for r in range(rows) for n in range(count)]
     at = lambda r, n: ramp(long((r * count + n) * LANES), LANES)  # noqa: E731
     for r, n in places:
         total[at(r, n)] = Broadcast(const(0, "int32"), LANES)
@@ -222,48 +232,57 @@ def finished(sums: Any, tail: Any, at: Any, out: Any) -> Any:
 
 
 def _vector_matmul(call: Any) -> Any:
-    """The kernel for VNNI; None where the extents do not fill tiles of columns."""
+    """The kernel for VNNI; None where panels are no tiles."""
     data, weight = (a.struct_info.get_shape() for a in call.args[:2])
+    rows, depth, panels, wide = map(int_value, (*data, *weight))
+    if depth is None or panels is None or wide != depth * _WIDE:
+        return None
     if not has_dots(Target.current(allow_none=True)):
         return None
-    wide = weight[1]
-    if not isinstance(wide, IntImm) or wide.value % (4 * _WIDE):
-        return None
-    extents = tuple(map(int_value, (*data, weight[0])))
-    return _matmul_kernel(extents, wide.value, bytes_of(call, 2))
+    return _matmul_kernel(rows, depth, panels, bytes_of(call, 2))
 
 
 @lru_cache(maxsize=64)  # models have many products of the same extents
-def _matmul_kernel(extents: tuple[int | None, ...], wide: int, dtype: str | None) -> PrimFunc:
-    rows, depth, fours = open_shape([d if d is None else long(d) for d in extents])
-    blocks = (rows + ROWS - 1) // ROWS
-    given = {"data": ((rows, depth), "uint8"), "weight": ((fours, wide), "int8")}
-    buffers = buffers_of(dtype, given, (rows, wide // 4), wide // 4)
+def _matmul_kernel(given: int | None, depth: int, panels: int, dtype: str | None) -> PrimFunc:
+    rows, columns = open_shape([given if given is None else long(given)])[0], long(panels * _WIDE)
+    height = min(ROWS, given or ROWS)
+    blocks = (rows + height - 1) // height
+    inputs = {
+        "data": ((rows, long(depth)), "uint8"),
+        "weight": ((long(panels), long(depth * _WIDE)), "int8"),
+    }
+    buffers = buffers_of(dtype, inputs, (rows, columns), columns)
+    # The greater of the two is read once.
+    order = [("block", blocks), ("panel", panels)]
+    if given is not None and given < panels * _WIDE:
+        order.reverse()
 
     def write(ib, a, b, *rest):
         *tail, out = rest
-        with ib.for_range(long(0), blocks, "block", "int64", "parallel") as block:
-            first = ib.let("first", block * ROWS)
-            own = [ib.let(f"row{r}", tir.min(first + r, rows - 1)) for r in range(ROWS)]
-            with ib.for_range(long(0), wide // (4 * _WIDE), "column", "int64") as column:
+        with ExitStack() as stack:
+            at = {}
+            for (name, extent), kind in zip(order, ("parallel", "serial"), strict=True):
+                at[name] = stack.enter_context(ib.for_range(long(0), extent, name, "int64", kind))
+            first, panel = ib.let("first", at["block"] * height), at["panel"]
+            own = [ib.let(f"row{r}", tir.min(first + r, rows - 1)) for r in range(height)]
 
-                def steps(body):
-                    with ib.for_range(long(0), depth // 4, "k", "int64") as k:
-                        body(k)
+            def steps(body):
+                with ib.for_range(long(0), depth // 4, "k", "int64") as k:
+                    body(k)
 
-                def store(r, n, sums):
-                    at = ramp((column * VECTORS + n) * LANES, LANES)
-                    out[own[r], at] = finished(sums, tail, at, out)
+            def store(r, n, sums):
+                column = ramp((panel * VECTORS + n) * LANES, LANES)
+                out[own[r], column] = finished(sums, tail, column, out)
 
-                _tile(
-                    ib,
-                    VECTORS,
-                    steps,
-                    lambda k, n: b[k, ramp((column * VECTORS + n) * (4 * LANES), 4 * LANES)],
-                    lambda k, r: tir.reinterpret("int32", a[own[r], ramp(k * 4, 4)]),
-                    True,
-                    store,
-                )
+            _tile(
+                ib,
+                (height, VECTORS),
+                steps,
+                lambda k, n: b[panel, ramp((k * VECTORS + n) * (4 * LANES), 4 * LANES)],
+                lambda k, r: tir.reinterpret("int32", a[own[r], ramp(k * 4, 4)]),
+                True,
+                store,
+            )
 
     return prim_func(buffers, write)
 
@@ -353,11 +372,11 @@ def _vector_places(call: Any) -> Any:
 def byte_conv2d(
     data: Tensor, weight: Tensor, kernel: Ints, stride: int, dilation: int, width: int, places: int
 ):
-    """data: what `byte_places` makes of the image; weight int8 (outputs,
-    channels / 4 * window * 4). int32 (batch, outputs, places): each place is one of the image's rows of
-    `width` one after another."""
+    """data: what `byte_places` makes of the image; weight int8 (outputs / 8, channels / 4 * window * 8 * 4):
+    of eight outputs their bytes for four channels side by side, in the order in which a tile reads them.
+    int32 (batch, outputs, places): each place is one of the image's rows of `width` one after another."""
     batch, fours, _, _ = extents_of(data, "data", None, None, None, None)
-    outputs, _ = extents_of(weight, "weight", None, None)
+    blocks, _ = extents_of(weight, "weight", None, None)
     axes = [te.reduce_axis((const(0, "int64"), d), name=n) for d, n in (
         (fours, "c"), (long(kernel[0]), "kh"), (long(kernel[1]), "kw"), (long(4), "v"))]  # fmt: skip
 
@@ -365,10 +384,10 @@ def byte_conv2d(
         c, kh, kw, v = axes
         phase, shift = _tap(kh, kw, stride, dilation, width)
         byte = data(n, c, phase, (p + shift) * 4 + v)
-        tap = ((c * kernel[0] + kh) * kernel[1] + kw) * 4 + v
-        return te.sum(cast("int32", byte) * cast("int32", weight(o, tap)), axis=axes)
+        tap = (((c * kernel[0] + kh) * kernel[1] + kw) * ROWS + o % ROWS) * 4 + v
+        return te.sum(cast("int32", byte) * cast("int32", weight(o // ROWS, tap)), axis=axes)
 
-    return compute([batch, outputs, long(places)], cell, "byte_conv2d")
+    return compute([batch, simplify(blocks * ROWS), long(places)], cell, "byte_conv2d")
 
 
 @op("relax.nn.byte_conv2d_bytes", alone=True)
@@ -417,19 +436,20 @@ def _conv_info(data, weight, kernel, stride, dilation, width, places):
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=3)
     phase, shift = zip(*(_tap(i, j, stride, dilation, width) for i, j in np.ndindex(*kernel)))
-    check_extent("weight", 1, b[1], a[1] * (kernel[0] * kernel[1] * 4))
+    check_extent("weight", 1, b[1], a[1] * (kernel[0] * kernel[1] * ROWS * 4))
     for axis, least in ((2, max(phase) + 1), (3, (max(shift) + places) * 4)):
         if shorter(a[axis], least):
             what = f"axis {axis} of data must be of at least {least}"
             raise ValueError(explain(what, got=text(a[axis])))
-    return TensorStructInfo([a[0], b[0], places], "int32")
+    return TensorStructInfo([a[0], simplify(b[0] * ROWS), places], "int32")
 
 
 @byte_conv2d.numpy
 def _conv_numpy(data, weight, kernel, stride, dilation, width, places):
     batch, fours, _, _ = data.shape
-    out = np.zeros((batch, len(weight), places), np.int32)
-    taps = weight.astype(np.int32).reshape(len(weight), fours, *kernel, 4)
+    out = np.zeros((batch, len(weight) * ROWS, places), np.int32)
+    taps = weight.astype(np.int32).reshape(len(weight), fours, *kernel, ROWS, 4)
+    taps = np.moveaxis(taps, 4, 1).reshape(-1, fours, *kernel, 4)
     for kh in range(kernel[0]):
         for kw in range(kernel[1]):
             phase, shift = _tap(kh, kw, stride, dilation, width)
@@ -456,6 +476,22 @@ def _(data, channels, height, columns, width):
     return np.ascontiguousarray(data[:, :channels, places])
 
 
+def _spread(places: int) -> tuple[int, int, int]:
+    """Places over tiles: (vectors of a tile, how many tiles, vectors of what is left over).
+
+    A tile of one vector loads 9 or 10 times for 8 products, where the processor does two of each in a
+    cycle: it takes 5 / 4 of the time of a wider tile for each vector.
+    """
+    cost = lambda some: some * (1.25 if some == 1 else 1)  # noqa: E731
+    options = []
+    for count in range(VECTORS, 0, -1):
+        full = places // (count * LANES)
+        rest = -(-(places - full * count * LANES) // LANES)
+        if full:
+            options.append((full * cost(count) + cost(rest), -count, (count, full, rest)))
+    return min(options)[2]
+
+
 def _vector_conv(call: Any) -> Any:
     """The kernel for VNNI; None where the extents do not fill tiles."""
     data, weight = (open_shape(a.struct_info.get_shape()) for a in call.args[:2])
@@ -463,64 +499,71 @@ def _vector_conv(call: Any) -> Any:
     kernel = [int(k) for k in given.kernel]
     stride, dilation = int(given.stride), int(given.dilation)
     width, places = int(given.width), int(given.places)
-    outputs = weight[0]
-    known = isinstance(outputs, IntImm) and outputs.value % ROWS == 0
-    if not (has_dots(Target.current(allow_none=True)) and known and places >= LANES):
+    blocks = int_value(weight[0])
+    if not (has_dots(Target.current(allow_none=True)) and blocks and places >= LANES):
         return None
+    outputs = long(blocks * ROWS)
     buffers = buffers_of(
         bytes_of(call, 2),
         {"data": (data, "uint8"), "weight": (weight, "int8")},
         (data[0], outputs, long(places)),
         outputs,
     )
-    sizes = [v for v in range(VECTORS, 0, -1) if v * LANES <= places]
-    count = min(sizes, key=lambda v: -(-places // (v * LANES)) * v)
-    # What is left over at the end is done with the last tile, which it overlaps.
-    size, blocks = count * LANES, outputs.value // ROWS
-    tiles, rest = places // size, places % size
-    parts = min(_PARTS, blocks) if tiles < _FEW else 1  # or threads would have nothing to do
+    count, tiles, rest = _spread(places)
+    # A task is a tile with all weights, or, where these are more than the image, some weights with all tiles:
+    # the greater of the two is read once.
+    taps, phases = kernel[0] * kernel[1], stride * stride
+    heavy = blocks * ROWS * taps > places * phases
+    own, parts = (tiles, _FEW) if heavy else (1, _PARTS if tiles < _FEW else 1)
+    parts = min(parts, blocks)
+    tasks = tiles // own * parts
 
     def write(ib, x, w, *others):
         *tail, out = others
         with ExitStack() as stack:
             loop = lambda *given: stack.enter_context(ib.for_range(long(0), *given))  # noqa: E731
-            item = loop(data[0] * (tiles * parts), "tile", "int64", "parallel")
-            n, tile = ib.let("n", item // (tiles * parts)), item % (tiles * parts) // parts
-            part = item % parts
+            item = loop(data[0] * tasks, "task", "int64", "parallel")
+            n, part = ib.let("n", item // tasks), item % parts
             begin = ib.let("begin", part * blocks // parts)
             end = ib.let("end", (part + 1) * blocks // parts)
-            start = tile * size
-            if rest:
-                more = loop(tir.Select(tile.equal(tiles - 1), long(2), long(1)), "more", "int64")
-                start = tir.min(start + more * size, long(places - size))
-            start = ib.let("start", start)
-            block = ib.let("block", begin + loop(end - begin, "own", "int64"))
+            block = ib.let("block", begin + loop(end - begin, "k", "int64"))
+            tile = item % tasks // parts * own + loop(long(own), "j", "int64")
 
-            def steps(body):
-                with (
-                    ib.for_range(long(0), data[1], "c", "int64") as c,
-                    ib.for_range(long(0), long(kernel[0]), "kh", "int64") as kh,
-                    ib.for_range(long(0), long(kernel[1]), "kw", "int64") as kw,
-                ):
-                    phase, shift = _tap(kh, kw, stride, dilation, width)
-                    first = ib.let("first", (start + shift) * 4)
-                    tap = ib.let("tap", ((c * kernel[0] + kh) * kernel[1] + kw) * 4)
-                    body((c, ib.let("phase", phase), first, tap))
+            def sums(start, vectors):
+                def steps(body):
+                    with (
+                        ib.for_range(long(0), data[1], "c", "int64") as c,
+                        ib.for_range(long(0), long(kernel[0]), "kh", "int64") as kh,
+                        ib.for_range(long(0), long(kernel[1]), "kw", "int64") as kw,
+                    ):
+                        phase, shift = _tap(kh, kw, stride, dilation, width)
+                        first = ib.let("first", (start + shift) * 4)
+                        tap = ((c * kernel[0] + kh) * kernel[1] + kw) * (ROWS * 4)
+                        tap = ib.let("tap", tap)
+                        if heavy:  # of the next block what this step reads of its own
+                            ahead = tir.address_of(w[tir.min(block + 1, blocks - 1), tap])
+                            ib.emit(tir.call_intrin("void", "tir.prefetch", ahead, 0, 2, 1))
+                        body((c, ib.let("phase", phase), first, tap))
 
-            def store(r, j, sums):
-                row = block * ROWS + r
-                value = finished(sums, tail, row, out)
-                out[n, row, ramp(start + j * LANES, LANES)] = value
+                def store(r, j, sums):
+                    row = block * ROWS + r
+                    value = finished(sums, tail, row, out)
+                    out[n, row, ramp(start + j * LANES, LANES)] = value
 
-            _tile(
-                ib,
-                count,
-                steps,
-                lambda k, j: x[n, k[0], k[1], ramp(k[2] + j * 4 * LANES, 4 * LANES)],
-                lambda k, r: tir.reinterpret("int32", w[block * ROWS + r, ramp(k[3], 4)]),
-                False,
-                store,
-            )
+                _tile(
+                    ib,
+                    (ROWS, vectors),
+                    steps,
+                    lambda k, j: x[n, k[0], k[1], ramp(k[2] + j * 4 * LANES, 4 * LANES)],
+                    lambda k, r: tir.reinterpret("int32", w[block, ramp(k[3] + r * 4, 4)]),
+                    False,
+                    store,
+                )
+
+            sums(ib.let("start", tile * (count * LANES)), count)
+            if rest:  # the last tile does them, as they may overlap it
+                with ib.if_scope(tile.equal(tiles - 1)):
+                    sums(long(places - rest * LANES), rest)
 
     return prim_func(buffers, write)
 
@@ -544,8 +587,9 @@ def _bytes(*shape: int, dtype: str = "uint8") -> np.ndarray:
 
 
 byte_matmul.samples(
-    case(_bytes(3, 8), _bytes(2, 4 * _WIDE, dtype="int8")),
-    case(("n", 4), _bytes(1, 12, dtype="int8"), dtype="uint8", low=0, high=255),
+    case(_bytes(3, 8), _bytes(2, 8 * _WIDE, dtype="int8")),
+    case(_bytes(60, 8), _bytes(1, 8 * _WIDE, dtype="int8")),
+    case(("n", 4), _bytes(3, 4, dtype="int8"), dtype="uint8", low=0, high=255),
 )
 byte_places.samples(
     case(_bytes(2, 3, 4, 5), np.uint8(7), before=[1, 1], stride=1, height=7, width=7),
@@ -554,22 +598,22 @@ byte_places.samples(
 byte_image.samples(case((2, 3, 20), channels=2, height=3, columns=4, width=6))
 byte_conv2d.samples(
     case(
-        _bytes(2, 2, 1, 80 * 4), _bytes(8, 2 * 9 * 4, dtype="int8"),
+        _bytes(2, 2, 1, 80 * 4), _bytes(1, 2 * 9 * 32, dtype="int8"),
         kernel=[3, 3], stride=1, dilation=1, width=7, places=48,
     ),
     case(
-        _bytes(1, 1, 4, 80 * 4), _bytes(3, 9 * 4, dtype="int8"),
+        _bytes(1, 1, 4, 80 * 4), _bytes(3, 9 * 32, dtype="int8"),
         kernel=[3, 3], stride=2, dilation=1, width=5, places=20,
     ),
 )  # fmt: skip
 
 _TAIL = [np.array([5, -3, 0, 9] * 12, np.int32), _RNG.uniform(0.001, 0.1, 48).astype(np.float32)]
 byte_matmul_bytes.samples(
-    case(_bytes(3, 8), _bytes(2, 4 * _WIDE, dtype="int8"), *_TAIL, np.uint8(3), out_dtype="uint8"),
+    case(_bytes(3, 8), _bytes(1, 8 * _WIDE, dtype="int8"), *_TAIL, np.uint8(3), out_dtype="uint8"),
 )
 byte_conv2d_bytes.samples(
     case(
-        _bytes(2, 2, 1, 80 * 4), _bytes(8, 2 * 9 * 4, dtype="int8"),
+        _bytes(2, 2, 1, 80 * 4), _bytes(1, 2 * 9 * 32, dtype="int8"),
         *(t[:8] for t in _TAIL), np.int8(-3),
         kernel=[3, 3], stride=1, dilation=1, width=7, places=50, out_dtype="int8",
     ),

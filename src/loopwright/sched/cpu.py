@@ -37,6 +37,7 @@ from .analysis import (
 from .apply import register_schedule_rule
 from .convolution import is_padded_for_lanes, prefetch_operands
 from .few_rows import TILE, split_few_rows
+from .joined import join_reduced_axes
 from .loops import GRAIN, parallel, parallel_tiles, taps, vectorize_nest
 from .prefetch import ROWS, prefetch_strips
 from .rows import reduce_rows, widths_of
@@ -65,7 +66,7 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
     """Kernels that are a sequence of perfect nests: blocks are inlined if possible, each reduction
     is fused with the elementwise blocks around it, and the remaining blocks become nests of their
     own."""
-    func = separate_reductions(func)
+    func = join_reduced_axes(separate_reductions(func), target)
     blocks = blocks_of(func)
     stages = split_stages(func, blocks) if blocks else None
     if stages is None:

@@ -17,7 +17,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..ir.prim_expr import Add, IterVar, Max, Min
+from ..arith import Analyzer
+from ..ir.prim_expr import Add, IterVar, Max, Min, PrimExpr
+from ..ir.prim_op import add, const, multiply, subtract
 from ..ir.structural import structural_equal
 from ..ir.target import Target
 from ..ir.variables import uses_any
@@ -36,6 +38,7 @@ from .analysis import (
     vectors_fit,
 )
 from .apply import register_schedule_rule
+from .joined import join_reduced_axes
 from .loops import GRAIN, SYMBOLIC_EXTENT, lanes_of, parallel, taps, vectorize_last
 from .separate import separate_reductions
 from .softmax import is_softmax_of_rows, lean_rows
@@ -47,7 +50,7 @@ _LEAST_ROWS = 8  # fewer long rows are better split among threads
 @register_schedule_rule("rows", "cpu")
 def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
     """Kernels whose nests, of which one reduces along memory, have rows in common."""
-    func = separate_reductions(func)
+    func = join_reduced_axes(separate_reductions(func), target)
     blocks = blocks_of(func)
     stages = split_stages(func, blocks, keep=_is_kept) if blocks else None
     reductions = [s.reduction for s in stages or () if s.reduction is not None]
@@ -239,8 +242,19 @@ def _row_vectors(reduction: BlockInfo, target: Target) -> int:
     lanes = target.vector_lanes(store.buffer.dtype)
     if extent is not None and extent < 2 * lanes:
         return 0
-    for load in loads_in(store.value.b):
-        used = [uses_any(i, (axis.var,)) for i in load.indices]
-        if any(used[:-1]) or (used and used[-1] and load.indices[-1] is not axis.var):
-            return 0
+    if not all(_is_along(load, axis) for load in loads_in(store.value.b)):
+        return 0
     return lanes if extent is not None and extent < 8 * lanes else 4 * lanes
+
+
+def _is_along(load: BufferLoad, axis: IterVar) -> bool:
+    """Whether a load takes neighbours in memory as an axis goes on, or does not depend on it."""
+    if not uses_any(load.indices, (axis.var,)):
+        return True
+    if load.indices[-1] is axis.var:
+        return not uses_any(load.indices[:-1], (axis.var,))
+    place: PrimExpr = const(0, axis.var.dtype)
+    for index, extent in zip(load.indices, load.buffer.shape, strict=True):
+        place = add(multiply(place, extent), index)
+    rest = Analyzer().simplify(subtract(place, axis.var))
+    return not uses_any(rest, (axis.var,))

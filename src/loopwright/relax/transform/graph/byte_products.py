@@ -12,7 +12,7 @@ Before (-) and after (+)::
     -         lv: R.Tensor((2, 4), dtype="float32") = R.dequantize(x, R.const(0.5, "float32"), R.const(3, "uint8"), axis=0)
     -         lv1: R.Tensor((4, 2), dtype="float32") = R.dequantize(R.const([[1, -2], [3, 4], [5, 6], [7, 8]], "int8"), R.const(0.25, "float32"), R.const(0, "int8"), axis=0)
     -         gv: R.Tensor((2, 2), dtype="float32") = R.matmul(lv, lv1)
-    +         lv: R.Tensor((2, 2), dtype="int32") = R.nn.byte_matmul(x, R.const([[1, 3, 5, 7, -2, 4, 6, 8]], "int8"))
+    +         lv: R.Tensor((2, 2), dtype="int32") = R.nn.byte_matmul(x, R.const([[1, 3, 5, 7], [-2, 4, 6, 8]], "int8"))
     +         lv1: R.Tensor((2,), dtype="int32") = R.multiply(R.const(3, "int32"), R.const([16, 16], "int32"))
     +         lv2: R.Tensor((2, 2), dtype="int32") = R.subtract(lv, lv1)
     +         lv3: R.Tensor((2, 2), dtype="float32") = R.astype(lv2, dtype="float32")
@@ -243,8 +243,8 @@ class _Products(SweepingRewriter):
         """The product of rows of bytes, a multiple of 4, with a matrix."""
         depth, columns = matrix.shape
         packed = np.pad(matrix, [(0, 0), (0, -columns % self.lanes)])
-        packed = packed.reshape(depth // 4, 4, -1).transpose(0, 2, 1)
-        packed = np.ascontiguousarray(packed).reshape(depth // 4, -1)
+        packed = packed.reshape(depth // 4, 4, -1, self.lanes).transpose(2, 0, 3, 1)
+        packed = np.ascontiguousarray(packed).reshape(-1, depth * self.lanes)
         total = relax_op.nn.byte_matmul(data, const(packed))
         if columns % self.lanes:
             total = relax_op.strided_slice(total, [1], [0], [columns], assume_inbound=True)
@@ -322,12 +322,13 @@ class _Products(SweepingRewriter):
         blocks = relax_op.nn.byte_places(data, filled, [top, left], stride, height, width)
         fours = -(-channels // 4)
         packed = np.pad(values, [(0, -outputs % self.rows), (0, -channels % 4), (0, 0), (0, 0)])
-        packed = packed.reshape(len(packed), fours, 4, *kernel).transpose(0, 1, 3, 4, 2)
+        filled_up = len(packed)
+        packed = packed.reshape(-1, self.rows, fours, 4, *kernel).transpose(0, 2, 4, 5, 1, 3)
         packed = np.ascontiguousarray(packed).reshape(len(packed), -1)
         total = relax_op.nn.byte_conv2d(
             blocks, const(packed), kernel, stride, dilation, width, places
         )
-        if len(packed) == outputs and places == high * wide:
+        if filled_up == outputs and places == high * wide:
             total = relax_op.reshape(total, ShapeExpr([shape[0], outputs, high, wide]))
         else:
             total = relax_op.nn.byte_image(total, outputs, high, wide, width)
