@@ -252,9 +252,8 @@ def _matmul_kernel(given: int | None, depth: int, panels: int, dtype: str | None
         "weight": ((long(panels), long(depth * _WIDE)), "int8"),
     }
     buffers = buffers_of(dtype, inputs, (rows, columns), columns)
-    # The greater of the two is read once.
     order = [("block", blocks), ("panel", panels)]
-    if given is not None and given < panels * _WIDE:
+    if given is not None and -(-given // height) <= panels:  # weights are read once, by more tasks
         order.reverse()
 
     def write(ib, a, b, *rest):
