@@ -28,6 +28,7 @@ from .relations import (
     erase_to_well_defined,
     function_struct_info,
     struct_info_base_check,
+    tir_vars_in_struct_info,
 )
 from .struct_info import (
     ObjectStructInfo,
@@ -66,6 +67,29 @@ class _Frame:
         self.is_dataflow = is_dataflow
         self.bindings: list[rx.Binding] = []
         self.normalized: dict[int, tuple[Any, Any]] = {}
+
+
+class _Scope:
+    """What a function or branch defines; `outer`: the scope whose definitions hold in it, too."""
+
+    __slots__ = ("infos", "outer")
+
+    def __init__(self, outer: _Scope | None = None) -> None:
+        self.outer = outer
+        self.infos: list[StructInfo] = []  # of the variables
+
+    def defined(self, symbols: Iterable[TirVar]) -> set[TirVar]:
+        """Those of the symbols that are defined; found when asked, which is seldom."""
+        scope: _Scope | None = self
+        found, left = set[TirVar](), set(symbols)
+        while left and scope is not None:
+            for info in scope.infos:
+                found.update(left.intersection(definable_tir_vars_in_struct_info(info)))
+                left -= found
+                if not left:
+                    break
+            scope = scope.outer
+        return found
 
 
 class FunctionScope:
@@ -152,7 +176,7 @@ class BlockBuilder:
         self._owned = mod is None
         self._names = NameSupply()
         self._frames: list[_Frame] = []
-        self._scopes: list[dict[TirVar, TirVar]] = []
+        self._scopes: list[_Scope] = []
         self._values: dict[rx.Id, Any] = {}
         self._functions: list[FunctionScope] = []
         self._by_hash: dict[Any, list[GlobalVar]] | None = None
@@ -275,7 +299,7 @@ class BlockBuilder:
 
     def begin_scope(self, params: Iterable[rx.Var] | None = None) -> None:
         """Open a scope in which only the parameters' symbolic variables are defined."""
-        self._scopes.append({})
+        self._scopes.append(_Scope())
         for param in params or ():
             self._define(param)
 
@@ -295,7 +319,7 @@ class BlockBuilder:
     @contextmanager
     def inner_scope(self) -> Iterator[None]:
         """A scope (a branch) that inherits the enclosing definitions."""
-        self._scopes.append(dict(self._scopes[-1]) if self._scopes else {})
+        self._scopes.append(_Scope(self._scopes[-1] if self._scopes else None))
         try:
             yield
         finally:
@@ -327,13 +351,13 @@ class BlockBuilder:
 
     def _define(self, var: rx.Var) -> None:
         if self._scopes and var.struct_info is not None:
-            symbols = definable_tir_vars_in_struct_info(var.struct_info)
-            self._scopes[-1].update(zip(symbols, symbols, strict=True))
+            self._scopes[-1].infos.append(var.struct_info)
 
     def erase_in_scope(self, info: StructInfo) -> StructInfo:
         """A struct info reduced to what is defined in the current scope."""
-        known = self._scopes[-1] if self._scopes else {}
-        return erase_to_well_defined(info, known.get, lambda var: var)
+        symbols = tir_vars_in_struct_info(info)
+        known = self._scopes[-1].defined(symbols) if self._scopes else ()
+        return erase_to_well_defined(info, {v: v for v in known}, lambda var: var)
 
     # ------------------------------------------------------------------ emitting
 
@@ -524,7 +548,7 @@ class BlockBuilder:
         """Add a function as `func_name`, with a number appended if that is taken. If the module has
         a structurally equal function, that one is returned instead."""
         table = self._dedup_table()
-        key = _fingerprint(func)
+        key = fingerprint(func)
         alike = sorted(table.get(key, ()), key=lambda g: g.name_hint)
         of = self._mod.functions
         for known in [g for g in alike if of[g] is func] or alike:
@@ -543,7 +567,7 @@ class BlockBuilder:
         if self._by_hash is None:
             self._by_hash = {}
             for gvar, func in self._mod.functions.items():
-                self._by_hash.setdefault(_fingerprint(func), []).append(gvar)
+                self._by_hash.setdefault(fingerprint(func), []).append(gvar)
         return self._by_hash
 
     def update_func(self, gv: GlobalVar, updated_func: BaseFunc) -> None:
@@ -552,7 +576,7 @@ class BlockBuilder:
             for gvars in self._by_hash.values():
                 if gv in gvars:
                     gvars.remove(gv)
-            self._by_hash.setdefault(_fingerprint(updated_func), []).append(gv)
+            self._by_hash.setdefault(fingerprint(updated_func), []).append(gv)
         gv.struct_info = function_struct_info(updated_func)
         self._writable().update_func(gv, updated_func)
 
@@ -561,7 +585,7 @@ class BlockBuilder:
         return ObjectStructInfo() if func is None else function_struct_info(func)
 
 
-def _fingerprint(func: BaseFunc) -> Any:
+def fingerprint(func: BaseFunc) -> Any:
     """A cheap fingerprint that equal functions share and most different ones do not."""
     if isinstance(func, PrimFunc):
         buffers = [(b.dtype, *map(_literal, b.shape)) for b in func.buffers]

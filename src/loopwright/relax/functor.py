@@ -130,7 +130,9 @@ class GraphRewriter:
             if info is not var.struct_info and not structural_equal(info, var.struct_info):
                 var = type(var)(var.vid, info, var.span)
                 self.var_map[binding.var] = var
-        self.builder.emit_normalized(binding.replace(var=var, value=value))
+        if var is not binding.var or value is not binding.value:
+            binding = binding.replace(var=var, value=value)
+        self.builder.emit_normalized(binding)
 
     def value(self, expr: Any) -> Any:
         """Rewrite an expression; the same object if nothing changes."""

@@ -37,11 +37,12 @@ kernel. A sum that holds a dimension is written with its name: where `n + m` is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ....arith import Analyzer
 from ....ir.expr import GlobalVar
-from ....ir.functor import Rewriter, post_order_visit
+from ....ir.functor import Rewriter, post_order_visit, pre_order_visit
 from ....ir.module import IRModule
 from ....ir.prim_expr import Add, FloorMod, IntImm, PrimExpr, Sub, Var
 from ....ir.structural import StructuralKey, structural_equal
@@ -49,6 +50,7 @@ from ....ir.transform import ModulePass, PassContext
 from ....tir.analysis.bounds import Sum
 from ....tir.function import PrimFunc
 from ....tir.stmt import Block
+from ...block_builder import fingerprint
 from ...expr import Call, ShapeExpr
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
@@ -92,36 +94,37 @@ def name_dimensions(func: PrimFunc) -> PrimFunc:
                 names.setdefault(key, Var(f"d{len(names)}", dim.dtype))
     if not names:
         return func
-    views, body = _Namer(names, _analyzer(func)).visit((func.buffer_map, func.body))
+    views, body = _Namer(names, func.body).visit((func.buffer_map, func.body))
     used: set[Var] = set()
     post_order_visit((views, body), lambda n: used.add(n) if isinstance(n, Var) else None)
     params = [p for p in func.params if p in func.buffer_map or p in used]
     return func.replace(params=tuple(params), buffer_map=views, body=body)
 
 
-def _analyzer(func: PrimFunc) -> Analyzer:
-    """What is known of the blocks' axes."""
-    ana = Analyzer()
-
-    def bind(node: Any) -> None:
-        if isinstance(node, Block):
-            for axis in node.iter_vars:
-                ana.bind(axis.var, axis.dom)
-
-    post_order_visit(func.body, bind)
-    return ana
-
-
 class _Namer(Rewriter):
     """Puts variables in the place of formulas; a sum may hold another as a part. A remainder whose
     divisor loses its formula is simplified before, as by what is known of its factors."""
 
-    def __init__(self, names: dict[StructuralKey, Var], ana: Analyzer) -> None:
-        self.names, self.ana = names, ana
+    def __init__(self, names: dict[StructuralKey, Var], body: Any) -> None:
+        self.names, self.body = names, body
         self.kinds = {type(key.node) for key in names} - {Add, Sub}
         sums = [(Sum(key.node), v) for key, v in names.items() if type(key.node) in (Add, Sub)]
         self.sums = sorted(sums, key=lambda pair: -len(pair[0].terms))
         self.memo: dict[int, tuple[Any, Any]] = {}  # keeps the key's node alive
+
+    @cached_property
+    def ana(self) -> Analyzer:
+        """What is known of the blocks' axes."""
+        ana = Analyzer()
+
+        def bind(node: Any) -> bool:
+            if isinstance(node, Block):
+                for axis in node.iter_vars:
+                    ana.bind(axis.var, axis.dom)
+            return not isinstance(node, PrimExpr)
+
+        pre_order_visit(self.body, bind)
+        return ana
 
     def visit_Node(self, node: Any) -> Any:
         known = self.memo.get(id(node))
@@ -166,13 +169,16 @@ def _scalars_left(old: PrimFunc, new: PrimFunc) -> list[int]:
 
 def _duplicates(mod: IRModule) -> dict[GlobalVar, GlobalVar]:
     """Private kernels that equal an earlier one."""
-    seen: dict[StructuralKey, GlobalVar] = {}
+    seen: dict[Any, list[GlobalVar]] = {}
     same: dict[GlobalVar, GlobalVar] = {}
     for gvar, func in sorted(mod.functions.items(), key=lambda item: _order(item[0].name_hint)):
         if not (isinstance(func, PrimFunc) and func.is_private):
             continue
-        first = seen.setdefault(StructuralKey(func), gvar)
-        if first is not gvar and structural_equal(mod[first], func):
+        alike = seen.setdefault(fingerprint(func), [])
+        first = next((g for g in alike if structural_equal(mod[g], func)), None)
+        if first is None:
+            alike.append(gvar)
+        else:
             same[gvar] = first
     return same
 
