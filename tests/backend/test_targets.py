@@ -183,3 +183,21 @@ def test_a_target_of_another_package(toy, golden):
 def test_without_the_package_there_is_no_such_target():
     with pytest.raises(ValueError, match="unknown target kind\n  got: toy"):
         lw.compile(g.Skip, target="toy")
+
+
+def test_a_target_is_prepared_before_the_passes():
+    """What a code generator needs in the end can be made beside them."""
+    order: list[str] = []
+    record = base.backend_of(Target("llvm"))
+    names = ("prepare", "graph_pipeline", "emit")
+
+    def noted(name):
+        return lambda *args, **options: [
+            order.append(name),
+            getattr(record, name)(*args, **options),
+        ][1]
+
+    with base.TARGETS.snapshot():
+        base.register_target(replace(record, **{n: noted(n) for n in names}), override=True)
+        lw.compile(g.Skip)
+    assert order == list(names)

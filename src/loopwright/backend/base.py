@@ -46,6 +46,7 @@ class TargetBackend:
     phases: the parts of the graph pipeline under TVM's names (`library_dispatch`, `legalize`,
         `dataflow_lower`, `finalize`): (target) -> passes.
     check: (target) -> None; raises LoopwrightError for a target that the code generator cannot serve.
+    prepare: begins what a compilation needs in the end, beside its passes.
     keys, options, parent: as in `register_target_kind`, for a kind that is not registered yet.
     """
 
@@ -58,6 +59,7 @@ class TargetBackend:
     one_by_one: bool = False
     phases: Mapping[str, Callable[[Target], Sequence[Pass]]] = field(default_factory=dict)
     check: Callable[[Target], None] = lambda target: None
+    prepare: Callable[[], None] = lambda: None
     keys: Sequence[str] | None = None
     options: Mapping[str, type] = field(default_factory=dict)
     parent: str | None = None

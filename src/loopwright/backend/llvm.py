@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import LoopwrightError
+from ..codegen.llvm import support
 from ..codegen.llvm.build import build_program
 from ..codegen.llvm.compiler import CompileError, check_machine, resolve
 from ..codegen.llvm.executable import Executable
@@ -181,5 +182,6 @@ TARGET = register_target(
         one_by_one=True,
         phases=PHASES,
         check=check,
+        prepare=support.prepare,
     )
 )

@@ -52,6 +52,7 @@ def compile_steps(
     target = as_target(target)
     record = backend_of(target)
     record.check(target)
+    record.prepare()
     with progress.step("model", "compile"), bounded(model), gc_paused(), target:
         mod = as_module(model)
         start = time.perf_counter()

@@ -301,7 +301,8 @@ class _Bindings(Visitor):
         self.found: list[rx.Binding] = []
 
     def visit_Binding(self, binding: rx.Binding) -> None:
-        self.visit(binding.value)
+        if not isinstance(binding.value, rx.Call):  # whose arguments hold no bindings
+            self.visit(binding.value)
         self.found.append(binding)
 
 

@@ -17,13 +17,14 @@ addresses are compiled into kernels.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from loopwright.codegen.llvm.jit import compile_objects, host_triple, load_objects
+from loopwright.codegen.llvm.jit import ObjectStream, host_triple, load_objects
 from loopwright.runtime import threads
 from loopwright.runtime.ffi import ffi
 from loopwright.runtime.native import from_ffi, to_ffi
@@ -108,10 +109,35 @@ def _helper_declarations() -> dict[str, str]:
 
 
 @cache
+def _stream() -> tuple[ObjectStream, dict[str, str]]:
+    """What compiles the modules for this machine, and their keys."""
+    stream, triple = ObjectStream(jobs=1), host_triple()
+    texts = {"pool": pool_text(triple), "helpers": helpers_text(triple)}
+    return stream, {name: stream.add(text, name=name) for name, text in texts.items()}
+
+
+@cache
+def _objects() -> dict[str, bytes]:
+    stream, keys = _stream()
+    with stream:
+        objects = stream.finish()
+    return {name: objects[key] for name, key in keys.items()}
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_stream.cache_clear)  # its thread is the parent's
+
+
+def prepare() -> None:
+    """Begin to compile the modules, in a worker process, unless they are loaded."""
+    with _lock:
+        _stream()
+
+
+@cache
 def _pool(size: int | None) -> dict[str, int]:
     """The process's pool, or the one of a fixed size; each is loaded once."""
-    code = compile_objects([pool_text(host_triple())], jobs=1)
-    library = load_objects(code, exports=tuple(_pool_declarations()))
+    library = load_objects([_objects()["pool"]], exports=tuple(_pool_declarations()))
     library.make_immortal()
     addresses = dict(library)
     threads.bind_pool(addresses, size)
@@ -121,8 +147,7 @@ def _pool(size: int | None) -> dict[str, int]:
 @cache
 def _helpers() -> dict[str, int]:
     ffi()  # the helpers link to its C API
-    code = compile_objects([helpers_text(host_triple())], jobs=1)
-    library = load_objects(code, exports=tuple(_helper_declarations()))
+    library = load_objects([_objects()["helpers"]], exports=tuple(_helper_declarations()))
     library.make_immortal()
     ffi().register_global_func(DISPATCHER, _call_packed, override=True)
     return dict(library)
