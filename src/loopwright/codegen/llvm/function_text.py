@@ -50,6 +50,7 @@ class FunctionText(Context):
         self.can_fail = False
         self.stack_bytes = 0
         self.workspaces: list[str] = []  # workspaces that a return must free
+        self.exits: dict[tuple[str, ...], str] = {}  # the way out with workspaces: its label
         self.noted: Any = None
 
     def emit(self, line: str) -> None:
@@ -202,6 +203,7 @@ class FunctionText(Context):
 
     def finish(self, header: str) -> None:
         """Close the body and hand the definition to the module."""
+        self.place_exits()
         self.module.definitions.append([f"{header} {{", "entry:", *self.allocas, *self.lines, "}"])
 
     def release_all(self) -> None:
@@ -219,16 +221,27 @@ class FunctionText(Context):
         self.emit(self.calling("void", "lw_task_failed", ("ptr", "%data")))
         self.emit("ret void")
 
-    def leave_if(self, failed: str, raise_error: Callable[[], None] | None = None) -> None:
+    def leave_if(self, failed: str, raise_error: Callable[[], None]) -> None:
         """Leave if a condition holds, after `raise_error` raises an error."""
         bad, good = self.label("fail"), self.label("ok")
         self.jump_if(failed, bad, good)
         self.place(bad)
-        if raise_error is not None:
-            self.scoped(raise_error)
+        self.scoped(raise_error)
         self.leave_failed()
         self.place(good)
 
     def check(self, call: str) -> None:
-        """A call that may raise; leave if it returns non-zero."""
-        self.leave_if(self.fresh(f"icmp ne i32 {self.fresh(call)}, 0"))
+        """A call that may raise; leave if it returns non-zero, by one way for all such calls."""
+        failed, good = self.fresh(f"icmp ne i32 {self.fresh(call)}, 0"), self.label("ok")
+        live = tuple(self.workspaces)
+        self.jump_if(failed, self.exits.setdefault(live, f"exit{len(self.exits)}"), good)
+        self.can_fail = True
+        self.place(good)
+
+    def place_exits(self) -> None:
+        """The ways out of failed calls."""
+        for live, label in self.exits.items():
+            self.place(label)
+            self.workspaces = list(live)
+            self.leave_failed()
+        self.exits = {}
