@@ -36,6 +36,8 @@ from .module_text import ModuleText, text_of, without_comments
 from .program import ENTRY_PREFIX, GRAPH, LEVEL, NativeProgram, compile_options
 from .types import is_soft, llvm_type, memory_type, scalar_type, symbol
 
+_AHEAD = 4  # one kernel in so many is compiled before the graph functions
+
 
 def build_program(
     kernels: Mapping[str, PrimFunc],
@@ -53,8 +55,8 @@ def build_program(
     """Compile lowered kernels and graph functions.
 
     kernels, graphs: lowered PrimFuncs by name; if they are lowered lazily, on access, those
-    already lowered compile meanwhile, graph functions, the longest, first. entries: the signature of each function that is callable from
-    outside, by name.
+    already lowered compile meanwhile; the graph functions, the longest, come early, behind kernels that
+    keep LLVM busy until then. entries: the signature of each function that is callable from outside, by name.
     compiled: an already compiled program whose kernels are called too.
     libraries: the C functions that they may call; imports: packed functions private to them.
     threads: the size of its own thread pool; None: it uses the process's.
@@ -79,13 +81,17 @@ def build_program(
             keys[name] = stream.add(text_of(without_comments(lines)), LEVEL, name=name)
             return lines
 
-        main = module_of("graph")
+        def add_kernels(names: Sequence[str]) -> None:
+            for name in names:
+                module = module_of(name)
+                add_function(module, name, kernels[name])
+                modules[name] = add(name, module.code())
+                constants.update(module.constants)
+
+        main, early = module_of("graph"), len(kernels) // _AHEAD
+        add_kernels(list(kernels)[:early])
         graph = add(GRAPH, _graph_module(main, graphs, entries)) if graphs or entries else None
-        for name, func in kernels.items():
-            module = module_of(name)
-            add_function(module, name, func)
-            modules[name] = add(name, module.code())
-            constants.update(module.constants)
+        add_kernels(list(kernels)[early:])
         by_key = stream.finish()
     if graph is not None:
         modules[GRAPH] = graph

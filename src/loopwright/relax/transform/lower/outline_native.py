@@ -33,28 +33,33 @@ Before (-) and after (+)::
               return r
 
 Calls of kernels that follow each other become a function, which `GraphToTIR` makes native: the
-machine makes one call for them, and their memory is planned. A function that is native as a whole
-stays as it is.
+machine makes one call for them, and their memory is planned. Calls that read parameters only wait until
+a result of theirs is used. A function that is native as a whole stays as it is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
+from ....ir.prim_expr import IntImm
 from ....ir.prim_expr import Var as TirVar
 from ....ir.transform import ModulePass, PassContext
 from ....ir.variables import vars_in
+from ....tir.byte_size import known_bytes
 from ... import expr as rx
 from ... import struct_info as si
+from ...analysis.variables import overwritten_vars
 from ...block_builder import BlockBuilder
 from ...op.base import CALL_TIR
 from ...specialize import copy_with_new_vars
 from .._graph import functions_of, used_vars
 from .graph_to_tir import NATIVE_PART
 
+_SMALL = 1 << 16  # bytes
 _VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset")
 
 
@@ -78,6 +83,8 @@ class _Outliner:
     def __init__(self, builder: BlockBuilder, name: str, func: rx.Function) -> None:
         self.builder, self.name = builder, name
         self.uses = Counter(used_vars(func.body))
+        # What is there from the beginning to the end.
+        self.kept = set(func.params) - overwritten_vars(func) if func.is_pure else set()
 
     def seq(self, seq: rx.SeqExpr) -> rx.SeqExpr:
         blocks = [self.block(b) for b in seq.blocks]
@@ -100,8 +107,9 @@ class _Outliner:
                 continue
             apart = inside.isdisjoint(used_vars(binding.value)) and _is_harmless(binding)
             if run and not apart:
-                bindings += self.outlined(run)
-                run, inside = [], set()
+                now, run = self.parted(run, used_vars(binding.value))
+                bindings += self.outlined(now) if now else ()
+                inside = {b.var for b in run}
             bindings.append(self.branches(binding))
         if run:
             bindings += self.outlined(run)
@@ -109,6 +117,26 @@ class _Outliner:
             a is b for a, b in zip(bindings, block.bindings, strict=True)
         )
         return block if same else rx.BindingBlock(bindings, block.span)
+
+    def parted(
+        self, run: list[rx.Binding], used: Iterable[rx.Var]
+    ) -> tuple[list[rx.Binding], list[rx.Binding]]:
+        """The bindings of a run that are due where some variables are used, and those that may wait
+        for their own use, as they read parameters only: their results need no memory until then."""
+        free: set[rx.Var] = set(self.kept)
+        for binding in run:
+            if free.issuperset(used_vars(binding.value)):
+                free.add(binding.var)
+        due = set(used)
+        for binding in reversed(run):
+            if binding.var in due or binding.var not in free:
+                due.update((binding.var, *used_vars(binding.value)))
+        for binding in run:  # a field or a view stays with what it is of
+            if not _is_kernel(binding) and not due.isdisjoint(used_vars(binding.value)):
+                due.add(binding.var)
+        now = [b for b in run if b.var in due]
+        self.kept.update(b.var for b in now if b.var in free and _is_small(b.var.struct_info))
+        return now, [b for b in run if b.var not in due]
 
     def branches(self, binding: Any) -> Any:
         node = binding.value
@@ -187,16 +215,27 @@ def _is_native(binding: Any, inside: set[rx.Var]) -> bool:
         return value.tuple_value in inside
     if not isinstance(value.op, Op):
         return False
-    if value.op is CALL_TIR:
+    if _is_kernel(binding):
         fields = value.args[1].fields if isinstance(value.args[1], rx.Tuple) else ()
         tensors = all(_is_known(f.struct_info) for f in fields)
         return tensors and all(_is_known(i) for i in _leaves(value.struct_info))
     return value.op.name in _VIEWS and value.args[0] in inside and _is_known(value.struct_info)
 
 
+def _is_kernel(binding: Any) -> bool:
+    return isinstance(binding.value, rx.Call) and binding.value.op is CALL_TIR
+
+
 def _is_harmless(binding: Any) -> bool:
     """Whether the calls before a binding may as well be made after it."""
     return isinstance(binding.value, (rx.TupleGetItem, rx.Var, rx.Constant, rx.Tuple))
+
+
+def _is_small(info: Any) -> bool:
+    """Whether a tensor may be kept for its last reader."""
+    if not _is_known(info) or not all(isinstance(d, IntImm) for d in info.shape.values):
+        return False
+    return known_bytes(info.shape.values, info.dtype) <= _SMALL
 
 
 def _is_known(info: Any) -> bool:
