@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.llvm.emit import add_function
@@ -12,6 +14,8 @@ from loopwright.codegen.llvm.module_text import ModuleText, text_of, without_com
 from loopwright.ir.module import IRModule
 from loopwright.ir.target import Target
 from loopwright.ir.trace import Trace
+from loopwright.relax.analysis import post_order_visit
+from loopwright.relax.expr import Constant
 from loopwright.tir.function import PrimFunc
 
 CPU = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=2"
@@ -27,6 +31,26 @@ def said(question: Callable[..., Any], *args: Any, **options: Any) -> str:
         return str(error)
     except Exception as error:
         return type(error).__name__
+
+
+def graph_text(mod: IRModule) -> str:
+    """A module's text, and its constants: of floats the first ones, to four bits, as processors
+    round differently."""
+    lines = [mod.script()]
+
+    def visit(node: Any) -> None:
+        if isinstance(node, Constant):
+            array = node.data.numpy().reshape(-1)
+            if array.dtype.kind in "biu":
+                shown = array.tolist()
+            else:
+                parts, powers = np.frexp(array[:8].astype("float64"))
+                shown = [f"{p} 2**{k}" for p, k in zip(np.rint(parts * 16), powers, strict=True)]
+            lines.append(f"{node.struct_info}: {shown}")
+
+    for function in mod.functions.values():
+        post_order_visit(function, visit)
+    return "\n".join(lines)
 
 
 def stages(trace: Trace, target: str = CPU) -> dict[str, str]:

@@ -1,17 +1,24 @@
-"""Networks in Relay after every pass, and translated to Relax."""
+"""Networks and single operators in Relay after every pass, and translated to Relax."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from loopwright import relay
 from loopwright.ir.module import IRModule
 from loopwright.ir.transform import Pass, PassContext
 from loopwright.relay import testing, transform
 from loopwright.relay.translate import to_relax
+from loopwright.relay.walk import free_vars
 
-from .stages import said
+from ..relay.test_fold_scale_axis import FOLDED, KEPT
+from ..relay.test_layouts import AFTER, NHWC, InBlocks
+from ..relay.test_operators import ROWS
+from ..relay.test_operators_nn import CASES
+from .stages import graph_text, said
 
 NETWORKS = {
     "mlp": lambda: testing.mlp.get_workload(1),
@@ -44,5 +51,50 @@ def test_network(network: str, snapshot: Any) -> None:
     snapshot(f"relay/{network}", rows)
 
 
+def _of_operators() -> Iterator[tuple[str, Any]]:
+    for row in ROWS:
+        yield row.name, row.body
+    for name, (build, arrays, _) in CASES.items():
+        pairs = enumerate(arrays)
+        out = build(*(relay.var(f"x{k}", shape=a.shape, dtype=str(a.dtype)) for k, a in pairs))
+        yield name, out.astuple() if isinstance(out, relay.TupleWrapper) else out
+
+
+# Of the passes, what changes a single operator.
+ALONE = (
+    *("CanonicalizeOps", "DynamicToStatic", "FastMath", "FoldConstant", "FuseOps", "SimplifyExpr"),
+    *("SimplifyInference", "ToMixedPrecision"),
+)
+PROGRAMS: dict[str, Callable[[], Iterator[tuple[str, Any]]]] = {
+    "operators": _of_operators,
+    "layouts": lambda: ((str(k), body) for k, (body, *_) in enumerate(AFTER)),
+    "factors": lambda: ((name, row[1]) for name, row in (FOLDED | KEPT).items()),
+}
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize("programs", PROGRAMS)
+def test_programs(programs: str, snapshot: Any) -> None:
+    rows = {}
+    chosen = [*PASSES.items(), ("InBlocks", InBlocks), ("NHWC", lambda: NHWC)]
+    if programs == "operators":
+        chosen = [(name, PASSES[name]) for name in ALONE]
+    for name, body in PROGRAMS[programs]():
+        params = sorted(free_vars(body), key=lambda p: p.name_hint)
+        mod = IRModule({"main": relay.Function(params, body)})
+        texts = {"typed": _typed(mod), "relax": said(lambda mod=mod: graph_text(to_relax(mod)))}
+        for title, made in chosen:
+            with PassContext(opt_level=4):
+                after = said(lambda made=made, mod=mod: made()(mod).astext(show_meta_data=False))
+            if after not in texts.values():
+                texts[title] = after
+        rows[name] = texts
+    snapshot(f"relay/{programs}", rows)
+
+
+def _typed(mod: IRModule) -> str:
+    return transform.InferType()(mod).astext(show_meta_data=False)
+
+
 def _texts(mod: IRModule) -> str:
-    return f"{mod.astext(show_meta_data=False)}\n{to_relax(mod).script()}"
+    return f"{mod.astext(show_meta_data=False)}\n{graph_text(to_relax(mod))}"

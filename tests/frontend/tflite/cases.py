@@ -36,6 +36,7 @@ class Case:
     order: list[int] | None = None  # the operator's inputs among inputs, then constants
     outputs: int = 1
     name: str = ""
+    custom: bytes | None = None  # the options of an operator that is not built in
 
     @property
     def id(self) -> str:
@@ -45,16 +46,19 @@ class Case:
         out = self.meaning(*self.inputs, *self.constants)
         return list(out) if isinstance(out, (list, tuple)) else [out]
 
-    def graph(self) -> bytes:
+    def drawn(self) -> Graph:
         g = Graph()
         numbers = [g.input(x.shape, x.dtype.name) for x in self.inputs]
         numbers += [-1 if c is None else g.constant(np.asarray(c)) for c in self.constants]
         wanted = self.expected()
         outs = [g.tensor(w.shape, w.dtype.name, name=f"y{k}") for k, w in enumerate(wanted)]
         order = numbers if self.order is None else [numbers[k] for k in self.order]
-        g.op(self.kind, order, outs, self.options, **self.values)
+        g.op(self.kind, order, outs, self.options, self.custom, **self.values)
         g.outputs = outs
-        return model(g)
+        return g
+
+    def graph(self) -> bytes:
+        return model(self.drawn())
 
 
 def convolved(

@@ -148,10 +148,12 @@ def _limited(cx: Context, node: Operator, out: Any) -> Any:
 
 
 def codes(real: Any, tensor: Tensor) -> np.ndarray:
-    """The integers of real numbers, not yet limited to the type; halves go away from zero."""
+    """The integers of real numbers, not yet limited to the type; halves go away from zero.
+    Infinities become numbers outside of any type, NaN zero."""
     q = tensor.quantization
     assert q is not None
     scaled = real / np.asarray(q.scale[0], np.asarray(real).dtype)
+    scaled = np.nan_to_num(scaled, posinf=2.0**31, neginf=-(2.0**31))
     return (np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)).astype(np.int64) + q.one_zero
 
 
