@@ -124,6 +124,13 @@ class PrimType(Node):
         return hash(self.dtype)
 
 
+def as_text(what: str, value: Any) -> str:
+    """A value that must be text."""
+    if not isinstance(value, str):
+        raise CallTypeError(explain(f"{what} is text", got=repr(value)))
+    return value
+
+
 class PointerType(tuple[str, str]):
     """The type of a pointer variable: (what it points to, where that lies)."""
 
@@ -135,7 +142,7 @@ class PointerType(tuple[str, str]):
 
     def __new__(cls, element_type: Any, storage_scope: str = "global") -> PointerType:
         element = element_type.dtype if isinstance(element_type, PrimType) else element_type
-        return super().__new__(cls, (element, storage_scope))
+        return super().__new__(cls, (element, as_text("a storage scope", storage_scope)))
 
     @property
     def element_type(self) -> Any:
@@ -166,13 +173,11 @@ class Var(PrimExpr):
         span: Span | None = None,
         type_annotation: tuple[str, str] | None = None,
     ) -> None:
-        if not isinstance(name, str):
-            raise CallTypeError(explain("the name of a variable is text", got=repr(name)))
         if isinstance(dtype, PointerType):
             type_annotation, dtype = dtype, "handle"
         elif type_annotation is not None:
             type_annotation = PointerType(*type_annotation)
-        self._set(name, DataType(dtype), type_annotation, span)
+        self._set(as_text("the name of a variable", name), DataType(dtype), type_annotation, span)
 
     @property
     def name_hint(self) -> str:
@@ -258,7 +263,7 @@ class IterVar(PrimExpr):
             dom = Range(dom)
         if isinstance(var, str):
             var = Var(var, dom.extent.dtype if dom is not None else "int32")
-        self._set(dom, var, iter_type, thread_tag, span)
+        self._set(dom, var, iter_type, as_text("the tag of a thread", thread_tag), span)
 
     def _derive(self) -> None:
         self.dtype = self.var.dtype

@@ -21,7 +21,7 @@ from ..ir.node import Node, define, field, ignore
 from ..ir.op import Builders, Op
 from ..ir.operators import TensorOperators
 from ..ir.prim_expr import Call as PrimCall
-from ..ir.prim_expr import PrimExpr
+from ..ir.prim_expr import PrimExpr, as_text
 from ..ir.prim_op import convert
 from ..runtime.tensor import Tensor, tensor
 from . import struct_info as si
@@ -330,6 +330,7 @@ class StringImm(Expr):
     value: str
 
     def _derive(self) -> None:
+        as_text("the value of R.str", self.value)
         self.struct_info = si.ObjectStructInfo()
 
 

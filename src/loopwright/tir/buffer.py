@@ -196,7 +196,8 @@ def decl_buffer(
     """A buffer symbol. dtype defaults to float32; strides may mix ints and expressions.
 
     Raises ValueError if the number of strides is not the number of dimensions, the alignment (of the
-    data pointer, in bytes) is no power of two, or a separator of axes is outside of the shape.
+    data pointer, in bytes) is no power of two, or a separator of axes is outside of the shape;
+    TypeError if `data` is no variable.
     """
     dims = normalize_shape(shape)
     made_dtype = DataType("float32" if dtype is None else dtype)
@@ -212,6 +213,9 @@ def decl_buffer(
         raise ValueError(explain(what, got=separators, instead=f"from 0 to {len(dims)}"))
     if data is None:
         data = Var(name, "handle", type_annotation=pointed(made_dtype, scope or "global"))
+    elif not isinstance(data, Var):
+        what = f"data of buffer {name} is a pointer's variable"
+        raise TypeError(explain(what, got=repr(data), instead="a parameter that is T.handle"))
     if isinstance(elem_offset, int) and elem_offset == 0:
         elem_offset = None
     elif elem_offset is not None:
