@@ -1,0 +1,58 @@
+"""Random graphs as programs of the virtual machine: each step of the way down, the program, and the
+programs as TIR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from loopwright import relax
+from loopwright.driver.vm_build import _vmcodegen
+from loopwright.frontend.onnx import from_onnx
+from loopwright.ir.module import IRModule
+from loopwright.relax import transform as rt
+from loopwright.runtime.vm.translate import Translated
+from tools.fuzz.onnx_graphs import onnx_case
+from tools.fuzz.onnx_model import to_onnx
+from tools.fuzz.relax_graphs import relax_case
+from tools.fuzz.relax_module import to_module
+
+STEPS = (
+    *(rt.LegalizeOps, rt.ToNonDataflow, rt.RemovePurityChecking, rt.CallTIRRewrite),
+    *(rt.StaticPlanBlockMemory, rt.LowerAllocTensor, rt.KillAfterLastUse, rt.LowerRuntimeBuiltin),
+    rt.VMShapeLower,
+)
+SOURCES = {
+    "own": lambda seed: to_module(relax_case(seed)),
+    "imported": lambda seed: from_onnx(to_onnx(onnx_case(seed))),
+}
+
+
+def texts(mod: IRModule) -> dict[str, str]:
+    made = {}
+    for step in STEPS:
+        mod = step()(mod)
+        made[step.__name__] = graphs(mod)
+    for mode in ("bytecode", "compiled"):
+        builder = relax.ExecBuilder()
+        rest = _vmcodegen(builder, mod, mode)
+        program = builder.get()
+        codes = [Translated(program, f).source for f in program.own() if f.code]
+        made[mode] = f"{program.stats()}\n{program.as_text()}\n{program.as_python()}\n{codes}"
+        made[f"{mode} rest"] = str(
+            [f.script() for g, f in rest.functions.items() if g.name_hint.startswith("__vmtir")]
+        )
+    return made
+
+
+def graphs(mod):
+    return "\n".join(f.script() for f in mod.functions.values() if isinstance(f, relax.Function))
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.no_verify
+@pytest.mark.parametrize("source", SOURCES)
+def test_programs(source: str, snapshot: Any) -> None:
+    rows = {str(seed): texts(SOURCES[source](seed)) for seed in range(60)}
+    snapshot(f"machine/{source}", rows)
