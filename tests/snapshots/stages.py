@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,13 +25,15 @@ C = "c -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=1"
 
 
 def said(question: Callable[..., Any], *args: Any, **options: Any) -> str:
-    """An answer, or how it was refused: Python's own words differ between its versions."""
+    """An answer, or our words of why there is none; of Python's, which differ between its versions,
+    the kind and the place."""
     try:
         return str(question(*args, **options))
-    except LoopwrightError as error:
-        return str(error)
     except Exception as error:
-        return type(error).__name__
+        text = re.sub(" at 0x[0-9a-f]+", "", str(error))
+        if type(error) is LoopwrightError or "\n  got: " in text or "\n  instead: " in text:
+            return text
+        return type(error).__name__ + text.partition("\n --> ")[2]
 
 
 def graph_text(mod: IRModule) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import loopwright as lw
 from loopwright import relax
 from loopwright.frontend.onnx import from_onnx
 from tools.fuzz.onnx_graphs import onnx_case
@@ -14,7 +15,7 @@ from tools.fuzz.passes import ARGUMENTS, RELAX_ANYWHERE, RELAX_CHAIN
 from tools.fuzz.relax_graphs import relax_case
 from tools.fuzz.relax_module import to_module
 
-from .stages import graph_text
+from .stages import CPU, c_text, graph_text, stages
 
 GRAPHS = 12  # of a test
 
@@ -45,3 +46,13 @@ def test_imported_graphs(part: int, snapshot: Any) -> None:
     for seed in range(part * GRAPHS, (part + 1) * GRAPHS):
         rows[str(seed)] = {"": graph_text(from_onnx(to_onnx(onnx_case(seed))))}
     snapshot(f"graphs/imported-{part}", rows)
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize("part", range(4))
+def test_compiled_graphs(part: int, snapshot: Any) -> None:
+    rows = {}
+    for seed in range(part * 10, (part + 1) * 10):
+        mod = to_module(relax_case(seed))
+        rows[str(seed)] = {**stages(lw.lower(mod, CPU)), "c": c_text(mod)}
+    snapshot(f"graphs/compiled-{part}", rows)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from loopwright import relay
-from loopwright.base.errors import DiagnosticError
 from loopwright.ir.module import IRModule
+from loopwright.ir.structural import assert_structural_equal
 from loopwright.script import from_source
 
 from .stages import said
@@ -70,15 +70,10 @@ def _ways(rng: random.Random, node: ast.AST, nodes: list[ast.AST]) -> Iterator[C
             yield from move(node.body)
 
 
-def read(text: str) -> str:
-    """What is printed of the program of a text, or our words about it; of Python's, which differ
-    between its versions, only the place."""
-    try:
-        return from_source(text).script()
-    except DiagnosticError as error:
-        said = re.sub(" at 0x[0-9a-f]+", "", str(error))
-        ours = "\n  got: " in said or "\n  instead: " in said
-        return said if ours else said.partition("\n --> ")[2]
+def read(text: str, original: Any) -> str:
+    """What is printed of the program of a text, and where it differs from the original."""
+    made = from_source(text)
+    return f"{made.script()}\n{said(assert_structural_equal, made, original)}"
 
 
 @pytest.mark.no_roundtrip
@@ -91,7 +86,7 @@ def test_changed_programs(layer: str, snapshot: Any) -> None:
         if path.parts[0] == layer:
             rng = random.Random(path.stem)
             texts = [changed(rng, mod.script()) for _ in range(CHANGES)]
-            rows[path.stem] = {str(k): f"{t}\n{read(t)}" for k, t in enumerate(texts)}
+            rows[path.stem] = {str(k): f"{t}\n{said(read, t, mod)}" for k, t in enumerate(texts)}
     snapshot(f"texts/{layer}", rows)
 
 
