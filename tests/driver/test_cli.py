@@ -114,6 +114,10 @@ def test_sizes_are_given_by_name_or_for_all(option: str) -> None:
     assert '"n", 1, 16, 16' not in call("show", MODEL, option, "2", "--pass", "FoldConstant")
 
 
+def test_sizes_that_are_not_given_are_one() -> None:
+    assert call("run", MODEL).startswith("probability: float32 (1, 10)\n")
+
+
 def test_every_command_on_a_model_takes_sizes() -> None:
     for command in ("show", "run", "bench", "check", "compile"):
         shown = call(command, "--help")

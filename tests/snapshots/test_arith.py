@@ -11,6 +11,8 @@ import pytest
 from loopwright import arith
 from loopwright.arith import Analyzer
 from loopwright.arith.int_set import IntervalSet
+from loopwright.arith.rewrite_rules import RULES
+from loopwright.arith.rule_text import _build
 from loopwright.ir import prim_expr as pe
 from loopwright.ir.prim_expr import IntImm, Range, Var
 
@@ -137,3 +139,22 @@ def _system(rng: random.Random) -> tuple[str, Answers]:
 @pytest.mark.parametrize("part", range(3))
 def test_systems(part: int, snapshot: Any) -> None:
     snapshot(f"arith/systems-{part}", rows(part, _system))
+
+
+def test_rules(snapshot: Any) -> None:
+    """Each rule of the table, on variables and literals."""
+    made: dict[str, Answers] = {}
+    names = {n: Var(n, "bool" if n == "b" else "int32") for n in "xyzwb"}
+    for kind, rules in RULES.items():
+        lines = []
+        for rule in rules:
+            rng, ana = random.Random(rule.text), Analyzer()
+            for v in names.values():
+                ana.bind(v, Range(0, 2 if v.dtype.is_bool else 9))
+            for _ in range(4):
+                literals = {f"c{k}": rng.choice((-6, -2, 1, 2, 3, 4, 12)) for k in range(1, 5)}
+                before = _build(rule.left, names | literals, names["x"].dtype)
+                after = said(ana.rewrite_simplify, before)
+                lines.append(f"{rule.text}: {before}: {after}")
+        made[getattr(kind, "__name__", str(kind))] = {"": "\n".join(lines)}
+    snapshot("arith/rules", made)

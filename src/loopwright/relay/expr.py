@@ -6,7 +6,7 @@ may be shared (a graph, not a tree); what walks them does so without recursion: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -368,9 +368,10 @@ def bind(expr: Any, binds: dict[Var, Any]) -> Any:
     return GRAPH.get().bind(expr, binds)
 
 
-def _with_fields(cls: type, **renamed: str) -> Callable[..., Any]:
-    """`CallWithFields` and kin: a copy of a node with some fields changed."""
-    names = [f.name for f in cls.__fields__]
+def _with_fields(cls: type, names: Sequence[str] = (), **renamed: str) -> Callable[..., Any]:
+    """`CallWithFields` and kin: a copy of a node with some fields changed. names: the fields in the
+    order of the arguments, where it is another than theirs."""
+    names = names or [f.name for f in cls.__fields__]
     order = [*names, "virtual_device", "span"]
 
     def with_fields(node: Any, *args: Any, **changes: Any) -> Any:
@@ -402,7 +403,9 @@ CallWithFields = _with_fields(Call)
 LetWithFields = _with_fields(Let, variable="var")
 IfWithFields = _with_fields(If)
 TupleGetItemWithFields = _with_fields(TupleGetItem)
-FunctionWithFields = _with_fields(Function, ty_params="type_params")
+FunctionWithFields = _with_fields(
+    Function, ("params", "body", "ret_type", "type_params", "attrs"), ty_params="type_params"
+)
 
 
 def VarWithFields(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,6 +93,14 @@ def convolved(
     return (out + b).astype(x.dtype)
 
 
+def solid(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """NDHWC by DHWIO, VALID, strides (1, 2, 1), dilations (1, 1, 2)."""
+    out = np.zeros((1, 2, 2, 2, 5), np.float64)
+    for d, h, v in np.ndindex(w.shape[:3]):
+        out += x[:, d : d + 2, h : h + 3 : 2, 2 * v : 2 * v + 2] @ w[d, h, v]
+    return (out + b).astype(F)
+
+
 def pooled(x: np.ndarray, kernel: int, step: int, fold: Any) -> np.ndarray:
     """SAME padding; only what is inside counts."""
     n, h, w, c = x.shape
@@ -144,6 +153,25 @@ def lstm_steps(x, *rest, clip=0.0):
         h = o * np.tanh(c)
         outs.append(h)
     return np.stack(outs, 1).astype(F)
+
+
+def faked(x: np.ndarray, first: int, last: int, low: float, high: float) -> np.ndarray:
+    """The nearest of the numbers that first..last stand for; the least one is moved so that zero is one."""
+    step = (high - low) / (last - first)
+    zero = np.clip(np.rint(first - low / step), first, last)
+    codes = np.floor(np.clip(x / step + zero, first, last) - first + 0.5) + first
+    return ((codes - zero) * step).astype(F)
+
+
+def stepped(
+    x: np.ndarray, w: np.ndarray, r: np.ndarray, b: np.ndarray, h: np.ndarray
+) -> np.ndarray:
+    """(batch, time, in): h = tanh(x W' + h R' + b) at each step."""
+    outs = []
+    for step in x.swapaxes(0, 1):
+        h = np.tanh(step @ w.T + h @ r.T + b)
+        outs.append(h)
+    return np.stack(outs, 1)
 
 
 def _unary() -> list[Case]:
@@ -207,6 +235,14 @@ def _binary() -> list[Case]:
     cases.append(
         Case("LOGICAL_OR", [ints(2, 7).astype(bool), ints(2, 7).astype(bool)], np.logical_or)
     )
+    cases.append(Case("BITWISE_XOR", [ints(99, 6), ints(99, 6)], np.bitwise_xor))
+    for narrow, bits, low, high in ((0, 8, -1.0, 1.0), (1, 4, 0.25, 3.0)):
+        name, values = (
+            f"bits{bits}",
+            {"Min": low, "Max": high, "NumBits": bits, "NarrowRange": narrow},
+        )
+        mean = lambda x, n=narrow, b=bits, p=low, q=high: faked(x, n, (1 << b) - 1, p, q)  # noqa: E731
+        cases.append(Case("FAKE_QUANT", [real(40) * 2], mean, [], "FakeQuant", values, name=name))
     fused = {0: lambda v: v, 1: lambda v: np.maximum(v, 0), 2: lambda v: np.clip(v, -1, 1),
              3: lambda v: np.clip(v, 0, 6)}  # fmt: skip
     for number, act in fused.items():
@@ -226,6 +262,7 @@ def _binary() -> list[Case]:
     )
     cases.append(Case("ADD_N", [real(2, 3)] * 3, lambda a, b, c: a + b + c))
     condition = ints(2, 2, 3).astype(bool)
+    cases.append(Case("WHERE", [condition], lambda c: np.argwhere(c).astype(np.int64)))
     cases.append(Case("SELECT", [condition, real(2, 3), real(2, 3)], np.where))
     cases.append(Case("SELECT_V2", [condition, real(4, 2, 3), real(3)], np.where))
     return cases
@@ -289,6 +326,18 @@ def _images() -> list[Case]:
                 name=f"same{same}",
             )
         )
+    volume = real(1, 4, 5, 6, 2)
+    cases.append(
+        Case("CONV_3D", [volume], solid, [real(3, 2, 3, 2, 5), real(5)], "Conv3D",
+             {"Padding": 1, "StrideD": 1, "StrideH": 2, "StrideW": 1, "DilationDFactor": 1,
+              "DilationHFactor": 1, "DilationWFactor": 2})
+    )  # fmt: skip
+    for same in (True, False):
+        cases.append(
+            Case("Convolution2DTransposeBias", [real(2, 4, 5, 6)],
+                 lambda x, w, b, s=same: spread(None, w, x, s) + b, [real(4, 3, 3, 6), b],
+                 custom=struct.pack("<3i", 1 if same else 2, 2, 2), name=f"same{same}")
+        )  # fmt: skip
     pool = {"Padding": 0, "StrideH": 2, "StrideW": 2, "FilterHeight": 3, "FilterWidth": 3}
     cases.append(Case("MAX_POOL_2D", [x], lambda x: pooled(x, 3, 2, np.max), [], "Pool2D", pool))
     cases.append(
@@ -510,6 +559,9 @@ def _along() -> list[Case]:
              "FullyConnected", {"KeepNumDims": True}, name="keep"),
         Case("FULLY_CONNECTED", [real(2, 3, 4)], lambda x, w, b: x.reshape(2, 12) @ w.T + b,
              [real(5, 12), real(5)], "FullyConnected", {"KeepNumDims": False}, name="flat"),
+        Case("UNIDIRECTIONAL_SEQUENCE_RNN", [real(2, 3, 4)], stepped,
+             [real(5, 4), real(5, 5), real(5), np.zeros((2, 5), F)], "SequenceRNN",
+             {"TimeMajor": False, "FusedActivationFunction": 4}),
         Case("BATCH_MATMUL", [real(2, 3, 4), real(2, 5, 4)], lambda a, b: a @ b.swapaxes(1, 2), [],
              "BatchMatMul", {"AdjX": False, "AdjY": True}),
     ]  # fmt: skip

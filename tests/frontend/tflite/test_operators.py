@@ -11,6 +11,7 @@ pytest.importorskip("tflite", reason="the package tflite, TFLite's schema, is no
 
 import loopwright as lw
 from loopwright.frontend.tflite import from_tflite
+from loopwright.frontend.tflite.converters.base import HOW
 
 from .cases import CASES, Case
 from .support import interpreted
@@ -32,6 +33,17 @@ def compare(got: list[np.ndarray], wanted: list[np.ndarray], tolerance: float = 
             )
         else:
             np.testing.assert_array_equal(g, w)
+
+
+# Operators with tests of their own: test_importer, test_quantized, test_sparse.
+ELSEWHERE = {
+    *("DENSIFY", "DEQUANTIZE", "IF", "QUANTIZE", "SVDF", "TFLite_Detection_PostProcess"),
+    *("UNIDIRECTIONAL_SEQUENCE_LSTM", "WHILE"),
+}
+
+
+def test_each_operator_has_a_case():
+    assert {case.kind for case in CASES} | ELSEWHERE == set(HOW)
 
 
 @pytest.mark.parametrize("case", CASES, ids=BY_ID)

@@ -1,0 +1,70 @@
+"""Copies of Relay's nodes with a field changed: `CallWithFields` and kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loopwright import relay
+from loopwright.base.span import Span
+from loopwright.ir.function import as_attrs
+from loopwright.relay import expr as nodes
+
+x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
+yes = relay.const(True)
+# The node, and a new value of each of its fields.
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "Constant": (relay.const(1.0), {"data": relay.const(np.ones(3)).data}),
+    "Tuple": (relay.Tuple([x]), {"fields": [x, y]}),
+    "Call": (
+        relay.add(x, y),
+        {"op": relay.multiply(x, x).op, "args": [y, y], "attrs": as_attrs({"a": 1})},
+    ),
+    "Let": (relay.Let(x, y, x), {"variable": y, "value": x, "body": y}),
+    "If": (relay.If(yes, x, y), {"cond": relay.const(False), "true_branch": y, "false_branch": x}),
+    "TupleGetItem": (
+        relay.TupleGetItem(relay.Tuple([x, y]), 0),
+        {"tuple_value": relay.Tuple([y, x]), "index": 1},
+    ),
+    "Function": (
+        relay.Function([x], x),
+        {
+            "params": [y, x],
+            "body": y,
+            "ret_type": relay.TensorType((2,)),
+            "ty_params": [relay.TypeVar("t")],
+            "attrs": as_attrs({"Primitive": 1}),
+        },
+    ),
+    "Var": (x, {"vid": relay.var("z").vid, "type_annotation": relay.TensorType((3,))}),
+}
+
+
+def _shown(value: Any) -> str:
+    return str([*map(str, value)] if isinstance(value, (list, tuple)) else value)
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize("kind", CASES)
+def test_a_field_changes(kind: str) -> None:
+    node, changes = CASES[kind]
+    change = getattr(nodes, f"{kind}WithFields")
+    names = {"variable": "var" if kind == "Let" else "", "ty_params": "type_params"}
+    fields = [names.get(name, name) for name in changes]
+    assert change(node) is node
+    for k, (name, value) in enumerate(changes.items()):
+        new = change(node, **{name: value})
+        assert type(new) is type(node) and new is not node
+        for j, field in enumerate(fields):
+            wanted = value if j == k else getattr(node, field)
+            assert _shown(getattr(new, field)) == _shown(wanted)
+    assert str(change(node, *changes.values())) == str(change(node, **changes))
+    placed = change(node, span=Span("a place"))
+    assert placed.span == Span("a place")
+
+
+def test_a_field_that_does_not_exist() -> None:
+    with pytest.raises(TypeError, match="Call has no field .'other'.\n  instead: it has"):
+        nodes.CallWithFields(relay.add(x, y), other=1)
