@@ -228,8 +228,9 @@ def _judge(path: Path, say: Callable[[str], None]) -> Outcome:
         return Outcome("right")
     odd = what.startswith(("inf/", "nan/")) or _is_open(path, what)
     mod = from_onnx(str(path))
-    far = odd or not differences(got, expected, spread(mod, feeds, got))
-    doubt = far or of_rounding(mod, feeds, got, expected)
+    slack = spread(mod, feeds, got)
+    far = odd or not differences(got, expected, slack)
+    doubt = far or of_rounding(mod, feeds, got, expected, slack)
     return Outcome("doubt" if doubt else "wrong", "onnxruntime", what)
 
 
