@@ -104,6 +104,8 @@ def test_in_a_file(name: str, kind: str) -> None:
     g = Graph()
     x = g.input((4, 6))
     w = g.tensor((4, 6), data=values, sparsity=written)
-    g.outputs = [g.op("ADD", [x, g.op("DENSIFY", [w], {"shape": (4, 6)})], {"shape": (4, 6)}, "Add")]
+    g.outputs = [
+        g.op("ADD", [x, g.op("DENSIFY", [w], {"shape": (4, 6)})], {"shape": (4, 6)}, "Add")
+    ]
     (got,) = run(model(g), [np.ones((4, 6), "float32")])
     np.testing.assert_array_equal(got, dense + 1)
