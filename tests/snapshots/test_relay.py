@@ -82,7 +82,7 @@ def test_programs(programs: str, snapshot: Any) -> None:
     for name, body in PROGRAMS[programs]():
         params = sorted(free_vars(body), key=lambda p: p.name_hint)
         mod = IRModule({"main": relay.Function(params, body)})
-        texts = {"typed": _typed(mod), "relax": said(lambda mod=mod: graph_text(to_relax(mod)))}
+        texts = {"typed": typed(mod), "relax": said(lambda mod=mod: graph_text(to_relax(mod)))}
         for title, made in chosen:
             with PassContext(opt_level=4):
                 after = said(lambda made=made, mod=mod: made()(mod).astext(show_meta_data=False))
@@ -92,7 +92,7 @@ def test_programs(programs: str, snapshot: Any) -> None:
     snapshot(f"relay/{programs}", rows)
 
 
-def _typed(mod: IRModule) -> str:
+def typed(mod: IRModule) -> str:
     return transform.InferType()(mod).astext(show_meta_data=False)
 
 

@@ -18,7 +18,7 @@ from loopwright.script import from_source
 
 from .stages import said
 from .test_passes import documented
-from .test_relay import PROGRAMS
+from .test_relay import PROGRAMS, typed
 
 CHANGES = 20  # of each program
 NUMBERS = (0, 1, -1, 2, 7, 2**31, 2**63, True, 0.5, None, "float32", "n")
@@ -125,7 +125,7 @@ def test_changed_relay(snapshot: Any) -> None:
     rows = {}
     for name, body in PROGRAMS["operators"]():
         mod = IRModule({"main": relay.Function(relay.analysis.free_vars(body), body)})
-        text, rng = mod.astext(show_meta_data=False), random.Random(name)
+        text, rng = typed(mod), random.Random(name)
         tokens = list(TOKENS.finditer(text))
         rows[name] = {"": said(lambda text=text: relay.parse(text).astext())}
         for k in range(6):

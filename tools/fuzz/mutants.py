@@ -1,6 +1,7 @@
 """Random faults of one token in our own source: how many do the tests find?
 
-The tests run once under coverage, in a copy of the tree, one folder after the other; then each fault is
+The tests run once under coverage, in a copy of the tree, one folder after the other (one that fails
+there finds nothing); then each fault is
 tried on the tests that run its line: the quickest of its layer and the snapshots, which see much at once, then
 the others of its layer, then those of other layers ("found elsewhere"). `--tree DIR` keeps the copy: the
 next search uses it, and goes on with the folders where this one was stopped. `--layers arith,tir` takes
@@ -200,6 +201,8 @@ class Tests:
             self.data.append(CoverageData(str(results / f"{folder}.db")))
             self.data[-1].read()
             for case in xml.etree.ElementTree.parse(times).iter("testcase"):
+                if case.find("failure") is not None or case.find("error") is not None:
+                    continue
                 name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
                 self.seconds[name] = float(case.get("time", 0))
 
@@ -219,10 +222,9 @@ class Tests:
         names = _names(lines.get(row, []))
         if "" in names:  # it ran at an import or in a fixture: all that use the module
             names |= _names(c for some in lines.values() for c in some)
-            names |= {n for n in self.seconds if n.startswith(f"{SNAPSHOTS}test_defaults")}
             if names == {""}:  # only tables: any test
                 names = _names(c for data in self.data for c in data.measured_contexts())
-        order = sorted(names - {""}, key=lambda n: (self.seconds.get(n, 0.0), n))
+        order = sorted(names & self.seconds.keys(), key=lambda n: (self.seconds[n], n))
         parts: tuple[list[str], list[str], list[str]] = [], [], []
         for n in order:
             parts[0 if n.startswith(SNAPSHOTS) else 1 if n.startswith(layer) else 2].append(n)
@@ -232,14 +234,14 @@ class Tests:
         """Tests that last BUDGET together: each function once at first, then all its parameters."""
         first = list({n.partition("[")[0]: n for n in reversed(order)}.values())[::-1]
         order = [*first, *(n for n in order if n not in set(first))]
-        ends = accumulate(self.seconds.get(n, 0.0) for n in order)
+        ends = accumulate(self.seconds[n] for n in order)
         return [
             n for k, (n, end) in enumerate(zip(order, ends, strict=True)) if not k or end < BUDGET
         ]
 
     def limit(self, names: list[str]) -> float:
         """How many seconds tests may last, on a machine that is busy."""
-        return 120 + 4 * sum(self.seconds.get(n, 0.0) for n in names)
+        return 120 + 4 * sum(self.seconds[n] for n in names)
 
 
 def _names(contexts: Iterable[str]) -> set[str]:
