@@ -95,7 +95,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "short": {"show_all_struct_info": False, "indent_spaces": 2},
     "types": {"int_dtype": "int64", "float_dtype": "float32", "buffer_dtype": "float16"},
     "names": {"module_alias": "", "ir_prefix": "i", "tir_prefix": "t", "relax_prefix": "r"},
-    "meta": {"show_meta": True, "name": "other", "verbose_expr": True},
+    "other": {"name": "other", "verbose_expr": True},
     "lines": {"print_line_numbers": True},
 }
 
