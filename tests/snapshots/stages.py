@@ -30,7 +30,9 @@ def said(question: Callable[..., Any], *args: Any, **options: Any) -> str:
     try:
         return str(question(*args, **options))
     except Exception as error:
-        text = re.sub(" at 0x[0-9a-f]+|(one of|did you mean|it has|known:) .*", "", str(error))
+        text = re.sub(
+            " at 0x[0-9a-f]+| from '[^']*'|(one of|did you mean|it has|known:) .*", "", str(error)
+        )
         if type(error) is LoopwrightError or "\n  got: " in text or "\n  instead: " in text:
             return text
         return type(error).__name__ + text.partition("\n --> ")[2]

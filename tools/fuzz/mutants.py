@@ -1,11 +1,11 @@
 """Random faults of one token in our own source: how many do the tests find?
 
-The tests run once under coverage, in a copy of the tree, one folder after the other (one that fails
-there finds nothing); then each fault is
-tried on the tests that run its line: the quickest of its layer and the snapshots, which see much at once, then
-the others of its layer, then those of other layers ("found elsewhere"). `--tree DIR` keeps the copy: the
-next search uses it, and goes on with the folders where this one was stopped. `--layers arith,tir` takes
-faults and tests of these layers (and the snapshots) only, which is a part of the work.
+The tests run once under coverage, in a copy of the tree, one folder after the other (those that fail then
+find nothing later); then each fault is tried on the tests that run its line: the quickest of its layer and
+the snapshots, which see much at once, then the others of its layer, then those of other layers ("found
+elsewhere"). `--tree DIR` keeps the copy: the next search uses it, and goes on with the folders where this
+one was stopped. `--layers arith,tir` takes faults and tests of these layers (and the snapshots) only, which
+is a part of the work.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import ast
 import os
 import queue
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -258,8 +259,9 @@ def copy(tree: Path, to: Path) -> Path:
 
 def run_tests(
     tree: Path, arguments: Sequence[str], seconds: float | None, coverage: Path | None = None
-) -> int:
-    """pytest's exit code for the tests of a tree, whose coverage goes to a file."""
+) -> str:
+    """The first test of a tree that fails, or why pytest itself does; "" where none does. Coverage
+    goes to a file."""
     environment = {
         **os.environ, "PYTHONPATH": str(tree / "src"), "LOOPWRIGHT_PIN_THREADS": "0",
         "LOOPWRIGHT_CACHE_DIR": str(tree / "cache"), "PYTHONDONTWRITEBYTECODE": "1",
@@ -267,36 +269,46 @@ def run_tests(
     }  # fmt: skip
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(
-        command, cwd=tree, env=environment, capture_output=True, timeout=seconds, check=False
+        command,
+        cwd=tree,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
     )
-    return done.returncode
+    if done.returncode == 0:
+        return ""
+    first = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    return first[1] if first else f"pytest, which ends with {done.returncode}"
 
 
-def found(mutant: Mutant, tests: Tests, tree: Path) -> tuple[str, float]:
-    """One of VERDICTS, and the seconds it took."""
+def found(mutant: Mutant, tests: Tests, tree: Path) -> tuple[str, float, str]:
+    """One of VERDICTS, the seconds it took, and the test that found it."""
     snapshots, own, others = tests.of(mutant)
     if not snapshots and not own and not others:
-        return "not run", 0.0
+        return "not run", 0.0, ""
     parts = [
         ([*own[:TRIED_FIRST], *snapshots[:TRIED_FIRST]], "found"),
-        (own[TRIED_FIRST:], "found"),
+        ([*own[TRIED_FIRST:], *snapshots[TRIED_FIRST:]], "found"),
         (others, "found elsewhere"),
     ]
     place = tree / mutant.path
     place.write_text(mutant.text())
     started = time.monotonic()
-    verdict = "missed"
+    verdict, by = "missed", ""
     try:
         for part, verdict_of_part in parts:
             (tree / "names.txt").write_text("\n".join(part))
-            if part and run_tests(tree, ["-x", "@names.txt"], tests.limit(part)):
+            by = run_tests(tree, ["-x", "@names.txt"], tests.limit(part)) if part else ""
+            if by:
                 verdict = verdict_of_part
                 break
     except subprocess.TimeoutExpired:
         verdict = "too long"
     finally:
         place.write_text(mutant.before())
-    return verdict, time.monotonic() - started
+    return verdict, time.monotonic() - started, by
 
 
 def search(options: argparse.Namespace) -> int:
@@ -312,11 +324,11 @@ def search(options: argparse.Namespace) -> int:
         def attempt(mutant: Mutant) -> None:
             tree = trees.get()
             try:
-                verdict, seconds = found(mutant, tests, tree)
+                verdict, seconds, by = found(mutant, tests, tree)
             finally:
                 trees.put(tree)
             counts[verdict] += 1
-            print(f"{verdict} ({seconds:.0f} s): {mutant}", flush=True)
+            print(f"{verdict} ({seconds:.0f} s): {mutant}{by and f' by {by}'}", flush=True)
 
         some = chosen(tests.tree, options.seed, options.count, layers or ["*"])
         with ThreadPoolExecutor(options.processes) as pool:
