@@ -278,7 +278,7 @@ def dynamic_quantize(g, op):
 
 @contrib("MatMulNBits")
 def few_bits(g, op):
-    n, size, bits = g.const(g.rng.choice([1, 5, 16])), g.rng.choice([16, 32]), 4
+    n, size, bits = g.const(g.rng.choice([1, 5, 16, 70])), g.rng.choice([16, 32]), 4
     k = g.rng.choice([16, 32, 48, 64])
     blocks = g.const(-(-k // size))
     x = g.new("float32", [g.dim(), g.const(k)], **UNIFORM)
@@ -286,6 +286,9 @@ def few_bits(g, op):
     scales = g.new("float32", [n, blocks], low=0, high=1, **UNIFORM)
     zeros = g.new("uint8", [n, g.const(-(-blocks[0] * bits // 8))], low=0, high=255)
     given = [x, data, scales, *([zeros] * g.rng.choice([0, 1]))]
+    if g.rng.random() < 0.7:  # weights are mostly stored
+        for name in (v.name for v in (data, scales, zeros) if v.name in g.case.inputs):
+            g.case.weights[name] = g.case.inputs.pop(name)
     more = {"N": n[0], "K": k, "bits": bits, "block_size": size}
     add(g, op, given, ("float32", [x.shape[0], n]), exact=False, **more)
 

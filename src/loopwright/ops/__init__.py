@@ -34,6 +34,7 @@ with registering(__name__):
         loss,
         manipulate,
         ml,
+        nbits,
         nn,
         norm,
         pool,

@@ -12,8 +12,9 @@ import numpy as np
 
 from ....base import budget
 from ....base.errors import explain
+from ....ops import nbits
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import Constant, ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import register_converter
@@ -451,6 +452,12 @@ def matmul_n_bits(
         what = "bits must be 2, 4 or 8, and block_size 16 or more"
         raise ValueError(explain(what, got=f"{bits} and {size}"))
     blocks = -(-rows // size)
+    given = [None if v is None else v.constant for v in (b, scales, zeros)]
+    fixed = all(known is not None for known in given[:2]) and (zeros is None) == (given[2] is None)
+    fixed = fixed and given[0].size == columns * blocks * size * bits // 8 > 0
+    if fixed and group is None and a.dtype == scales.dtype == "float32" and not size % (32 // bits):
+        out = _in_bits(cx, a, given, bits, (rows, columns, blocks, size))
+        return out if bias is None else o.Add(out, bias)
     short = o.Reshape(b, [columns, blocks, size * bits // 8])
     wide = o.CastLike(_unpacked(cx, short, bits), scales)
     if zeros is None:
@@ -474,6 +481,31 @@ def matmul_n_bits(
     weight = None if weight is None else np.ascontiguousarray(weight.T)
     out = o.MatMul(a, o.Transpose(real) if weight is None else weight)
     return out if bias is None else o.Add(out, bias)
+
+
+def _in_bits(cx: Context, a: Value, given: list[Any], bits: int, sizes: tuple[int, ...]) -> Value:
+    """The product with known numbers, scales and zero points, which stay numbers of few bits."""
+    (rows, columns, blocks, size), (numbers, scale, zero) = sizes, given
+
+    def across(array: np.ndarray) -> Constant:
+        """float32 (columns, blocks) as (blocks, columns of whole panels)."""
+        whole = np.pad(array.reshape(columns, blocks).T, [(0, 0), (0, -columns % nbits.WIDE)])
+        return cx.constant(np.ascontiguousarray(whole, np.float32))
+
+    if zero is None:
+        zero = np.full((columns, blocks), 1 << (bits - 1), np.uint8)
+    elif zero.dtype == np.uint8:
+        parts = zero.reshape(columns, -1, 1) >> np.arange(0, 8, bits, dtype=np.uint8)
+        zero = (parts & np.uint8((1 << bits) - 1)).reshape(columns, -1)[:, :blocks]
+    weight = nbits.packed(numbers.reshape(columns, blocks * size * bits // 8))
+    flat = cx.onnx.Reshape(a, [-1, rows])
+    if rows % size:
+        flat = cx.onnx.Pad(flat, np.array([0, 0, 0, blocks * size - rows]))
+    parts = cx.constant(weight), across(scale), across(zero)
+    out = cx.value(cx.emit(op.nn.matmul_nbits(flat.expr, *parts, bits, size)))
+    if columns % nbits.WIDE:
+        out = cx.onnx.Slice(out, [0], [columns], [1])
+    return cx.value(op.reshape(out.expr, ShapeExpr([*a.shape[:-1], columns])))
 
 
 @_contrib("GatherBlockQuantized")
