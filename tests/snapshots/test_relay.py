@@ -30,6 +30,13 @@ NETWORKS = {
     "lstm": lambda: testing.lstm.get_workload(2, 8),
     "synthetic": lambda: testing.synthetic.get_workload(),
 }
+LARGE = {
+    "densenet": lambda: testing.densenet.get_workload(batch_size=1),
+    "inception": lambda: testing.inception_v3.get_workload(1),
+    "resnet": lambda: testing.resnet.get_workload(1, num_layers=18, image_shape=(3, 32, 32)),
+    "resnet50": lambda: testing.resnet.get_workload(1, num_layers=50),
+    "vgg": lambda: testing.vgg.get_workload(1, 10, (3, 32, 32), batch_norm=True),
+}
 PASSES = {
     name: made
     for name, made in vars(transform).items()
@@ -49,6 +56,17 @@ def test_network(network: str, snapshot: Any) -> None:
             after = said(lambda made=made: _texts(made()(mod)))
         rows[name] = {"": after}
     snapshot(f"relay/{network}", rows)
+
+
+@pytest.mark.no_roundtrip
+def test_large_networks(snapshot: Any) -> None:
+    """As they are: their passes take long."""
+    rows = {}
+    for name, network in LARGE.items():
+        mod, params = network()
+        shapes = sorted((k, v.shape, str(v.dtype)) for k, v in params.items())
+        rows[name] = {"": f"{mod.astext(show_meta_data=False)}\n{shapes}"}
+    snapshot("relay/large", rows)
 
 
 def _of_operators() -> Iterator[tuple[str, Any]]:
