@@ -9,6 +9,7 @@ import loopwright as lw
 from loopwright import relay
 from loopwright.relay import transform as passes
 from loopwright.relay.testing.temp_op_attr import TempOpAttr
+from loopwright.relay.transform import fold_constant
 from loopwright.relay.translate import to_relax
 from loopwright.relay.walk import free_vars, post_order
 
@@ -340,3 +341,16 @@ def test_constants_are_linked_into_kernels() -> None:
             call: Any = passes.FuseOps(2)(lw.IRModule.from_expr(after(expr)))["main"].body
         kernels.append((len(call.args), len(call.op.params)))
     assert kernels == [(2, 2), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "most"),
+    [("float32", 16), ("float64", 8), ("float16", 32), ("int8", 64), ("bool", 64)],
+)
+def test_large_results_are_not_folded(monkeypatch, dtype: str, most: int) -> None:
+    monkeypatch.setattr(fold_constant, "LARGEST", 64)
+    for count, left in ((most, []), (most + 1, ["broadcast_to"])):
+        call = relay.broadcast_to(relay.const(1, dtype), (count,))
+        assert names(after(relay.Function([], call), passes.FoldConstant())) == left
+    halves = relay.split(relay.broadcast_to(relay.const(1, dtype), (most,)), 2).astuple()
+    assert names(after(relay.Function([], halves), passes.FoldConstant())) == []
