@@ -14,10 +14,12 @@ from loopwright.relay import testing, transform
 from loopwright.relay.translate import to_relax
 from loopwright.relay.walk import free_vars
 
+from ..relay.programs import PROGRAMS as OF_PASSES
 from ..relay.test_fold_scale_axis import FOLDED, KEPT
 from ..relay.test_layouts import AFTER, NHWC, InBlocks
 from ..relay.test_operators import ROWS
 from ..relay.test_operators_nn import CASES
+from ..relay.test_passes import after
 from .stages import graph_text, said
 
 NETWORKS = {
@@ -53,8 +55,7 @@ def test_network(network: str, snapshot: Any) -> None:
     rows = {"as it is": {"": _texts(mod)}}
     for name, made in PASSES.items():
         with PassContext(opt_level=4):
-            after = said(lambda made=made: _texts(made()(mod)))
-        rows[name] = {"": after}
+            rows[name] = {"": said(lambda made=made: _texts(made()(mod)))}
     snapshot(f"relay/{network}", rows)
 
 
@@ -103,11 +104,20 @@ def test_programs(programs: str, snapshot: Any) -> None:
         texts = {"typed": typed(mod), "relax": said(lambda mod=mod: graph_text(to_relax(mod)))}
         for title, made in chosen:
             with PassContext(opt_level=4):
-                after = said(lambda made=made, mod=mod: made()(mod).astext(show_meta_data=False))
-            if after not in texts.values():
-                texts[title] = after
+                text = said(lambda made=made, mod=mod: made()(mod).astext(show_meta_data=False))
+            if text not in texts.values():
+                texts[title] = text
         rows[name] = texts
     snapshot(f"relay/{programs}", rows)
+
+
+@pytest.mark.no_roundtrip
+def test_programs_of_passes(snapshot: Any) -> None:
+    rows = {}
+    for kind, (step, programs) in OF_PASSES.items():
+        for name, body in programs.items():
+            rows[f"{kind}: {name}"] = {"": after(body, step).astext(show_meta_data=False)}
+    snapshot("relay/passes", rows)
 
 
 def typed(mod: IRModule) -> str:

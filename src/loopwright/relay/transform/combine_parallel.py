@@ -112,7 +112,7 @@ class Combiner:
             for i, arg in enumerate(call.args):
                 if (arg is branch[at - 1]) != (first.args[i] is branches[0][at - 1]):
                     return False
-                if arg is not branch[at - 1] and not self.fits(branch[0], call, i):
+                if not self.fits(branch[0], call, i):
                     return False
                 same = arg is branch[at - 1] or self._same_shape(call, first, i)
                 if not same:
@@ -122,6 +122,11 @@ class Combiner:
     def _same_shape(self, call: Call, first: Call, i: int) -> bool:
         a, b = call.args[i].checked_type, first.args[i].checked_type
         return a.dtype == b.dtype and len(a.shape) == len(b.shape)
+
+
+def names_axis(call: Call) -> bool:
+    """Whether a call's attributes name an axis, which is another one of joined values."""
+    return call.attrs is not None and "axis" in call.attrs.values
 
 
 def extents(expr: Any) -> list[Any]:

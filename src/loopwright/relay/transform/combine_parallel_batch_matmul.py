@@ -13,7 +13,7 @@ from ...ir.module import IRModule
 from ..expr import Call, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
-from .combine_parallel import Branch, Combiner, extents, same_extent
+from .combine_parallel import Branch, Combiner, extents, names_axis, same_extent
 
 
 def _columns(product: Call) -> Any:
@@ -45,7 +45,7 @@ def _joined(branches: list[Branch]) -> Call:
 
 def _fits(product: Call, call: Call, i: int) -> bool:
     dims = extents(call.args[i])
-    return bool(dims) and dims[-1] == _columns(product)
+    return not names_axis(call) and bool(dims) and dims[-1] == _columns(product)
 
 
 def _follow(value: Any, branches: list[Branch], at: int, place: int) -> Call:

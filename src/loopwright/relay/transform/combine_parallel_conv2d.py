@@ -13,7 +13,7 @@ from ...ir.module import IRModule
 from ..expr import Call, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
-from .combine_parallel import Branch, Combiner, extents, same_extent
+from .combine_parallel import Branch, Combiner, extents, names_axis, same_extent
 
 # What two convolutions that become one have in common; their channels are those of the weights.
 _SHARED = (
@@ -60,7 +60,7 @@ def _place(conv: Call, rank: int) -> int:
 def _fits(conv: Call, call: Call, i: int) -> bool:
     dims = extents(call.args[i])
     place = _place(conv, len(dims))
-    return place >= 0 and dims[place] == _channels(conv)
+    return not names_axis(call) and place >= 0 and dims[place] == _channels(conv)
 
 
 def _follow(value: Any, branches: list[Branch], at: int, place: int) -> Call:

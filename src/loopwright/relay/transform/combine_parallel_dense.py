@@ -17,7 +17,7 @@ from ...ir.op import Op
 from ..expr import Call, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
-from .combine_parallel import Branch, Combiner, extents, same_extent
+from .combine_parallel import Branch, Combiner, extents, names_axis, same_extent
 
 
 def _units(dense: Call) -> Any:
@@ -57,7 +57,7 @@ def _batch_follow(value: Any, branches: list[Branch], at: int, place: int) -> Ca
 
 
 def _batch_fits(dense: Call, call: Call, i: int) -> bool:
-    return len(extents(call.args[i])) >= 1
+    return not names_axis(call) and len(extents(call.args[i])) >= 1
 
 
 def _batch_parts(value: Any, branches: list[Branch], at: int) -> list[Any]:

@@ -1,0 +1,17 @@
+"""Passes compute what the program did before: also where they leave it for a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from .programs import PROGRAMS
+from .test_passes import agree
+
+ROWS = [(step, name) for step, (_, rows) in PROGRAMS.items() for name in rows]
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize(("step", "name"), ROWS)
+def test_results_stay(step: str, name: str) -> None:
+    made, rows = PROGRAMS[step]
+    agree(rows[name], made)
