@@ -79,10 +79,12 @@ def callers(mod: IRModule) -> dict[GlobalVar, list[Any]]:
     return places
 
 
-def kernels_of(func: Any) -> list[GlobalVar]:
-    """The functions of the module that a graph function names."""
+def kernels_of(value: Any) -> list[GlobalVar]:
+    """The functions of the module that a bound value names."""
+    if isinstance(value, rx.Call):
+        return [n for n in (value.op, *value.args) if isinstance(n, GlobalVar)]
     called: list[GlobalVar] = []
-    post_order_visit(func, lambda n: called.append(n) if isinstance(n, GlobalVar) else None)
+    post_order_visit(value, lambda n: called.append(n) if isinstance(n, GlobalVar) else None)
     return called
 
 

@@ -25,7 +25,7 @@ from ....base.errors import explain
 from ....ir.expr import GlobalVar
 from ....ir.functor import post_order_visit
 from ....ir.module import IRModule
-from ....ir.prim_expr import Call, Var
+from ....ir.prim_expr import Call, IntImm, Var
 from ....ir.transform import PassContext
 from ...analysis.liveness import ALIGNMENT as ATTRIBUTE
 from ...analysis.liveness import alignment_of
@@ -46,7 +46,8 @@ def symbolic_dims(func: PrimFunc) -> list[Var]:
     for buffer in func.buffers:
         offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
         for e in (*buffer.shape, *buffer.strides, *offset):
-            post_order_visit(e, visit)
+            if not isinstance(e, IntImm):
+                post_order_visit(e, visit)
     return list(dims)
 
 
