@@ -145,10 +145,15 @@ def quantized(g, op):
     g.call(op, v, scale, zero, axis=axis, out_dtype=dtype)
 
 
+@maker("quantize_range")
+def range_of_floats(g, op):
+    g.call(op, g.pick(["float32"], (0, 4), exact=True, finite=True))
+
+
 @maker("quantize_scale", "quantize_zero_point")
 def range_of_bytes(g, op):
-    v = g.pick(["float32"], (0, 4), exact=True, finite=True)
-    g.call(op, v, g.new(v.dtype, v.shape, low=0.25, high=4.0), exact=False)
+    scale = [g.new("float32", (), low=0.25, high=4.0)] if op == "quantize_zero_point" else []
+    g.call(op, g.new("float32", (2,), low=0.25, high=4.0), *scale, exact=False)
 
 
 @maker("requantize")

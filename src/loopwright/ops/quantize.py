@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from .. import te, tir
@@ -10,7 +12,7 @@ from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, max_value, min_value
 from ..relax.struct_info import TensorStructInfo
-from .common import compute, element, normalize_axis, shape_of
+from .common import compute, element, normalize_axis, reduce_over, shape_of
 from .core import case, op
 from .extents import differ, dims_equal, extents_of
 from .flow import along
@@ -109,60 +111,76 @@ def _(data, scale, zero_point, axis=-1, out_dtype="int8"):
     return np.clip(np.rint(value) + zero, bounds.min, bounds.max).astype(kind)
 
 
-@op("relax.quantize_scale")
-def quantize_scale(low: Tensor, high: Tensor):
-    """The scale with which uint8 holds what lies between low and high, and zero; 1 where that is zero
-    alone, for which any would do."""
+@op("relax.quantize_range")
+def quantize_range(data: Tensor):
+    """The ends of what is to be quantized: the greatest of -data, and of data. The last axis comes
+    second, so that the others go by vectors of it."""
+    shape = shape_of(data)
 
     def cell(*i):
-        apart = tir.max(element(high, i), 0.0) - tir.min(element(low, i), 0.0)
-        return tir.Select(apart.equal(0.0), const(1.0, low.dtype), apart / 255.0)
+        k, value = i[0], element(data, i[1:])
+        return tir.Select(k.equal(const(0, k.dtype)), -value, value)
 
-    return compute(shape_of(low), cell, "scale", axes="i", tag="elemwise")
+    found = compute([const(2, "int64"), *shape], cell, "signed", tag="injective")
+    for axes in ([*range(1, len(shape))], [1]) if len(shape) > 1 else ([1],) * len(shape):
+        found = reduce_over(found, axes, False, lambda i, k, x=found: te.max(x(*i), axis=k), "most")
+    return found
+
+
+@op("relax.quantize_scale")
+def quantize_scale(ends: Tensor):
+    """The scale with which uint8 holds zero and what lies between the ends of `quantize_range`; 1 where
+    that is zero alone, for which any would do."""
+    apart = tir.max(ends(1), 0.0) + tir.max(ends(0), 0.0)
+    scale = tir.Select(apart.equal(0.0), const(1.0, ends.dtype), apart / 255.0)
+    return compute([], lambda: scale, "scale", tag="elemwise")
 
 
 @op("relax.quantize_zero_point")
-def quantize_zero_point(low: Tensor, scale: Tensor):
-    """The number in uint8 that stands for zero where 0, or low if that is below zero, is the least."""
-
-    def cell(*i):
-        steps = -(tir.min(element(low, i), 0.0) / element(scale, i))
-        return cast("uint8", tir.round(tir.max(tir.min(steps, 255.0), 0.0)))
-
-    return compute(shape_of(low), cell, "zero_point", axes="i", tag="elemwise")
+def quantize_zero_point(ends: Tensor, scale: Tensor):
+    """The number in uint8 that stands for zero, where 0 stands for the lower end or for zero."""
+    steps = tir.max(ends(0), 0.0) / element(scale, ())
+    zero = cast("uint8", tir.round(tir.min(steps, 255.0)))
+    return compute([], lambda: zero, "zero_point", tag="elemwise")
 
 
-def _alike(first, second, dtype):
-    for info in (first, second):
+def _number(dtype, ends, *scale):
+    """A number of `dtype` made of the ends of a range, and of a scale."""
+    for info, rank in zip((ends, *scale), (1, 0), strict=False):
         if not info.dtype.is_void and info.dtype != "float32":
             raise TypeError(explain("a range of this dtype", got=str(info), instead="float32"))
-    if first.ndim != second.ndim or any(
-        map(differ, first.get_shape() or (), second.get_shape() or ())
-    ):
-        raise ValueError(explain("the tensors differ in shape", got=f"{first} and {second}"))
-    return TensorStructInfo(first.shape, dtype, ndim=first.ndim)
+        dims = info.get_shape() or ()
+        if info.ndim not in (-1, rank) or any(differ(d, const(2, "int64")) for d in dims):
+            raise ValueError(explain("a range has two ends, a scale is one number", got=str(info)))
+    return TensorStructInfo([], dtype)
 
 
-@quantize_scale.infer
-def _(low, high):
-    return _alike(low, high, "float32")
+@quantize_range.infer
+def _(data):
+    if not data.dtype.is_void and not data.dtype.is_float:
+        raise TypeError(explain("a range of this dtype", got=str(data), instead="a float"))
+    return TensorStructInfo([2], data.dtype)
 
 
-@quantize_zero_point.infer
-def _(low, scale):
-    return _alike(low, scale, "uint8")
+quantize_scale.infer(partial(_number, "float32"))
+quantize_zero_point.infer(partial(_number, "uint8"))
+
+
+@quantize_range.numpy
+def _(data):
+    return np.array([x.max(initial=-np.inf) for x in (-data, data)], data.dtype)
 
 
 @quantize_scale.numpy
-def _(low, high):
-    apart = np.maximum(high, np.float32(0)) - np.minimum(low, np.float32(0))
+def _(ends):
+    apart = np.maximum(ends, np.float32(0)).sum(dtype=np.float32)
     return np.where(apart == 0, np.float32(1), apart / np.float32(255))
 
 
 @quantize_zero_point.numpy
-def _(low, scale):
-    steps = -(np.minimum(low, np.float32(0)) / scale)
-    return np.rint(np.clip(steps, 0, 255)).astype(np.uint8)
+def _(ends, scale):
+    steps = np.maximum(ends[0], np.float32(0)) / scale
+    return np.rint(np.minimum(steps, 255)).astype(np.uint8)
 
 
 @op("relax.dequantize")
@@ -308,8 +326,6 @@ def _(data, table):
     return table[data.astype(np.int64) - np.iinfo(data.dtype).min]
 
 
-for _operator in (quantize_scale, quantize_zero_point):
-    _operator.layout(along())
 for _operator in (quantize, dequantize, requantize):
     _operator.layout(along("axis"))
 byte_lookup.layout(along())
@@ -324,14 +340,10 @@ dequantize.samples(
     case(np.array([[1, -128, 127], [0, 5, -2]], np.int8), _SCALES, _ZEROS),
     case(np.array([[7], [200]], np.uint8), np.float32(0.5), np.int8(3), out_dtype="float16"),
 )
-quantize_scale.samples(
-    case(np.float32(-3), np.float32(5)),
-    case(np.array([1, 0, -7, -3], np.float32), np.array([2, 0, -1, 0], np.float32)),
-)
-quantize_zero_point.samples(
-    case(np.float32(-3), np.float32(0.03)),
-    case(np.array([1, 0, -7, -3], np.float32), np.array([0.01, 1, 0.027, 0.001], np.float32)),
-)
+quantize_range.samples(case((2, 3, 4)), case(("n", 5)), case((7,)), case(()))
+_RANGES = [np.array(r, np.float32) for r in ((3, 5), (-1, 2), (7, -1), (0, 0))]
+quantize_scale.samples(*map(case, _RANGES))
+quantize_zero_point.samples(*(case(r, np.float32(0.027)) for r in _RANGES))
 _ACCUMULATED = np.array([[7, -(2**31), 2**31 - 1], [-3, -1, 100000]], np.int32)
 requantize.samples(
     case(_ACCUMULATED, np.array([1 << 30, 1518500250, 2**31 - 1], np.int32), np.array([0, -3, 1], np.int32)),

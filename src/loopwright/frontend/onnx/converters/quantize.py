@@ -109,17 +109,10 @@ def _dequantize(
 
 @converter("DynamicQuantizeLinear", 11)
 def dynamic_quantize_linear(cx: Context, node: Node, x: Value) -> Any:
-    o = cx.onnx
-
-    def extreme(reduce: Any) -> Value:
-        """Along the leading axes first: that goes by vectors of the last one."""
-        some = reduce(x, list(range(x.ndim - 1)), keepdims=0) if x.ndim > 1 else x
-        return reduce(some, keepdims=0)
-
-    low, high = extreme(o.ReduceMin).expr, extreme(o.ReduceMax).expr
-    scale = cx.value(op.quantize_scale(low, high))
-    zero = cx.value(op.quantize_zero_point(low, scale.expr))
-    return [o.QuantizeLinear(x, scale, zero), scale, zero]
+    found = cx.emit(op.quantize_range(x.expr))
+    scale = cx.value(op.quantize_scale(found))
+    zero = cx.value(op.quantize_zero_point(found, scale.expr))
+    return [cx.onnx.QuantizeLinear(x, scale, zero), scale, zero]
 
 
 _SHORT = ("int8", "uint8", "int16", "uint16")
