@@ -23,7 +23,8 @@ LEFT_OUT = {
     # ByteProducts and ByteTails make these of quantized networks.
     *(f"relax.nn.byte_{n}" for n in ("matmul", "rows", "places", "conv2d", "depthwise", "image")),
     *(f"relax.nn.byte_{n}_bytes" for n in ("matmul", "conv2d", "depthwise")),
-    "relax.nn.matmul_nbits",  # of MatMulNBits
+    "relax.nn.matmul_nbits",  # of MatMulNBits, like the next
+    "relax.nn.byte_matmul_nbits",
     "relax.linalg.inv",  # of random matrices ill-conditioned: tests/ops, test_contrib_words.py
     "relax.nn.pad_by",
     "relax.nn.join_phases",  # of transposed convolutions with strides

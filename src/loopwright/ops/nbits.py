@@ -6,7 +6,6 @@ So they stay as they are, and become numbers in registers, where several rows ma
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -22,31 +21,46 @@ from ..relax.transform.legalize_ops.common import register_legalize
 from .common import compute
 from .core import case, op
 from .extents import check_multiple, extents_of, simplify
-from .integer import check_extent, open_shape, ramp
+from .integer import LANES, check_extent, dot, has_dots, open_shape, ramp
 from .params import Tensor
 from .statements import long, prim_func
 
 WIDE = 64  # columns of a panel
 _WORD = 32  # bits of what is read at once
-_ROWS, _VECTORS, _ALONE = 8, 2, 4  # a tile; vectors of a row alone. Half the rows for 16 registers
+_ROWS = 8  # of a tile of two vectors
 
 
 @op("relax.nn.matmul_nbits", alone=True)
 def matmul_nbits(data: Tensor, weight: Tensor, scale: Tensor, zero: Tensor, bits: int, block: int):
     """data float32 (rows, depth) by the matrix (weight - zero) * scale. weight uint32 (panels, depth * bits / 32
-    * 64): numbers of so many bits, the rows of a column one after the other from the lowest bit on, 64 columns
-    side by side; scale and zero, float32 (depth / block, panels * 64), hold for `block` rows of a column.
-    float32 (rows, panels * 64)."""
-    rows, depth = extents_of(data, "data", None, None)
-    panels, _ = extents_of(weight, "weight", None, None)
-    per, k = _WORD // bits, te.reduce_axis((const(0, "int64"), depth), name="k")
+    * 64), of 64 columns side by side: a word holds the numbers of 32 / bits rows, the first four in its bytes
+    from their lowest bit on, the next four above them, and so on; scale and zero, float32 (depth / block, panels
+    * 64), hold for `block` rows of a column. float32 (rows, panels * 64)."""
+    k = te.reduce_axis((const(0, "int64"), data.shape[1]), name="k")
 
     def cell(i, j):
-        word = weight(j // WIDE, k // per * WIDE + j % WIDE)
-        number = _number(word, cast("uint32", k % per * bits), bits)
-        return te.sum(data(i, k) * ((number - zero(k // block, j)) * scale(k // block, j)), axis=k)
+        return te.sum(data(i, k) * _real(weight, scale, zero, k, j, bits, block), axis=k)
 
+    return _compute(data, weight, cell)
+
+
+def _compute(data, weight, cell):
+    rows, _ = extents_of(data, "data", None, None)
+    panels, _ = extents_of(weight, "weight", None, None)
     return compute([rows, simplify(panels * WIDE)], cell, "matmul_nbits")
+
+
+def _real(weight, scale, zero, k, j, bits, block):
+    """What the number in row k and column j stands for."""
+    per = _WORD // bits
+    word = weight(j // WIDE, k // per * WIDE + j % WIDE)
+    number = _number(word, cast("uint32", _shift(k % per, bits)), bits)
+    return (number - zero(k // block, j)) * scale(k // block, j)
+
+
+def _shift(k: Any, bits: int) -> Any:
+    """Where the number of a word's row k begins."""
+    return k % 4 * 8 + k // 4 * bits
 
 
 def _number(word: Any, shift: Any, bits: int) -> Any:
@@ -59,11 +73,12 @@ def _number(word: Any, shift: Any, bits: int) -> Any:
 
 
 @matmul_nbits.infer
-def _(data, weight, scale, zero, bits, block):
-    kinds = (("data", data), ("scale", scale), ("zero", zero))
-    for name, info, kind in (*((n, i, "float32") for n, i in kinds), ("weight", weight, "uint32")):
-        if str(info.dtype) != kind:
-            raise TypeError(explain(f"{name} must hold {kind}", got=str(info.dtype)))
+def _info(data, weight, scale, zero, bits, block, kind="float32"):
+    kinds = {"data": (data, kind), "weight": (weight, "uint32")}
+    kinds |= {"scale": (scale, "float32"), "zero": (zero, "float32")}
+    for name, (info, wanted) in kinds.items():
+        if str(info.dtype) != wanted:
+            raise TypeError(explain(f"{name} must hold {wanted}", got=str(info.dtype)))
     if bits not in (2, 4, 8) or block < 1 or block % (_WORD // bits):
         what = "bits must be 2, 4 or 8, and block a multiple of 32 / bits"
         raise ValueError(explain(what, got=f"{bits} and {block}"))
@@ -80,108 +95,231 @@ def _(data, weight, scale, zero, bits, block):
 
 
 @matmul_nbits.numpy
-def _(data, weight, scale, zero, bits, block):
+def _meaning(data, weight, scale, zero, bits, block):
     per, (panels, wide) = _WORD // bits, weight.shape
-    shifts = np.arange(per, dtype=np.uint32) * np.uint32(bits)
+    shifts = np.array([_shift(k, bits) for k in range(per)], np.uint32)
     words = weight.reshape(panels, wide // WIDE, 1, WIDE) >> shifts[:, None]
     numbers = (words & np.uint32((1 << bits) - 1)).astype(np.float32)
-    matrix = numbers.reshape(panels, -1, WIDE).transpose(1, 0, 2).reshape(-1, panels * WIDE)
+    shape = (wide // WIDE * per, panels * WIDE)
+    matrix = numbers.reshape(panels, shape[0], WIDE).transpose(1, 0, 2).reshape(shape)
     each = lambda v: np.repeat(v, block, 0)  # noqa: E731
     return data @ ((matrix - each(zero)) * each(scale))
 
 
-def packed(columns: np.ndarray) -> np.ndarray:
+@op("relax.nn.byte_matmul_nbits", alone=True)
+def byte_matmul_nbits(
+    data: Tensor, factor: Tensor, weight: Tensor, scale: Tensor, zero: Tensor, bits: int, block: int
+):
+    """`matmul_nbits` of data * factor: data int8 (rows, depth), factor float32 (rows, depth / block)."""
+    k = te.reduce_axis((const(0, "int64"), data.shape[1]), name="k")
+
+    def cell(i, j):
+        row = cast("float32", data(i, k)) * factor(i, k // block)
+        return te.sum(row * _real(weight, scale, zero, k, j, bits, block), axis=k)
+
+    return _compute(data, weight, cell)
+
+
+@byte_matmul_nbits.infer
+def _(data, factor, weight, scale, zero, bits, block):
+    info = _info(data, weight, scale, zero, bits, block, "int8")
+    if str(factor.dtype) != "float32":
+        raise TypeError(explain("factor must hold float32", got=str(factor.dtype)))
+    given, own = data.get_shape(), factor.get_shape()
+    if given is not None and own is not None:
+        check_extent("factor", 0, own[0], given[0])
+        check_extent("factor", 1, own[1], given[1] // block)
+    return info
+
+
+@byte_matmul_nbits.numpy
+def _(data, factor, weight, scale, zero, bits, block):
+    real = data.astype(np.float32) * np.repeat(factor, block, 1)
+    return _meaning(real, weight, scale, zero, bits, block)
+
+
+def packed(columns: np.ndarray, bits: int) -> np.ndarray:
     """The weight of `matmul_nbits` of a matrix's columns, uint8 (columns, bytes): of each its numbers from the
     lowest bit of the first byte on. What fills up the last panel is 0."""
-    words = np.ascontiguousarray(columns).view("<u4")
-    filled = np.pad(words, [(0, -len(words) % WIDE), (0, 0)])
-    panels = filled.reshape(-1, WIDE, words.shape[1]).transpose(0, 2, 1)
-    return np.ascontiguousarray(panels, np.uint32).reshape(len(panels), -1)
+    given, mask = np.ascontiguousarray(columns).view("<u4"), np.uint32((1 << bits) - 1)
+    words = np.zeros((len(given) + -len(given) % WIDE, given.shape[1]), np.uint32)
+    for k in range(_WORD // bits):
+        words[: len(given)] |= (given >> np.uint32(k * bits) & mask) << np.uint32(_shift(k, bits))
+    panels = words.reshape(-1, WIDE, words.shape[1]).transpose(0, 2, 1)
+    return np.ascontiguousarray(panels).reshape(len(panels), -1)
 
 
-def _vector_matmul(call: Any) -> Any:
-    """The kernel for vectors: a row alone, or tiles of rows that use each number. None where an extent
-    of the weight is not known."""
-    shapes = [a.struct_info.get_shape() for a in call.args]
-    if any(int_value(d) is None for d in (shapes[0][1], *shapes[1], *shapes[2])):
+def _kernel(
+    call: Any, inputs: dict[str, str], many: int, lanes: int, vectors: Any, tile: Any
+) -> Any:
+    """A kernel for vectors: tiles of many rows that use each number, or, where there are fewer, of one row; with
+    so many vectors each. inputs: name and dtype of each; tile(ib, buffers, rows, vectors, panel, column) computes
+    one. None where an extent of the weight is not known."""
+    *before, weight, scale, zero = [a.struct_info.get_shape() for a in call.args]
+    if any(int_value(d) is None for d in (before[0][1], *weight, *scale)):
         return None
-    (rows, depth), bits, block = shapes[0], int(call.attrs.bits), int(call.attrs.block)
-    rows, panels = open_shape([rows])[0], int_value(shapes[1][0])
-    target = Target.current(allow_none=True) or Target("llvm")
-    lanes = min(target.vector_lanes("float32"), WIDE // _ALONE)
-    many = _ROWS if target.num_vector_registers >= 32 else _ROWS // 2
-    per = _WORD // bits
-    dims = [(rows, depth), *shapes[1:], (rows, long(panels * WIDE))]
-    kinds = ("float32", "uint32", "float32", "float32", "float32")
-    names = ("data", "weight", "scale", "zero", "out")
-    given = zip(dims, kinds, names, strict=True)
-    buffers = [tir.decl_buffer(s, k, n) for s, k, n in given]
+    rows, panels = open_shape([before[0][0]])[0], int_value(weight[0])
+    dims = [*((rows, d[1]) for d in before), weight, scale, zero, (rows, long(panels * WIDE))]
+    kinds = inputs | {"out": "float32"}
+    parts = zip(dims, kinds.items(), strict=True)
+    buffers = [tir.decl_buffer(shape, dtype, name) for shape, (name, dtype) in parts]
     tiles = (rows + many - 1) // many
 
-    def write(ib, x, words, scale, zero, out):
-        def tile(own, vectors, panel, column):
-            """The sums of some rows over so many vectors of a panel from a column on."""
-            sums = ib.allocate("float32", len(own) * vectors * lanes, "sums", scope="local")
-            at = lambda r, n: ramp(long((r * vectors + n) * lanes), lanes)  # noqa: E731
-            places = [ib.let(f"place{n}", column + n * lanes) for n in range(vectors)]
-            for r in range(len(own)):
-                for n in range(vectors):
-                    sums[at(r, n)] = Broadcast(const(0, "float32"), lanes)
-            with (
-                ib.for_range(long(0), depth // block, "b", "int64") as b,
-                ib.for_range(long(0), long(block // per), "k", "int64") as k,
-            ):
-                line = ib.let("line", (b * (block // per) + k) * WIDE)
-                whole = [panel * WIDE + p for p in places]
-                each = [[v[b, ramp(p, lanes)] for p in whole] for v in (scale, zero)]
-                read = [words[panel, ramp(line + p, lanes)] for p in places]
-                for j in range(per):
-                    row = (b * (block // per) + k) * per + j
-                    for n in range(vectors):
-                        number = _number(read[n], const(j * bits, "uint32"), bits)
-                        value = ib.let("value", (number - each[1][n]) * each[0][n])
-                        for r, i in enumerate(own):
-                            factor = Broadcast(x[i, row], lanes)
-                            sums[at(r, n)] = sums[at(r, n)] + factor * value
-            for r, i in enumerate(own):
-                for n, p in enumerate(places):
-                    out[i, ramp(panel * WIDE + p, lanes)] = sums[at(r, n)]
-
-        with ExitStack() as stack:
-            item = ib.for_range(long(0), tiles * panels, "item", "int64", "parallel")
-            item = stack.enter_context(item)
+    def write(ib, *given):
+        with ib.for_range(long(0), tiles * panels, "item", "int64", "parallel") as item:
             panel = ib.let("panel", item // tiles)
             first = ib.let("first", item % tiles * many)
 
-            def tiles_of(own, vectors):
-                wide = vectors * lanes
+            def across(own, count):
+                wide = count * lanes
                 with ib.for_range(long(0), long(WIDE // wide), "c", "int64") as c:
-                    tile(own, vectors, panel, c * wide)
+                    tile(ib, given, own, count, panel, c * wide)
 
             with ib.if_scope(rows < many), ib.for_range(long(0), rows, "i", "int64") as i:
-                tiles_of([i], _ALONE)
+                across([i], vectors[0])
             with ib.else_scope():
-                own = [ib.let(f"row{r}", tir.min(first + r, rows - 1)) for r in range(many)]
-                tiles_of(own, _VECTORS)
+                across(
+                    [ib.let(f"row{r}", tir.min(first + r, rows - 1)) for r in range(many)],
+                    vectors[1],
+                )
 
     return prim_func(buffers, write)
 
 
+def _sizes(call: Any) -> tuple[int, int, Any]:
+    """The bits of a number, the rows of a block, how many blocks there are."""
+    block = int(call.attrs.block)
+    return int(call.attrs.bits), block, call.args[0].struct_info.get_shape()[1] // block
+
+
+class _Sums:
+    """rows x count vectors of sums, 0 at first."""
+
+    def __init__(self, ib: Any, name: str, dtype: str, rows: int, count: int, lanes: int) -> None:
+        self.count, self.lanes, self.dtype = count, lanes, dtype
+        self.places = [(r, n) for r in range(rows) for n in range(count)]
+        self.buffer = ib.allocate(dtype, rows * count * lanes, name, scope="local")
+        self.clear()
+
+    def clear(self) -> None:
+        for place in self.places:
+            self[place] = Broadcast(const(0, self.dtype), self.lanes)
+
+    def _at(self, place: tuple[int, int]) -> Any:
+        return ramp(long((place[0] * self.count + place[1]) * self.lanes), self.lanes)
+
+    def __getitem__(self, place: tuple[int, int]) -> Any:
+        return self.buffer[self._at(place)]
+
+    def __setitem__(self, place: tuple[int, int], value: Any) -> None:
+        self.buffer[self._at(place)] = value
+
+
+_WEIGHT = {"weight": "uint32", "scale": "float32", "zero": "float32"}
+
+
+def _vector_matmul(call: Any) -> Any:
+    """The kernel of `matmul_nbits` for vectors of any length."""
+    bits, block, blocks = _sizes(call)
+    target = Target.current(allow_none=True) or Target("llvm")
+    lanes, per = min(target.vector_lanes("float32"), LANES), _WORD // bits
+
+    def tile(ib, given, own, count, panel, column):
+        x, words, scale, zero, out = given
+        sums = _Sums(ib, "sums", "float32", len(own), count, lanes)
+        places = [ib.let(f"place{n}", column + n * lanes) for n in range(count)]
+        whole = [ramp(panel * WIDE + p, lanes) for p in places]
+        with (
+            ib.for_range(long(0), blocks, "b", "int64") as b,
+            ib.for_range(long(0), long(block // per), "k", "int64") as k,
+        ):
+            word = ib.let("word", b * (block // per) + k)
+            read = [words[panel, ramp(word * WIDE + p, lanes)] for p in places]
+            for j in range(per):
+                for n in range(count):
+                    number = _number(read[n], const(_shift(j, bits), "uint32"), bits)
+                    real = ib.let("real", (number - zero[b, whole[n]]) * scale[b, whole[n]])
+                    for r, i in enumerate(own):
+                        factor = Broadcast(x[i, word * per + j], lanes)
+                        sums[r, n] = sums[r, n] + factor * real
+        for r, n in sums.places:
+            out[own[r], whole[n]] = sums[r, n]
+
+    many = _ROWS if target.num_vector_registers >= 32 else _ROWS // 2
+    return _kernel(call, {"data": "float32", **_WEIGHT}, many, lanes, (4, 2), tile)
+
+
+def _vector_byte_matmul(call: Any) -> Any:
+    """The kernel of `byte_matmul_nbits` for VNNI: sums of a block in int32, less its zero point."""
+    bits, block, blocks = _sizes(call)
+    if not has_dots(Target.current(allow_none=True)):
+        return None
+    per, mask = _WORD // bits, const(0x01010101 * ((1 << bits) - 1), "uint32")
+    wide = lambda v: Broadcast(v, LANES)  # noqa: E731
+    signed = lambda v: tir.reinterpret(f"int32x{LANES}", v)  # noqa: E731
+
+    def tile(ib, given, own, count, panel, column):
+        x, factor, words, scale, zero, out = given
+        sums = _Sums(ib, "sums", "float32", len(own), count, LANES)
+        products = _Sums(ib, "products", "int32", len(own), count, LANES)
+        data = _Sums(ib, "data_sums", "int32", len(own), 1, LANES)
+        places = [ib.let(f"place{n}", column + n * LANES) for n in range(count)]
+        whole = [ramp(panel * WIDE + p, LANES) for p in places]
+        with ib.for_range(long(0), blocks, "b", "int64") as b:
+            products.clear()
+            data.clear()
+            with ib.for_range(long(0), long(block // per), "k", "int64") as k:
+                word = ib.let("word", b * (block // per) + k)
+                read = [words[panel, ramp(word * WIDE + p, LANES)] for p in places]
+                for j in range(per // 4):
+                    fours = [x[i, ramp(word * per + j * 4, 4)] for i in own]
+                    fours = [wide(tir.reinterpret("int32", v)) for v in fours]
+                    shift = wide(const(j * bits, "uint32"))
+                    for n in range(count):
+                        numbers = ib.let("numbers", tir.shift_right(read[n], shift) & wide(mask))
+                        for r, four in enumerate(fours):
+                            products[r, n] = dot(products[r, n], signed(numbers), four)
+                    for r, four in enumerate(fours):
+                        data[r, 0] = dot(data[r, 0], wide(const(0x01010101, "int32")), four)
+            for r, i in enumerate(own):
+                own_sum = ib.let("own", cast(f"float32x{LANES}", data[r, 0]))
+                for n in range(count):
+                    total = cast(f"float32x{LANES}", products[r, n]) - own_sum * zero[b, whole[n]]
+                    sums[r, n] = sums[r, n] + total * (scale[b, whole[n]] * wide(factor[i, b]))
+        for r, n in sums.places:
+            out[own[r], whole[n]] = sums[r, n]
+
+    inputs = {"data": "int8", "factor": "float32", **_WEIGHT}
+    return _kernel(call, inputs, _ROWS // 2, LANES, (4, 4), tile)
+
+
 register_legalize(matmul_nbits.name, tir=_vector_matmul, target="llvm")
+register_legalize(byte_matmul_nbits.name, tir=_vector_byte_matmul, target="llvm")
 
 _RNG = np.random.default_rng(0)
 
 
-def _sample(rows: Any, depth: int, columns: int, bits: int, block: int) -> Any:
-    weight = packed(_RNG.integers(0, 256, (columns, depth * bits // 8)).astype(np.uint8))
+def _sample(rows: Any, depth: int, columns: int, bits: int, block: int, *own: Any) -> Any:
+    """own: data in bytes and its factors, if it is not of floats."""
+    weight = packed(_RNG.integers(0, 256, (columns, depth * bits // 8)).astype(np.uint8), bits)
     shape = (depth // block, columns + -columns % WIDE)
     scale = _RNG.uniform(0.01, 0.1, shape).astype(np.float32)
     zero = _RNG.integers(0, 1 << bits, shape).astype(np.float32)
-    return case((rows, depth), weight, scale, zero, bits=bits, block=block)
+    return case(*(own or [(rows, depth)]), weight, scale, zero, bits=bits, block=block)
+
+
+def _bytes(rows: int, depth: int, block: int) -> list[np.ndarray]:
+    factor = _RNG.uniform(0.01, 0.1, (rows, depth // block)).astype(np.float32)
+    return [_RNG.integers(-128, 128, (rows, depth)).astype(np.int8), factor]
 
 
 matmul_nbits.samples(
     _sample(1, 64, 64, 4, 16),
     _sample("n", 32, 128, 8, 32),
     _sample(13, 64, 64, 2, 32),
+)
+byte_matmul_nbits.samples(
+    _sample(1, 64, 64, 4, 16, *_bytes(1, 64, 16)),
+    _sample(6, 32, 128, 8, 32, *_bytes(6, 32, 32)),
+    _sample(3, 64, 64, 2, 32, *_bytes(3, 64, 32)),
 )

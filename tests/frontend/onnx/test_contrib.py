@@ -104,6 +104,8 @@ CASES = [
     packed(70, 100, 16, zeros=True, rows=(11,)),
     packed(64, 64, 32, bits=8, zeros=True, rows=(1,)),
     packed(130, 50, 16, bits=2, rows=(2, 9)),
+    *[packed(70, 100, 32, zeros=True, rows=r, accuracy_level=4) for r in ((1,), (3,), (2, 5))],
+    packed(64, 32, 32, bits=8, rows=(2, 3), accuracy_level=4),
     case("GatherBlockQuantized", u8(7, 16), IDS, floats(7, 2, low=0.1, high=0.5), fed=0, block_size=16, symbolic=False),
     case("GatherBlockQuantized", u8(7, 16), IDS, floats(7, 2, low=0.1, high=0.5), u8(7, 1), fed=0, block_size=16, symbolic=False),
     case("FusedMatMul", X, floats(5, 4), transB=1, alpha=0.5),

@@ -22,7 +22,7 @@ from ..values import Value, literal
 from .recurrent import LAYERS
 
 DOMAIN = "com.microsoft"
-_FLOAT, _INT64 = 1, 7  # TensorProto's data types
+_FLOAT, _INT8, _INT64 = 1, 3, 7  # TensorProto's data types
 Convert = Callable[..., Any]
 
 
@@ -445,7 +445,8 @@ def matmul_n_bits(
     group: Value | None = None, bias: Value | None = None,
 ) -> Any:  # fmt: skip
     """b: [columns, blocks, bytes of a block], each block of a column with a scale."""
-    node.skip("accuracy_level", "weight_prepacked")
+    node.skip("weight_prepacked")
+    in_bytes = node.integer("accuracy_level", 0) == 4
     o, bits, size = cx.onnx, node.integer("bits", 4), node.integer("block_size")
     rows, columns = node.integer("K"), node.integer("N")
     if bits not in (2, 4, 8) or size < 16:
@@ -456,7 +457,7 @@ def matmul_n_bits(
     fixed = all(known is not None for known in given[:2]) and (zeros is None) == (given[2] is None)
     fixed = fixed and given[0].size == columns * blocks * size * bits // 8 > 0
     if fixed and group is None and a.dtype == scales.dtype == "float32" and not size % (32 // bits):
-        out = _in_bits(cx, a, given, bits, (rows, columns, blocks, size))
+        out = _in_bits(cx, a, given, bits, (rows, columns, blocks, size), in_bytes)
         return out if bias is None else o.Add(out, bias)
     short = o.Reshape(b, [columns, blocks, size * bits // 8])
     wide = o.CastLike(_unpacked(cx, short, bits), scales)
@@ -483,8 +484,12 @@ def matmul_n_bits(
     return out if bias is None else o.Add(out, bias)
 
 
-def _in_bits(cx: Context, a: Value, given: list[Any], bits: int, sizes: tuple[int, ...]) -> Value:
-    """The product with known numbers, scales and zero points, which stay numbers of few bits."""
+def _in_bits(
+    cx: Context, a: Value, given: list[Any], bits: int, sizes: tuple[int, ...], in_bytes: bool
+) -> Value:
+    """The product with known numbers, scales and zero points, which stay numbers of few bits; `in_bytes`: each
+    block of a row of `a` is rounded to int8, to 127 of its largest magnitude."""
+    o = cx.onnx
     (rows, columns, blocks, size), (numbers, scale, zero) = sizes, given
 
     def across(array: np.ndarray) -> Constant:
@@ -497,14 +502,23 @@ def _in_bits(cx: Context, a: Value, given: list[Any], bits: int, sizes: tuple[in
     elif zero.dtype == np.uint8:
         parts = zero.reshape(columns, -1, 1) >> np.arange(0, 8, bits, dtype=np.uint8)
         zero = (parts & np.uint8((1 << bits) - 1)).reshape(columns, -1)[:, :blocks]
-    weight = nbits.packed(numbers.reshape(columns, blocks * size * bits // 8))
-    flat = cx.onnx.Reshape(a, [-1, rows])
+    weight = nbits.packed(numbers.reshape(columns, blocks * size * bits // 8), bits)
+    flat = o.Reshape(a, [-1, rows])
     if rows % size:
-        flat = cx.onnx.Pad(flat, np.array([0, 0, 0, blocks * size - rows]))
+        flat = o.Pad(flat, np.array([0, 0, 0, blocks * size - rows]))
     parts = cx.constant(weight), across(scale), across(zero)
-    out = cx.value(cx.emit(op.nn.matmul_nbits(flat.expr, *parts, bits, size)))
+    if in_bytes:
+        cut = o.Reshape(flat, [-1, blocks, size])
+        most = o.ReduceMax(o.Abs(cut), [2], keepdims=1)
+        steps = o.Where(o.Equal(most, np.float32(0)), np.float32(0), o.Div(np.float32(127), most))
+        data = o.Reshape(o.Cast(o.Round(o.Mul(cut, steps)), to=_INT8), [-1, blocks * size])
+        factor = o.Reshape(o.Mul(most, np.float32(1 / 127)), [-1, blocks])
+        made = op.nn.byte_matmul_nbits(data.expr, factor.expr, *parts, bits, size)
+    else:
+        made = op.nn.matmul_nbits(flat.expr, *parts, bits, size)
+    out = cx.value(cx.emit(made))
     if columns % nbits.WIDE:
-        out = cx.onnx.Slice(out, [0], [columns], [1])
+        out = o.Slice(out, [0], [columns], [1])
     return cx.value(op.reshape(out.expr, ShapeExpr([*a.shape[:-1], columns])))
 
 
