@@ -1,4 +1,5 @@
-"""com.microsoft's SparseAttention beside onnxruntime, whose caches it writes in place."""
+"""com.microsoft's SparseAttention beside onnxruntime, whose caches it writes in place, and its product
+with a sparse matrix."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ import onnxruntime
 import pytest
 from onnx import helper
 
+from loopwright.base.errors import LoopwrightError
 from loopwright.driver import compile
+from loopwright.frontend.onnx import from_onnx
 
 from .support import close, floats, graph, value
 
@@ -80,3 +83,41 @@ def test_blocks_of_keys(batch, rows, length, layouts, options, symbolic):
     model = graph([node], ports, results, domains={"com.microsoft": 1})
     got = compile(model).run(feeds).values()
     close([v.numpy() for v in got], in_place(model, feeds))
+
+
+def sparse_product(shapes, **attrs):
+    """A model of SparseToDenseMatMul."""
+    node = helper.make_node(
+        "SparseToDenseMatMul", ["a", "b"], ["y"], domain="com.microsoft", **attrs
+    )
+    a = helper.make_sparse_tensor_value_info("a", onnx.TensorProto.FLOAT, shapes[0])
+    return graph([node], [a, value("b", shapes[1])], [value("y", shapes[2])])
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("attrs", [{}, {"alpha": -1.5}, {"transA": 1}, {"transB": 1}])
+def test_products_with_a_sparse_matrix(attrs, symbolic):
+    """It is dense here."""
+    a, b = floats(4, 4, seed=1), floats(4, 4, seed=2)
+    a[np.random.default_rng(3).uniform(size=a.shape) < 0.6] = 0
+    places = np.ascontiguousarray(np.argwhere(a))
+    model = sparse_product(
+        [["m", "k"], ["k", "n"], ["m", "n"]] if symbolic else [[4, 4]] * 3, **attrs
+    )
+    device = onnxruntime.OrtDevice.make("cpu", 0)
+    coo = onnxruntime.SparseTensor.sparse_coo_from_numpy
+    sparse = coo(np.array(a.shape), a[a != 0], places, device)
+    feeds = {
+        "a": onnxruntime.OrtValue.ort_value_from_sparse_tensor(sparse),
+        "b": onnxruntime.OrtValue.ortvalue_from_numpy(b),
+    }
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (expected,) = session.run_with_ort_values(None, feeds)
+    close(list(compile(model).run({"a": a, "b": b}).values()), [expected.numpy()], 1e-5)
+
+
+def test_a_sparse_output_is_refused():
+    y = helper.make_sparse_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
+    model = graph([helper.make_node("Identity", ["x"], ["y"])], [value("x", [4])], [y])
+    with pytest.raises(LoopwrightError, match="output y is a sparse tensor"):
+        from_onnx(model)

@@ -111,7 +111,7 @@ def test_products_with_packed_numbers(kind, rows, symbolic):
     same("MatMulFpQ4", *given, fed=1, symbolic=symbolic, blk_quant_type=kind)
 
 
-@pytest.mark.parametrize("name", ["BeamSearch", "AttnLSTM", "SparseToDenseMatMul"])
+@pytest.mark.parametrize("name", ["BeamSearch", "AttnLSTM", "MaxpoolWithMask"])
 def test_operators_that_are_refused_say_why(name):
     made, _ = operator(name, floats(2, 3), domain=DOMAIN)
     with pytest.raises(

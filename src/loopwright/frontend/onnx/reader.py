@@ -307,11 +307,13 @@ def _port(value: Any, kind: str) -> Port:
         raise LoopwrightError(explain(f"an {kind} of the graph has no name"))
     name = name_of(value.name)
     which = value.type.WhichOneof("value")
-    if which == "sparse_tensor_type":
+    sparse = which == "sparse_tensor_type"
+    if sparse and kind != "input":
         what = f"{kind} {name} is a sparse tensor"
         raise LoopwrightError(explain(what, instead="make it dense"))
-    tensor = value.type.tensor_type
-    if which not in (None, "tensor_type") or tensor.elem_type == STRING:
+    # What is sparse for onnxruntime is given dense.
+    tensor = value.type.sparse_tensor_type if sparse else value.type.tensor_type
+    if not (sparse or which in (None, "tensor_type")) or tensor.elem_type == STRING:
         return Port(name, "object", None, value.type)
     dtype = ""
     if tensor.elem_type:

@@ -84,7 +84,7 @@ def _turned(cx: Context, x: Value, matrix: bool, batch: bool) -> Value:
     return x if axes == sorted(axes) else cx.onnx.Transpose(x, perm=axes)
 
 
-@_contrib("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation")
+@_contrib("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", "SparseToDenseMatMul")
 def fused_matmul(cx: Context, node: Node, a: Value, b: Value) -> Any:
     a, b = (
         _turned(cx, v, node.flag(f"trans{side}"), node.flag(f"transBatch{side}"))

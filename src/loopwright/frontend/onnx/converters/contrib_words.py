@@ -103,7 +103,6 @@ for _name, _why in {
     "AttnLSTM": "an LSTM whose cell attends: write it with Loop, LSTM's products and Softmax",
     "GatherPacked": "rows in onnxruntime's own packed formats: use GatherBlockQuantized",
     "MaxpoolWithMask": "onnxruntime reads all channels' masks from the first's: use Where before MaxPool",
-    "SparseToDenseMatMul": "a sparse tensor is no value here: make it dense, and use MatMul",
     "VarlenCausalConvWithState": _PACKED.format("CausalConvWithState"),
     "VarlenNGramHashMapping": _PACKED.format("NGramHashMapping"),
 }.items():
