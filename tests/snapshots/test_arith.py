@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from loopwright import arith
-from loopwright.arith import Analyzer
+from loopwright.arith import Analyzer, int_set, interval
 from loopwright.arith.int_set import IntervalSet
 from loopwright.arith.rewrite_rules import RULES
 from loopwright.arith.rule_text import _build
@@ -53,6 +53,14 @@ def _expression(rng: random.Random) -> tuple[str, Answers]:
         "clip": said(arith.detect_clip_bound, case.constraint, list(case.domain)),
         "common": said(arith.detect_common_subexpr, e, 1),
     }
+    whether, c = e if e.dtype.is_bool else e >= 3, case.constraint
+    ana.enabled_extensions = arith.Extension.ConvertBooleanToAndOfOrs
+    forms = (
+        pe.Or(c, pe.And(whether, pe.Not(c))),
+        pe.And(pe.Or(c, pe.Not(whether)), pe.Or(pe.And(c, whether), pe.Not(whether))),
+    )
+    answers["and of ors"] = str([said(ana.simplify, form) for form in forms])
+    ana.enabled_extensions = arith.Extension.NoExtensions
     with ana.constraint_scope(case.constraint):
         answers["limited"] = said(ana.simplify, e) + said(ana.const_int_bound, e)
     return str(case), answers
@@ -61,6 +69,67 @@ def _expression(rng: random.Random) -> tuple[str, Answers]:
 @pytest.mark.parametrize("part", range(20))
 def test_expressions(part: int, snapshot: Any) -> None:
     snapshot(f"arith/expressions-{part}", rows(part, _expression))
+
+
+def _vector(rng: random.Random) -> tuple[str, Answers]:
+    """An operation of ramps and broadcasts."""
+    x, y, ana = Var("x"), Var("y"), Analyzer()
+    ana.bind(x, Range(0, rng.choice((1, 4, 16))))
+    lanes = rng.choice((2, 4, 8))
+
+    def scalar() -> Any:
+        number = IntImm("int32", rng.choice((0, 1, 2, 3, 4, 8, -4)))
+        return rng.choice((number, x, x * number, x * 8 + number, y, y * 4 + x))
+
+    def vector(depth: int) -> Any:
+        pick = rng.random()
+        if depth and pick < 0.5:
+            kind = rng.choice((pe.Add, pe.Sub, pe.Mul, pe.FloorDiv, pe.FloorMod, pe.Min, pe.Max))
+            right = pe.Broadcast(IntImm("int32", rng.choice((2, 4, 8))), lanes)
+            return kind(
+                vector(depth - 1), right if kind in (pe.FloorDiv, pe.FloorMod) else vector(0)
+            )
+        if pick < 0.75:
+            return pe.Ramp(scalar(), IntImm("int32", rng.choice((1, 2, 4, -1))), lanes)
+        return pe.Broadcast(scalar(), lanes)
+
+    e = vector(rng.randint(1, 3))
+    compared = rng.choice((pe.LT, pe.LE, pe.GT, pe.GE, pe.EQ, pe.NE))(e, vector(0))
+    return f"{compared}", {
+        "value": said(ana.simplify, e),
+        "rewritten": said(ana.rewrite_simplify, e),
+        "compared": said(ana.simplify, compared),
+        "bound": said(ana.const_int_bound, e),
+        "set": said(arith.eval_set, e, {x: IntervalSet(IntImm("int32", 0), IntImm("int32", 3))}),
+    }
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_vectors(part: int, snapshot: Any) -> None:
+    snapshot(f"arith/vectors-{part}", rows(part, _vector))
+
+
+def _sets(rng: random.Random) -> tuple[str, Answers]:
+    """Unions and intersections of intervals with symbolic and infinite ends."""
+    n = Var("n")
+    ends = [IntImm("int32", k) for k in (-4, 0, 3, 4, 9)] + [n, n + 1, n + 4, n * 2]
+
+    def one() -> Any:
+        low, high = rng.choice([*ends, interval.neg_inf()]), rng.choice([*ends, interval.pos_inf()])
+        return IntervalSet(low, high)
+
+    sets = [one() for _ in range(rng.randint(1, 4))]
+    value = rng.choice((n, n * 2 + 1, n // 3, n % 4, pe.Min(n, IntImm("int32", 5))))
+    return f"{sets} {value}", {
+        "union": said(int_set.union_interval, Analyzer(), sets[0], sets[-1]),
+        "lower": said(int_set.union_lower_bound, sets),
+        "set": said(arith.eval_set, value, {n: sets[0]}),
+    }
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_sets(part: int, snapshot: Any) -> None:
+    snapshot(f"arith/sets-{part}", rows(part, _sets))
 
 
 def _index(rng: random.Random, atoms: list[Any], depth: int) -> Any:
