@@ -218,6 +218,10 @@ PROGRAMS: dict[str, tuple[Any, dict[str, Any]]] = {
         "unused in unused": let("a", nn.relu(x), lambda a: let("b", a + y, lambda b: y)),
         "a function": let("f", relay.Function([z := relay.var("z", shape=(2, 8))], nn.relu(z)), lambda f: relay.Call(f, [x]) + relay.Call(f, [y])),
     }),
+    "normal": (passes.ToANormalForm(), {
+        "a function of nothing": let("f", relay.Function([], nn.relu(x)), lambda f: relay.Call(f, []) + y),
+        "a function": relay.Call(relay.Function([u := relay.var("u", shape=(2, 8))], nn.relu(u + x)), [y]),
+    }),
     "inlined": (passes.DeadCodeElimination(inline_once=True), {
         "used once": let("a", nn.relu(x), lambda a: a + y),
         "used twice": let("a", nn.relu(x), lambda a: a + a),

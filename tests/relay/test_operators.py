@@ -43,6 +43,7 @@ ROWS = [
     Row("lse", relay.logsumexp(x, axis=1), np.log(np.exp(a).sum(1)), a),
     Row("reshape", relay.reshape(x, (0, -1)), a.reshape(2, 12), a),
     Row("reshape4", relay.reshape(x, (-4, 1, 2, -3)), a.reshape(1, 2, 12), a),
+    Row("reshapec", relay.reshape(x, relay.const(np.array([3, 8]))), a.reshape(3, 8), a),
     Row("rev", relay.reverse_reshape(x, (-1, 0)), a.reshape(6, 4), a),
     Row(
         "dynreshape",
@@ -453,3 +454,34 @@ def test_sparse_tensors_reshaped(
     rows, shape = relay.create_executor("vm").evaluate(func)(*given)
     np.testing.assert_array_equal(rows.numpy(), wanted)
     np.testing.assert_array_equal(shape.numpy(), full)
+
+
+@pytest.mark.parametrize("open_", [False, True])
+@pytest.mark.parametrize("seed", range(24))
+def test_slices_are_those_of_numpy(seed: int, open_: bool) -> None:
+    """Ends outside of the axis, steps back, "size", axes that are named; of extents that only the run
+    knows, too."""
+    random = np.random.default_rng(seed)
+    array = np.arange(35, dtype="float32").reshape(5, 7)
+    stride = random.choice([-3, -1, 1, 1, 2], 2).tolist()
+    low, high = random.integers(-8, 9, (2, 2)).tolist()
+    options: dict[str, Any] = {"strides": stride}
+    want = tuple(slice(*row) for row in zip(low, high, stride, strict=True))
+    if seed % 4 == 1:
+        low, high = [0, 2], [-1, 3]
+        options, want = {"slice_mode": "size"}, (slice(0, None), slice(2, 5))
+    elif seed % 4 == 2:
+        options["axes"], want = [1, 0], want[::-1]
+    elif seed % 4 == 3:
+        low, high, want = low[:1], high[:1], want[:1]
+        options["strides"] = stride[:1]
+    dims = (relay.Any(),) * 2 if open_ else array.shape
+    data = var("x", shape=dims)
+    mod = lw.IRModule(
+        {"main": relay.Function([data], relay.strided_slice(data, low, high, **options))}
+    )
+    found = relay.transform.InferType()(mod)["main"].ret_type.shape
+    got = lw.compile(to_relax(mod), "llvm")(array).numpy()
+    np.testing.assert_array_equal(got, array[want])
+    pairs = zip(found, got.shape, strict=True)
+    assert all((open_ and isinstance(d, relay.Any)) or d.value == n for d, n in pairs)

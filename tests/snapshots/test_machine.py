@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.machine_steps import Model
 from loopwright import relax
 from loopwright.driver.vm_build import _vmcodegen
 from loopwright.frontend.onnx import from_onnx
@@ -56,3 +57,14 @@ def graphs(mod):
 def test_programs(source: str, snapshot: Any) -> None:
     rows = {str(seed): texts(SOURCES[source](seed)) for seed in range(60)}
     snapshot(f"machine/{source}", rows)
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.no_verify
+def test_branches_and_loops(snapshot: Any) -> None:
+    steered = (
+        {n[0] for n in onnx_case(seed).nodes} & {"Loop", "Scan", "If"} for seed in range(1200)
+    )
+    seeds = [seed for seed, kinds in enumerate(steered) if kinds]
+    rows = {str(seed): texts(SOURCES["imported"](seed)) for seed in seeds}
+    snapshot("machine/steered", {**rows, "loops": texts(Model)})
