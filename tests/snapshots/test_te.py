@@ -22,12 +22,46 @@ STRATEGIES = SimpleNamespace(
 )
 
 
+THREADS = ("threadIdx.x", "threadIdx.y", "blockIdx.x", "vthread", "cthread")
+PRAGMAS = ("auto_unroll_max_step", "import_c", "parallel_launch_point")
+
+
+class Steps(programs.Steps):
+    """Steps that only some targets can run, too."""
+
+    def bind(self) -> None:
+        stage = self.stage()
+        extent = self.one([None, 1, 4])
+        loop = self.one(stage.leaf_iter_vars)
+        stage.bind(loop, te.thread_axis(extent, self.one(THREADS)))
+
+    def prefetch(self) -> None:
+        stage = self.stage()
+        stage.prefetch(self.one(self.inputs), self.one(stage.leaf_iter_vars), self.one([1, 2]))
+
+    def pragma(self) -> None:
+        stage = self.stage()
+        stage.pragma(self.one(stage.leaf_iter_vars), self.one(PRAGMAS), 8)
+
+    def scope(self) -> None:
+        self.stage().set_scope(self.one(["shared", "local", "warp", "global"]))
+
+    def double_buffer(self) -> None:
+        self.stage().double_buffer()
+
+    def compute_root(self) -> None:
+        self.stage().compute_root()
+
+
+MORE = ("bind", "bind", "prefetch", "pragma", "scope", "double_buffer", "compute_root")
+
+
 def assume(condition: Any) -> None:
     if not condition:
         raise ValueError("nothing to choose from")
 
 
-def _texts(rng: random.Random) -> dict[str, str]:
+def _texts(rng: random.Random, more: bool) -> dict[str, str]:
     def draw(strategy: Any) -> Any:
         return strategy(rng)
 
@@ -36,8 +70,9 @@ def _texts(rng: random.Random) -> dict[str, str]:
     )
     inputs, middle, out, _ = kind(draw)
     s = te.create_schedule(out.op)
-    steps, log = programs.Steps(draw, s, inputs, middle, out), []
-    for name in rng.choices(programs._STEPS, k=rng.randint(1, 10)):
+    steps, log = Steps(draw, s, inputs, middle, out), []
+    names = programs._STEPS + MORE * 2 if more else programs._STEPS
+    for name in rng.choices(names, k=rng.randint(1, 10)):
         log.append(f"{name}: {said(getattr(steps, name))}")
     made = {"program": str(te.create_prim_func([*inputs, out]).script()), "steps": "\n".join(log)}
     stages = (f"{t.op.name}: {s[t].leaf_iter_vars} {s[t].iter_var_attrs}" for t in steps.tensors)
@@ -47,9 +82,9 @@ def _texts(rng: random.Random) -> dict[str, str]:
 
 
 @pytest.mark.no_roundtrip
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", range(9))
 def test_schedules(part: int, snapshot: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "st", STRATEGIES)
     monkeypatch.setattr(programs, "assume", assume)
     seeds = range(part * PART, (part + 1) * PART)
-    snapshot(f"te/schedules-{part}", {str(s): _texts(random.Random(s)) for s in seeds})
+    snapshot(f"te/schedules-{part}", {str(s): _texts(random.Random(s), part > 4) for s in seeds})

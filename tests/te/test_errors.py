@@ -55,6 +55,11 @@ def test_loops():
         "  instead: split, fuse and transform before parallel",
         lambda: s[c].split(outer, 2),
     )
+    s[c].bind(j, te.thread_axis("threadIdx.x"))
+    says(
+        "loop j of C has its bind already\n  instead: split, fuse and transform before bind",
+        lambda: s[c].split(j, 2),
+    )
     k = te.reduce_axis((0, 4), "k")
     e = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="E")
     s = te.create_schedule(e.op)

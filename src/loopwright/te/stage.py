@@ -34,7 +34,8 @@ class LoopAttrs:
     @property
     def has_steps(self) -> bool:
         """Whether more than an alignment is said."""
-        return bool(self.kind or self.thread or self.pragmas or self.prefetches or self.intrin)
+        bound = self.thread is not None or self.intrin is not None
+        return bool(bound or self.kind or self.pragmas or self.prefetches)
 
 
 class Stages:
@@ -453,7 +454,7 @@ class Stage:
         for v in self.leaf_iter_vars[at : at + count]:
             attrs = self.iter_var_attrs.get(v)
             if attrs is not None and attrs.has_steps:
-                kind = _STEPS.get(attrs.kind, "bind" if attrs.thread else "pragma")
+                kind = _STEPS.get(attrs.kind, "bind" if attrs.thread is not None else "pragma")
                 what = f"loop {v.var.name} of {self.origin_op.name} has its {kind} already"
                 hint = f"split, fuse and transform before {kind}"
                 raise CallValueError(explain(what, instead=hint))
