@@ -245,6 +245,28 @@ def test_a_build_prefix_by_level() -> None:
     assert [g.name_hint for g in kernels.functions] == ["tvmgen_default_fused_multiply"]
 
 
+@pytest.mark.parametrize(
+    ("joined", "branch"),
+    [
+        ("nn.dense", lambda w: relay.nn.dense(x, relay.var(w, shape=(4, 8)))),
+        ("nn.conv2d", lambda w: relay.nn.conv2d(image, relay.var(w, shape=(4, 4, 1, 1)))),
+        (
+            "nn.batch_matmul",
+            lambda w: relay.nn.batch_matmul(
+                relay.reshape(x, (1, 2, 8)), relay.var(w, shape=(1, 4, 8))
+            ),
+        ),
+    ],
+)
+def test_a_build_joins_three_layers_of_one_input(joined: str, branch: Any) -> None:
+    for count in (2, 3):
+        mod = lw.IRModule.from_expr(relay.Tuple([branch(f"w{k}") for k in range(count)]))
+        with passes.PassContext(opt_level=4):
+            found = names(relay.optimize(mod, "llvm")[0]["main"])
+        made = "nn.batch_matmul" if joined == "nn.dense" and count == 3 else joined
+        assert found.count(made) == (1 if count == 3 else 2)
+
+
 def test_a_build_moves_factors_and_asks_for_layouts() -> None:
     weight = relay.const(rng.uniform(size=(8, 4, 3, 3)).astype("float32"))
     expr = relay.multiply(

@@ -332,6 +332,13 @@ def test_operators_between_operands() -> None:
     same("2 >= 1 != True", "not_equal(greater_equal(2, 1), True)")
     same("1 - -2", "subtract(1, -2)")
     assert relay.parse_expr("--10").data.numpy() == 10
+    levels = [("*", "/"), ("+", "-"), ("<", "<=", ">", ">="), ("==", "!=")]
+    for row, first in enumerate(levels):
+        for a in first:
+            for b in (op for level in levels[row:] for op in level):
+                same(f"1 {a} 2 {b} 3", f"(1 {a} 2) {b} 3")
+            for b in (op for level in levels[:row] for op in level):
+                same(f"1 {a} 2 {b} 3", f"1 {a} (2 {b} 3)")
 
 
 def test_comments_and_blocks() -> None:

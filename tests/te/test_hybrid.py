@@ -13,6 +13,8 @@ from loopwright.te.hybrid import HybridModule, script
 from loopwright.tir import For
 from loopwright.tir.stmt_functor import post_order_visit
 
+from .test_prim_func import argmax_tensors
+
 RNG = np.random.default_rng(9)
 WEIGHTS = (2, [3, 4])
 
@@ -152,6 +154,11 @@ def test_tensors_as_json():
     scan = te.scan(first, step, state)
     again = lw.ir.load_json(lw.ir.save_json(scan.op))
     assert isinstance(again, te.ScanOp) and [t.op.name for t in again.init] == ["compute"]
+    x, best = argmax_tensors()
+    again = [*lw.ir.load_json(lw.ir.save_json(list(best)))]
+    lw.ir.assert_structural_equal(
+        te.create_prim_func([*again[0].op.input_tensors, *again]), te.create_prim_func([x, *best])
+    )
 
 
 def test_an_intrinsic_fits_whatever_the_type_of_indices():
