@@ -153,7 +153,7 @@ def range_of_floats(g, op):
 @maker("quantize_scale", "quantize_zero_point")
 def range_of_bytes(g, op):
     scale = [g.new("float32", (), low=0.25, high=4.0)] if op == "quantize_zero_point" else []
-    g.call(op, g.new("float32", (2,), low=0.25, high=4.0), *scale, exact=False)
+    g.call(op, g.new("float32", (g.const(2),), low=0.25, high=4.0), *scale, exact=False)
 
 
 @maker("requantize")
