@@ -11,6 +11,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import tir
+from loopwright.ir.prim_expr import IntImm
 from loopwright.script import from_source
 from loopwright.tir.schedule import ScheduleError
 
@@ -306,3 +307,13 @@ def test_a_matched_buffer_is_copied_in_its_own_scope() -> None:
     native(sch, WINDOW)
     with pytest.raises(ScheduleError, match="pointer or a match"):
         tir.Schedule(WINDOW).cache_read("B", "A", "local")
+
+
+def test_what_a_block_copies_may_differ_in_size_from_iteration_to_iteration() -> None:
+    before = vectors({"A": 3, "B": 6}, "B[vi] = A[vi // 2] + A[T.min((vi + 1) // 2, 2)]")
+    s = tir.Schedule(before)
+    inner = s.get_child_blocks(s.blockize(s.get_block("B"), preserve_unit_iters=False))[0]
+    copy = s.get(s.cache_read(inner, 0, "local"))
+    assert all(isinstance(d, IntImm) for d in copy.writes[0].buffer.shape)
+    check(s, before)
+    native(s, before)

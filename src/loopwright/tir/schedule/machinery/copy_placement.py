@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
-from ....arith import Analyzer
+from ....arith import Analyzer, ConstIntBound
 from ....ir.expr import GlobalVar
 from ....ir.literals import conjuncts
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, cast, const, logical_and, subtract
-from ....ir.variables import vars_in
+from ....ir.variables import uses_any, vars_in
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad, reads_memory
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt
@@ -334,7 +334,7 @@ def cache_of(
             other = storage_scope != buffer.scope() and is_matched(user, buffer)
             if other or buffer.strides or buffer.elem_offset is not None:
                 check_no_pointer(buffer, user)
-    shape, first = buffer.shape, None
+    shape, first = list(buffer.shape), None
     if at is scope and scope.parent is not None and plain:
         zeros = [const(0, dim.dtype) for dim in shape]
         ends = zip(
@@ -342,7 +342,14 @@ def cache_of(
         )
         spans = [(zero, subtract(dim, 1)) if span is None else span for span, zero, dim in ends]
         first = [low for low, _ in spans]
-        shape = [ana.simplify(add(subtract(high, low), 1)) for low, high in spans]
+        own = tuple(axis.var for axis in scope.stmt.iter_vars)
+        shape = []
+        for low, high in spans:
+            extent = ana.simplify(add(subtract(high, low), 1))
+            if uses_any(extent, own):  # a buffer has one shape for all iterations
+                most = ana.const_int_bound(extent).max_value
+                extent = const(most, extent.dtype) if most < ConstIntBound.POS_INF else extent
+            shape.append(extent)
     name = f"{buffer.name}_{storage_scope}"
     return decl_buffer(shape, buffer.dtype, name, scope=storage_scope), first
 
@@ -391,6 +398,8 @@ def copy_nest(
         what = f"where {source.name} is written in one iteration depends on data"
         raise ScheduleError(what, instead="cache before the blocks share loops", at=at.node)
     cache, whole = (target, source) if len(target.name) > len(source.name) else (source, target)
+    if first is not None and None not in spans:  # the new buffer may be larger than this box
+        limits = [*limits, box]
     spans = [None] * len(box) if first else inner_spans(ana, whole, spans, at is not scope)
     points = [Var(f"v{n}", dim.dtype) for n, dim in enumerate(cache.shape)]
     axes = [
