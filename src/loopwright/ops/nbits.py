@@ -28,6 +28,7 @@ from .statements import long, prim_func
 WIDE = 64  # columns of a panel
 _WORD = 32  # bits of what is read at once
 _ROWS = 8  # of a tile of two vectors
+_MOST = 1 << 16  # rows of a block whose sum of products of bytes int32 holds
 
 
 @op("relax.nn.matmul_nbits", alone=True)
@@ -223,6 +224,8 @@ def _vector_matmul(call: Any) -> Any:
     bits, block, blocks = _sizes(call)
     target = Target.current(allow_none=True) or Target("llvm")
     lanes, per = min(target.vector_lanes("float32"), LANES), _WORD // bits
+    if lanes == 1:
+        return None
 
     def tile(ib, given, own, count, panel, column):
         x, words, scale, zero, out = given
@@ -252,7 +255,7 @@ def _vector_matmul(call: Any) -> Any:
 def _vector_byte_matmul(call: Any) -> Any:
     """The kernel of `byte_matmul_nbits` for VNNI: sums of a block in int32, less its zero point."""
     bits, block, blocks = _sizes(call)
-    if not has_dots(Target.current(allow_none=True)):
+    if not has_dots(Target.current(allow_none=True)) or block > _MOST:
         return None
     per, mask = _WORD // bits, const(0x01010101 * ((1 << bits) - 1), "uint32")
     wide = lambda v: Broadcast(v, LANES)  # noqa: E731
