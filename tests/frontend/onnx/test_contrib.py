@@ -382,3 +382,12 @@ def test_a_number_of_keys_beyond_all_keys_is_refused(past):
         exe.run(feeds)
     feeds["x5"][2] = 2
     exe.run(feeds)
+
+
+@pytest.mark.parametrize("own", [1, 3])
+def test_heads_of_values_that_do_not_fit_the_keys_are_refused(own):
+    keys, values = floats(B, S, 2, 16), floats(B, S, own, 16)
+    gates = floats(B, S, own, low=-1, high=0), floats(B, S, own, low=0, high=1)
+    model, _ = operator("GatedDeltaNet", keys, keys, values, None, *gates, outputs=2, domain=DOMAIN)
+    with pytest.raises(loopwright.LoopwrightError, match=f"a multiple of them\n  got: {own} and 2"):
+        from_onnx(model)

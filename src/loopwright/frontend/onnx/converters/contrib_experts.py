@@ -428,6 +428,9 @@ def gated_delta_net(
     if act not in ("none", "softplus"):
         raise ValueError(explain("gate_activation must be none or softplus", got=act))
     (heads, size), (own, width) = _known(key, -2, -1), _known(value, -2, -1)
+    if own % heads:
+        what = "there are as many heads of values as of keys, or a multiple of them"
+        raise ValueError(explain(what, got=f"{own} and {heads}"))
     if query.ndim == 4:
         batch, length = query.shape[:2]
     elif state is None:
