@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relay
+from loopwright import relax, relay
+from loopwright.ir.transform import get_pass
 from loopwright.relay import transform as passes
 from loopwright.relay.testing.temp_op_attr import TempOpAttr
 from loopwright.relay.transform import fold_constant
@@ -376,3 +377,10 @@ def test_large_results_are_not_folded(monkeypatch, dtype: str, most: int) -> Non
         assert names(after(relay.Function([], call), passes.FoldConstant())) == left
     halves = relay.split(relay.broadcast_to(relay.const(1, dtype), (most,)), 2).astuple()
     assert names(after(relay.Function([], halves), passes.FoldConstant())) == []
+
+
+def test_passes_of_the_name_of_one_of_relax_have_another_name() -> None:
+    for name in ("FoldConstant", "FuseOps", "EliminateCommonSubexpr"):
+        assert type(get_pass(name)) is getattr(relax.transform, name)
+        assert type(get_pass(f"relay.{name}")) is getattr(passes, name)
+    assert type(get_pass("FoldScaleAxis")) is passes.FoldScaleAxis

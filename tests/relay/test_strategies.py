@@ -214,3 +214,13 @@ def test_kinds_of_attributes() -> None:
     assert isinstance(attrs, kinds.Conv2DAttrs) and not isinstance(attrs, kinds.DenseAttrs)
     with pytest.raises(AttributeError, match="did you mean.*Conv2DAttrs"):
         kinds.Conv2dAttrs
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_a_tensor_expression_is_registered_by_a_call_or_above_a_function(above: bool) -> None:
+    compute = scaled(11.0)
+    register = relay.op.register_compute
+    kept = register("nn.relu", level=20)(compute) if above else register("nn.relu", compute, 20)
+    assert kept is compute
+    relay.op.register_schedule("nn.relu", schedule, 20)
+    assert ran(model()) == 11.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 from loopwright.base.errors import DiagnosticError
@@ -30,6 +31,7 @@ from loopwright.script import ir as I
 from loopwright.script import tir as T
 from loopwright.tir.expr import BufferLoad
 from loopwright.tir.function import PrimFunc
+from loopwright.tir.interpreter import run
 from loopwright.tir.stmt import (
     Allocate,
     AssertStmt,
@@ -703,3 +705,22 @@ def test_the_storage_scope_of_a_realized_region_is_kept():
     assert attr.attr_key == "realize_scope" and attr.value.value == ""
     assert 'T.realize(B[0:8], "")' in func.script()
     assert error(HEAD + "T.realize(A, '')\n").startswith("T.realize takes a region")
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "used", "want"),
+    [
+        ("a, *b, c", "1, 2, 3, 4", "a + b[0] * 10 + b[1] * 100 + c * 1000", 4321),
+        ("*a, b", "1, 2, 3", "a[0] + a[1] * 10 + b * 100", 321),
+        ("a, *b", "1, 2, 3", "a + b[0] * 10 + b[1] * 100", 321),
+        ("a, b, *c, d", "1, 2, 3", "a + b * 10 + d * 100", 321),
+        ("*a, b, c", "1, 2, 3, 4", "a[0] + a[1] * 10 + b * 100 + c * 1000", 4321),
+    ],
+)
+def test_values_are_unpacked_around_a_star(names: str, values: str, used: str, want: int):
+    text = "@T.prim_func\ndef f(A: T.Buffer((1,), 'int32')):\n    "
+    got = np.zeros(1, "int32")
+    run(from_source(f"{text}{names} = {values}\n    A[0] = {used}\n"), [got])
+    assert got == want
+    with pytest.raises(DiagnosticError, match="cannot unpack 1 values into"):
+        from_source(f"{text}a, *b, c = (3,)\n    A[0] = a\n")

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from loopwright import relax
+from loopwright.tir import transform as tt
 
 from ..house.test_pass_docs import FILES, blocks, parse
-from .stages import said
+from .stages import c_text, llvm_text, said
 
 
 @functools.cache
@@ -42,3 +43,15 @@ def test_pass(path: Path, snapshot: Any) -> None:
         if after != before:
             rows[start.stem] = {"": after}
     snapshot(f"passes/{path.parts[0]}-{path.stem}", rows)
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.no_verify
+def test_code(snapshot: Any) -> None:
+    """C and LLVM's text of the modules that passes on loops start from."""
+    rows = {}
+    for start, (_, mod) in documented().items():
+        if start.parts[0] == "tir":
+            lowered = said(lambda mod=mod: llvm_text(tt.default_tir_pipeline()(mod)))
+            rows[start.stem] = {"c": c_text(mod), "llvm": lowered}
+    snapshot("passes/code", rows)
