@@ -335,3 +335,22 @@ def test_a_function_that_a_function_returns(kind: str) -> None:
     body = relay.Let(minus, relay.Function([y], inner), one * two)
     run = relay.create_executor(kind, lw.IRModule({"main": relay.Function([a], body)})).evaluate()
     assert float(run(1.0)) == (9 - 2) * (9 - 4)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "got"),
+    [
+        ((1,), {}, "missing b"),
+        ((), {"b": 2}, "missing a"),
+        ((1, 2), {"c": 3}, "unknown or given twice: c"),
+        ((1, 2), {"a": 3}, "unknown or given twice: a"),
+        ((1,), {"c": 3}, "missing b; unknown or given twice: c"),
+        ((1, 2, 3), {}, "3 arguments"),
+    ],
+)
+def test_arguments_that_do_not_fit_the_parameters(args: Any, kwargs: Any, got: str) -> None:
+    params = relay.var("a", shape=()), relay.var("b", shape=())
+    assert in_order(params, (1,), {"b": 2}) == in_order(params, (), {"b": 2, "a": 1}) == [1, 2]
+    with pytest.raises(TypeError) as caught:
+        in_order(params, args, kwargs)
+    assert str(caught.value) == f"the function takes 2 arguments (a, b)\n  got: {got}"

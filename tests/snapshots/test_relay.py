@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from loopwright import relay
 from loopwright.ir.module import IRModule
 from loopwright.ir.transform import Pass, PassContext
 from loopwright.relay import testing, transform
+from loopwright.relay.testing import densenet, resnet, vgg
 from loopwright.relay.translate import to_relax
 from loopwright.relay.walk import free_vars
 
@@ -32,12 +34,25 @@ NETWORKS = {
     "lstm": lambda: testing.lstm.get_workload(2, 8),
     "synthetic": lambda: testing.synthetic.get_workload(),
 }
-LARGE = {
-    "densenet": lambda: testing.densenet.get_workload(batch_size=1),
-    "inception": lambda: testing.inception_v3.get_workload(1),
-    "resnet": lambda: testing.resnet.get_workload(1, num_layers=18, image_shape=(3, 32, 32)),
-    "resnet50": lambda: testing.resnet.get_workload(1, num_layers=50),
-    "vgg": lambda: testing.vgg.get_workload(1, 10, (3, 32, 32), batch_norm=True),
+SIZES = {
+    **{
+        f"densenet{n}": partial(testing.densenet.get_net, n, 10, (1, 3, 64, 64), "float32")
+        for n in densenet.SIZES
+    },
+    **{
+        f"vgg{n}": partial(testing.vgg.get_net, 1, (3, 32, 32), 10, "float32", n, n > 13)
+        for n in vgg.SIZES
+    },
+    **{f"resnet{n}": partial(testing.resnet.get_net, 1, 10, n, (3, 64, 64)) for n in resnet.UNITS},
+    **{
+        f"small resnet{n}": partial(testing.resnet.get_net, 1, 10, n, (28, 28, 3), "NHWC")
+        for n in (20, 164)
+    },
+    **{
+        f"squeezenet{v}": partial(testing.squeezenet.get_net, 1, (3, 64, 64), 10, v, "float32")
+        for v in ("1.0", "1.1")
+    },
+    "inception": partial(testing.inception_v3.get_net, 1, 1000, (3, 299, 299), "float32"),
 }
 PASSES = {
     name: made
@@ -60,14 +75,9 @@ def test_network(network: str, snapshot: Any) -> None:
 
 
 @pytest.mark.no_roundtrip
-def test_large_networks(snapshot: Any) -> None:
-    """As they are: their passes take long."""
-    rows = {}
-    for name, network in LARGE.items():
-        mod, params = network()
-        shapes = sorted((k, v.shape, str(v.dtype)) for k, v in params.items())
-        rows[name] = {"": f"{mod.astext(show_meta_data=False)}\n{shapes}"}
-    snapshot("relay/large", rows)
+def test_networks_of_all_sizes(snapshot: Any) -> None:
+    rows = {name: {"": IRModule({"main": make()}).astext()} for name, make in SIZES.items()}
+    snapshot("relay/sizes", rows)
 
 
 def _of_operators() -> Iterator[tuple[str, Any]]:
