@@ -13,6 +13,7 @@ from loopwright import relay, tir
 from loopwright.base.errors import TVMError
 from loopwright.relay.backend import Executor, Runtime
 from loopwright.relay.backend.graph_executor_codegen import GraphExecutorCodegen
+from loopwright.relay.backend.interpreter import in_order
 from loopwright.relay.backend.te_compiler import lower_to_primfunc
 from loopwright.runtime.graph_executor import GraphModule, create
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import loopwright as lw
 from benchmarks.machine_steps import Model
 from loopwright import relax
 from loopwright.driver.vm_build import _vmcodegen
@@ -18,6 +19,8 @@ from tools.fuzz.onnx_graphs import onnx_case
 from tools.fuzz.onnx_model import to_onnx
 from tools.fuzz.relax_graphs import relax_case
 from tools.fuzz.relax_module import to_module
+
+from .stages import CPU
 
 STEPS = (
     *(rt.LegalizeOps, rt.ToNonDataflow, rt.RemovePurityChecking, rt.CallTIRRewrite),
@@ -35,15 +38,22 @@ def texts(mod: IRModule) -> dict[str, str]:
     for step in STEPS:
         mod = step()(mod)
         made[step.__name__] = graphs(mod)
+    return {**made, **programs(mod)}
+
+
+def programs(mod: IRModule) -> dict[str, str]:
+    """The program of a lowered module, as the machine's and as TIR."""
+    made = {}
     for mode in ("bytecode", "compiled"):
         builder = relax.ExecBuilder()
         rest = _vmcodegen(builder, mod, mode)
         program = builder.get()
         codes = [Translated(program, f).source for f in program.own() if f.code]
         made[mode] = f"{program.stats()}\n{program.as_text()}\n{program.as_python()}\n{codes}"
-        made[f"{mode} rest"] = str(
-            [f.script() for g, f in rest.functions.items() if g.name_hint.startswith("__vmtir")]
-        )
+        written = [
+            f.script() for g, f in rest.functions.items() if g.name_hint.startswith("__vmtir")
+        ]
+        made[f"{mode} rest"] = str(written)
     return made
 
 
@@ -66,5 +76,9 @@ def test_branches_and_loops(snapshot: Any) -> None:
         {n[0] for n in onnx_case(seed).nodes} & {"Loop", "Scan", "If"} for seed in range(1200)
     )
     seeds = [seed for seed, kinds in enumerate(steered) if kinds]
-    rows = {str(seed): texts(SOURCES["imported"](seed)) for seed in seeds}
-    snapshot("machine/steered", {**rows, "loops": texts(Model)})
+    models = {str(seed): SOURCES["imported"](seed) for seed in seeds}
+    rows = {name: texts(mod) for name, mod in models.items()}
+    for name, mod in {"loops": Model, **dict([*models.items()][:12])}.items():
+        trace = lw.lower(mod, CPU)
+        rows[f"{name}, compiled"] = programs(trace[len(trace) - 1].after)
+    snapshot("machine/steered", rows)
