@@ -315,3 +315,14 @@ def test_a_difference_of_equal_products_is_zero():
     out = np.ones(64, np.float32)
     compiled({"f": func})["f"](a, b, out)
     assert not out.any()
+
+
+def test_a_pointer_is_a_number():
+    a, b = tir.decl_buffer((4,), "float32"), tir.decl_buffer((1,), "uint64")
+    store = tir.BufferStore(b, tir.Cast("uint64", a.data), [0])
+    func = tir.PrimFunc(
+        [p := tir.Var("p", "handle"), q := tir.Var("q", "handle")], store, buffer_map={p: a, q: b}
+    )
+    got = np.zeros(1, "uint64")
+    compiled({"f": func})["f"](np.zeros(4, "float32"), got)
+    assert got[0] > 4096

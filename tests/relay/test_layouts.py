@@ -294,3 +294,21 @@ def test_rows_that_fill_vectors() -> None:
         assert names(after(odd, passes.AlterOpLayout())) == ["nn.dense"]
     with TempOpAttr("nn.dense", "FTVMAlterOpLayout", dense_alter_layout):  # no target is known
         assert names(after(expr, passes.AlterOpLayout())) == ["nn.dense"]
+
+
+@pytest.mark.parametrize(
+    "shape, weight, options",
+    [
+        ((1, 6, 6, 32), (3, 3, 32, 16), {"data_layout": "NHWC", "kernel_layout": "HWIO"}),
+        ((1, 6, 6, 32), (16, 32, 3, 3), {"data_layout": "NHWC"}),
+        ((1, 32, 6, 6), (16, 32, 3, 3), {"out_layout": "NHWC"}),
+        ((relay.Any(), 32, 6, 6), (16, 32, 3, 3), {}),
+    ],
+)
+def test_convolutions_that_are_not_plain_stay(shape: Any, weight: Any, options: Any) -> None:
+    data, kernel = relay.var("data", shape=shape), relay.var("kernel", shape=weight)
+    expr = nn.conv2d(data, kernel, kernel_size=3, channels=16, **options)
+    with AVX2, TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", conv2d_alter_layout):
+        found = after(expr, passes.AlterOpLayout())
+    assert names(found) == ["nn.conv2d"]
+    assert attrs_of(found, "nn.conv2d").data_layout == options.get("data_layout", "NCHW")
