@@ -724,3 +724,21 @@ def test_values_are_unpacked_around_a_star(names: str, values: str, used: str, w
     assert got == want
     with pytest.raises(DiagnosticError, match="cannot unpack 1 values into"):
         from_source(f"{text}a, *b, c = (3,)\n    A[0] = a\n")
+
+
+def test_regions_are_given_one_by_one_or_as_a_list():
+    text = """
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("b"):
+            vi = T.axis.remap("S", [i])
+            T.reads(A[vi], B[7 - vi])
+            T.writes(B[vi])
+            B[vi] = A[vi] + B[7 - vi]
+"""
+    wanted = from_source(text)
+    listed = text.replace("A[vi], B[7 - vi])", "[A[vi], B[7 - vi]])").replace(
+        "(B[vi])", "((B[vi],))"
+    )
+    assert_structural_equal(from_source(listed), wanted)
