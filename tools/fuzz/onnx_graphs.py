@@ -28,13 +28,13 @@ LEFT_OUT |= {
 }
 LEFT_OUT |= {"Optional", "OptionalGetElement", "OptionalHasElement"}
 LEFT_OUT |= {f"ai.onnx.ml::{n}" for n in ("CastMap", "CategoryMapper", "DictVectorizer", "ZipMap")}
-# Inverses of random matrices, texts, caches in place, paths of unknown length, floats in bytes, a decoder's
+# Inverses of random matrices, sparse ones, texts, caches in place, paths of unknown length, floats in bytes, a decoder's
 # graph: tests/frontend/onnx
 LEFT_OUT |= {
     f"com.microsoft::{n}"
     for n in (
         *("Inverse", "Tokenizer", "SparseAttention", "MatMulFpQ4"),
-        *("DynamicTimeWarping", "BifurcationDetector", "GreedySearch"),
+        *("DynamicTimeWarping", "BifurcationDetector", "GreedySearch", "SparseToDenseMatMul"),
     )
 }
 OPSETS = [13, 15, 17, 18, 20, 21, 22, 23, 24]

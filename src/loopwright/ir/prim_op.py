@@ -183,6 +183,8 @@ def convert_pair(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
         small = _SMALL.get((b, a.dtype))
         if small is not None and type(a) is not pe.IterVar:
             return a, small
+    if isinstance(a, PrimExpr) and isinstance(b, PrimExpr):
+        return convert(a), convert(b)
     if _is_literal(a) and isinstance(b, PrimExpr):
         b = convert(b)
         return _literal_like(a, b), b

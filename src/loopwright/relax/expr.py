@@ -506,6 +506,8 @@ def const(value: Any, dtype: str | None = None) -> Constant:
 def as_expr(value: Any) -> Any:
     """Tuples and lists as Tuple; strings, dtypes and numbers as their node; expressions
     unchanged."""
+    if isinstance(value, RelaxExpr):
+        return value
     if isinstance(value, (tuple, list)):
         return Tuple(value)
     if isinstance(value, DataType):
@@ -514,7 +516,7 @@ def as_expr(value: Any) -> Any:
         return StringImm(value)
     if isinstance(value, (int, float, PrimExpr)):
         return PrimValue(value)
-    if not isinstance(value, (RelaxExpr, Op)):
+    if not isinstance(value, Op):
         what = "this is not a Relax expression"
         hint = "give a Var, a call, a tuple, or relax.const(value)"
         raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}", instead=hint))
