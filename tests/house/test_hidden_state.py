@@ -28,7 +28,6 @@ PER_PROCESS = {
     "codegen/llvm/types.py": {"_MEMORY", "_SCALARS", "_TYPES"},  # caches by dtype
     "codegen/llvm/workers.py": {"_idle"},  # processes
     "ir/dtype.py": {"_CACHE"},  # interned
-    "ir/functor.py": {"_WALKERS"},  # cache by node type
     "ir/transform.py": {"_DUMPS"},  # folders being written
     "ops/lowering.py": {"_LOWERED"},  # cache by call
     "relax/byoc/partition.py": {"_MEASURED"},  # cache of timings
