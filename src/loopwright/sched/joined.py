@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..ir.functor import Rewriter
 from ..ir.literals import is_true
 from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import const, floordiv, floormod
@@ -18,6 +17,7 @@ from ..tir import stmt as st
 from ..tir.analysis.access import get_block_read_write_region
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
+from ..tir.stmt_functor import LeafKeeper
 from .analysis import REDUCE, constant, loads_in
 
 
@@ -27,14 +27,11 @@ def join_reduced_axes(func: PrimFunc, target: Target) -> PrimFunc:
     return func.replace(body=_Join(target).visit(func.body))
 
 
-class _Join(Rewriter):
+class _Join(LeafKeeper):
     def __init__(self, target: Target) -> None:
         self.target = target
 
     def visit_PrimExpr(self, node: Any) -> Any:
-        return node
-
-    def visit_Buffer(self, node: Any) -> Any:
         return node
 
     def visit_For(self, node: st.For) -> Any:
