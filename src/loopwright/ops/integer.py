@@ -342,15 +342,20 @@ def _vector_places(call: Any) -> Any:
     names = ("data", "zero", "out")
     buffers = [tir.decl_buffer(s, "uint8", n) for s, n in zip(dims, names, strict=True)]
     order = [v * lanes + k for k in range(lanes) for v in range(4)]
+    # As in convolutions, a thread does the same part of each image; see sched/parts.py.
+    bands = 1 << min(max(height // 4, 1).bit_length() - 1, 3)
 
     def write(ib, x, zero, out):
-        with ib.for_range(long(0), data[0] * fours, "block", "int64", "parallel") as block:
-            n, c = ib.let("n", block // fours), ib.let("c", block % fours)
+        with ib.for_range(long(0), data[0] * (bands * fours), "task", "int64", "parallel") as task:
+            n, c = ib.let("n", task // (bands * fours)), ib.let("c", task % fours)
+            band = ib.let("band", task // fours % bands)
+            begin = ib.let("begin", band * height // bands)
+            end = ib.let("end", (band + 1) * height // bands)
             own = [ib.let(f"channel{v}", tir.min(c * 4 + v, channels - 1)) for v in range(4)]
             outside = ib.let("outside", zero[()])
             for phase in range(stride * stride):
                 a, (first, count, b) = phase // stride, spans[phase % stride]
-                with ib.for_range(long(0), long(height), "i", "int64") as i:
+                with ib.for_range(begin, end, "i", "int64") as i:
                     row = ib.let("row", i * stride + a - top)
                     start = ib.let("start", i * (width * 4))
                     for k in range(0, width * 4, 64):

@@ -8,13 +8,14 @@ from typing import Any
 from ..arith import Analyzer
 from ..ir.functor import Rewriter
 from ..ir.prim_expr import IterVar, PrimExpr, Var
-from ..ir.prim_op import add, const, floordiv, minimum, multiply
+from ..ir.prim_op import add, const, floordiv, floormod, minimum, multiply
 from ..ir.variables import substitute, uses_any
 from ..tir import stmt as st
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.op import address_of, call_intrin, is_call_to
 from .analysis import BlockInfo, as_product, constant, loads_in
+from .parts import PARTS
 
 LEAST_USES = 9  # of an element of a padded image that is copied
 LEAST_COPIED = 1 << 12  # elements: smaller images are read with checks
@@ -81,12 +82,15 @@ class _Prefetch(Rewriter):
             inner = inner.body
         if node.kind != st.ForKind.SERIAL or not isinstance(inner, st.BlockRealize):
             return self.visit_default(node)
+        notes = dict(node.annotations)
+        parts = int(notes.pop(PARTS, 1))
+        loop = node.replace(annotations=notes)
         if inner.block.name_hint not in self.blocks:
-            return node
-        return st.seq(*self.prefetches(node, inner, tile), node)
+            return loop
+        return st.seq(*self.prefetches(loop, inner, tile, parts), loop)
 
     def prefetches(
-        self, loop: st.For, realize: st.BlockRealize, tile: dict[Var, PrimExpr]
+        self, loop: st.For, realize: st.BlockRealize, tile: dict[Var, PrimExpr], parts: int
     ) -> list[st.Stmt]:
         """What to do before a loop over the elements of a block of input channels."""
         axes = realize.block.iter_vars
@@ -98,7 +102,7 @@ class _Prefetch(Rewriter):
             if len(load.indices) < 4:  # matrices: see `prefetch`
                 continue
             if load.indices[-1] is lanes and load.indices[-2] is inner:
-                stmts += self.weights(load, loop.extent, axes, bound, tile)
+                stmts += self.weights(load, loop.extent, axes, bound, tile, parts)
             elif load.indices[-1] is inner and _one_tap(axes, load):
                 stmts += self.pixels(load, bound, tile)
         return stmts
@@ -110,8 +114,9 @@ class _Prefetch(Rewriter):
         axes: tuple[IterVar, ...],
         bound: dict[Var, PrimExpr],
         tile: dict[Var, PrimExpr],
+        parts: int,
     ) -> list[st.Stmt]:
-        """This tile's part of the next blocks of output channels."""
+        """This tile's share of the next blocks of output channels."""
         sizes, lines = [constant(d) for d in weight.buffer.shape], constant(extent)
         size = math.prod(d or 0 for d in sizes) * weight.buffer.dtype.bits // 8
         out = next((v for v in axes if v.var is weight.indices[0]), None)
@@ -127,6 +132,9 @@ class _Prefetch(Rewriter):
         ]
         zero = {v: const(0, v.dtype) for v in tile}
         number, count = self.position(image, bound, tile, zero)
+        if count is not None and parts > 1:
+            count //= parts
+            number = self.ana.simplify(floormod(number, const(count, number.dtype)))
         each = 1 if count is None else -(-lines // count)
         first = minimum(multiply(number, each), const(lines - each, "int64"))
         start, width = substitute(bound[out.var], zero), _step(bound[out.var], tile)

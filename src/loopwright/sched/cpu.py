@@ -39,6 +39,7 @@ from .convolution import is_padded_for_lanes, prefetch_operands
 from .few_rows import TILE, split_few_rows
 from .joined import join_reduced_axes
 from .loops import GRAIN, parallel, parallel_tiles, taps, vectorize_nest
+from .parts import PARTS, parts_first
 from .prefetch import ROWS, prefetch_strips
 from .rows import reduce_rows, widths_of
 from .separate import separate_reductions
@@ -139,7 +140,9 @@ def _schedule_tile(
     dots = kept and in_pairs(reduction)
     if packed is not None:
         outer.insert(0, outer.pop(outer.index(tile.column)))
-    order = [place[k] for k in outer]
+    order, parts = [place[k] for k in outer], 1
+    if constant(reduction.spatial[-1].dom.extent) == tile.lanes:  # a block of channels: one vector
+        order, parts = parts_first(sch, reduction, order)
     sch.reorder(*order, *inner)
     sch.compute_at(block, order[-1], preserve_unit_loops=True)
     if packed is not None and not kept:
@@ -150,6 +153,8 @@ def _schedule_tile(
     if kept and many is not None and many >= PREFETCH_ROWS:
         k = list(sch.get_loops(block))[-len(inner) - 1 - dots]
         sch.annotate(k, ROWS, [tile.row, many])
+    if product and parts > 1:
+        sch.annotate(list(sch.get_loops(block))[-len(inner) - 1], PARTS, parts)
     if tile.rows * tile.vectors > FEW_VECTORS and is_costly(sch.get(last)):
         # A function leaves no registers to accumulators: it runs over their copy.
         at = [r.buffer for r in sch.get(last).reads].index(sch.get(block).writes[0].buffer)

@@ -9,7 +9,7 @@ from ..ir.target import Target
 from ..tir.schedule import Schedule
 from .analysis import BlockInfo, constant, costly_calls
 
-GRAIN = 1 << 15  # minimum elements per task: about 10 us
+GRAIN = 1 << 13  # minimum elements per task: about 3 us
 REGISTERS_PER_VALUE = 8  # that a function needs, its constants among them
 SPARE = 1.07  # elements computed by those needed
 SYMBOLIC_EXTENT = 32  # assumed extent of a symbolic image axis

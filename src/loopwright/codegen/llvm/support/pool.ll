@@ -13,26 +13,28 @@
 ; Kernels launch; `loopwright.runtime.threads` calls the others. One copy serves the process and has to
 ; stay loaded while workers live.
 ;
-; A 64-bit ticket holds `generation << 32 | tasks left`. Publishing a ticket starts a region; everyone,
-; the caller included, claims one task per compare-and-swap. The caller waits until all *tasks* are
-; done, never for workers to check in, so a sleeping worker delays nothing. A claim that succeeded
-; pins the region (it cannot end before the claimed task does), so `fn`, `data` and the number of tasks
-; are read after it. Which task it is: tasks stand in as many queues as there are threads, each a
-; stretch of neighbours; a thread takes the next one of its own queue, then of the others. So what a
-; task reads ahead for the next one is in the right cache. There is a task for each claim.
+; Tasks stand in as many queues as there are threads, each a stretch of neighbours; a thread takes the next
+; one of its own queue, then of the others. So what a task reads ahead for the next one is in the right
+; cache, and so is much of what the kernel before wrote. Threads may be far apart (200 ns from cache to
+; cache), so each queue has a cache line of its own, which says all about its tasks, and what a thread ran
+; it counts when it finds no more.
+;
+; A queue's 64-bit ticket holds `generation << 32 | tasks left`. Publishing tickets starts a region;
+; everyone, the caller included, claims one task per compare-and-swap of one of them. The caller waits until
+; all *tasks* are done, never for workers to check in, so a sleeping worker delays nothing. A claim that
+; succeeded pins the region (it cannot end before that task is counted), so what else stands in the
+; queue is read after it.
 ; Workers spin for about 3000 pauses, then sleep on a futex. They are pinned to CPUs
 ; of the process's mask other than the caller's, and give way when it moves. Nested and concurrent
 ; launches find the pool busy and run serially in their own thread, as does everything when no thread
 ; could be started.
 
+; ticket, fn, data, n, the task after its last; of the first queue: how many there are in use
+%lw.queue = type { i64, ptr, ptr, i32, i32, i32, [92 x i8] }
+
 ; Each word that one side spins on has a cache line of its own (align 128: prefetchers take pairs).
-@lw.ticket  = internal global i64 0, align 128
-@lw.fn      = internal global ptr null, align 128
-@lw.data    = internal global ptr null
-@lw.tasks   = internal global i32 0
-@lw.queues  = internal global i32 1
-@lw.next    = internal global [64 x [32 x i32]] zeroinitializer, align 128
-@lw.done    = internal global i32 0, align 128
+@lw.queues  = internal global [64 x %lw.queue] zeroinitializer, align 128
+@lw.done    = internal global i32 0, align 128 ; tasks that workers have run, ever
 @lw.wake    = internal global i32 0, align 128
 @lw.asleep  = internal global i32 0
 @lw.busy    = internal global i32 0, align 128
@@ -71,73 +73,111 @@ define internal i32 @lw.first(i32 %k, i32 %n, i32 %queues) alwaysinline {
   ret i32 %task
 }
 
-; Claim one task of a region and run it, as thread %me; false when none is left.
-define internal i1 @lw.claim(i32 %me) {
+; Put tasks into queue %k of %queues: its new ticket, which is still to be stored.
+define internal i64 @lw.fill(ptr %queue, i32 %k, i32 %queues, ptr %fn, ptr %data, i32 %n) alwaysinline {
+  %fn_at = getelementptr %lw.queue, ptr %queue, i32 0, i32 1
+  store ptr %fn, ptr %fn_at, align 8
+  %data_at = getelementptr %lw.queue, ptr %queue, i32 0, i32 2
+  store ptr %data, ptr %data_at, align 8
+  %n_at = getelementptr %lw.queue, ptr %queue, i32 0, i32 3
+  store i32 %n, ptr %n_at, align 8
+  %k1 = add i32 %k, 1
+  %first = call i32 @lw.first(i32 %k, i32 %n, i32 %queues)
+  %end = call i32 @lw.first(i32 %k1, i32 %n, i32 %queues)
+  %end_at = getelementptr %lw.queue, ptr %queue, i32 0, i32 4
+  store i32 %end, ptr %end_at, align 4
+  %old = load atomic i64, ptr %queue monotonic, align 8
+  %g0 = lshr i64 %old, 32
+  %g1 = add i64 %g0, 1
+  %g2 = shl i64 %g1, 32
+  %left = sub i32 %end, %first
+  %wide = zext i32 %left to i64
+  %ticket = or i64 %g2, %wide
+  ret i64 %ticket
+}
+
+; Run tasks of a region as thread %me until none is left: how many. They are not counted yet.
+define internal i32 @lw.run(i32 %me) {
 entry:
-  %seen = load atomic i64, ptr @lw.ticket acquire, align 8
+  %own = and i32 %me, 63
+  br label %look
+look:
+  %k = phi i32 [ %own, %entry ], [ %k2, %next ]
+  %tried = phi i32 [ 0, %entry ], [ %tried1, %next ]
+  %before = phi i32 [ 0, %entry ], [ %ran, %next ]
+  %queue = getelementptr %lw.queue, ptr @lw.queues, i32 %k
+  %seen = load atomic i64, ptr %queue acquire, align 8
   br label %try
 try:
-  %t = phi i64 [ %seen, %entry ], [ %now, %lost ]
+  %ran = phi i32 [ %before, %look ], [ %ran, %swap ], [ %ran1, %call ]
+  %t = phi i64 [ %seen, %look ], [ %now, %swap ], [ %less, %call ]
   %left = trunc i64 %t to i32
   %none = icmp eq i32 %left, 0
   br i1 %none, label %empty, label %swap
 swap:
   %less = add i64 %t, -1
-  %pair = cmpxchg ptr @lw.ticket, i64 %t, i64 %less acq_rel acquire, align 8
+  %pair = cmpxchg ptr %queue, i64 %t, i64 %less acq_rel acquire, align 8
   %won = extractvalue { i64, i1 } %pair, 1
   %now = extractvalue { i64, i1 } %pair, 0
-  br i1 %won, label %run, label %lost
-lost:
+  br i1 %won, label %call, label %try
+call:
+  %fn_at = getelementptr %lw.queue, ptr %queue, i32 0, i32 1
+  %fn = load ptr, ptr %fn_at, align 8
+  %data_at = getelementptr %lw.queue, ptr %queue, i32 0, i32 2
+  %data = load ptr, ptr %data_at, align 8
+  %n_at = getelementptr %lw.queue, ptr %queue, i32 0, i32 3
+  %n = load i32, ptr %n_at, align 8
+  %end_at = getelementptr %lw.queue, ptr %queue, i32 0, i32 4
+  %end = load i32, ptr %end_at, align 4
+  %task = sub i32 %end, %left
+  call void %fn(ptr %data, i32 %task, i32 %n)
+  %ran1 = add i32 %ran, 1
   br label %try
-run:
-  %fn = load ptr, ptr @lw.fn, align 8
-  %data = load ptr, ptr @lw.data, align 8
-  %n = load i32, ptr @lw.tasks, align 4
-  %queues = load i32, ptr @lw.queues, align 4
-  %own = urem i32 %me, %queues
-  br label %look
-look:
-  %k = phi i32 [ %own, %run ], [ %k2, %other ]
+empty:
+  ; A count of another region only makes this look at too many or too few queues, all of which exist.
+  %count_at = getelementptr %lw.queue, ptr @lw.queues, i32 0, i32 5
+  %count = load atomic i32, ptr %count_at monotonic, align 4
+  %all = icmp uge i32 %tried, %count
+  br i1 %all, label %exit, label %next
+next:
+  %tried1 = add i32 %tried, 1
   %k1 = add i32 %k, 1
-  %end = call i32 @lw.first(i32 %k1, i32 %n, i32 %queues)
-  %queue = getelementptr [32 x i32], ptr @lw.next, i32 %k
-  %task = atomicrmw add ptr %queue, i32 1 monotonic, align 4
-  %good = icmp ult i32 %task, %end
-  br i1 %good, label %call, label %other
-other:
-  %last = icmp eq i32 %k1, %queues
+  %last = icmp uge i32 %k1, %count
   %k2 = select i1 %last, i32 0, i32 %k1
   br label %look
-call:
-  call void %fn(ptr %data, i32 %task, i32 %n)
-  %d = atomicrmw add ptr @lw.done, i32 1 release, align 4
-  ret i1 true
-empty:
-  ret i1 false
+exit:
+  ret i32 %ran
 }
 
 define internal ptr @lw.worker(ptr %arg) {
 entry:
   %index = ptrtoint ptr %arg to i32
+  %own = and i32 %index, 63
+  %queue = getelementptr %lw.queue, ptr @lw.queues, i32 %own
   br label %work
 work:
   ; A worker beyond the limit sleeps on the limit itself, so that wake-ups reach those within it.
   %limit = load atomic i32, ptr @lw.limit seq_cst, align 4
   %over = icmp sge i32 %index, %limit
-  br i1 %over, label %bench, label %claim
+  br i1 %over, label %bench, label %run
 bench:
   call void @lw.futex(ptr @lw.limit, i32 128, i32 %limit)
   br label %work
-claim:
-  %ran = call i1 @lw.claim(i32 %index)
-  br i1 %ran, label %work, label %spin
+run:
+  %ticket = load atomic i64, ptr %queue acquire, align 8
+  %empty = and i64 %ticket, -4294967296
+  %ran = call i32 @lw.run(i32 %index)
+  %any = icmp ne i32 %ran, 0
+  br i1 %any, label %count, label %spin
+count:
+  %d = atomicrmw add ptr @lw.done, i32 %ran release, align 4
+  br label %spin
 spin:
-  %s = phi i32 [ 0, %claim ], [ %s1, %again ]
+  %s = phi i32 [ 0, %run ], [ 0, %count ], [ %s1, %again ]
   call void @lw.pause()
-  %t = load atomic i64, ptr @lw.ticket monotonic, align 8
-  %left = trunc i64 %t to i32
-  %some = icmp ne i32 %left, 0
-  br i1 %some, label %work, label %again
+  %t = load atomic i64, ptr %queue monotonic, align 8
+  %same = icmp eq i64 %t, %empty
+  br i1 %same, label %again, label %work
 again:
   %s1 = add i32 %s, 1
   %tired = icmp sge i32 %s1, 3000
@@ -146,10 +186,9 @@ park:
   ; Announce the sleep, then look once more: the launcher publishes, then looks for sleepers.
   %w = load atomic i32, ptr @lw.wake seq_cst, align 4
   %a = atomicrmw add ptr @lw.asleep, i32 1 seq_cst, align 4
-  %t2 = load atomic i64, ptr @lw.ticket seq_cst, align 8
-  %left2 = trunc i64 %t2 to i32
-  %some2 = icmp ne i32 %left2, 0
-  br i1 %some2, label %up, label %sleep
+  %t2 = load atomic i64, ptr %queue seq_cst, align 8
+  %still = icmp eq i64 %t2, %empty
+  br i1 %still, label %sleep, label %up
 sleep:
   call void @lw.futex(ptr @lw.wake, i32 128, i32 %w)
   br label %up
@@ -314,31 +353,26 @@ start:
   call void @lw.start(i32 %limit)
   br label %publish
 publish:
-  store ptr %fn, ptr @lw.fn, align 8
-  store ptr %data, ptr @lw.data, align 8
-  store i32 %n, ptr @lw.tasks, align 4
-  store atomic i32 0, ptr @lw.done monotonic, align 4
+  %base = load atomic i32, ptr @lw.done monotonic, align 4
   %some = call i32 @llvm.smin.i32(i32 %limit, i32 %n)
   %queues = call i32 @llvm.smin.i32(i32 %some, i32 64)
-  store i32 %queues, ptr @lw.queues, align 4
   br label %fill
 fill:
-  %k = phi i32 [ 0, %publish ], [ %k1, %fill ]
-  %task = call i32 @lw.first(i32 %k, i32 %n, i32 %queues)
-  %queue = getelementptr [32 x i32], ptr @lw.next, i32 %k
-  store atomic i32 %task, ptr %queue monotonic, align 4
-  %k1 = add i32 %k, 1
-  %filled = icmp eq i32 %k1, %queues
-  br i1 %filled, label %open, label %fill
+  ; The caller's own queue is the last one.
+  %k1 = phi i32 [ %queues, %publish ], [ %k, %filled ]
+  %k = add i32 %k1, -1
+  %queue = getelementptr %lw.queue, ptr @lw.queues, i32 %k
+  %ticket = call i64 @lw.fill(ptr %queue, i32 %k, i32 %queues, ptr %fn, ptr %data, i32 %n)
+  %own = icmp eq i32 %k, 0
+  br i1 %own, label %open, label %filled
+filled:
+  store atomic i64 %ticket, ptr %queue release, align 8
+  br label %fill
 open:
-  %t0 = load atomic i64, ptr @lw.ticket monotonic, align 8
-  %g0 = lshr i64 %t0, 32
-  %g1 = add i64 %g0, 1
-  %g2 = shl i64 %g1, 32
-  %nw = zext i32 %n to i64
-  %t1 = or i64 %g2, %nw
+  %count_at = getelementptr %lw.queue, ptr @lw.queues, i32 0, i32 5
+  store atomic i32 %queues, ptr %count_at monotonic, align 4
   ; An exchange is also the full barrier between publishing and looking for sleepers.
-  %was = atomicrmw xchg ptr @lw.ticket, i64 %t1 seq_cst, align 8
+  %was = atomicrmw xchg ptr @lw.queues, i64 %ticket seq_cst, align 8
   %asleep = load atomic i32, ptr @lw.asleep seq_cst, align 4
   %any = icmp sgt i32 %asleep, 0
   br i1 %any, label %wake, label %work
@@ -360,13 +394,15 @@ ring:
   call void @lw.futex(ptr @lw.wake, i32 129, i32 %howmany)
   br label %work
 work:
-  %ran = call i1 @lw.claim(i32 0)
-  br i1 %ran, label %work, label %wait
+  %ran = call i32 @lw.run(i32 0)
+  %elsewhere = sub i32 %n, %ran
+  br label %wait
 wait:
   ; The last tasks run elsewhere. Spin; when it takes long, let others have this CPU now and then.
   %spins = phi i32 [ 0, %work ], [ %spins1, %waiting ]
   %done = load atomic i32, ptr @lw.done acquire, align 4
-  %all = icmp eq i32 %done, %n
+  %since = sub i32 %done, %base
+  %all = icmp eq i32 %since, %elsewhere
   br i1 %all, label %release, label %pause
 pause:
   call void @lw.pause()
@@ -411,7 +447,7 @@ define i32 @lw_num_threads() {
 }
 
 define void @lw_pool_reset() {
-  store i64 0, ptr @lw.ticket, align 8
+  call void @llvm.memset.p0.i64(ptr align 128 @lw.queues, i8 0, i64 8192, i1 false)
   store i32 0, ptr @lw.done, align 4
   store i32 0, ptr @lw.asleep, align 4
   store i32 0, ptr @lw.started, align 4

@@ -1,0 +1,50 @@
+"""An image is computed in parts, each with all its channels:
+
+    for n, part, block of channels, rows of the part, ... (parallel):
+
+Threads take stretches of such loops in order, so a thread computes the same part in one kernel after the
+other and finds it in its own cache. Where processors are far apart (a round trip of 400 ns), what another
+one wrote costs more than many kernels compute.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..ir.variables import uses_any
+from ..tir.schedule import Schedule
+from .analysis import BlockInfo, constant, loads_in
+
+COUNTS = (8, 6, 4, 2)  # of parts: as many as there are threads, or some for each
+PARTS = "image_parts"  # annotates the loop over a tile's products with the number of parts
+
+
+def parts_first(sch: Schedule, reduction: BlockInfo, order: list[Any]) -> tuple[list[Any], int]:
+    """The loops over the tiles of a reduction in blocked layouts, parts of the image before the blocks of
+    channels, and how many these are. One where its weights are more than the image: threads then share
+    these instead. `order`: a loop for each axis, maybe without the last."""
+    image = range(2, len(reduction.spatial) - 1)
+    at = next((k for k in image if constant(sch.get(order[k]).extent) != 1), None)
+    tiles = None if at is None else constant(sch.get(order[at]).extent)
+    if at is None or tiles is None or _mostly_weights(reduction):
+        return order, 1
+    parts = next((p for p in COUNTS if tiles % p == 0), 1)
+    if parts == 1:
+        return order, 1
+    part, rest = sch.split(order[at], [parts, None])
+    return [order[0], part, *order[1:at], rest, *order[at + 1 :]], parts
+
+
+def _mostly_weights(reduction: BlockInfo) -> bool:
+    """Whether what all pixels read is more than the image and the result."""
+    assert reduction.store is not None
+    pixels = [v.var for v in reduction.spatial[2:-1]]
+    weights = image = 0
+    for load in loads_in(reduction.store.value):
+        size = math.prod(constant(d) or 1 for d in load.buffer.shape)
+        if uses_any(tuple(load.indices), pixels):
+            image += size
+        else:
+            weights += size
+    return weights > image
