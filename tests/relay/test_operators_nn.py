@@ -592,9 +592,28 @@ CONTRIB = {
         [X, rand(1, 18, 5, 4, low=-1, high=1), W],
         lambda x, o, w: ref.deformable_conv2d_nchw_python(x, o, w, (1, 1), (0, 0), (1, 1), 1, 1),
     ),
+    "deformable_conv2d_nhwc": (
+        lambda x, o, w: relay.nn.deformable_conv2d(
+            x, o, w, (2, 1), 1, 1, 2, 2, data_layout="NHWC", kernel_layout="HWIO"
+        ),
+        [rand(1, 6, 5, 4), rand(1, 3, 5, 36, low=-1, high=1), rand(3, 3, 2, 6)],
+        lambda x, o, w: ref.deformable_conv2d_nhwc_python(x, o, w, (2, 1), (1, 1), (1, 1), 2, 2),
+    ),
     "conv2d_backward_weight": (
         lambda g, x: relay.nn.conv2d_backward_weight(g, x, 2, kernel_size=3),
         [rand(1, 6, 3, 3), rand(1, 4, 8, 8)], gradient,
+    ),
+    "contrib_conv2d_nchwc_blocks": (  # of the kernel, as its shape says
+        lambda x, w: relay.nn.contrib_conv2d_nchwc(x, w, data_layout="NCHW2c", out_layout="NCHW3c"),
+        [from_plain(X, "NCHW2c", "NCHW"), from_plain(W, "OIHW2i3o", "OIHW")],
+        lambda x, w: from_plain(conv(X, W, 1, 0), "NCHW3c", "NCHW"),
+    ),
+    "contrib_depthwise_conv2d_nchwc": (
+        lambda x, w: relay.nn.contrib_depthwise_conv2d_nchwc(
+            x, w, data_layout="NCHW2c", kernel_layout="OIHW1i2o", out_layout="NCHW2c"
+        ),
+        [from_plain(X, "NCHW2c", "NCHW"), from_plain(W[:4, :1], "OIHW1i2o", "OIHW")],
+        lambda x, w: from_plain(conv(X, W[:4, :1], 1, 0, 4), "NCHW2c", "NCHW"),
     ),
     "contrib_conv2d_nchwc": (
         lambda x, w: relay.nn.contrib_conv2d_nchwc(
@@ -637,6 +656,14 @@ def weights(body: Any, *others: Any) -> list[Any]:
 
 DATA, SEQ = relay.var("data", shape=(1, 8, 9, 9)), relay.var("seq", shape=(2, 5))
 A, B = relay.var("a"), relay.var("b")
+OFFSETS = relay.var("offsets")
+
+
+def deformable(offset: Any, weight: Any, groups: int) -> Any:
+    """Three moved taps to each of two parts of the data's channels, along both axes."""
+    return relay.nn.deformable_conv2d(
+        DATA, offset, weight, (2, 1), (1, 2), (1, 1), 3, groups, channels=6, kernel_size=(3, 3)
+    )
 
 
 @pytest.mark.parametrize(
@@ -658,6 +685,10 @@ A, B = relay.var("a"), relay.var("b")
         (relay.nn.prelu(DATA, A), (8,)),
         (relay.nn.layer_norm(DATA, A, A), (9,)),
         (relay.nn.batch_norm(DATA, A, A, A, A)[0], (8,)),
+        (relay.nn.nll_loss(SEQ, relay.var("t", shape=(2,), dtype="int32"), A), (5,)),
+        (deformable(A, OFFSETS, groups=1), (1, 54, 5, 11)),
+        (deformable(OFFSETS, A, groups=1), (6, 8, 3, 3)),
+        (deformable(OFFSETS, A, groups=2), (6, 4, 3, 3)),
     ],
 )  # fmt: skip
 def test_a_weight_follows_from_the_data(body: Any, want: tuple[int, ...]) -> None:

@@ -120,15 +120,6 @@ def dims_in(tensor: Any, count: int) -> list[TirVar]:
     return dims
 
 
-def vector_size(tensor_type: TensorType) -> int:
-    """The number of elements of a vector. Raises ValueError where it is not known."""
-    size = tensor_type.shape[0] if len(tensor_type.shape) == 1 else None
-    if not isinstance(size, IntImm):
-        what = "a vector of known length says the shape of the result"
-        raise ValueError(explain(what, got=str(tensor_type)))
-    return size.value
-
-
 def vectors(axis: str, *places: int, count: int) -> Any:
     """The hook `arguments` for vectors along an axis of the first argument, the attribute `axis`."""
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from ...relax import expr as rx
 from ...topi import nn as topi_nn
-from ..types import TensorType
 from .common import axis_of, same_type, shape_of, vectors
 from .core import Input, R, Row, builder, kernel, op, view
 from .tensor import scalar
@@ -100,13 +99,6 @@ def group_norm(
 batch_norm.arguments(vectors("axis", 1, 2, 3, 4, count=5))
 for _row in (layer_norm, instance_norm, group_norm):
     _row.arguments(vectors("axis", 1, 2, count=3))
-
-
-def _check_norm(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data = types[0]
-    axis_of(data, attrs["axis"])
-    unknown = any(isinstance(t, TensorType) and len(t.shape) != 1 for t in types[1:])
-    return None if unknown else types[0]
 
 
 @op("nn.l2_normalize", attrs="L2NormalizeAttrs")
