@@ -81,6 +81,22 @@ def deeper(value: Any, n: int) -> Any:
     return relay.add(relay.expand_dims(value, 0), c(1, 1, n))
 
 
+def raised(value: Any, n: int) -> Any:
+    """Of one axis more."""
+    rank = 3 if value.op.name == "nn.dense" else 4 if value.op.name == "nn.batch_matmul" else 5
+    return relay.add(value, c(*[1] * (rank - 1), n))
+
+
+def unlike(value: Any, n: int) -> Any:
+    """Alike but for the last one."""
+    return nn.relu(value) if n == 5 else relay.tanh(value)
+
+
+def of_ranks(value: Any, n: int) -> Any:
+    """Of vectors and a matrix."""
+    return relay.add(value, c(n) if n == 5 else c(1, n))
+
+
 def one(value: Any, n: int) -> Any:
     return relay.add(value, c(1))
 
@@ -98,6 +114,22 @@ def polynomial(a: float, b: float, d: float, v: Any = x, w: Any = y) -> Any:
     return square(a, v, v) + square(b, v, w) + square(d, w, w)
 
 
+def padded(value: float, mode: str = "constant") -> Any:
+    return nn.pad(image, ((0, 0), (1, 0), (2, 1), (0, 0)), value, mode)
+
+
+def shared(value: Any) -> Any:
+    """A value that two calls take."""
+    return nn.relu(value) + relay.tanh(value)
+
+
+def shape_of(value: Any) -> Any:
+    return relay.shape_of(value, "int64")
+
+
+LAST: dict[str, Any] = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+LEAST = float(np.finfo("float32").min)
+bytes_ = relay.cast(relay.var("bytes", shape=(1, 2, 5, 6)), "int8")
 SIMPLIFIED: dict[str, Any] = {
     "reshapes": relay.reshape(relay.reshape(x, (4, 4)), (16,)),
     "reshape back": relay.reverse_reshape(relay.reshape(x, (4, 4)), (2, 8)),
@@ -173,6 +205,8 @@ PROGRAMS: dict[str, tuple[Any, dict[str, Any]]] = {
         "followed": layers(x, (5, 5, 5), bias, relu),
         "scaled": layers(x, (5, 5, 5), scaled),
         "deeper": layers(x, (5, 5, 5), deeper),
+        "raised": layers(x, (5, 5, 5), raised, relu),
+        "of ranks": relay.Tuple([nn.dense(x, w) + c(*s, 5) for w, s in zip(W, ((), (1,), ()), strict=True)]),
         "with an axis": layers(x, (5, 5, 5), lambda v, n: nn.bias_add(v, c(n)), relu),
     }),
     "layers below each other": (passes.CombineParallelDense(3, False), {
@@ -183,6 +217,9 @@ PROGRAMS: dict[str, tuple[Any, dict[str, Any]]] = {
         "deeper": layers(x, (5, 2, 6), deeper),
         "with an axis": layers(x, (5, 2, 6), lambda v, n: nn.bias_add(v, c(n)), relu),
         "four": layers(x, (1, 2, 3, 4), relu),
+        "raised": layers(x, (5, 2, 6), raised, relu),
+        "unlike": layers(x, (5, 2, 6), relu, unlike),
+        "of ranks": layers(x, (5, 2, 6), relu, of_ranks),
     }),
     "products": (passes.CombineParallelBatchMatmul(), {
         "turned": products((5, 2, 6), True),
@@ -191,12 +228,21 @@ PROGRAMS: dict[str, tuple[Any, dict[str, Any]]] = {
         "one number": products((5, 2, 6), True, one),
         "deeper": products((5, 2, 6), True, deeper),
         "two": products((5, 2), True),
+        "raised": products((5, 2, 6), True, raised, relu),
+        "unlike": products((5, 2, 6), True, relu, unlike),
+        "of ranks": products((5, 2, 6), True, of_ranks),
+        "turned or not": relay.Tuple([
+            *products((5, 2, 6), True).fields, *products((8, 8, 8, 5), False).fields,
+        ]),
     }),
     "convolutions": (passes.CombineParallelConv2D(2), {
         "alike": convolved(),
         "followed": convolved(bias, relu),
         "scaled": convolved(one),
         "deeper": convolved(deeper),
+        "raised": convolved(raised, relu),
+        "unlike": convolved(relu, unlike),
+        "of ranks": convolved(of_ranks),
         "channels first": convolved(lambda v, n: v + c(n, 1, 1), relu, first=True),
         "deeper, channels first": convolved(lambda v, n: relay.expand_dims(v, 0), first=True),
     }),
@@ -217,6 +263,51 @@ PROGRAMS: dict[str, tuple[Any, dict[str, Any]]] = {
         "the value itself": let("a", nn.relu(x), lambda a: a),
         "unused in unused": let("a", nn.relu(x), lambda a: let("b", a + y, lambda b: y)),
         "a function": let("f", relay.Function([z := relay.var("z", shape=(2, 8))], nn.relu(z)), lambda f: relay.Call(f, [x]) + relay.Call(f, [y])),
+    }),
+    "padded": (passes.FoldExplicitPadding(), {
+        "a convolution": nn.conv2d(padded(0.0), PLAIN, padding=1, **LAST),
+        "of one side": nn.conv2d(padded(0.0), PLAIN, padding=(0, 1), **LAST),
+        "of four sides": nn.conv2d(padded(0.0), PLAIN, padding=(0, 1, 2, 3), **LAST),
+        "with ones": nn.conv2d(padded(1.0), PLAIN, **LAST),
+        "by its edges": nn.conv2d(padded(0.0, "edge"), PLAIN, **LAST),
+        "of channels": nn.conv2d(nn.pad(image, ((0, 0), (0, 0), (0, 0), (0, 1))), relay.var("k", shape=(3, 3, 5, 5)), **LAST),
+        "of images": nn.conv2d(nn.pad(image, ((1, 0), (1, 0), (0, 0), (0, 0))), PLAIN, **LAST),
+        "a greatest one": nn.max_pool2d(padded(LEAST), 3, layout="NHWC"),
+        "a greatest one of zeros": nn.max_pool2d(padded(0.0), 3, layout="NHWC"),
+        "a greatest integer": nn.max_pool2d(nn.pad(bytes_, ((0, 0), (0, 0), (1, 1), (1, 1)), -128), 3),
+        "a mean": nn.avg_pool2d(padded(0.0), 3, layout="NHWC"),
+        "a mean with padding": nn.avg_pool2d(padded(0.0), 3, padding=1, layout="NHWC"),
+        "a mean with padding that counts": nn.avg_pool2d(padded(0.0), 3, padding=1, layout="NHWC", count_include_pad=True),
+        "not by the pass": nn.relu(padded(0.0)),
+    }),
+    "the same": (passes.EliminateCommonSubexpr(), {
+        "numbers": (x + relay.const(2.0)) * (x + relay.const(2.0)),
+        "other numbers": (x + relay.const(2.0)) * (x + relay.const(3.0)),
+        "vectors": (x + c(8)) * (x + c(8)),
+        "parts": relay.concatenate([x, y], 0) * relay.concatenate([x, y], 0),
+        "parts in turn": relay.concatenate([x, y], 0) * relay.concatenate([y, x], 0),
+        "more parts": relay.sum(relay.concatenate([x, y], 0), 0) * relay.sum(relay.concatenate([x, y, x], 0), 0),
+        "of other axes": relay.sum(x, 1, True) * relay.sum(x, 0, True),
+        "results of a split": relay.split(x, 2, 1)[0] * relay.split(x, 2, 1)[1],
+    }),
+    "casts": (passes.CanonicalizeCast(), {
+        "of two users": let("h", relay.cast(x, "float64"), lambda h: nn.relu(h) + relay.tanh(h)),
+        "twice in one": relay.cast(x, "float64") + relay.cast(x, "float64"),
+        "shared": shared(relay.cast(x, "float64")),
+        "of casts": shared(relay.cast(relay.cast(x, "float64"), "float16")),
+    }),
+    "known": (passes.DynamicToStatic(), {
+        "zeros": x + relay.zeros(shape_of(x), "float32"),
+        "ones": x + relay.ones(shape_of(x), "float32"),
+        "filled": x + relay.full(relay.const(2.0), shape_of(x), "float32"),
+        "spread": relay.broadcast_to(relay.sum(x, 0), shape_of(y)),
+        "tiled": relay.tile(x, shape_of(x)),
+        "shaped": relay.reshape(cube, relay.concatenate([relay.const([3], "int64"), shape_of(x)], 0)),
+        "padded": nn.pad(x, relay.reshape(shape_of(relay.reshape(cube, (1, 2, 3, 8))), (2, 2)), relay.const(2.0)),
+        "sliced": relay.strided_slice(cube, relay.const([0, 1, 0]), shape_of(cube), relay.const([1, 1, 2])),
+        "sliced in part": relay.strided_slice(cube, relay.const([0, 1]), relay.const([1, 3]), relay.const([1, 1])),
+        "resized": relay.image.resize2d(image, shape_of(x), layout="NHWC"),
+        "best": relay.topk(x, relay.ndarray_size(relay.const([1, 2, 3])), ret_type="values"),
     }),
     "normal": (passes.ToANormalForm(), {
         "a function of nothing": let("f", relay.Function([], nn.relu(x)), lambda f: relay.Call(f, []) + y),

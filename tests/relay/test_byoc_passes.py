@@ -14,6 +14,7 @@ from loopwright.relay.dataflow_pattern import is_op, wildcard
 from loopwright.relay.op.annotation import compiler_begin, compiler_end
 from loopwright.relay.op.contrib import get_pattern_table, register_pattern_table
 from loopwright.relay.regions import AnnotatedRegionSet
+from loopwright.relay.testing.byoc import CcompilerAnnotator
 from loopwright.relay.testing.temp_op_attr import TempOpAttr
 from loopwright.relay.transform.annotate_target import BEGIN, END
 from loopwright.relay.walk import post_order
@@ -101,6 +102,55 @@ def test_annotate_target_of_structures(takes: None) -> None:
     same(whole, relay.Function([x, y], compiler_end(field, "c")))
     calls = passes.AnnotateTarget(["c"], include_non_call_ops=False)(module(pair))
     same(calls, relay.Function([x, y], relay.TupleGetItem(relay.Tuple(ended), 1)))
+
+
+def test_annotate_target_of_bound_values(takes: None) -> None:
+    a, f = relay.var("a"), relay.var("f")
+    body = relay.Let(a, relay.abs(x), relay.Let(f, relay.Function([y], relay.abs(y)), f(a)))
+    marked = passes.AnnotateTarget(["c"], include_non_call_ops=False)(module(body))
+    wanted = relay.Let(
+        a,
+        compiler_begin(compiler_end(relay.abs(compiler_begin(x, "c")), "c"), "c"),
+        relay.Let(
+            f,
+            relay.Function([y], compiler_end(relay.abs(compiler_begin(y, "c")), "c")),
+            f(a),
+        ),
+    )
+    same(marked, wanted)
+
+
+def test_a_test_of_a_compiler_marks_products_of_sums() -> None:
+    z, w = relay.var("z", shape=(2, 3)), relay.var("w", shape=(2, 3))
+
+    def begin(value: Any) -> Any:
+        return compiler_begin(value, "ccompiler")
+
+    def marked(body: Any) -> Any:
+        return CcompilerAnnotator().visit(body)
+
+    found = marked(relay.exp((relay.tanh(x) + y - z) * w))
+    total = begin(relay.tanh(x)) + begin(y)
+    wanted = relay.exp(compiler_end((total - begin(z)) * begin(w), "ccompiler"))
+    assert_structural_equal(found, wanted, map_free_vars=True)
+    assert_structural_equal(marked(x + y - z), x + y - z, map_free_vars=True)
+    twice = marked((x + y) * (z + w))
+    assert_structural_equal(
+        twice,
+        compiler_end((begin(x) + begin(y)) * (z + w), "ccompiler"),
+        map_free_vars=True,
+    )
+    mod = passes.PartitionGraph()(module(marked(x * (y + z))))
+    assert len(mod.functions) == 2
+
+
+def test_a_region_begins_behind_the_marks_of_others() -> None:
+    inner = compiler_end(relay.exp(compiler_begin(x, "d")), "d")
+    ends = compiler_end(relay.abs(compiler_begin(inner, "c")), "c")
+    mod = passes.PartitionGraph()(module(ends))
+    made = [f for f in mod.functions.values() if f.attrs.get("Compiler")]
+    assert sorted(f.attrs["Compiler"] for f in made) == ["c", "d"]
+    assert [len(f.params) for f in made] == [1, 1]
 
 
 def test_a_composite_belongs_to_the_compiler_of_its_name() -> None:

@@ -1,5 +1,6 @@
 """Patterns of Relay: what matches, what a match becomes, and what is refused."""
 
+import random
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from loopwright.relay.dataflow_pattern import (
     rewrite,
     wildcard,
 )
+from loopwright.relay.flow import Flow
 from loopwright.relay.walk import post_order
 
 pytestmark = pytest.mark.no_roundtrip
@@ -67,6 +69,11 @@ MATCHES: list[tuple[Any, Any, bool]] = [
     (is_tuple_get_item(wildcard(), 1), relay.split(x, 2)[1], True),
     (is_tuple_get_item(wildcard(), 1), relay.split(x, 2)[0], False),
     (is_if(is_var("c"), ANY, ANY), relay.If(relay.var("c", "bool"), x, y), False),
+    (is_if(ANY, ANY, ANY), x, False),
+    (is_let(ANY, ANY, ANY), x, False),
+    (wildcard().has_attr({"axis": [1]}), x, False),
+    (wildcard().has_attr({"Primitive": 1}), FN.with_attr("Primitive", 1), True),
+    (wildcard().has_attr({"Primitive": 1}), FN, False),
     (is_let(is_var("x"), is_var("y"), ANY), relay.Let(x, y, x), True),
     (FunctionPattern([ANY], EXP(ANY)), FN, True),
     (FunctionPattern(None, is_op("log")(ANY)), FN, False),
@@ -106,6 +113,42 @@ def test_a_match_becomes_a_function() -> None:
     assert_structural_equal(made, relay.exp(named(x * y)), map_free_vars=True)
     again = pattern.partition(made)  # what is a match already stays
     assert_structural_equal(made, again, map_free_vars=True)
+
+
+def test_the_method_that_dominates() -> None:
+    whole = is_op("add")(None).dominates(is_op("nn.softmax")(wildcard()), ELEMWISE)
+    free = is_op("add")(None).dominates(is_op("nn.softmax")(wildcard()))
+    for sides, matches in ((relay.log, True), (lambda v: relay.sum(v, 0), False)):
+        expr = branches(relay.nn.softmax(x), sides)
+        assert whole.match(expr) is matches and free.match(expr)
+
+
+def test_matches_do_not_overlap() -> None:
+    made = EXP(EXP(wildcard())).partition(relay.exp(relay.exp(relay.exp(x))))
+    calls = [n for n in post_order(made) if isinstance(n, relay.Call)]
+    assert sum(isinstance(c.op, relay.Function) for c in calls) == 1
+    assert sum(c.op is relay.op.get("exp") for c in calls) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_all_ways_lead_through(seed: int) -> None:
+    """A place dominates one whose users all lead to it: without it nothing leads to the result."""
+    rng = random.Random(seed)
+    values: list[Any] = [x]
+    for _ in range(12):
+        values.append(relay.add(rng.choice(values[-4:]), rng.choice(values[-4:])))
+    flow = Flow(values[-1])
+    users = {id(p.expr): [u.expr for u in p.users] for p in flow.places}
+
+    def leads(start: Any, closed: Any) -> bool:
+        if start is closed:
+            return False
+        return start is values[-1] or any(leads(u, closed) for u in users[id(start)])
+
+    for a in flow.places:
+        for b in flow.places:
+            if a is not b:
+                assert flow.dominates(a.expr, b) is (not leads(b.expr, a.expr))
 
 
 def test_what_is_used_outside_of_a_match_stays() -> None:

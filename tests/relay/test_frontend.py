@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 import loopwright as lw
 from loopwright import relax, relay
 from loopwright.relay.frontend import common, from_onnx, from_relax
+from loopwright.relay.translate import to_relax
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 
@@ -176,3 +177,11 @@ def test_products_of_batches(transposed: bool) -> None:
     a, b = array(2, 3, 4), array(2, 4, 5)
     got = relay.create_executor("graph", mod).evaluate()(a, b)
     np.testing.assert_allclose(got.numpy(), a @ b, rtol=1e-4, atol=1e-5)
+
+
+def test_changes_of_layout_are_taken_over() -> None:
+    x = relay.var("x", shape=(4, 6))
+    mod = lw.IRModule({"main": relay.Function([x], relay.layout_transform(x, "HW", "HW2w"))})
+    data = RNG.normal(size=(4, 6)).astype("float32")
+    made = relay.create_executor("debug", from_relax(to_relax(mod))).evaluate()(data)
+    np.testing.assert_array_equal(made.numpy(), data.reshape(4, 3, 2))

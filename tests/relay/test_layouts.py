@@ -79,6 +79,8 @@ AFTER: list[tuple[Any, Any, Any]] = [
     (both(relay.split(conv, (8, 12), 1)), {"indices_or_sections": (2, 3)}, {"axis": 3}),
     (both(relay.split(conv, (6,), 1)), None, {"indices_or_sections": (6,)}),
     (relay.squeeze(conv, [0]), {"axis": (0,)}, {"axis": (0,)}),
+    (relay.squeeze(conv), {"axis": (0,)}, {"axis": (0,)}),
+    (nn.dropout(conv), {}, {}),
     (relay.transpose(conv, (0, 2, 3, 1)), None, {"axes": (0, 1, 2, 3)}),
     (relay.transpose(conv), None, {"axes": (2, 1, 3, 0)}),
     (

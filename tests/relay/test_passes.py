@@ -138,6 +138,104 @@ def test_values_that_are_not_used_go() -> None:
     )
 
 
+def test_what_has_an_effect_stays(forgotten: None) -> None:
+    relay.op.register("debug.mark").add_type_rel("Identity")
+
+    def mark(value: Any) -> relay.Call:
+        return relay.Call(relay.op.get("debug.mark"), [value])
+
+    def bound(value: Any, body: Any) -> relay.Let:
+        return relay.Let(v := relay.var("v"), value, body(v))
+
+    v, y = relay.var("v", shape=(2, 8)), relay.var("y", shape=(2, 8))
+    functions = {
+        "marks": relay.Function([v], relay.exp(mark(v))),
+        "calls": relay.Function([v], relay.Call(relay.GlobalVar("marks"), [v])),
+        "pure": relay.Function([v], relay.exp(v)),
+        "again": relay.Function([v], relay.Call(relay.GlobalVar("again"), [v])),
+    }
+
+    def left(body: Any, **options: bool) -> list[str]:
+        mod = lw.IRModule({**functions, "main": relay.Function([x, y], body)})
+        found = passes.DeadCodeElimination(**options).run_function(mod["main"], mod)
+        return [
+            getattr(n.op, "name", None) or getattr(n.op, "name_hint", "fn")
+            for n in post_order(found.body)
+            if isinstance(n, relay.Call)
+        ]
+
+    unused = {
+        "debug.mark": mark(x),
+        "exp": relay.exp(mark(x)),
+        "fn": relay.Call(relay.Function([v], mark(v)), [x]),
+        "marks": relay.Call(relay.GlobalVar("marks"), [x]),
+        "calls": relay.Call(relay.GlobalVar("calls"), [x]),
+    }
+    for name, value in unused.items():
+        assert name in left(bound(value, lambda _: y))
+        assert left(bound(value, lambda _: y), ignore_impurity=True) == []
+    for name in ("pure", "again", "elsewhere"):
+        assert left(bound(relay.Call(relay.GlobalVar(name), [x]), lambda _: y)) == []
+    assert left(bound(relay.Function([v], mark(v)), lambda _: y)) == []
+    bindings = [
+        (bound(relay.exp(x), lambda b: bound(mark(x), lambda a: b + a)), 0),
+        (bound(mark(x), lambda a: bound(relay.exp(x), lambda b: b + a)), 0),
+        (bound(mark(x), relay.exp), 0),
+        (bound(mark(x), lambda a: a + a), 1),
+        (bound(mark(x), lambda a: bound(mark(y), lambda b: a + b)), 0),
+        # the first mark would be the second
+        (bound(mark(x), lambda a: bound(mark(y), lambda b: b + a)), 1),
+        (bound(mark(x), lambda a: relay.If(relay.sum(a).astype("bool"), x, y)), 1),
+        (bound(mark(relay.const(True)), lambda a: relay.If(a, x, y)), 0),
+        (bound(mark(x), lambda a: relay.If(relay.const(True), a, y)), 1),
+    ]
+    inline = passes.DeadCodeElimination(inline_once=True)
+    for body, lets in bindings:
+        func = inline.run_function(relay.Function([x, y], body), lw.IRModule())
+        assert sum(isinstance(n, relay.Let) for n in post_order(func)) == lets, body
+
+
+def test_a_function_that_only_calls_itself_goes() -> None:
+    f, v = relay.var("f"), relay.var("v", shape=(2, 8))
+    step = relay.Function([v], relay.exp(relay.Call(f, [v])))
+    run = passes.DeadCodeElimination().run_function
+    for body, lets in ((x, 0), (relay.Call(f, [x]), 1)):
+        func = run(relay.Function([x], relay.Let(f, step, body)), lw.IRModule())
+        assert sum(isinstance(n, relay.Let) for n in post_order(func)) == lets
+
+
+def test_functions_that_call_themselves_are_not_inlined() -> None:
+    v = relay.var("v", shape=(2, 8))
+
+    def calling(*callees: str) -> relay.Function:
+        body: Any = v
+        for name in callees:
+            body = relay.Call(relay.GlobalVar(name), [body])
+        return relay.Function([v], body, attrs={"Inline": 1})
+
+    mod = lw.IRModule(
+        {
+            "itself": calling("itself"),
+            "ping": calling("pong"),
+            "pong": calling("leaf", "ping"),
+            "leaf": calling(),
+            "twice": calling("leaf", "leaf"),
+            "main": calling("itself", "ping", "twice").with_attr("Inline", 0),
+        }
+    )
+    made = passes.Inline()(mod)
+    assert {g.name_hint for g in made.functions} == {"itself", "ping", "pong", "main"}
+    called = [n.name_hint for n in post_order(made["main"]) if isinstance(n, relay.GlobalVar)]
+    assert sorted(called) == ["itself", "ping"]
+
+
+def test_a_function_with_arguments_in_it_has_their_variables() -> None:
+    y, z = relay.var("y"), relay.var("z")
+    func = relay.bind(relay.Function([x, y], x + y), {x: relay.exp(z) + y})
+    assert [p.name_hint for p in func.params] == ["y", "z"]
+    assert relay.bind(func, {x: z}) is func
+
+
 def test_functions() -> None:
     a = relay.var("a", shape=(2, 8))
     f, g = relay.GlobalVar("f"), relay.GlobalVar("g")
@@ -377,6 +475,12 @@ def test_large_results_are_not_folded(monkeypatch, dtype: str, most: int) -> Non
         assert names(after(relay.Function([], call), passes.FoldConstant())) == left
     halves = relay.split(relay.broadcast_to(relay.const(1, dtype), (most,)), 2).astuple()
     assert names(after(relay.Function([], halves), passes.FoldConstant())) == []
+
+
+def test_results_of_extents_that_are_not_known_are_folded() -> None:
+    found = relay.argwhere(relay.const([0.0, 2.0, 3.0]))
+    func = after(relay.Function([], found), passes.FoldConstant())
+    assert func.body.data.numpy().tolist() == [[1], [2]]
 
 
 def test_passes_of_the_name_of_one_of_relax_have_another_name() -> None:

@@ -137,7 +137,10 @@ def test_wrapped_functions_of_topi() -> None:
         taken.extend(options)
         return lw.topi.nn.conv2d_nchw(data, weight, *options[:3], options[-1])
 
+    types: list[Any] = []
+
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> relay.op.OpStrategy:
+        types.append(out_type)
         made = relay.op.OpStrategy()
         wrap = relay.op.strategy.wrap_compute_conv2d(conv2d, has_groups=True, need_data_layout=True)
         plan = relay.op.strategy.wrap_topi_schedule(lambda outs: te.create_schedule(outs[0].op))
@@ -149,6 +152,10 @@ def test_wrapped_functions_of_topi() -> None:
     relay.op.register_strategy("nn.conv2d", strategy, 15)
     found = te_compiler.lower_call(call, inputs, "llvm")
     assert (found.implement.name, tuple(found.outputs[0].shape)) == ("wrapped", (1, 3, 5, 5))
+    assert types == [relay.TensorType((1, 3, 5, 5))]
+    te_compiler.lower_call(call, inputs, "llvm", relay.TensorType((3,)))
+    assert types[1:] == [relay.TensorType((3,))]
+    taken[6:] = []
     assert taken == [(1, 1), (1, 1, 1, 1), (1, 1), 1, "NCHW", "float32"]
     assert isinstance(found.implement.schedule(call.attrs, found.outputs, "llvm"), te.Schedule)
     with pytest.raises(TypeError, match="has no option"):
@@ -224,3 +231,29 @@ def test_a_tensor_expression_is_registered_by_a_call_or_above_a_function(above: 
     assert kept is compute
     relay.op.register_schedule("nn.relu", schedule, 20)
     assert ran(model()) == 11.0
+
+
+def test_a_schedule_of_the_row_of_an_operator() -> None:
+    relay.op.register_schedule("nn.relu", schedule, 20)
+    mod = model()
+    with lw.trace() as trace:
+        assert ran(mod) == 0.5
+    (note,) = trace.explain("nn.relu", "legalize")
+    assert note.facts["winner"] == "relu.generic"
+    relay.op.register("test.plan")
+    relay.op.register_schedule("test.plan", schedule)
+    strategy = relay.op.get("test.plan").get_attr("FTVMStrategy")
+    with pytest.raises(ValueError, match=r"test\.plan has no tensor expression"):
+        strategy(None, [], None, None)
+
+
+def test_default_rules_schedule_a_tensor_expression() -> None:
+    for name in ("test.broad", "test.reduced"):
+        relay.op.register(name)
+        relay.op.register_reduce_schedule(name)
+        assert relay.op.get(name).get_attr("FTVMStrategy") is None
+        relay.op.register_compute(name, scaled(2.0))
+        relay.op.register_injective_schedule(name)
+        (made,) = relay.op.get(name).get_attr("FTVMStrategy")(None, [], None, None).specializations
+        (found,) = made.implementations
+        assert found.name == f"{name[5:]}.generic"

@@ -42,6 +42,13 @@ def test_parameters_by_name() -> None:
         testing.create_workload(relay.Function([y := relay.var("y", shape=(2,))], y))
 
 
+def test_numbers_of_a_type() -> None:
+    kind = relay.TensorType((2, 300), "float16")
+    made = testing._np_randn_from_type(kind)
+    assert made.shape == (2, 300) and made.dtype == "float16" and abs(made.mean()) < 0.3
+    assert (testing._np_randn_from_type(kind, 0, 3) == 3).all()
+
+
 def test_attribute_for_a_while() -> None:
     op = relay.op.get("nn.dense")
     with TempOpAttr("nn.dense", "test.attr", 3):

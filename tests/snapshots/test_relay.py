@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from loopwright import relay
+from loopwright import relay, te
 from loopwright.ir.module import IRModule
 from loopwright.ir.transform import Pass, PassContext
 from loopwright.relay import testing, transform
+from loopwright.relay.backend import te_compiler
+from loopwright.relay.frontend import from_relax
+from loopwright.relay.strategy import placeholders
 from loopwright.relay.testing import densenet, resnet, vgg
 from loopwright.relay.translate import to_relax
 from loopwright.relay.walk import free_vars
@@ -22,7 +25,7 @@ from ..relay.test_layouts import AFTER, NHWC, InBlocks
 from ..relay.test_operators import ROWS
 from ..relay.test_operators_nn import CASES
 from ..relay.test_passes import after
-from .stages import graph_text, said
+from .stages import CPU, graph_text, said
 
 NETWORKS = {
     "mlp": lambda: testing.mlp.get_workload(1),
@@ -117,6 +120,9 @@ def test_programs(programs: str, snapshot: Any) -> None:
                 text = said(lambda made=made, mod=mod: made()(mod).astext(show_meta_data=False))
             if text not in texts.values():
                 texts[title] = text
+        if programs == "operators":
+            texts["back"] = said(lambda mod=mod: typed(from_relax(to_relax(mod))))
+            texts["kernel"] = said(lambda mod=mod: _kernel(mod))
         rows[name] = texts
     snapshot(f"relay/{programs}", rows)
 
@@ -128,6 +134,17 @@ def test_programs_of_passes(snapshot: Any) -> None:
         for name, body in programs.items():
             rows[f"{kind}: {name}"] = {"": after(body, step).astext(show_meta_data=False)}
     snapshot("relay/passes", rows)
+
+
+def _kernel(mod: IRModule) -> str:
+    """The tensor expression of a call, by its strategy."""
+    body = transform.InferType()(mod)["main"].body
+    call = body.tuple_value if isinstance(body, relay.TupleGetItem) else body
+    if not isinstance(call, relay.Call):
+        return "no call"
+    inputs = [p for arg in call.args for p in placeholders(arg.checked_type)]
+    outputs = te_compiler.lower_call(call, inputs, CPU).outputs
+    return te.create_prim_func([*inputs, *outputs]).script()
 
 
 def typed(mod: IRModule) -> str:

@@ -120,7 +120,7 @@ def row_compute(row: Row) -> Callable[..., Any]:
             for binding in bb._frame().bindings:
                 values[binding.var.vid] = _te_value(binding.value, values, bb)
         result = values[out.vid]
-        return list(result) if isinstance(result, (list, tuple)) else [result]
+        return [*map(_te_tensor, result if isinstance(result, (list, tuple)) else [result])]
 
     return compute
 
@@ -139,6 +139,18 @@ def _as_arguments(row: Row, given: list[Any]) -> list[Any]:
     return given
 
 
+def _te_argument(arg: Any, values: dict[Any, Any], bb: BlockBuilder, operator: Any) -> Any:
+    """The te value of an argument: a number is a tensor for an operator that takes only these."""
+    made = None if arg is None else _te_value(arg, values, bb)
+    number = isinstance(arg, rx.Constant) and not operator.takes_scalars
+    return _te_tensor(made) if number else made
+
+
+def _te_tensor(value: Any) -> te.Tensor:
+    """A tensor of a number, or of itself."""
+    return value if isinstance(value, te.Tensor) else te.compute((), lambda: value, "number")
+
+
 def _te_value(value: Any, values: dict[Any, Any], bb: BlockBuilder) -> Any:
     """The te value of an expression of Relax."""
     if isinstance(value, rx.Var):
@@ -155,11 +167,10 @@ def _te_value(value: Any, values: dict[Any, Any], bb: BlockBuilder) -> Any:
         return te.const(value.data.numpy().item(), str(value.data.dtype))
     if isinstance(value, rx.Call) and isinstance(value.op, Op) and value.op.name in OPERATORS:
         operator = OPERATORS[value.op.name]
-        args = [
-            None if a is None else _te_value(a, values, bb)
-            for a in operator.args_of(value).values()
-        ]
-        return operator.body(*args, **operator.attrs_of(value))
+        args = [_te_argument(a, values, bb, operator) for a in operator.args_of(value).values()]
+        made = operator.body(*args, **operator.attrs_of(value))
+        if made is not None:
+            return made
     if isinstance(value, rx.Call) and value.op is Op.get("relax.call_tir"):
         func = bb.get()[value.args[0]]
         return te.extern_primfunc([_te_value(f, values, bb) for f in value.args[1].fields], func)

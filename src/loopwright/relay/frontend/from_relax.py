@@ -32,6 +32,7 @@ from ...relax.struct_info import (
     TupleStructInfo,
 )
 from ...runtime.tensor import tensor
+from ...tir.index_map import IndexMap
 from ..expr import Call, Constant, Function, If, Tuple, TupleGetItem, TupleWrapper, Var
 from ..infer import call_type
 from ..operators.core import ROWS, Inputs, Row, builder, op, row_of
@@ -199,7 +200,10 @@ def _(c: _Call) -> Any:
 
 @converter("reshape")
 def _(c: _Call) -> Any:
-    dims = [d.value if isinstance(d, IntImm) else -1 for d in c.values["shape"].values]
+    shape = c.values["shape"]
+    if not isinstance(shape, rx.ShapeExpr):
+        return None  # a value
+    dims = [d.value if isinstance(d, IntImm) else -1 for d in shape.values]
     return _builder("reshape")(c.x, dims) if dims.count(-1) <= 1 and 0 not in dims else None
 
 
@@ -474,6 +478,8 @@ class _Reverser:
         rules = dict.fromkeys((rx.Var, rx.DataflowVar, rx.Constant), inside)
         body = rewrite(call, rules)
         own = {d for var in leaves.values() for d in _alone(var.struct_info)}
+        maps = [v for _, v in call.attrs.items() if isinstance(v, IndexMap)] if call.attrs else []
+        own.update(index for found in maps for index in found.initial_indices)
         reads: list[rx.MatchCast] = []  # in reverse
         waiting = [s for s in vars_in(body) if isinstance(s, TirVar)]
         while waiting:

@@ -24,8 +24,8 @@ class Combiner:
     """What differs between operators.
 
     op: its name. alike: whether two calls of it may be one. joined: the one call of several branches'
-    first ones. argument_fits: whether an argument of a following call may be joined (its position, the
-    call). follow: the one following call, from the joined value and the calls at this depth.
+    first ones. fits: whether an argument of a following call may be joined (its position, the
+    call). follow: the one following call, of the joined value and the other arguments at this depth.
     parts: the results of the branches, of the joined value.
     """
 
@@ -35,7 +35,7 @@ class Combiner:
     alike: Callable[[Call, Call], bool]
     joined: Callable[[list[Branch]], Any]
     fits: Callable[[Call, Call, int], bool]
-    follow: Callable[[Any, list[Branch], int, int], Any]
+    follow: Callable[[Any, list[Branch], int], Any]
     parts: Callable[[Any, list[Branch], int], list[Any]]
 
     def run(self, func: Function) -> Function:
@@ -94,8 +94,7 @@ class Combiner:
         depth = min(len(branch) for branch in branches)
         at = 1
         while at < depth and self._same_step(branches, at):
-            place = next(i for i, a in enumerate(branches[0][at].args) if a is branches[0][at - 1])
-            value = self.follow(value, branches, at, place)
+            value = self.follow(value, branches, at)
             at += 1
         for branch, part in zip(branches, self.parts(value, branches, at - 1), strict=True):
             replaced[id(branch[at - 1])] = part
@@ -107,16 +106,11 @@ class Combiner:
             call = branch[at]
             if call.op is not first.op or not structural_equal(call.attrs, first.attrs):
                 return False
-            if len(call.args) != len(first.args):
+            places = range(len(call.args))
+            if not all(self.fits(branch[0], call, i) for i in places):
                 return False
-            for i, arg in enumerate(call.args):
-                if (arg is branch[at - 1]) != (first.args[i] is branches[0][at - 1]):
-                    return False
-                if not self.fits(branch[0], call, i):
-                    return False
-                same = arg is branch[at - 1] or self._same_shape(call, first, i)
-                if not same:
-                    return False
+            if not all(self._same_shape(call, first, i) for i in places[1:]):
+                return False
         return True
 
     def _same_shape(self, call: Call, first: Call, i: int) -> bool:
@@ -124,9 +118,11 @@ class Combiner:
         return a.dtype == b.dtype and len(a.shape) == len(b.shape)
 
 
-def names_axis(call: Call) -> bool:
-    """Whether a call's attributes name an axis, which is another one of joined values."""
-    return call.attrs is not None and "axis" in call.attrs.values
+def keeps_axes(first: Call, call: Call) -> bool:
+    """Whether a call has the axes of the first of its branch: as many, and it names none of them, which
+    may be another one of joined values."""
+    named = call.attrs is not None and "axis" in call.attrs.values
+    return not named and len(extents(call)) == len(extents(first))
 
 
 def extents(expr: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from ...ir.module import IRModule
 from ..expr import Call, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
-from .combine_parallel import Branch, Combiner, extents, names_axis, same_extent
+from .combine_parallel import Branch, Combiner, extents, keeps_axes, same_extent
 
 
 def _columns(product: Call) -> Any:
@@ -45,16 +45,16 @@ def _joined(branches: list[Branch]) -> Call:
 
 def _fits(product: Call, call: Call, i: int) -> bool:
     dims = extents(call.args[i])
-    return not names_axis(call) and bool(dims) and dims[-1] == _columns(product)
+    return keeps_axes(product, call) and bool(dims) and dims[-1] == _columns(product)
 
 
-def _follow(value: Any, branches: list[Branch], at: int, place: int) -> Call:
+def _follow(value: Any, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
-    args = [
-        value if i == place else VIEWS["concatenate"]([b[at].args[i] for b in branches], axis=-1)
-        for i in range(len(call.args))
+    rest = [
+        VIEWS["concatenate"]([b[at].args[i] for b in branches], axis=-1)
+        for i in range(1, len(call.args))
     ]
-    return Call(call.op, args, call.attrs)
+    return Call(call.op, [value, *rest], call.attrs)
 
 
 def _parts(value: Any, branches: list[Branch], at: int) -> list[Any]:

@@ -13,7 +13,7 @@ from ...ir.module import IRModule
 from ..expr import Call, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
-from .combine_parallel import Branch, Combiner, extents, names_axis, same_extent
+from .combine_parallel import Branch, Combiner, extents, keeps_axes, same_extent
 
 # What two convolutions that become one have in common; their channels are those of the weights.
 _SHARED = (
@@ -60,18 +60,15 @@ def _place(conv: Call, rank: int) -> int:
 def _fits(conv: Call, call: Call, i: int) -> bool:
     dims = extents(call.args[i])
     place = _place(conv, len(dims))
-    return not names_axis(call) and place >= 0 and dims[place] == _channels(conv)
+    return keeps_axes(conv, call) and place >= 0 and dims[place] == _channels(conv)
 
 
-def _follow(value: Any, branches: list[Branch], at: int, place: int) -> Call:
+def _follow(value: Any, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
-    args = []
-    for i, arg in enumerate(call.args):
-        if i == place:
-            args.append(value)
-        else:
-            axis = _place(branches[0][0], len(extents(arg)))
-            args.append(VIEWS["concatenate"]([b[at].args[i] for b in branches], axis))
+    args = [value]
+    for i, arg in enumerate(call.args[1:], 1):
+        axis = _place(branches[0][0], len(extents(arg)))
+        args.append(VIEWS["concatenate"]([b[at].args[i] for b in branches], axis))
     return Call(call.op, args, call.attrs)
 
 

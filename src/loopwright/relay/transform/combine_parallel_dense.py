@@ -17,7 +17,7 @@ from ...ir.op import Op
 from ..expr import Call, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
-from .combine_parallel import Branch, Combiner, extents, names_axis, same_extent
+from .combine_parallel import Branch, Combiner, extents, keeps_axes, same_extent
 
 
 def _units(dense: Call) -> Any:
@@ -42,13 +42,10 @@ def _batch_joined(branches: list[Branch]) -> Call:
     return VIEWS["nn.batch_matmul"](data, weight, branches[0][0].attrs.out_dtype)
 
 
-def _batch_follow(value: Any, branches: list[Branch], at: int, place: int) -> Call:
+def _batch_follow(value: Any, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
-    args = []
-    for i in range(len(call.args)):
-        if i == place:
-            args.append(value)
-            continue
+    args = [value]
+    for i in range(1, len(call.args)):
         given = [b[at].args[i] for b in branches]
         if len(extents(given[0])) < len(extents(call)):
             given = [VIEWS["expand_dims"](g, 0) for g in given]
@@ -57,7 +54,7 @@ def _batch_follow(value: Any, branches: list[Branch], at: int, place: int) -> Ca
 
 
 def _batch_fits(dense: Call, call: Call, i: int) -> bool:
-    return not names_axis(call) and len(extents(call.args[i])) >= 1
+    return keeps_axes(dense, call) and len(extents(call.args[i])) >= 1
 
 
 def _batch_parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
@@ -86,13 +83,10 @@ def _flat_fits(dense: Call, call: Call, i: int) -> bool:
     return not dims or dims[-1] in (1, _units(dense))
 
 
-def _flat_follow(value: Any, branches: list[Branch], at: int, place: int) -> Call:
+def _flat_follow(value: Any, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
-    args = []
-    for i in range(len(call.args)):
-        if i == place:
-            args.append(value)
-            continue
+    args = [value]
+    for i in range(1, len(call.args)):
         given = []
         for branch in branches:
             arg, units = branch[at].args[i], _units(branch[0])

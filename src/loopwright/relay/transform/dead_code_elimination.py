@@ -15,7 +15,7 @@ from typing import Any
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
 from ...ir.op import Op
-from ..expr import Call, Function, Let, Var
+from ..expr import Call, Function, If, Let, Var
 from ..walk import children, post_order, rebuilt, rewrite
 from .base import RelayPass
 
@@ -120,9 +120,10 @@ class _Eliminator:
         return any(n is let.var for n in post_order(let.body))
 
     def _next_uses(self, let: Let) -> bool:
-        """Whether the next binding is what uses the value, so that its effect stays in order."""
+        """Whether the next binding uses the value before it does what else has an effect."""
         nearest = let.body.value if isinstance(let.body, Let) else let.body
-        return any(c is let.var for c in children(nearest))
+        parts = (nearest.cond,) if isinstance(nearest, If) else children(nearest)
+        return next((c for c in parts if c is let.var or self.effects[id(c)]), None) is let.var
 
     def _in_function(self, let: Let) -> bool:
         """Whether the use is in a function, which may run many times or never."""

@@ -6,7 +6,7 @@ after:  %0 = nn.relu(%x); add(%0, %0)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,9 +51,11 @@ class EliminateCommonSubexpr(RelayPass):
 
 def _alike(a: Call, b: Call) -> bool:
     """Whether two calls of an operator have the same attributes and arguments."""
-    if len(a.args) != len(b.args) or not structural_equal(a.attrs, b.attrs):
-        return False
-    return all(map(_same_value, a.args, b.args))
+    return structural_equal(a.attrs, b.attrs) and _same_values(a.args, b.args)
+
+
+def _same_values(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(map(_same_value, a, b))
 
 
 def _same_value(a: Any, b: Any) -> bool:
@@ -61,6 +63,4 @@ def _same_value(a: Any, b: Any) -> bool:
         return True
     if isinstance(a, Constant) and isinstance(b, Constant):
         return a.data.shape == () and structural_equal(a, b)
-    if isinstance(a, Tuple) and isinstance(b, Tuple) and len(a) == len(b):
-        return all(map(_same_value, a.fields, b.fields))
-    return False
+    return isinstance(a, Tuple) and isinstance(b, Tuple) and _same_values(a.fields, b.fields)
