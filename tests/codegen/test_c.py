@@ -15,6 +15,7 @@ from loopwright import Arena, tir
 from loopwright.backend.c import loop_pipeline
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.module import IRModule
+from loopwright.runtime.dtype import numpy_dtype
 from loopwright.runtime.extern import ExternLibrary
 from loopwright.script import ir as I
 from loopwright.script import relax as R
@@ -246,6 +247,19 @@ def roomy(X: T.Buffer((1024,), "float32"), Y: T.Buffer((1024,), "float32")):
         with T.block("Y"):
             v = T.axis.spatial(1024, i)
             Y[v] = room[1023 - v] * T.float32(2)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "int64", "float16", "bfloat16", "float32", "float64"]
+)
+def test_a_scalar_of_any_type(dtype):
+    s, out = tir.Var("s", dtype), tir.decl_buffer((2,), dtype, "out")
+    stores = [tir.BufferStore(out, s, [0]), tir.BufferStore(out, out[0], [1])]
+    func = tir.PrimFunc([s, out], tir.SeqStmt(stores), attrs={"global_symbol": "main"})
+    value = {"b": 1, "f": 1.5}.get(dtype[0], 100)
+    got = np.zeros(2, numpy_dtype(dtype))
+    loopwright.compile(func, target="c").build(flags=["-O0"])(value, got)
+    assert got.tolist() == [value, value]
 
 
 def test_large_arrays_of_kernels_come_from_the_workspace():

@@ -15,6 +15,7 @@ from loopwright.frontend.onnx import from_onnx
 from loopwright.ir.module import IRModule
 from loopwright.relax import transform as rt
 from loopwright.runtime.vm.translate import Translated
+from loopwright.script import from_source
 from tools.fuzz.onnx_graphs import onnx_case
 from tools.fuzz.onnx_model import to_onnx
 from tools.fuzz.relax_graphs import relax_case
@@ -82,3 +83,39 @@ def test_branches_and_loops(snapshot: Any) -> None:
         trace = lw.lower(mod, CPU)
         rows[f"{name}, compiled"] = programs(trace[len(trace) - 1].after)
     snapshot("machine/steered", rows)
+
+
+FOUR, ANY = 'R.Tensor((4,), "float32")', 'R.Tensor("float32", ndim=1)'
+GIVEN = {  # what a function that calls itself takes, and what it gives itself
+    "known": (FOUR, FOUR),
+    "symbolic": ('R.Tensor(("m",), "float32")', 'R.Tensor((m,), "float32")'),
+    "rank": (ANY, ANY),
+    "cast": (FOUR, ANY),
+    "unknown": ("R.Object", FOUR),
+    "two": (f"R.Tuple({FOUR}, {FOUR})", f"R.Tuple({FOUR}, {ANY})"),
+}
+CALLS_ITSELF = """
+@I.ir_module
+class Module:
+    @R.function
+    def loop(i: R.Tensor((), "int64"), s: R.Tensor((), "int64"), v: {takes}) -> R.Object:
+        again = R.less(i, s)
+        if again:
+            following = R.add(i, R.const(1, "int64"))
+            given = R.call_pure_packed("test.given", v, sinfo_args=({gives},))
+            result = Module.loop({first}, given)
+        else:
+            result = v
+        return result
+"""
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.no_verify
+def test_functions_that_call_themselves(snapshot: Any) -> None:
+    rows = {}
+    for name, (takes, gives) in GIVEN.items():
+        for first in ("following, s", "s, following", "following, following"):
+            text = CALLS_ITSELF.format(takes=takes, gives=gives, first=first)
+            rows[f"{name}: {first}"] = texts(from_source(text))
+    snapshot("machine/themselves", rows)

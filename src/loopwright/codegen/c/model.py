@@ -290,7 +290,8 @@ class CFunction:
         written: list[tuple[Any, np.ndarray, str]] = []
         for arg, value in zip(given, args, strict=True):
             if arg.dims is None:
-                values[arg.field] = value
+                scalar = np.asarray(value, numpy_dtype(arg.dtype))
+                values[arg.field] = scalar.view(_bits(scalar.dtype)).item()
                 continue
             array = _stored(value, arg, entry)
             _match(arg, np.shape(value), extents, entry)
@@ -332,10 +333,12 @@ class CFunction:
 def _c_field(arg: Field) -> tuple[str, Any]:
     if arg.dims is not None:
         return arg.field, ctypes.c_void_p
-    dtype = np.dtype("uint8") if arg.dtype == "bool" else numpy_dtype(arg.dtype)
-    if dtype.kind not in "iufb" or (dtype.itemsize == 2 and dtype.kind == "f"):
-        dtype = np.dtype(f"u{dtype.itemsize}")
-    return arg.field, np.ctypeslib.as_ctypes_type(dtype)
+    return arg.field, np.ctypeslib.as_ctypes_type(_bits(numpy_dtype(arg.dtype)))
+
+
+def _bits(dtype: np.dtype) -> np.dtype:
+    """The whole numbers as which scalars of a type are stored: ctypes knows few types."""
+    return np.dtype(f"u{dtype.itemsize}")
 
 
 def _struct(fields: list[tuple[str, Any]], values: Mapping[str, Any], prefix: str) -> Any:
