@@ -71,7 +71,6 @@ def test_native(name: str, snapshot: Any) -> None:
         "static": public_text(exe, "net", False),
         "shared": public_text(exe, "net", True),
     }
-    rows["texts"] = {k: exe.as_text() if k == "llvm" else exe.as_python() for k in ("llvm", "tir")}
     snapshot(f"compiled/{name}", rows)
 
 
