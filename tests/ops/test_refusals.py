@@ -53,6 +53,12 @@ REFUSED = {
     "the padding takes more than the result has": lambda: op.nn.conv1d_transpose(
         tensor(1, 3, 2), tensor(3, 4, 1), padding=2
     ),
+    "last_channel is no column of 8\n  got: 8": lambda: op.nn.unpack_channels(
+        tensor(1, 2, 3, 3, 4), 9
+    ),
+    "last_row is no column of 6\n  got: 6": lambda: op.nn.winograd_join(
+        tensor(4, 4, 1, 3, 2, 8), tile=2, sides=[7, 4], block=4
+    ),
     "output_padding is smaller": lambda: op.nn.conv2d_transpose(
         tensor(2, 3, 8, 8), tensor(3, 4, 3, 3), strides=2, output_padding=2
     ),

@@ -13,7 +13,7 @@ from ..tir import layout as layout_of
 from .blocks import from_plain, shape_in
 from .common import compute
 from .core import case, op
-from .extents import simplify
+from .extents import check_columns, simplify
 from .params import Tensor
 
 
@@ -73,6 +73,7 @@ pack_channels.samples(
 def unpack_channels(x: Tensor, channels: int):
     """The inverse of pack_channels: (n, blocks, ..., block) as (n, channels, ...)."""
     block = x.shape[-1]
+    check_columns(simplify(multiply(x.shape[1], block)), last_channel=channels - 1)
     shape = [x.shape[0], const(channels, "int64"), *x.shape[2:-1]]
 
     def cell(*i):

@@ -18,7 +18,7 @@ from .. import te, tir
 from ..ir.prim_op import add, ceildiv, const, floordiv, floormod, multiply
 from .common import compute
 from .core import case, op
-from .extents import simplify
+from .extents import check_columns, check_multiple, extents_of, simplify
 from .params import Ints, Tensor
 
 MARK = "winograd_tile"  # of a block: the results of a tile along an axis
@@ -142,7 +142,11 @@ def _(data, tile, padding):
 def winograd_join(products: Tensor, tile: int, sides: Ints, block: int):
     """(m, m, n, tiles, tiles, channels) with m = tile + 2 as (n, blocks, rows, cols, block): A^T p A of each tile.
     sides: rows and cols."""
-    _, count, n, high, wide, channels = products.shape
+    m = tile + 2
+    _, count, n, high, wide, channels = extents_of(products, "products", m, m, *[None] * 4)
+    check_multiple(channels, block, "the channels")
+    check_columns(simplify(multiply(high, tile)), last_row=sides[0] - 1)
+    check_columns(simplify(multiply(wide, tile)), last_column=sides[1] - 1)
     matrix = transforms(tile).results
     shape = [tile, count, n, high, wide, channels]
     half = _step(shape, _along(matrix, products, 0), "winograd_rows", tile)
