@@ -141,3 +141,56 @@ def test_downloads_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert path.read_text() == "second"
     with pytest.raises(OSError, match="No such file"):
         download.download((tmp_path / "none").as_uri(), tmp_path / "c.txt", retries=2)
+
+
+@pytest.fixture
+def tool(tmp_path) -> str:
+    """A compiler that writes what it was given into its output."""
+    path = tmp_path / "tool"
+    path.write_text(
+        '#!/bin/sh\necho "$@" >> "$0.log"\n'
+        'while [ $# -gt 1 ]; do [ "$1" = -o ] && out=$2; shift; done\ncat "$1" > "$out"\n'
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_what_a_compiler_is_told(tool, tmp_path):
+    source = tmp_path / "a.c"
+    source.write_text(SOURCE)
+    contrib.create_executable("a.out", str(source), ["-O2", str(source)], tool, str(tmp_path))
+    assert (tmp_path / "a.out").read_text() == SOURCE
+    contrib.create_shared("a.so", [source], ["-O1", str(source)], tool, str(tmp_path))
+    made = contrib.create_llvm(str(source), str(tmp_path / "a.ll"), ["-g"], tool)
+    assert made == SOURCE == (tmp_path / "a.ll").read_text()
+    assert contrib.create_llvm([SOURCE], cc=tool) == SOURCE  # code
+    lines = Path(f"{tool}.log").read_text().replace(str(tmp_path), "DIR").splitlines()
+    assert lines[:2] == [
+        "-o DIR/a.out DIR/a.c -O2 DIR/a.c",
+        "-shared -fPIC -O1 DIR/a.c -o DIR/a.so DIR/a.c",
+    ]
+    assert lines[2].startswith("-S -emit-llvm -O3 -g -o ") and lines[2].endswith(".ll DIR/a.c")
+    assert lines[3].endswith("/input0.cc") and "out0.ll" in lines[3]
+    with pytest.raises(LoopwrightError, match="made of one source\n  got: 2 of them"):
+        contrib.create_llvm([SOURCE, SOURCE], cc=tool)
+
+
+@pytest.mark.parametrize(
+    ("platform", "linux", "windows"),
+    [("linux", True, False), ("darwin", True, False), ("win32", False, True)],
+)
+def test_platforms(monkeypatch, platform, linux, windows):
+    monkeypatch.setattr("sys.platform", platform)
+    assert (contrib._is_linux_like(), contrib._is_windows_like()) == (linux, windows)
+
+
+def test_computes_of_templates():
+    from loopwright.compat import autotvm
+
+    @autotvm.register_topi_compute("conv.x86")
+    def compute(cfg, data, scale=1):
+        return cfg.is_fallback, data * scale
+
+    assert compute(3, scale=2) == (True, 6)
+    plain = autotvm.register_topi_schedule("conv.x86", lambda cfg, outs: outs)
+    assert plain([1]) == [1]

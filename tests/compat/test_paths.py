@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import loopwright.compat
+from loopwright.base.names import Served
 from loopwright.compat import PATHS, target_name
 
 ROOT = Path(__file__).parent.parent.parent
@@ -213,3 +218,42 @@ print(tvm.contrib.random.__name__, tvm.contrib.cblas.matmul.__name__, hasattr(tv
     done = run(program)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["loopwright.compat.external", "matmul", "False"]
+
+
+@pytest.fixture
+def names() -> Iterator[None]:
+    """Modules, finders and the name of printed programs are as before."""
+    finders, modules, name, path = [*sys.meta_path], {*sys.modules}, Served.name, [*sys.path]
+    yield
+    sys.meta_path[:], sys.path[:], Served.name = finders, path, name
+    for new in {*sys.modules} - modules:
+        if new.partition(".")[0] == "other_tvm":
+            del sys.modules[new]
+
+
+def test_an_alias(names):
+    loopwright.compat.alias("other_tvm")
+    made = importlib.import_module("other_tvm.relax.transform")
+    assert made is importlib.import_module("loopwright.relax.transform")
+    assert importlib.import_module("other_tvm").tir is loopwright.tir
+    finders = [*sys.meta_path]
+    loopwright.compat.alias("other_tvm")
+    assert sys.meta_path == finders and Served.name == "other_tvm"
+    with pytest.raises(ImportError, match="a package called json has been imported already"):
+        loopwright.compat.alias("json")
+    with pytest.raises(ImportError):
+        importlib.import_module("other_tvm.no_such_module")
+
+
+def test_a_script_is_run(names, monkeypatch, tmp_path, capsys):
+    called = []
+    monkeypatch.setattr("loopwright.compat.alias", called.append)
+    script = tmp_path / "script.py"
+    script.write_text("import sys\nprint(__name__, sys.argv[1:], sys.path[0] == sys.argv[1])\n")
+    monkeypatch.setattr("sys.argv", ["python -m", str(script), str(tmp_path), "-x"])
+    runpy.run_module("loopwright.compat", run_name="__main__")
+    assert capsys.readouterr().out == f"__main__ ['{tmp_path}', '-x'] True\n"
+    assert called == ["tvm"]
+    monkeypatch.setattr("sys.argv", ["python -m"])
+    with pytest.raises(SystemExit, match="usage: "):
+        runpy.run_module("loopwright.compat", run_name="__main__")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import math
+import multiprocessing
 import operator
 import os
 import pickle
@@ -13,6 +14,7 @@ import time
 
 import pytest
 
+from loopwright.compat import popen_pool
 from loopwright.compat.popen_pool import PopenPoolExecutor, PopenWorker, StatusKind
 
 
@@ -98,3 +100,40 @@ def test_pool():
     assert late.status == StatusKind.TIMEOUT
     with pytest.raises(TypeError, match="the initializer of a PopenWorker"):
         PopenPoolExecutor(initializer=3)
+
+
+class Own(Exception):
+    """An exception that cannot cross: it holds a lock."""
+
+    def __init__(self) -> None:
+        super().__init__("its own")
+        self.lock = threading.Lock()
+
+
+def fail() -> None:
+    raise Own
+
+
+def test_a_process_serves_until_its_pipe_is_closed():
+    ours, theirs = multiprocessing.Pipe()
+    served = threading.Thread(target=popen_pool._serve, args=[theirs])
+    served.start()
+    calls = [
+        (math.pow, (2, 3), {}),
+        (int, ("12",), {"base": 3}),
+        (math.sqrt, (-1,), {}),
+        (fail, (), {}),
+    ]
+    answers = []
+    for call in calls:
+        ours.send_bytes(pickle.dumps(call))
+        answers.append(pickle.loads(ours.recv_bytes()))
+    ours.close()
+    served.join(20)
+    assert not served.is_alive()
+    assert answers[:2] == [(True, 8), (True, 5)]
+    assert [(fine, type(error)) for fine, error in answers[2:]] == [
+        (False, ValueError),
+        (False, RuntimeError),
+    ]
+    assert str(answers[3][1]) == "Own: its own"

@@ -11,6 +11,7 @@ import loopwright as lw
 from loopwright import te
 from loopwright.te.hybrid import HybridModule, script
 from loopwright.tir import For
+from loopwright.tir.interpreter import run
 from loopwright.tir.stmt_functor import post_order_visit
 
 from .test_prim_func import argmax_tensors
@@ -120,6 +121,83 @@ def test_source(func, tmp_path):
     ):
         np.testing.assert_allclose(ours, python, rtol=1e-5)
     assert again(a) is not None  # and an operation again
+
+
+@script
+def casts(a):
+    b = output_tensor((11,), "float64")
+    b[0] = float64(int8(a[0]))
+    b[1] = float64(int16(a[0]))
+    b[2] = float64(int32(a[0]))
+    b[3] = float64(int64(a[0]))
+    b[4] = float64(uint8(a[0]))
+    b[5] = float64(uint16(a[0]))
+    b[6] = float64(uint32(a[0]))
+    b[7] = float64(uint64(a[0]))
+    b[8] = float64(float16(a[0]))
+    b[9] = float64(float32(a[0]))
+    b[10] = float64(a[0])
+    return b
+
+
+@script
+def small_steps(a, groups):
+    assert a[0] >= 0.0, "no negative ones"
+    b = output_tensor((len(a), ceil_div(len(a), 4)), "float32")
+    for i in bind("threadIdx.x", 6):
+        if not (i % 2 == 0 and i >= 0):
+            b[i, 0] = -a[i]
+        else:
+            b[i, 0] = +a[i]
+        if not len(groups) > 2:
+            b[i, 1] = 2.0
+        else:
+            b[i, 1] = 1.0
+    return b
+
+
+def test_types_by_name():
+    a = te.placeholder((1,), name="a")
+    b = casts(a)
+    out = np.zeros(11)
+    te.build(te.create_schedule(b.op), [a, b], "llvm")["main"](np.float32([100.3]), out)
+    exact = float(np.float32(100.3))
+    np.testing.assert_array_equal(out, [100] * 8 + [float(np.float16(100.3)), exact, exact])
+
+
+def test_lengths_conditions_and_threads():
+    a = te.placeholder((6,), name="a")
+    b = small_steps(a, (1, 2))
+    x, out = RNG.random(6).astype("float32"), np.zeros((6, 2), "float32")
+    s = te.create_schedule(b.op)
+    func = te.lower(s, [a, b])["main"]
+    run(func, [x, out])
+    with pytest.raises(AssertionError, match="no negative ones"):
+        run(func, [-x, out.copy()])
+    np.testing.assert_array_equal(out[:, 0], np.where(np.arange(6) % 2, -x, x))
+    np.testing.assert_array_equal(out[:, 1], 2)
+    module = te.hybrid.build(s, [a], [b])
+    assert 'in bind("threadIdx.x", 6):' in module.get_source()
+    assert "assert " in module.get_source()
+
+
+def test_an_operation_reads_a_copy_or_stays():
+    a, other = te.placeholder((8,), name="a"), te.placeholder((8,), name="other")
+    low, high = both(a)
+    c = te.compute((8,), lambda i: high[i] + other[i], name="c")
+    x, y, out = (
+        RNG.random(8).astype("float32"),
+        RNG.random(8).astype("float32"),
+        np.zeros(8, "float32"),
+    )
+    for read in (a, other):
+        s = te.create_schedule(c.op)
+        copy = s.cache_read(read, "local", [low.op if read is a else c.op])
+        (stage,) = [t for t in s.stages if type(t.op) is type(low.op)]
+        assert (stage.op is low.op) is (read is other)
+        assert (copy in stage.op.input_tensors) is (read is a)
+        te.build(s, [a, other, c], "llvm")["main"](x, y, out)
+        np.testing.assert_allclose(out, both(x)[1] + y, rtol=1e-6)
 
 
 def test_what_scripts_have_not():

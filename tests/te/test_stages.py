@@ -7,6 +7,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import te, tir
+from loopwright.te.stage import INLINE
 from loopwright.tir.interpreter import run
 from loopwright.tir.transform import lower_to_loops
 
@@ -333,3 +334,143 @@ def test_the_axes_of_each_result_of_a_scan():
     scan = te.scan(list(first), steps, [flat, deep])[0].op
     names = [[axis.var.name for axis in scan.spatial_axes(n)] for n in (0, 1)]
     assert names == [["out0.i1"], ["out1.i1", "out1.i2"]]
+
+
+@pytest.mark.parametrize(
+    ("size", "rows", "columns"),
+    [(4, 1, 4), (16, 1, 16), (24, 3, 16), (48, 3, 16), (6, 2, 16), (1, 1, 1)],
+)
+def test_a_part_of_fused_loops(size, rows, columns):
+    """Within a row only what is read of it, over an edge whole rows."""
+    a, b, c, s = two_steps()
+    outer, _ = s[c].split(s[c].fuse(*c.op.axis), size)
+    s[b].compute_at(s[c], outer)
+    ranges = te.schedule.InferBound(s.normalize())
+    found = [ranges[v].extent for v in b.op.axis]
+    if size != 6:  # which may begin in the middle of a row
+        assert [int(e) for e in found] == [rows, columns] or size in (24, 48)
+    assert int(found[1]) == columns
+    check(s, [a, c], twice_and_one)
+
+
+def test_a_loop_of_one_iteration():
+    a, b, c, s = two_steps()
+    one = s[c].fuse()
+    assert s[c].leaf_iter_vars[0] is one
+    s[b].compute_at(s[c], one)
+    check(s, [a, c], twice_and_one)
+    ranges = te.schedule.InferBound(s.normalize())
+    assert [int(ranges[v].extent) for v in b.op.axis] == [32, 16]
+    x = te.placeholder((), name="x")
+    y = te.compute((), lambda: x() + 1.0, name="y")
+    s = te.create_schedule(y.op)
+    s[y].bind(s[y].fuse(), te.thread_axis("threadIdx.x"))
+    assert 'T.launch_thread("threadIdx.x", 1)' in str(te.lower(s, [x, y], simple_mode=True))
+
+
+def test_stages_that_share_a_thread_have_its_extent():
+    a, b, c, s = two_steps()
+    thread = te.thread_axis("threadIdx.x")
+    s[b].bind(b.op.axis[1], thread)
+    s[c].bind(c.op.axis[1], thread)
+    s[b].compute_at(s[c], c.op.axis[0])
+    te.lower(s, [a, c])
+    a, b, c, s = two_steps()
+    s[b].bind(b.op.axis[1], thread)
+    s[c].bind(c.op.axis[0], thread)
+    with pytest.raises(
+        lw.TVMError, match="threadIdx.x has one extent in all stages\n.*32, and 16 for j of B"
+    ):
+        te.lower(s, [a, c])
+
+
+def inlined(kind, s):
+    getattr(te.schedule, f"AutoInline{kind}")(s)
+    return {st.op.name for st in s.stages if st.attach_type == INLINE}
+
+
+def test_stages_are_inlined_by_what_they_do():
+    x, row = te.placeholder((4, 6), name="x"), te.placeholder((6,), name="row")
+    one = te.compute((4, 6), lambda i, j: x[i, j] + 1.0, name="one")
+    turned = te.compute((6, 4), lambda i, j: one[j, i] * 2.0, name="turned")
+    spread = te.compute((6, 4), lambda i, j: turned[i, j] + row[i], name="spread", tag="broadcast")
+    k = te.reduce_axis((0, 4), "k")
+    total = te.compute((6,), lambda i: te.sum(spread[i, k], axis=k), name="total")
+    out = te.compute((6,), lambda i: total[i] - 1.0, name="out")
+    wanted = {
+        "ElemWise": {"one"},
+        "Broadcast": {"spread"},
+        "Injective": {"one", "turned", "spread"},
+    }
+    for kind, names in wanted.items():
+        s = te.create_schedule(out.op)
+        assert inlined(kind, s) == names
+        check(s, [x, row, out], lambda x, r, _: (2 * (x + 1).T + r[:, None]).sum(1) - 1)
+    s = te.create_schedule(out.op)
+    s[turned].parallel(turned.op.axis[0])  # a step of the user's
+    assert inlined("Injective", s) == {"one", "spread"}
+
+
+@pytest.mark.parametrize("last", [1, 4, 10])
+def test_a_part_of_a_scan(last):
+    """Rows up to the last one that is read, and the first ones."""
+    x, _, _, _, scan, _, expected = rows_of_a_scan()
+    d = te.compute((last, 24), lambda t, i: scan[t, i] + 1.0, name="D")
+    s = te.create_schedule(d.op)
+    ranges = te.schedule.InferBound(s.normalize())
+    assert str(ranges[scan.op.scan_axis].extent) == str(last - 1)
+    check(s, [x, d], lambda rows, _: expected(rows, None)[:last])
+
+
+def test_a_scan_whose_columns_move():
+    m, n = 5, 8
+    x, state = te.placeholder((m, n), name="X"), te.placeholder((m, n), name="S")
+    first = te.compute((1, n), lambda _, i: x[0, i], name="first")
+    step = te.compute((m, n), lambda t, i: state[t - 1, (i + 1) % n] + x[t, i], name="step")
+    scan = te.scan(first, step, state, inputs=[x], name="scan")
+    assert [v.value for v in te.schedule.ScanFixPointAnalysis(scan.op).values()] == [0]
+
+    def expected(rows, _):
+        out = rows.copy()
+        for t in range(1, m):
+            out[t] += np.roll(out[t - 1], -1)
+        return out
+
+    check(te.create_schedule(scan.op), [x, scan], expected)
+
+
+def test_rfactor_of_an_axis_that_begins_later():
+    a = te.placeholder((5, 30), name="A")
+    k = te.reduce_axis((3, 28), "k")
+    b = te.compute((5,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    part = s.rfactor(b, k)
+    assert [int(e) for e in part.shape] == [25, 5]
+    check(s, [a, b], lambda x, y: x[:, 3:28].sum(1))
+
+
+def test_groups_in_groups():
+    x = te.placeholder((6, 4), name="X")
+    steps = [x]
+    for k in range(6):
+        steps.append(te.compute((6, 4), lambda i, j, k=k: steps[k][i, j] + float(k), name=f"s{k}"))
+    s = te.create_schedule(steps[-1].op)
+    outer = s.create_group(outputs=steps[4], inputs=steps[0])
+    inner = s.create_group(outputs=steps[3], inputs=steps[1])
+    assert outer.group is None and inner.group is outer
+    assert [s[t].group for t in steps[1:5]] == [outer, inner, inner, outer]
+    assert (outer.num_child_stages, inner.num_child_stages) == (3, 2)
+    across = s.create_group(outputs=steps[5], inputs=steps[3])  # from inside of one to its outside
+    assert across.group is None and (s[steps[5]].group, outer.group) == (across, across)
+    assert across.num_child_stages == 2
+    check(s, [x, steps[-1]], lambda x, _: x + 15)
+
+
+def test_buffers_of_tensors_among_the_arguments():
+    a, _, c, s = two_steps()
+    buffer = tir.decl_buffer((32, 16), "float32", "bound", offset_factor=4)
+    func = te.lower(s, [buffer, c], binds={a: buffer})["main"]
+    assert next(iter(func.buffer_map.values())).name == "bound"
+    x, out = RNG.random((32, 16)).astype("float32"), np.zeros((32, 16), "float32")
+    run(func, [x, out])
+    np.testing.assert_allclose(out, x * 2 + 1, rtol=1e-6)

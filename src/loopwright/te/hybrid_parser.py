@@ -67,7 +67,8 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
 }
 _MATH = ["sqrt", "rsqrt", "log", "exp", "tanh", "sigmoid", "power", "popcount", "round", "likely"]
 _DTYPES = [
-    f"{k}{b}" for k in ("int", "uint", "float") for b in (8, 16, 32, 64) if (k, b) != ("float", 8)
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    *("float16", "float32", "float64"),
 ]
 
 

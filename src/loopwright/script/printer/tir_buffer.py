@@ -153,6 +153,8 @@ def declaration(
         keywords["scope"] = quote(node.scope())
     if node.data_alignment != _ALIGNMENT:
         keywords["align"] = str(node.data_alignment)
+    if offset is None and node.offset_factor != 1:
+        keywords["elem_offset"] = "0"  # not its own
     if node.offset_factor != 1 or offset_is_own:
         keywords["offset_factor"] = str(node.offset_factor)
     if node.buffer_type != "default":
