@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,5 +60,6 @@ def test_changed_calls(snapshot: Any) -> None:
         for operator in operators:
             cases = [make(operator, case) for case in operator.cases[:4]]
             texts = [t for sample in cases for t in changed(operator, sample.call)]
-            rows[operator.name] = {"": "\n".join(texts)}
+            numbered = re.sub(r"unknown_\d+", "unknown", "\n".join(texts))  # by a counter
+            rows[operator.name] = {"": numbered}
         snapshot(f"inference/{family}", rows)
