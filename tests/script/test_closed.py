@@ -37,6 +37,12 @@ def read(value="1", before="", **options):
         ("x = 1 << 10**9", "a Python value of this size"),
         ("x = 'a' * 10**9", "a Python value of this size"),
         ("x = '%9999999d' % 1", "a Python value of this size"),
+        ("x = (1 << 2000) * (1 << 2095)", "a Python value of this size"),
+        ("x = 2 ** 2049", "a Python value of this size"),
+        ("x = 1 << 4096", "a Python value of this size"),
+        ("x = [0] * 50000 + [0] * 50001", "a Python value of this size"),
+        ("x = 'a' * 100001", "a Python value of this size"),
+        ("x = 100001 * (0,)", "a Python value of this size"),
         ("x = f'{1:99999999}'", "a format of this width"),
         ("x = (yield)", "unsupported expression `Yield`"),
         ("x" + "+x" * 100_000, "cannot be parsed|syntax error|holds definitions"),
@@ -48,6 +54,20 @@ def read(value="1", before="", **options):
 def test_statements(before, message):
     with pytest.raises(DiagnosticError, match=message):
         read(before=before)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "(1 << 2000) * (1 << 2094)",
+        "2 ** 2048",
+        "1 << 4095",
+        "[0] * 50000 + [0] * 50000",
+        "'a' * 100000",
+    ],
+)
+def test_the_largest_values(value):
+    assert read("1", f"x = {value}").script() == read().script()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from loopwright.ir.module import IRModule
 from loopwright.ir.object_path import ObjectPath
 from loopwright.ir.prim_op import const
 from loopwright.script import from_source, printer
+from loopwright.script.parser.frames import pointer_type
+from loopwright.script.printer.doc import quote
 from loopwright.tir import op
 from loopwright.tir import stmt as ts
 from loopwright.tir.buffer import BufferRegion, decl_buffer
@@ -419,6 +421,38 @@ def test_underlined_block_in_its_context() -> None:
     assert lines[0].strip() == "(... 5 lines skipped ...)"
     assert lines[1].startswith(" 6     for i0")
     assert lines[2:4] == ['  7         with T.block("update"):'[1:], " " * 11 + "^" * 23]
+
+
+def test_lines_between_underlined_ones() -> None:
+    """A single one is shown, as the line that says so is as long."""
+    lines = [f"    T.evaluate({k})" for k in range(8)]
+    func = from_source(HEADER + "\n".join(["@T.prim_func", "def main():", *lines]))
+    for other, shown in ((1, []), (2, []), (3, ["(... 2 lines skipped ...)"])):
+        marked = [func.body.seq[k] for k in (0, other)]
+        text = func.script(obj_to_underline=marked, num_context_lines=0).splitlines()
+        assert [line for line in text[2:-1] if "skipped" in line] == shown
+
+
+def test_characters_without_a_picture() -> None:
+    value = "a\x01\x7f\x85\u2028\U000e0001\n\\é"
+    text = r'"a\x01\x7f\x85\u2028\U000e0001\n\\é"'
+    assert quote(value) == text and eval(text) == value
+
+
+def test_names_that_begin_with_a_digit() -> None:
+    assert pe.Var("1st layer", "int32").script() == "v1st_layer"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scope", "annotation"),
+    [
+        ("bool", "", ("int8", "global")),
+        ("boolx4", "shared", ("boolx4", "shared")),
+        ("int8x4", "", ("int8x4", "global")),
+    ],
+)
+def test_what_a_pointer_points_to(dtype: str, scope: str, annotation: tuple[str, str]) -> None:
+    assert pointer_type(dtype, scope) == annotation
 
 
 def test_underline_inner_loop_of_a_grid() -> None:

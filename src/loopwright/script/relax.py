@@ -154,7 +154,7 @@ def __getattr__(name: _str) -> Any:
     if name in (building := BUILDER.get()[0]):
         return building[name]
     known = [n for n in (*globals(), *vars(_op)) if not n.startswith("_")]
-    close = difflib.get_close_matches(name, known, 3)
+    close = difflib.get_close_matches(name, known)
     hint = f"did you mean {', '.join('R.' + n for n in close)}?" if close else None
     raise AttributeError(explain(f"R has no operator {name!r}", instead=hint))
 

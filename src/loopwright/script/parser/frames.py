@@ -213,7 +213,7 @@ class BlockFrame(Frame):
 
     title = "a T.block"
 
-    def __init__(self, name: str = "", no_realize: bool = False) -> None:
+    def __init__(self, name: str, no_realize: bool) -> None:
         super().__init__()
         self.name = name
         self.no_realize = no_realize

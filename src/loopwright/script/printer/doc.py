@@ -187,14 +187,14 @@ def _in_context(carets: list[str], context: int) -> list[bool]:
     if context < 0 or not hits:
         return [True] * len(carets)
     keep = [any(abs(i - hit) <= context for hit in hits) for i in range(len(carets))]
-    # A gap shorter than the line that would announce it is printed.
+    # A gap that is no longer than the line that would announce it is printed.
     i = 0
     while i < len(keep):
         j = i
         while j < len(keep) and not keep[j]:
             j += 1
-        if 0 < j - i < 2:
-            keep[i:j] = [True] * (j - i)
+        if j - i == 1:
+            keep[i] = True
         i = max(j, i + 1)
     return keep
 
