@@ -322,3 +322,21 @@ def test_source(tmp_path):
 
 def test_the_older_name_of_packed_calls():
     assert tir.call_packed("f").op is Op.get("tir.tvm_call_packed")
+
+
+def test_addresses_as_numbers():
+    """An address is a number; no address is 0."""
+    out, null = (
+        tir.decl_buffer((4,), "int64", "out"),
+        tir.reinterpret("handle", tir.const(0, "int64")),
+    )
+    places = [tir.Call("handle", "tir.address_of", [out[k]]) for k in (0, 2)]
+    first, third = (tir.Cast("int64", p) for p in places)
+    stores = [
+        tir.BufferStore(out, value, [k])
+        for k, value in enumerate((third - first, first - first, tir.Cast("int64", null)))
+    ]
+    got = np.full(4, 7, "int64")
+    func = tir.PrimFunc([out], tir.SeqStmt(stores), attrs={"global_symbol": "main"})
+    compiled({"main": func})["main"](got)
+    assert got.tolist() == [16, 0, 0, 7]

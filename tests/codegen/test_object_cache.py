@@ -108,7 +108,7 @@ def test_the_oldest_entries_go_first(tmp_path):
         os.utime(store._path(key), (age, age))
     os.utime(store._path(keys[0]), (10, 10))
     store.max_bytes = 3000
-    store.evict()
+    store.evict(0)
     assert [store._path(k).exists() for k in keys] == [True, False, False, True]
 
 
@@ -125,6 +125,14 @@ def test_the_bound_is_the_whole_folder_s(tmp_path):
     stores[0].put("f" * 40, bytes(10_001))
     assert stores[0].get("f" * 40) is None, "more than a quarter"
     assert mine.exists(), "what is not the cache's stays"
+
+
+def test_the_largest_entry_takes_a_quarter_of_the_bound(tmp_path):
+    store = ObjectCache(tmp_path, 4000)
+    store.put(KEY, bytes(store.largest))
+    assert store._path(KEY).stat().st_size == 1000
+    store.put("0" * 40, bytes(store.largest + 1))
+    assert store.get("0" * 40) is None
 
 
 def test_nothing_is_left_of_writes_that_fail_or_are_killed(tmp_path, monkeypatch):

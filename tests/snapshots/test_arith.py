@@ -109,6 +109,38 @@ def test_vectors(part: int, snapshot: Any) -> None:
     snapshot(f"arith/vectors-{part}", rows(part, _vector))
 
 
+def _conditions(rng: random.Random) -> tuple[str, Answers]:
+    """Conditions that share parts, as conjunctions of disjunctions."""
+    x, y, ana = Var("x"), Var("y"), Analyzer()
+    ana.bind(x, Range(0, 9))
+    numbers = [rng.randint(-1, 9) for _ in range(3)]
+    parts = [
+        rng.choice((pe.LT, pe.GE, pe.EQ, pe.NE))(v, IntImm("int32", n))
+        for v in (x, y, x + y)
+        for n in numbers
+    ]
+
+    def one(depth: int) -> Any:
+        if not depth or rng.random() < 0.2:
+            return rng.choice(parts)
+        if rng.random() < 0.15:
+            return pe.Not(one(depth - 1))
+        return rng.choice((pe.And, pe.Or))(one(depth - 1), one(depth - 1))
+
+    e = one(3)
+    ana.enabled_extensions = arith.Extension.ConvertBooleanToAndOfOrs
+    answers = {"clauses": said(ana.rewrite_simplify, e)}
+    ana.enabled_extensions = arith.Extension.NoExtensions
+    with ana.constraint_scope(parts[0]):
+        answers["limited"] = said(ana.simplify, e)
+    return f"{e}", answers | {"simplified": said(ana.simplify, e)}
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_conditions(part: int, snapshot: Any) -> None:
+    snapshot(f"arith/conditions-{part}", rows(part, _conditions))
+
+
 def _sets(rng: random.Random) -> tuple[str, Answers]:
     """Unions and intersections of intervals with symbolic and infinite ends."""
     n = Var("n")
@@ -159,7 +191,9 @@ def _map(rng: random.Random) -> tuple[str, Answers]:
         fused = fused * domain[v].extent + v
     count = rng.randint(1, 3)
     indices = [_index(rng, [*loops, fused, fused], rng.randint(0, 3)) for _ in range(count)]
-    limit = rng.choice([True, True, fused < rng.randint(1, 40), loops[-1] < 3])
+    limits = [True, True, fused < rng.randint(1, 40), loops[-1] < 3, loops[0] * 2 + 1 < 6]
+    limits.append(pe.And(fused * 3 >= rng.randint(1, 9), fused * 6 <= rng.randint(20, 90)))
+    limit = rng.choice(limits)
     level = rng.choice(["surjective", "bijective", "nocheck"])
     found = arith.detect_iter_map(indices, domain, limit, level)
     results = [Var(f"o{k}", dtype) for k in range(len(found.indices))]
@@ -167,6 +201,7 @@ def _map(rng: random.Random) -> tuple[str, Answers]:
     return f"{indices} of {domain} where {limit}, {level}", {
         "map": f"{found.indices} {found.padding_predicate} {found.errors}",
         "simplified": said(arith.iter_map_simplify, indices, domain, limit, level),
+        "everywhere": said(arith.iter_map_simplify, indices, domain),
         "plain": str([said(arith.normalize_iter_map_to_expr, m) for m in found.indices]),
         "inverse": said(arith.inverse_affine_iter_map, found.indices, results),
         "sums": str([said(arith.normalize_to_iter_sum, i, domain) for i in indices]),

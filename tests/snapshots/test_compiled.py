@@ -36,7 +36,7 @@ MODELS: dict[str, Any] = {
         a='R.Tensor((5,), "int8")',
         b='R.Tensor((5,), "uint16")',
         c='R.Tensor((5,), "bool")',
-    ),
+    ).with_attrs({"input_names": ["a b", "a_b", "a-b"]}),
     "a scalar": lambda: graph("y = R.multiply(x, s)", x=(3, 5), s='R.Tensor((), "float32")'),
     "kernels": lambda: IRModule(
         {name: pointwise(name, f"X[vi, vj] * {k}.0") for k, name in enumerate(("twice", "_9"), 2)}
@@ -71,6 +71,8 @@ def test_native(name: str, snapshot: Any) -> None:
         "static": public_text(exe, "net", False),
         "shared": public_text(exe, "net", True),
     }
+    if exe.machine_runner is not None:
+        rows["program"] = {"": exe.machine_runner.program.as_text()}
     snapshot(f"compiled/{name}", rows)
 
 

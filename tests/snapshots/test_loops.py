@@ -22,6 +22,7 @@ from loopwright.tir import transform as tt
 from loopwright.tir.analysis import effects, in_place, liveness, op_pattern, places, reshape
 from loopwright.tir.index_dtype import with_index_dtype
 from loopwright.tir.interpreter import compile_func
+from loopwright.tir.tensor_intrin import KNOWN
 from loopwright.tir.transform.pipeline import finalize, lower_to_loops
 
 from ..tir.schedule.long_run import sequence
@@ -192,3 +193,11 @@ def test_facts_of_schedules(snapshot: Any) -> None:
         _, walk = sequence(seed)
         rows[str(seed)] = on_the_way(walk.sch.mod, lowered)
     snapshot("loops/schedules", rows)
+
+
+def test_intrinsics(snapshot: Any) -> None:
+    rows = {}
+    for name in KNOWN:
+        found = tir.TensorIntrin.get(name)
+        rows[name] = {"desc": found.desc.script(), "impl": found.impl.script()}
+    snapshot("loops/intrinsics", rows)

@@ -196,3 +196,13 @@ def test_keyword_indices_come_last():
 def test_a_tensor_in_another_layout_is_a_tensor():
     moved = IndexMap.from_func(lambda i, j: [j, i]).map_ndarray(tensor(np.eye(2, 3)))
     np.testing.assert_array_equal(moved.numpy(), np.eye(3, 2))
+
+
+def test_indices_beyond_the_old_ones_are_padding_or_refused():
+    """The general analysis finds these one to one; the new shape has room for more than is there."""
+    mapped = IndexMap.from_func(lambda i, j, k: [k % 4, i // 4 + j // 4, i, j])
+    assert sizes(mapped.map_shape([4, 4, 3])) == [4, 1, 4, 4]
+    with pytest.raises(ValueError, match="only splits, fusions and permutations"):
+        mapped.non_surjective_inverse([4, 4, 3])
+    _, padded = mapped.non_surjective_inverse([4, 4, 4])
+    assert not padded.value

@@ -65,7 +65,8 @@ def inverse_of(
         return outs, *digits.solve(rows, outs, shape)
     except CallValueError:
         found = _bijective(final, extents)
-        if found is None:
+        before, after = (reduce(multiply, sizes) for sizes in (extents.values(), shape))
+        if found is None or not Analyzer().can_prove_equal(before, after):
             raise
         return *found, const(False, "bool")
 

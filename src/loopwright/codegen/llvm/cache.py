@@ -143,7 +143,7 @@ class ObjectCache:
         with suppress(OSError):
             self._path(key).unlink()
 
-    def evict(self, room: int = 0) -> int:
+    def evict(self, room: int) -> int:
         """Make room for so many bytes: remove the least recently used entries, of all kinds, until
         the folder is within its bound, and what killed processes left. Returns the bytes that may be
         written before the next call."""
