@@ -24,10 +24,10 @@ def parts_first(sch: Schedule, reduction: BlockInfo, order: list[Any]) -> tuple[
     """The loops over the tiles of a reduction in blocked layouts, parts of the image before the blocks of
     channels, and how many these are. One where its weights are more than the image: threads then share
     these instead. `order`: a loop for each axis, maybe without the last."""
-    image = range(2, len(reduction.spatial) - 1)
-    at = next((k for k in image if constant(sch.get(order[k]).extent) != 1), None)
-    tiles = None if at is None else constant(sch.get(order[at]).extent)
-    if at is None or tiles is None or _mostly_weights(reduction):
+    extents = [constant(sch.get(loop).extent) for loop in order]
+    at = next((k for k in range(2, len(reduction.spatial) - 1) if extents[k] != 1), None)
+    tiles = None if at is None else extents[at]
+    if at is None or tiles is None or extents[1] == 1 or _mostly_weights(reduction):
         return order, 1
     parts = next((p for p in COUNTS if tiles % p == 0), 1)
     if parts == 1:
