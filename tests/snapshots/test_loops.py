@@ -7,6 +7,7 @@ import functools
 import random
 from collections.abc import Callable
 from functools import partial
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -149,11 +150,73 @@ def _lowered(mod: IRModule) -> str:
     return tt.default_tir_pipeline()(mod).script()
 
 
+# What other programs have none of: buffers within bounds, with strides, at an offset; masks; While.
+ODD = {
+    "realized": """
+B = T.decl_buffer((4, 8))
+with T.realize(B[1:4, 2:8], ""):
+    for i, j in T.grid(3, 6):
+        B[i + 1, j + 2] = A[i, j] * T.float32(2)
+    for i, j in T.grid(3, 6):
+        A[i, j] = B[3 - i, 7 - j]
+""",
+    "strides": """
+B = T.alloc_buffer((4, 8), strides=(16, 2))
+for i, j in T.grid(4, 8):
+    with T.block("copy"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj] + T.float32(1)
+for i, j in T.grid(4, 8):
+    with T.block("back"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        A[vi, vj] = B[3 - vi, vj]
+""",
+    "a tile": """
+for i, j in T.grid(2, 2):
+    with T.block("tile"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        s0, s1, at = T.int32(), T.int32(), T.int32()
+        C = T.match_buffer(A[vi * 2:vi * 2 + 2, vj * 4:vj * 4 + 4], (2, 4), strides=[s0, s1], elem_offset=at)
+        for k in range(4):
+            C[1, k] = C[0, k] + T.Cast("float32", at + s0)
+""",
+    "a mask": """
+for i in range(4):
+    A[i, T.Ramp(0, 1, 4)] = T.Broadcast(T.float32(3), 4)
+    if i % 2 == 1 and i < 3:
+        A[i, T.Ramp(1, 2, 4)] = A[i, T.Ramp(0, 2, 4)] + T.Cast("float32x4", T.Ramp(i, 1, 4))
+""",
+    "while": """
+n = T.decl_buffer((1,), "int32")
+n[0] = 0
+while n[0] < 4 and A[n[0], 0] >= T.float32(0):
+    x: T.float32 = A[n[0], 1] * T.float32(0.5)
+    with T.LetStmt(n[0] + 1) as k:
+        A[n[0], 0] = T.if_then_else(k < 4, x, T.Select(x < T.float32(1), T.float32(7), -x))
+    n[0] = n[0] + T.max(1, T.truncmod(n[0], 3))
+with T.Assert(n[0] < 9, "too many"):
+    T.evaluate(0)
+""",
+    "a number": """
+A[0, 0] = T.float32(4)
+for i in T.serial(1, 4, annotations={"pragma_unroll": 1}):
+    for j in T.unroll(8):
+        if j < 4:
+            A[i, j] = A[i - 1, j + 4] + T.Cast("float32", i // 2 * 3 + j % 3)
+        else:
+            A[i, j] = T.min(A[i - 1, 7 - j], A[0, T.shift_right(j, 1)])
+""",
+}
+
+
 @functools.cache
 def starts() -> dict[str, IRModule]:
     """Programs that passes start from."""
     made = {p.stem: mod for p, (_, mod) in documented().items() if p.parts[0] == "tir"}
     functions = {name: from_source(text) for name, (text, _) in PROGRAMS.items()}
+    head = '@T.prim_func\ndef main(A: T.Buffer((4, 8), "float32")):\n'
+    for name, text in ODD.items():
+        functions[name] = from_source(head + indent(text.strip(), "    "))
     return made | {f"stage {n}": IRModule({"main": f}) for n, f in functions.items()}
 
 
