@@ -107,3 +107,22 @@ def main(A: T.Buffer((T.int64(32),), "float32"), C: T.Buffer((T.int64(32),), "fl
     windows = [m.buffer for m in sch.get(sch.get_block("C_o")).match_buffers]
     assert {str(e.dtype) for w in windows for e in (*w.shape, w.elem_offset)} == {"int64"}
     check(sch, before)
+
+
+def test_blocks_under_a_condition() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"), n: T.int32):
+    for i in range(8):
+        if n > 3:
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] + T.float32(1)
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                C[v] = A[v] + T.float32(2)
+""")
+    sch = tir.Schedule(func, debug_mask="all")
+    outer = sch.get(sch.blockize([sch.get_block("B"), sch.get_block("C")]))
+    assert [b.name for b in (r.buffer for r in outer.writes)] == ["B", "C"]
+    assert isinstance(outer.body, tir.SeqStmt)

@@ -119,6 +119,22 @@ def test_the_copy_stands_in_the_shared_loop(name: str) -> None:
     native(sch, func)
 
 
+def test_a_copy_in_place_of_all_that_is_read_and_written() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((12,), "float32")):
+    for i in range(4):
+        with T.block("A"):
+            v = T.axis.spatial(4, i)
+            A[v + 7] = A[v + 2] * T.float32(2)
+""")
+    sch = tir.Schedule(func, debug_mask="all")
+    copy = sch.cache_inplace("A", 0, "local")[0]
+    (loop,) = sch.get_loops(copy)
+    assert sch.get(loop).extent.value == 9, "elements 2 to 10"
+    check(sch, func)
+
+
 def test_several_levels_and_readers() -> None:
     """The copy goes as far out as no writer comes between it and those that read it."""
     sch = tir.Schedule(CHAIN, debug_mask="all")

@@ -13,14 +13,25 @@ LOOP = """
 @T.prim_func
 def main(A: T.Buffer((64,), "bfloat16"), B: T.Buffer((64,), "bfloat16"), C: T.Buffer((16,), "float32")):
     for k in T.unroll({count}{mark}):
-        C[0:{lanes}] = {total} + T.Broadcast(T.Cast("float32", A[{a}]), {lanes}) * {right}
+        C[0:{lanes}] = {total} + {left} * {right}
 """
 MARK = ', annotations={"dot_bfloat16": 1}'
+LEFT = 'T.Broadcast(T.Cast("float32", A[{a}]), {lanes})'
 RIGHT = 'T.Cast("float32x16", B[k:k + 32:2])'
 
 
-def dots(cpu="cooperlake", count=2, mark=MARK, lanes=16, total="C[0:16]", a="4 + k", right=RIGHT):
-    given = LOOP.format(count=count, mark=mark, lanes=lanes, total=total, a=a, right=right)
+def dots(
+    cpu="cooperlake",
+    count=2,
+    mark=MARK,
+    lanes=16,
+    total="C[0:16]",
+    a="4 + k",
+    left=LEFT,
+    right=RIGHT,
+):
+    left = left.format(a=a, lanes=lanes)
+    given = LOOP.format(count=count, mark=mark, lanes=lanes, total=total, left=left, right=right)
     with Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"):
         text = tt.DotBfloat16()(IRModule({"main": from_source(given)}))["main"].script()
     return text.count("dpbf16ps")
@@ -39,6 +50,9 @@ def test_pairs_are_one_instruction():
         {"count": 4},
         {"total": "T.Broadcast(T.float32(0), 16)"},
         {"a": "2 * k"},
+        {"left": "T.Broadcast(T.float32(2), 16)"},
+        {"left": 'T.Broadcast(T.Cast("float32", k), 16)'},
+        {"left": 'T.Cast("float32x16", T.Broadcast(A[k], 16))'},
         {"right": 'T.Cast("float32x16", B[k * 16:k * 16 + 16])'},
         {"right": 'T.Cast("float32x16", B[k:k + 48:3])'},
     ],

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from loopwright.ir.module import IRModule
+from loopwright.ir.target import Target
 from loopwright.script import from_source
 from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
@@ -312,3 +313,31 @@ def main(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32"), C: T.Buffe
     b, c = np.zeros(1, "float32"), np.zeros(1, "int32")
     run(func, [a, b, c])
     assert (b[0], c[0]) == (a.max(), a.argmax()) and "shuffle_down" in func.script()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "targets"),
+    [
+        ("float32", "cuda rocm"),
+        ("int32", "cuda rocm"),
+        ("float64", "cuda"),
+        ("float16x2", "cuda rocm"),
+        ("float32x2", ""),
+        ("float16", ""),
+        ("int8", ""),
+    ],
+)
+def test_types_that_warps_exchange(dtype, targets):
+    """Those of 32 bits and, but for rocm, of 64."""
+    text = WARPS.replace('"float32"', f'"{dtype}"').replace("(1,), data", f'(1,), "{dtype}", data')
+    zero = f"T.{dtype}(0)" if "x" not in dtype else f"T.Broadcast(T.{dtype.split('x')[0]}(0), 2)"
+    text = text.replace("T.float32(-100)", zero).replace("T.max(a, b)", "a + b")
+    found = []
+    for target in ("cuda", "rocm -thread_warp_size=64"):
+        size = int(Target(target).thread_warp_size)
+        given = text.format(
+            groups=1, n=size, target=target, condition="T.bool(True)", reader=size - 1
+        )
+        after = tt.LowerThreadAllreduce()(IRModule({"main": from_source(given)}))
+        found += [target.split()[0]] if "tvm_warp_shuffle" in after.script() else []
+    assert found == targets.split()
