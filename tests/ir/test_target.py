@@ -335,3 +335,19 @@ def test_the_processors_of_amd(family, features, name, monkeypatch):
     monkeypatch.setattr(cpu_info, "_cpuinfo", lambda: told)
     monkeypatch.setattr(cpu_info, "_native_features", lambda: frozenset(features))
     assert cpu_info._native_name.__wrapped__() == name
+
+
+@pytest.mark.parametrize(
+    ("features", "name"),
+    [
+        ("skylake-avx512", "skylake-avx512"),
+        ("icelake-server", "icelake-server"),
+        ("sapphirerapids", "sapphirerapids"),
+        ("", ""),
+    ],
+)
+def test_the_processors_of_intel(features, name, monkeypatch):
+    known = frozenset(cpu_info._X86[features][0]) if features else frozenset({"sse2"})
+    monkeypatch.setattr(cpu_info, "_cpuinfo", lambda: {"vendor_id": "GenuineIntel"})
+    monkeypatch.setattr(cpu_info, "_native_features", lambda: known)
+    assert cpu_info._native_name.__wrapped__() == name
