@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from loopwright.ops.core import OPERATORS
+from loopwright.relay.operators.core import ROWS, VIEWS
 
 from ..house.source import PACKAGE
 
@@ -60,3 +61,10 @@ def test_operators(snapshot: Any) -> None:
         if o.body.__module__.startswith("loopwright.")
     }
     snapshot("signatures/operators", rows)
+
+
+def test_relay(snapshot: Any) -> None:
+    rows = {row.name: {"": f"{row} {row.defaults}"} for row in ROWS.values()}
+    snapshot(
+        "signatures/relay", rows | {f"{name}()": {"": defaults(f)} for name, f in VIEWS.items()}
+    )
