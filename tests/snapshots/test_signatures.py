@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
@@ -25,7 +26,8 @@ def defaults(function: Callable[..., Any]) -> str:
 def shown(value: Any) -> str:
     if isinstance(value, (set, frozenset)):
         value = sorted(value)
-    return getattr(value, "__name__", None) or repr(value).partition(" at 0x")[0]
+    text = getattr(value, "__name__", None) or repr(value).partition(" at 0x")[0]
+    return text.replace(sys.executable, "python")
 
 
 def public(namespace: Any, module: str) -> Iterator[tuple[str, Callable[..., Any]]]:
