@@ -83,6 +83,7 @@ def test_run_keeps_what_it_computed(tmp_path: Path) -> None:
     text = call("run", MODEL, "--feeds", FEEDS, "-o", str(out))
     assert text == "probability: float32 (10, 10)\n"
     assert call("run", MODEL, "--feeds", FEEDS, "-o", str(out), "--quiet") == ""
+    assert "(1, 10)" in call("run", MODEL), "a symbolic size is 1 where none is given"
     with np.load(out) as arrays:
         assert arrays["probability"].argmax(1).tolist() == list(range(10))
     with np.load(FEEDS) as arrays:

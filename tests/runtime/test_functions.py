@@ -10,7 +10,7 @@ import pytest
 
 from loopwright import runtime
 from loopwright.runtime import Module, Profile, get_global_func, measure, register_func, threads
-from loopwright.runtime.module import ordered_inputs
+from loopwright.runtime.module import BenchmarkResult, ordered_inputs
 
 
 @pytest.fixture
@@ -73,10 +73,32 @@ def test_time_evaluator():
     assert len(result.results) == 2 and result.min <= result.median <= result.max
     assert result.mean > 0 and "mean (ms)" in str(result)
     calls.clear()
+    assert module.time_evaluator("main", number=2)("x").results and len(calls) == 3
+    calls.clear()
     module.time_evaluator("main", runtime.cpu(), 1, 2, 0, 100, 0, 1, 0, "prepare")("x")
     assert calls == ["x", "p", "x", "p", "x"]
     with pytest.raises(ValueError, match="cannot measure on cuda:0"):
         module.time_evaluator("main", "cuda")
+
+
+def test_pauses_between_repeats(monkeypatch):
+    slept = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    timing = {"cooldown_interval_ms": 20, "repeats_to_cooldown": 2, "cache_flush_bytes": 64}
+    result = measure(lambda: None, number=1, repeat=6, **timing)
+    assert slept == [0.02, 0.02] and len(result.results) == 6
+
+
+def test_statistics_of_times():
+    result = BenchmarkResult([1.0, 3.0, 8.0])
+    assert (result.mean, result.median, result.min, result.max) == (4.0, 3.0, 1.0, 8.0)
+    assert result.std == pytest.approx((26 / 3) ** 0.5)
+    head, names, numbers = str(result).splitlines()
+    assert head == "Execution time summary:" and names.split()[::2] == [
+        *("mean", "median", "max", "min", "std")
+    ]
+    assert numbers.split()[:4] == ["4000.0000", "3000.0000", "8000.0000", "1000.0000"]
+    assert repr(result).startswith("BenchmarkResult(min=1.0, mean=4.0, median=3.0, max=8.0, std=")
 
 
 def test_measure_repeats_long_enough():

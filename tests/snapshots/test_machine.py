@@ -39,6 +39,8 @@ def texts(mod: IRModule) -> dict[str, str]:
     for step in STEPS:
         mod = step()(mod)
         made[step.__name__] = graphs(mod)
+        if step is rt.ToNonDataflow:
+            made["parts"] = graphs(rt.OutlineNative()(mod))
     return {**made, **programs(mod)}
 
 

@@ -51,6 +51,8 @@ def changed(case: Case) -> Iterator[Case]:
             others: list[Any] = [not value]
         elif isinstance(value, int):
             others = [value + 1, value - 1]
+        elif isinstance(value, float):
+            others = [0.5]
         else:
             others = []
         for other in others:

@@ -537,6 +537,15 @@ def test_broadcasting_before_opset_7(axis, bias):
     np.testing.assert_array_equal(got, X + bias.reshape(shape + [1] * (3 - len(shape))))
 
 
+def test_broadcasting_of_known_integers_before_opset_7():
+    """Such integers are computed while importing; here along an axis that numpy would not take."""
+    square, rows = integers(2, 2), ints(10, 20)
+    options = {"opset": 6, "broadcast": 1, "axis": 0}
+    model, feeds = operator("Add", square, rows, fed=0, **options)
+    (got,) = interpreted(from_onnx(model), feeds)
+    np.testing.assert_array_equal(got, square + rows[:, None])
+
+
 SYMBOLIC = [r for r in CASES if r[2].get("symbolic", True) and r[2].get("fed", 1)]
 
 
