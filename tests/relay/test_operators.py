@@ -281,6 +281,19 @@ ROWS = [
         np.array([0, 1, 2], "int32"),
     ),
     Row(
+        "seqmask_of_rows",
+        relay.sequence_mask(x, var("b", shape=(2,), dtype="int32"), -1.0, 1),
+        np.where(np.arange(3)[None, :, None] < np.array([1, 3])[:, None, None], a, -1),
+        a,
+        np.array([1, 3], "int32"),
+    ),
+    Row(
+        "symup",
+        relay.nn.upsampling(var("a", shape=(1, 2, te.size_var("n"), te.size_var("m"))), 2, 1.5),
+        a.reshape(1, 2, 3, 4).repeat(2, 2)[..., [0, 0, 1, 2, 2, 3]],
+        a.reshape(1, 2, 3, 4),
+    ),
+    Row(
         "s2d",
         relay.sparse_to_dense(
             var("a", shape=(2, 2), dtype="int32"), (3, 4), var("b", shape=(2,)), 0.0

@@ -11,10 +11,12 @@ import pytest
 import loopwright as lw
 from loopwright import relay, tir
 from loopwright.base.errors import TVMError
+from loopwright.base.span import Span
 from loopwright.relay.backend import Executor, Runtime
 from loopwright.relay.backend.graph_executor_codegen import GraphExecutorCodegen
 from loopwright.relay.backend.interpreter import in_order
 from loopwright.relay.backend.te_compiler import lower_to_primfunc
+from loopwright.relay.translate import CallSpan
 from loopwright.runtime.graph_executor import GraphModule, create
 
 RNG = np.random.default_rng(7)
@@ -355,3 +357,13 @@ def test_arguments_that_do_not_fit_the_parameters(args: Any, kwargs: Any, got: s
     with pytest.raises(TypeError) as caught:
         in_order(params, args, kwargs)
     assert str(caught.value) == f"the function takes 2 arguments (a, b)\n  got: {got}"
+
+
+def test_bindings_know_the_calls_they_are_made_of() -> None:
+    x = relay.var("x", shape=(2,))
+    placed = relay.exp(x).with_span(Span("net.py", 3, 5, 7, 9))
+    named = relay.exp(x).with_span(Span("onnx:/exp"))
+    spans = [CallSpan(call) for call in (placed, named, relay.exp(x), relay.exp(x))]
+    assert [s.source for s in spans] == ["net.py", "onnx:/exp", "relay:exp", "relay:exp"]
+    assert (spans[0].line, spans[0].end_line, spans[0].column, spans[0].end_column) == (3, 5, 7, 9)
+    assert spans[1].line == 0 and spans[2] != spans[3] and len({*spans}) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 from loopwright import relay
 from loopwright.base.span import Span
 from loopwright.ir.function import as_attrs
+from loopwright.ir.structural import structural_hash
 from loopwright.relay import expr as nodes
+from loopwright.relay.backend.config import Executor, Runtime
+from loopwright.relay.text import pretty_print
 
 x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
 yes = relay.const(True)
@@ -68,3 +72,48 @@ def test_a_field_changes(kind: str) -> None:
 def test_a_field_that_does_not_exist() -> None:
     with pytest.raises(TypeError, match="Call has no field .'other'.\n  instead: it has"):
         nodes.CallWithFields(relay.add(x, y), other=1)
+
+
+def test_variables_of_types_are_themselves() -> None:
+    for kind in (relay.TypeVar, relay.GlobalTypeVar):
+        a, b = kind("a"), kind("a")
+        assert a == a and a != b and len({a, b}) == 2
+    open_ = relay.IncompleteType()
+    assert open_ == open_ and open_ != relay.IncompleteType()
+    assert relay.Any() == relay.Any() and relay.Any() != 3
+    assert not operator.ne(relay.Any(), relay.Any())
+
+
+def test_texts_and_hashes_of_constants() -> None:
+    one, same, other = (relay.const([1.0, n]) for n in (2.0, 2.0, 3.0))
+    hashes = [structural_hash(c) for c in (one, same, other, relay.const([[1.0, 2.0]]))]
+    assert hashes[0] == hashes[1] and len({*hashes}) == 3
+    assert one.script() == one.astext() and "b64ndarrays" in one.script()
+    assert one.script(show_meta=False) == one.astext(show_meta_data=False) != one.script()
+    assert pretty_print(one) == "meta[relay.Constant][0]"
+
+
+def test_choices_of_executors_compare() -> None:
+    made = [
+        Executor("graph"),
+        Executor("graph"),
+        Executor("graph", {"link-params": True}),
+        Executor("aot"),
+    ]
+    assert made[0] == made[1] and made[0] != made[2] and made[0] != made[3]
+    assert made[0] != Runtime("cpp") and hash(made[0]) == hash(made[1])
+    assert "link-params" in made[2] and "other" not in made[2]
+
+
+def test_layers_of_a_path() -> None:
+    counter = relay.analysis.LayerCounter(["exp"])
+    assert counter.count() == 0
+    counter.visit(relay.exp(relay.exp(x)) + relay.exp(y))
+    assert counter.count() == 2
+
+
+def test_layers_that_are_left_as_they_are() -> None:
+    config = relay.transform.LayoutConfig(skip_layers=[1])
+    assert [config.check_skip() for _ in range(3)] == [False, True, False]
+    config.reset()
+    assert [config.check_skip() for _ in range(3)] == [False] * 3

@@ -141,3 +141,24 @@ def test_dimensions_of_memory_are_kept_apart():
     assert "C_1" not in str(te.lower(s, [x, c])) and "(6, 4)" in str(te.lower(s, [x, c]))
     rows = RNG.random((2, 3, 4)).astype("float32")
     np.testing.assert_allclose(built(s, [x, c], rows), rows + 1, rtol=1e-6)
+
+
+def test_two_results_of_an_operation_are_read_at_other_places():
+    x = te.placeholder((10,), name="x")
+    p, q = te.compute((10,), lambda i: (x[i] + 1.0, x[i] * 2.0), name="pq")
+    c = te.compute((4,), lambda i: p[i] + q[i + 3], name="c")
+    s = te.create_schedule(c.op)
+    s[p].compute_at(s[c], c.op.axis[0])
+    assert [r.extent.value for r in map(te.schedule.InferBound(s.normalize()).get, p.op.axis)] == [
+        4
+    ]
+    row = RNG.random(10).astype("float32")
+    np.testing.assert_allclose(built(s, [x, c], row), row[:4] + 1 + row[3:7] * 2, rtol=1e-6)
+
+
+def test_a_write_cache_is_of_the_results_of_one_compute():
+    x, a, b, _ = three(8, 12)
+    for tensors in ([a, b], [b, a], [x]):
+        s = te.create_schedule(b.op)
+        with pytest.raises(lw.TVMError, match="cache_write takes the results of one compute"):
+            s.cache_write(tensors, "local")
