@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relax, te
+from loopwright import relax, te, tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.expr import GlobalVar
 from loopwright.ir.op import register_op
-from loopwright.ir.prim_expr import Select
+from loopwright.ir.prim_expr import Let, Not, Select
 from loopwright.ir.prim_expr import Var as TirVar
 from loopwright.ir.prim_op import const, floordiv, floormod, minimum
 from loopwright.relax import BlockBuilder
@@ -260,7 +260,7 @@ def test_operators_without_meaning():
 
 
 def test_scalar_expressions():
-    n = TirVar("n", "int64")
+    n, v = TirVar("n", "int64"), TirVar("v", "int64")
     cases = {
         n * 3 - 1: 20,
         floordiv(-n, 2): -4,
@@ -268,9 +268,20 @@ def test_scalar_expressions():
         minimum(n, 5): 5,
         (n + 1).astype("float32"): 8.0,
         Select(n > 3, n, const(0, "int64")): 7,
+        Select(n > 7, n, const(0, "int64")): 0,
+        Not(n > 3): False,
+        Let(v, n + 1, v * n): 56,
+        tir.if_then_else(n < 7, n, 2): 2,
+        tir.if_then_else(n <= 7, n, 2): 7,
+        tir.sqrt((n + 2).astype("float32")): 3.0,
+        tir.Div(-n, const(2, "int64")): -3,
+        tir.Mod(-n, const(4, "int64")): -3,
+        const(0.1, "float32") * 3.0: float(np.float32(0.1) * np.float32(3)),
     }
     for expr, expected in cases.items():
         assert evaluate_scalar(expr, {n: 7}) == expected
+    with pytest.raises(LoopwrightError, match="this scalar expression has no value here"):
+        evaluate_scalar(tir.call_extern("int64", "f", n), {n: 7})
 
 
 def test_closures_take_what_they_captured_last():

@@ -97,6 +97,47 @@ def test_matmul_times_scales():
     assert found(named, build(shapes, body)) == {"lhs", "rhs", "root", "scaleA", "scaleB"}
 
 
+def test_matmul_of_bytes():
+    scale, zero = R.const(0.5), R.const(0, "int8")
+
+    def body(bb, x, w):
+        x, w = R.astype(x, "int8"), R.permute_dims(R.astype(w, "int8"))
+        return R.dequantize(R.matmul(x, w), scale, zero, out_dtype="float32")
+
+    func, make = build({"x": (2, 4), "w": (3, 4)}, body), well_known.make_matmul_dequantize_pattern
+    assert found(make(True), func) == {"lhs", "rhs", "root", "scale", "zp"}
+    pattern, parts = make()
+    assert match(pattern, func.body.body, get_var2val(func))[parts["rhs"]] is not None
+
+
+def test_an_operator_with_a_bias_and_a_residual():
+    shapes = {"x": (2, 4), "w": (4, 3), "b": (3,), "r": (2, 3)}
+
+    def body(bb, x, w, b, r):
+        return R.nn.relu(R.add(r, R.tanh(R.add(R.matmul(x, w), b))))
+
+    func, make = build(shapes, body), well_known.make_fused_bias_activation_pattern
+    named = make("relax.matmul", with_bias=True, activation="relax.tanh")
+    whole = well_known.make_residual_block_pattern(named, activation="relax.nn.relu")
+    assert found(whole, func) == {"lhs", "rhs", "root", "bias", "residual"}
+    for plain in (make("relax.matmul"), make("relax.matmul", with_bias=True)):
+        whole = well_known.make_residual_block_pattern(plain, activation="relax.nn.relu")
+        assert match(whole[0], func.body.body, get_var2val(func)) is None
+
+
+def test_stacked_attention_of_transposed_parts():
+    def body(bb, x, bias):
+        parts = bb.emit(R.split(x, 3, axis=2))
+        turned = [R.permute_dims(parts[i], [1, 0, 2, 3]) for i in range(3)]
+        return R.permute_dims(R.nn.attention(*turned, bias), [1, 0, 2, 3])
+
+    func = build({"x": (5, 1, 6, 4), "bias": (1, 2, 5, 5)}, body)
+    named = well_known.make_stacked_attention_pattern("split", True, "SBN3H")
+    assert found(named, func) == set(named[1]) >= {"q_transpose", "bias", "split"}
+    with pytest.raises(ValueError, match="layout is BS3NH or SBN3H"):
+        well_known.make_stacked_attention_pattern("split", True, "NSB")
+
+
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_attention(with_bias):
     shapes = {**dict.fromkeys("qkv", (1, 5, 2, 4)), "b": (1, 2, 5, 5)}
