@@ -45,7 +45,7 @@ class Costs:
                     node = node.a
                     kind = type(node)
                 total += self.of(node)
-            elif isinstance(expr, pe.BinaryOpExpr):
+            elif kind in pe.BinaryOpExpr.__kinds__:
                 total = _COST.get(kind, 2 * STEP) + self.of(expr.a)
                 if kind not in _DIVISIONS or type(expr.b) is not pe.Mul:
                     total += self.of(expr.b)

@@ -20,7 +20,7 @@ from .rules_vector import vector
 
 def operand(ctx: Context, value: Any) -> Any:
     """A field or argument with the expressions in it simplified."""
-    if isinstance(value, PrimExpr) and not isinstance(value, pe.IterVar):
+    if type(value) in PrimExpr.__kinds__ and type(value) is not pe.IterVar:
         return ctx.simplified(value)
     if isinstance(value, (tuple, list)):
         items = [operand(ctx, item) for item in value]
@@ -33,7 +33,7 @@ def operand(ctx: Context, value: Any) -> Any:
 
 def default(ctx: Context, expr: Any) -> Any:
     """An expression without a rule, with its fields simplified."""
-    if isinstance(expr, pe.BinaryOpExpr):
+    if type(expr) in pe.BinaryOpExpr.__kinds__:
         return binary(ctx, expr)
     values, changed = [], False
     for f in expr.__fields__:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from .node import Node
 
@@ -105,20 +105,25 @@ class Visitor(_Dispatching):
         _walkers_of(type(node))[0](self, node)
 
 
+def _walk_of(cls: type[Node]) -> tuple[list[str], list[str], list[str]]:
+    """(names, lines that look the values up, lines that visit them) of the fields of a class."""
+    names = [f.name for f in cls.__fields__ if not f.plain]
+    old = [" parts = self._parts", *(f" {n}_0 = node.{n}" for n in names)]
+    walk = [f" if {n}_0 is not None: parts[type({n}_0)](self, {n}_0)" for n in names]
+    return names, old, walk
+
+
 @cache
 def _walkers_of(cls: type[Node]) -> tuple[Callable[..., None], Callable[..., Any]]:
     """(visit the fields, rewrite the fields) of a class as straight-line code, made on first use:
     three times as fast as a loop over the field table. Visitors without a method for a class have
     these in their tables."""
-    names = [f.name for f in cls.__fields__ if not f.plain]
-    old = [f" {n}_0 = node.{n}" for n in names]
-    walk = [f" if {n}_0 is not None: parts[type({n}_0)](self, {n}_0)" for n in names]
+    names, old, walk = _walk_of(cls)
     new = [f" {n}_1 = parts[type({n}_0)](self, {n}_0)" for n in names]
     same = " and ".join(f"{n}_1 is {n}_0" for n in names) or "True"
     args = "".join(f"node.{f.name}, " if f.plain else f"{f.name}_1, " for f in cls.__fields__)
-    parts = " parts = self._parts"
-    lines = ["def visit_fields(self, node):", parts, *old, *walk]
-    lines += ["def rewrite_fields(self, node):", parts, *old, *new]
+    lines = ["def visit_fields(self, node):", *old, *walk]
+    lines += ["def rewrite_fields(self, node):", *old, *new]
     lines += [f" return node if {same} else make({args}span=node.span)"]
     scope: dict[str, Any] = {"make": cls._make}
     exec("\n".join(lines), scope)
@@ -144,6 +149,8 @@ class Rewriter(_Dispatching):
         return type(value)(items) if changed else value
 
     def _visit_dict(self, value: dict[Any, Any]) -> Any:
+        if not value:
+            return value
         pairs = [(self.visit(k), self.visit(v)) for k, v in value.items()]
         same = all(
             k is k0 and v is v0 for (k, v), (k0, v0) in zip(pairs, value.items(), strict=True)
@@ -158,31 +165,44 @@ _DEFAULTS = {Visitor.visit_default: 0, Rewriter.visit_default: 1}  # the walker 
 
 
 class _FnVisitor(Visitor):
-    def __init__(self, fn: Callable[[Any], Any], pre: bool) -> None:
+    """Calls a function on each object once. What visits a class's nodes is made of straight-line
+    code, as in `_walkers_of`, around the walk."""
+
+    before: ClassVar[tuple[str, ...]] = ()  # the lines in front of the walk and behind it
+    behind: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, fn: Callable[[Any], Any]) -> None:
         self.fn = fn
-        self.pre = pre
         self.seen: set[int] = set()
 
-    def visit_Node(self, node: Node) -> None:
-        key, seen = id(node), self.seen
-        if key in seen:
-            return
-        seen.add(key)
-        if self.pre and self.fn(node) is False:
-            return
-        _walkers_of(type(node))[0](self, node)
-        if not self.pre:
-            self.fn(node)
+    @classmethod
+    def _handler(cls, kind: type) -> Callable[..., Any]:
+        if not issubclass(kind, Node):
+            return cls._of_plain(kind)
+        _, old, walk = _walk_of(kind)
+        once = [" key = id(node)", " if key in self.seen: return", " self.seen.add(key)"]
+        lines = ["def visit_node(self, node):", *once, *cls.before, *old, *walk, *cls.behind]
+        scope: dict[str, Any] = {}
+        exec("\n".join(lines), scope)
+        return scope["visit_node"]
+
+
+class _PostOrder(_FnVisitor):
+    behind = (" self.fn(node)",)
+
+
+class _PreOrder(_FnVisitor):
+    before = (" if self.fn(node) is False: return",)
 
 
 def post_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
     """Call `fn` on every node below and including `node`, children first, each object once."""
-    _FnVisitor(fn, pre=False).visit(node)
+    _PostOrder(fn).visit(node)
 
 
 def pre_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
     """Call `fn` on every node, parents first; where it returns False, its children are skipped."""
-    _FnVisitor(fn, pre=True).visit(node)
+    _PreOrder(fn).visit(node)
 
 
 class _Found(Exception):

@@ -283,7 +283,7 @@ def called_global_vars(func: Any) -> set[GlobalVar]:
     gvars: set[GlobalVar] = set()
 
     def collect(node: Any) -> None:
-        if isinstance(node, GlobalVar):
+        if type(node) is GlobalVar:
             gvars.add(node)
 
     post_order_visit(func, collect)

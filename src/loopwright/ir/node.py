@@ -17,6 +17,7 @@ a constructor written by hand says `init=False` for them.
 A class that wants to convert its arguments writes `__init__` and ends in `self._set(...)`, which
 takes the fields in order. `_derive(self)`, where defined, fills slots that follow from the fields
 (`Add.dtype`). `Cls._make(*fields)` is the fast constructor used by rewriting: no conversion.
+`type(x) in Cls.__kinds__` is `isinstance(x, Cls)` in half the time: Python asks a metaclass.
 Nodes are immutable by convention; equality is identity unless a class says otherwise.
 """
 
@@ -109,6 +110,7 @@ class NodeMeta(type):
     """Makes slots, constructor and field table of a node class from its annotations."""
 
     __fields__: tuple[Field, ...]
+    __kinds__: set[type]  # the class and those below it
 
     def __new__(
         mcls,
@@ -143,10 +145,14 @@ class NodeMeta(type):
         namespace["__slots__"] = (*extra, *(n for n in named if n not in known))
         namespace["__fields__"] = fields
         namespace["_places"] = {f.name: place for place, f in enumerate(fields)}
-        namespace["_set"], namespace["_make"] = _make_setters(name, fields, namespace, bases)
+        namespace |= _made_methods(name, fields, namespace, bases)
         if fields and "__init__" not in namespace and not _inherits_init(bases):
             namespace["__init__"] = namespace["_set"]
+        namespace["__kinds__"] = set()
         cls: Any = super().__new__(mcls, name, bases, namespace)
+        for base in cls.__mro__:
+            if isinstance(base, NodeMeta):
+                base.__kinds__.add(cls)
         cls.node_key = key or _node_key(cls.__module__, name)
         NODE_TYPES.register(cls.node_key, cls, override=True)
         return cls
@@ -167,10 +173,10 @@ def _inherits_init(bases: tuple[type, ...]) -> bool:
     return False
 
 
-def _make_setters(
+def _made_methods(
     name: str, fields: tuple[Field, ...], namespace: dict[str, Any], bases: tuple[type, ...]
-) -> tuple[Callable[..., None], Any]:
-    """`_set` and `_make` of a class, as straight-line code."""
+) -> dict[str, Any]:
+    """`_set`, `_make` and `field_values` of a class, as straight-line code."""
     params, body, scope = [], [], {"_MISSING": _MISSING, "_new": _new}
     must_default = False
     for f in fields:
@@ -194,12 +200,15 @@ def _make_setters(
         body.append(" self._derive()")
     args = "".join(f", {p}" for p in params)
     lines = "\n".join(body)
+    values = "".join(f"self.{f.name}, " for f in fields)
+    getter = f"def field_values(self):\n return [{values}]\n"
     setter = f"def _set(self{args}, span=None):\n{lines}\n"
     maker = f"def _make(cls{args}, *, span=None):\n self = _new(cls)\n{lines}\n return self\n"
-    exec(setter + maker, scope)
-    for function in (scope["_set"], scope["_make"]):
-        function.__qualname__ = f"{name}.{function.__name__}"
-    return scope["_set"], classmethod(scope["_make"])
+    exec(setter + maker + getter, scope)
+    made = {method: scope[method] for method in ("_set", "_make", "field_values")}
+    for method, function in made.items():
+        function.__qualname__ = f"{name}.{method}"
+    return {**made, "_make": classmethod(made["_make"])}
 
 
 class Node(metaclass=NodeMeta):
@@ -220,12 +229,11 @@ class Node(metaclass=NodeMeta):
 
     _set: ClassVar[Callable[..., None]]
 
+    # The fields' values in declared order.
+    field_values: ClassVar[Callable[..., list[Any]]]
+
     # Build from field values in order, without the constructor's conversions.
     _make: ClassVar[Callable[..., Any]]
-
-    def field_values(self) -> list[Any]:
-        """The fields' values in declared order."""
-        return [getattr(self, f.name) for f in self.__fields__]
 
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields (or `span`) changed; the same object if nothing changes."""

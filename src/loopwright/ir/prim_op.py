@@ -143,8 +143,9 @@ def _default_dtype(value: Any) -> DataType:
 
 def convert(value: Any) -> Any:
     """Python values to expressions; nodes and None stay; IterVars become their variable."""
-    if isinstance(value, PrimExpr):
-        return value.var if isinstance(value, pe.IterVar) else value
+    kind = type(value)
+    if kind in PrimExpr.__kinds__:
+        return value.var if kind is pe.IterVar else value
     if isinstance(value, str):
         return pe.StringImm(str(value))
     as_expr = getattr(value, "asobject", None)  # tensors, their slices and other wrappers
@@ -179,16 +180,17 @@ def _is_literal(value: Any) -> bool:
 
 def convert_pair(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     """Both as expressions; a Python literal takes the other's type."""
-    if type(b) is int and isinstance(a, PrimExpr):
+    left, right, known = type(a), type(b), PrimExpr.__kinds__
+    if right is int and left in known:
         small = _SMALL.get((b, a.dtype))
-        if small is not None and type(a) is not pe.IterVar:
+        if small is not None and left is not pe.IterVar:
             return a, small
-    if isinstance(a, PrimExpr) and isinstance(b, PrimExpr):
-        return convert(a), convert(b)
-    if _is_literal(a) and isinstance(b, PrimExpr):
+    if left in known and right in known:
+        return a.var if left is pe.IterVar else a, b.var if right is pe.IterVar else b
+    if _is_literal(a) and right in known:
         b = convert(b)
         return _literal_like(a, b), b
-    if _is_literal(b) and isinstance(a, PrimExpr):
+    if _is_literal(b) and left in known:
         a = convert(a)
         return a, _literal_like(b, a)
     return convert(a), convert(b)

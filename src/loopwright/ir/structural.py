@@ -34,7 +34,7 @@ class _Mismatch(Exception):
 
 def _node_of(value: Any) -> Any:
     """What a value that is written for a node stands for: `R.Tensor((2,), "int8")`."""
-    made = None if isinstance(value, Node) else getattr(value, "asobject", None)
+    made = None if type(value) in Node.__kinds__ else getattr(value, "asobject", None)
     return value if made is None else made()
 
 
@@ -55,8 +55,11 @@ _PLAIN = {str, int, bool, type(None), DataType}  # equal values are all there is
 
 
 class _Comparer:
-    def __init__(self, map_free_vars: bool) -> None:
+    """told: whether the path to a difference is wanted, which takes as long as the rest."""
+
+    def __init__(self, map_free_vars: bool, told: bool = True) -> None:
         self.map_free_vars = map_free_vars
+        self.told = told
         self.forward: dict[int, Any] = {}
         self.backward: dict[int, Any] = {}
         self.keep: list[Any] = []
@@ -65,10 +68,12 @@ class _Comparer:
         raise _Mismatch(path, a, b, why, missing)
 
     def compare(self, a: Any, b: Any, path: str, defining: bool) -> None:
-        if type(a) is type(b) and type(a) in _PLAIN and a == b:
+        kind, other = type(a), type(b)
+        if kind is other and kind in _PLAIN and a == b:
             return
-        a, b = _node_of(a), _node_of(b)
-        if isinstance(a, Node) and isinstance(b, Node):
+        if not (kind in Node.__kinds__ and other in Node.__kinds__):
+            a, b = _node_of(a), _node_of(b)
+        if type(a) in Node.__kinds__ and type(b) in Node.__kinds__:
             if a.bound_by_identity:
                 self.bound(a, b, path, defining)
             elif type(a) is not type(b):
@@ -91,10 +96,9 @@ class _Comparer:
         self.forward, self.backward = forward, backward
 
     def fields(self, a: Node, b: Node, path: str, defining: bool) -> None:
-        for f in a.__fields__:
+        for f, va, vb in zip(a.__fields__, a.field_values(), b.field_values(), strict=True):
             if f.role is not IGNORE:
-                sub = path + f".{f.name}"
-                va, vb = getattr(a, f.name), getattr(b, f.name)
+                sub = f"{path}.{f.name}" if self.told else path
                 self.compare(va, vb, sub, defining or f.role is DEF)
 
     def bound(self, a: Any, b: Any, path: str, defining: bool) -> None:
@@ -140,7 +144,7 @@ class _Comparer:
     def items(self, a: Any, b: Any, path: str, defining: bool) -> None:
         if len(a) == len(b):
             for i, (x, y) in enumerate(zip(a, b, strict=True)):
-                self.compare(x, y, path + f"[{i}]", defining)
+                self.compare(x, y, path + f"[{i}]" if self.told else path, defining)
             return
         try:  # the first that differs says more than the counts
             for i, (x, y) in enumerate(zip(a, b, strict=False)):
@@ -182,7 +186,11 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
 
     map_free_vars: let variables that neither side defines be matched one to one.
     """
-    return first_mismatch(lhs, rhs, map_free_vars) is None
+    try:
+        _Comparer(map_free_vars, told=False).compare(lhs, rhs, "", map_free_vars)
+    except _Mismatch:
+        return False
+    return True
 
 
 def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> tuple[str, Any, Any] | None:
@@ -230,7 +238,7 @@ class _Hasher:
 
     def hash(self, value: Any, defining: bool) -> int:
         value = _node_of(value)
-        if isinstance(value, Node):
+        if type(value) in Node.__kinds__:
             if value.bound_by_identity:
                 return self.bound(value, defining)
             if value.attr_literal is not None:

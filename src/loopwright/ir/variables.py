@@ -31,9 +31,9 @@ class _Variables(Visitor):
 def vars_in(node: Any) -> KeysView[Var]:
     """The scalar variables that occur in an expression, a statement or a list of them: a set, in
     order of occurrence. The shapes of buffers are not looked into."""
-    if isinstance(node, Var):
+    if type(node) in Var.__kinds__:
         return {node: None}.keys()
-    if isinstance(node, IntImm):
+    if type(node) is IntImm:
         return {}.keys()
     finder = _Variables()
     finder.visit(node)
@@ -61,7 +61,7 @@ class _Uses(Visitor):
 
 def uses_any(node: Any, variables: Container[Var]) -> bool:
     """Whether one of `variables` occurs in an expression or statement; see `vars_in`."""
-    if isinstance(node, Var):
+    if type(node) in Var.__kinds__:
         return node in variables
     finder = _Uses(variables)
     finder.visit(node)
@@ -76,7 +76,7 @@ def substitute(node: Any, vmap: Mapping[Var, Any] | Callable[[Var], Any]) -> Any
     look = vmap if callable(vmap) else vmap.get
 
     def replaced(node: Any) -> Any:
-        new = look(node) if isinstance(node, Var) else None
+        new = look(node) if type(node) in Var.__kinds__ else None
         return None if new is None else convert(new)
 
     return rewrite(node, replaced)

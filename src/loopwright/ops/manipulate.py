@@ -155,9 +155,9 @@ def _(x: TensorStructInfo, shape: ShapeStructInfo):
     if shape.values is None:
         return TensorStructInfo(dtype=x.dtype, ndim=shape.ndim)
     if old is not None:
-        before, after = simplify(product(old)), simplify(product(shape.values))
-        both = isinstance(before, IntImm) and isinstance(after, IntImm)
-        if both and before.value != after.value:
+        before = simplify(product(old))
+        after = simplify(product(shape.values)) if isinstance(before, IntImm) else None
+        if isinstance(after, IntImm) and before.value != after.value:
             what = "the number of elements must stay"
             raise ValueError(explain(what, got=f"{before.value} into {after.value}"))
     return TensorStructInfo(ShapeExpr(shape.values), x.dtype)

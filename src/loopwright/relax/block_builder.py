@@ -456,7 +456,7 @@ class BlockBuilder:
         """Add a binding that is already in normal form."""
         frame = self._frame()
         var = binding.var
-        if isinstance(var, rx.DataflowVar) and not frame.is_dataflow:
+        if type(var) is rx.DataflowVar and not frame.is_dataflow:
             what = "a DataflowVar can be bound in a dataflow block only"
             raise ValueError(explain(what, got=var.name_hint, instead="use a relax.Var"))
         frame.bindings.append(binding)

@@ -134,10 +134,11 @@ class Var(Expr):
     @property
     def vid(self) -> Id:
         """The variable's identity."""
-        vid = getattr(self, "_vid", None)
-        if vid is None:
+        try:
+            return self._vid
+        except AttributeError:
             vid = self._vid = Id(self.name_hint)
-        return vid
+            return vid
 
 
 class DataflowVar(Var, init=False):
@@ -506,7 +507,7 @@ def const(value: Any, dtype: str | None = None) -> Constant:
 def as_expr(value: Any) -> Any:
     """Tuples and lists as Tuple; strings, dtypes and numbers as their node; expressions
     unchanged."""
-    if isinstance(value, RelaxExpr):
+    if type(value) in RelaxExpr.__kinds__:
         return value
     if isinstance(value, (tuple, list)):
         return Tuple(value)

@@ -120,7 +120,7 @@ class GraphRewriter:
         """Emit `binding` with a new value; its variable is kept unless its struct info must
         change, in which case it is replaced from here on."""
         var = binding.var
-        if isinstance(binding, rx.MatchCast):
+        if type(binding) is rx.MatchCast:
             value = self.builder.normalize_argument(value)
         elif value is not binding.value or value.struct_info is None:
             value = self.builder.normalize(value)
@@ -139,7 +139,7 @@ class GraphRewriter:
         handler = _HANDLERS.get(type(expr))
         if handler is not None:
             return handler(self, expr)
-        if self.var_map and isinstance(expr, rx.Var):
+        if self.var_map and type(expr) in rx.Var.__kinds__:
             return self.var_map.get(expr, expr)
         return expr
 

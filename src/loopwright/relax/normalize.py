@@ -43,7 +43,7 @@ _LITERALS = {rx.Var, rx.DataflowVar, rx.Constant}  # normal as they are
 
 def is_leaf(expr: Any) -> bool:
     """Whether an expression may be an argument in normal form."""
-    return isinstance(expr, _LEAVES)
+    return type(expr) in _LITERALS or isinstance(expr, _LEAVES)
 
 
 def _may_be_scalar(info: Any) -> bool:
@@ -100,12 +100,12 @@ class Normalizer:
                 return bound[1]
         handler = _HANDLERS.get(type(expr))
         if handler is None:
-            return expr if isinstance(expr, Node) else self.visit(rx.as_expr(expr))
+            return expr if type(expr) in Node.__kinds__ else self.visit(rx.as_expr(expr))
         return handler(self, expr)
 
     def argument(self, expr: Any) -> Any:
         """`expr` as an argument: itself if it is a leaf, else a variable bound to it."""
-        if isinstance(expr, rx.Var):
+        if type(expr) in rx.Var.__kinds__:
             return expr
         if self.builder._frames:
             bound = self.builder._frames[-1].normalized.get(id(expr))
@@ -159,11 +159,11 @@ class Normalizer:
         return node
 
     def visit_call(self, call: rx.Call) -> Any:
-        op = call.op if isinstance(call.op, Op) else self.argument(call.op)
+        op = call.op if type(call.op) is Op else self.argument(call.op)
         args = self.arguments(call.args)
         if op is not call.op or args is not call.args:
             call = call.replace(op=op, args=args)
-        if isinstance(op, Op):
+        if type(op) is Op:
             normalize = op.get_attr("FNormalize")
             if normalize is not None and self.builder.applies_fnormalize:
                 normal = normalize(self.builder, call)
@@ -242,7 +242,7 @@ class Normalizer:
         return block if same else normal.with_span(block.span)
 
     def visit_binding(self, binding: rx.Binding) -> rx.Binding:
-        if isinstance(binding, rx.MatchCast):
+        if type(binding) is rx.MatchCast:
             value = self.argument(binding.value)
             if binding.var.struct_info is None:
                 binding.var._update_struct_info(binding.struct_info)
@@ -287,7 +287,7 @@ def flatten_blocks(blocks: list[rx.BindingBlock]) -> list[rx.BindingBlock]:
 
 
 def _inline_sequences(block: rx.BindingBlock) -> list[rx.BindingBlock]:
-    if not any(isinstance(b.value, rx.SeqExpr) for b in block.bindings):
+    if not any(type(b.value) is rx.SeqExpr for b in block.bindings):
         return [block]
     blocks: list[rx.BindingBlock] = []
     current: list[rx.Binding] = []

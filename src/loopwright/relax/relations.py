@@ -458,14 +458,14 @@ def _func_vars(sinfo: si.FuncStructInfo) -> list[Var]:
 def definable_tir_vars_in_struct_info(sinfo: si.StructInfo) -> list[Var]:
     """The symbolic variables that are a whole dimension or value, so that a value of this
     struct info defines them."""
+    if isinstance(sinfo, si.TensorStructInfo):
+        shape = sinfo.shape
+        dims = shape.values if isinstance(shape, ShapeExpr) else ()
+        return list(dict.fromkeys([v for v in dims if type(v) in Var.__kinds__]))
     if isinstance(sinfo, si.PrimStructInfo):
         return [sinfo.value] if isinstance(sinfo.value, Var) else []
     if isinstance(sinfo, si.ShapeStructInfo):
         return _unique(v for v in sinfo.values or () if isinstance(v, Var))
-    if isinstance(sinfo, si.TensorStructInfo):
-        shape = sinfo.shape
-        dims = shape.values if isinstance(shape, ShapeExpr) else ()
-        return list(dict.fromkeys([v for v in dims if isinstance(v, Var)]))
     if isinstance(sinfo, si.TupleStructInfo):
         return _unique(v for f in sinfo.fields for v in definable_tir_vars_in_struct_info(f))
     return []

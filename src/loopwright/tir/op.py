@@ -202,7 +202,7 @@ def effect_of(call: Call) -> str:
 
 def is_call_to(expr: Any, name: str) -> bool:
     """Whether `expr` calls the intrinsic `tir.<name>`."""
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == f"tir.{name}"
+    return type(expr) is Call and isinstance(expr.op, Op) and expr.op.name == f"tir.{name}"
 
 
 def call_intrin(dtype: Any, func_name: Any, *args: Any, span: Any = None) -> Call:

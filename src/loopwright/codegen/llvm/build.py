@@ -114,10 +114,8 @@ def build_program(
 
 
 def _array(constant: Any) -> np.ndarray:
-    """A constant's own memory if it is contiguous."""
-    return np.ascontiguousarray(
-        constant.view() if isinstance(constant, Tensor) else constant.numpy()
-    )
+    """A constant's own memory."""
+    return constant.view() if isinstance(constant, Tensor) else constant.numpy()
 
 
 def _of_kernel(constant: str) -> bool:

@@ -38,7 +38,7 @@ def used_vars(expr: Any) -> Iterator[rx.Var]:
     stack = [expr]
     while stack:
         node = stack.pop()
-        if isinstance(node, rx.Var):
+        if type(node) in rx.Var.__kinds__:
             yield node
             continue
         if type(node) is rx.Call:

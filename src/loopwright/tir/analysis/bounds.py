@@ -21,15 +21,16 @@ def bounds_of(expr: pe.PrimExpr, loops: dict[pe.Var, Bound]) -> Bound:
     The bounds are expressions of the other variables; both are `expr` itself when no loop
     variable occurs in it.
     """
-    if isinstance(expr, pe.Ramp):
+    kind = type(expr)
+    if kind is pe.Ramp:
         return _ramp(expr, loops)
-    if isinstance(expr, pe.Broadcast):
+    if kind is pe.Broadcast:
         return bounds_of(expr.value, loops)
-    if isinstance(expr, pe.IntImm) or not loops or not uses_any(expr, loops):
+    if kind is pe.IntImm or not loops or not uses_any(expr, loops):
         return (expr, expr)
-    if isinstance(expr, pe.Var):
+    if kind in pe.Var.__kinds__:
         return loops[expr]
-    rule = _RULES.get(type(expr))
+    rule = _RULES.get(kind)
     return None if rule is None else rule(expr, loops)
 
 
@@ -144,17 +145,18 @@ class Sum:
 
     def add(self, expr: pe.PrimExpr, scale: int = 1) -> Sum:
         """Add `scale * expr`."""
-        if isinstance(expr, pe.IntImm):
+        kind = type(expr)
+        if kind is pe.IntImm:
             self.constant += scale * expr.value
-        elif isinstance(expr, (pe.Add, pe.Sub)):
+        elif kind is pe.Add or kind is pe.Sub:
             self.add(expr.a, scale)
-            self.add(expr.b, scale if isinstance(expr, pe.Add) else -scale)
-        elif isinstance(expr, pe.Mul) and isinstance(expr.b, pe.IntImm):
+            self.add(expr.b, scale if kind is pe.Add else -scale)
+        elif kind is pe.Mul and type(expr.b) is pe.IntImm:
             self.add(expr.a, scale * expr.b.value)
-        elif isinstance(expr, pe.Mul) and isinstance(expr.a, pe.IntImm):
+        elif kind is pe.Mul and type(expr.a) is pe.IntImm:
             self.add(expr.b, scale * expr.a.value)
         else:
-            key = expr if isinstance(expr, pe.Var) else StructuralKey(expr, map_free_vars=False)
+            key = expr if kind in pe.Var.__kinds__ else StructuralKey(expr, map_free_vars=False)
             self._terms[key] = (expr, self.factor(key) + scale)
         return self
 

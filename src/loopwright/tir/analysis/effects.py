@@ -16,7 +16,7 @@ _HARMLESS = ("pure", "read", "annotation")
 
 def has_effect(expr: Any) -> bool:
     """Whether evaluating an expression has a side effect."""
-    return any_node(expr, lambda n: isinstance(n, Call) and effect_of(n) not in _HARMLESS)
+    return any_node(expr, lambda n: type(n) is Call and effect_of(n) not in _HARMLESS)
 
 
 def can_change(stmt: Any, what: Any) -> bool:
@@ -26,16 +26,18 @@ def can_change(stmt: Any, what: Any) -> bool:
     called: list[Call] = []
 
     def collect(node: Any) -> bool:
-        if isinstance(node, BufferLoad):
+        kind = type(node)
+        if kind is BufferLoad:
             read.add(node.buffer.data)
-        elif isinstance(node, Call) and effect_of(node) not in ("pure", "annotation"):
+        elif kind is Call and effect_of(node) not in ("pure", "annotation"):
             called.append(node)
         return False
 
     def changes(node: Any) -> bool:
-        if isinstance(node, BufferStore):
+        kind = type(node)
+        if kind is BufferStore:
             return bool(called) or node.buffer.data in read
-        return isinstance(node, Call) and effect_of(node) not in _HARMLESS
+        return kind is Call and effect_of(node) not in _HARMLESS
 
     any_node(what, collect, skip=Buffer)
     return bool(read or called) and any_node(stmt, changes, skip=Buffer)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ...arith import Analyzer
@@ -208,18 +209,28 @@ class Simplifying(StmtRewriter):
         return st.IfThenElse._make(condition, then, other, span=node.span)
 
 
-def all_variables(node: Any) -> set[pe.Var]:
+Known = Mapping[st.Stmt, set[pe.Var]]  # definitions that were looked through before
+
+
+def all_variables(node: Any, known: Known = MappingProxyType({})) -> set[pe.Var]:
     """The variables that a statement or an expression uses, and those that are the memory or a
     dimension of its buffers."""
-    finder = _AllVariables()
+    finder = _AllVariables(known)
     finder.visit(node)
     return finder.found
 
 
 class _AllVariables(Visitor):
-    def __init__(self) -> None:
+    def __init__(self, known: Known) -> None:
         self.found: set[pe.Var] = set()
         self.buffers: set[Buffer] = set()
+        self.known = known
+
+    def visit_LetStmt(self, node: st.LetStmt) -> None:
+        if node in self.known:
+            self.found |= self.known[node]
+        else:
+            self.visit_default(node)
 
     def visit_Var(self, node: pe.Var) -> None:
         self.found.add(node)

@@ -371,18 +371,19 @@ class _Fuser:
         fold = any(not isinstance(v, TirVar) for v in known.values())
 
         def pre(node: Any) -> Any:
-            if isinstance(node, Buffer):
+            if type(node) is Buffer:
                 return buffers.get(node)
-            return pointers.get(node) if isinstance(node, TirVar) else None
+            return pointers.get(node) if type(node) in TirVar.__kinds__ else None
 
         def post(node: Any) -> Any:
-            if fold and isinstance(node, BinaryOpExpr):
-                return fold_binary(type(node), node.a, node.b)
-            if isinstance(node, Block):
+            kind = type(node)
+            if fold and kind in BinaryOpExpr.__kinds__:
+                return fold_binary(kind, node.a, node.b)
+            if kind is Block:
                 return self.block(node, aliased)
-            if isinstance(node, (BufferStore, Evaluate)) and node.span is None:
+            if (kind is BufferStore or kind is Evaluate) and node.span is None:
                 return node.with_span(self.place)
-            if isinstance(node, GlobalVar):
+            if kind is GlobalVar:
                 self.callees.add(node)
             return None
 

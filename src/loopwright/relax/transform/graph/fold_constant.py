@@ -38,7 +38,7 @@ from ....ir.prim_expr import IntImm
 from ....ir.structural import structural_equal
 from ....ir.transform import FunctionPass, PassContext
 from ....runtime.dtype import is_packed
-from ....runtime.tensor import Tensor, aligned, tensor
+from ....runtime.tensor import Tensor, tensor
 from ....tir import interpreter as tir_interpreter
 from ....tir.function import PrimFunc
 from ....tir.stmt import (
@@ -209,9 +209,9 @@ def _turns(body: Any) -> int:
     def look(node: Any, times: int) -> None:
         nonlocal most
         most = max(most, times)
-        if isinstance(node, While):
+        if type(node) is While:
             most = 1 << 62
-        elif isinstance(node, For):
+        elif type(node) is For:
             known = isinstance(node.extent, IntImm)
             look(node.body, times * node.extent.value if known else 1 << 62)
         else:
@@ -290,7 +290,7 @@ def _constant(value: Any, info: StructInfo | None) -> Any:
     if not isinstance(value, np.ndarray) or not isinstance(info, TensorStructInfo):
         return None
     packed = is_packed(value.dtype)
-    return rx.Constant(tensor(value) if packed else Tensor(aligned(value)))
+    return rx.Constant(tensor(value) if packed else Tensor(value))
 
 
 __all__ = ["FoldConstant", "register_evaluator"]

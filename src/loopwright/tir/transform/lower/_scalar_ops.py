@@ -121,7 +121,8 @@ def check_native(native: frozenset[str], table: Mapping[Any, Any]) -> None:
 
 def operation(node: pe.PrimExpr) -> Any:
     """The key of an operation: the class of a node, or the name of its callee."""
-    return getattr(node.op, "name", "") if isinstance(node, pe.Call) else type(node)
+    kind = type(node)
+    return getattr(node.op, "name", "") if kind is pe.Call else kind
 
 
 def name_of(kind: Any) -> str:
@@ -136,9 +137,9 @@ def operands_of(node: Any) -> list[pe.PrimExpr]:
 
 def operand_type(node: Any) -> DataType:
     """The type of an operation's operands."""
-    if isinstance(node, pe.Call):
+    if type(node) is pe.Call:
         return node.args[0].dtype if node.op.name in _OF_OPERAND else node.dtype
-    return node.a.dtype if isinstance(node, pe.CmpExpr) else node.dtype
+    return node.a.dtype if type(node) in pe.CmpExpr.__kinds__ else node.dtype
 
 
 def kind_of(dtype: DataType) -> str:

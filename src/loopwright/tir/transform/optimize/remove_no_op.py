@@ -105,6 +105,7 @@ class NoOpRemover(Following):
     def __init__(self, overwritten: bool = False) -> None:
         super().__init__()
         self.overwritten = overwritten
+        self.used: dict[st.Stmt, set[Var]] = {}  # the variables of rows of definitions
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -149,7 +150,7 @@ class NoOpRemover(Following):
             lets.append(at)
             at = at.body
         body = self.visit(at)
-        used = all_variables(body)
+        used = all_variables(body, self.used)
         for let in reversed(lets):
             if let.var in used:
                 body = let if body is let.body else let.replace(body=body)
@@ -159,6 +160,8 @@ class NoOpRemover(Following):
                     continue
                 body = effect if is_no_op(body) else st.seq(effect, body)
             used |= all_variables(let.value)
+        if isinstance(body, st.LetStmt):
+            self.used[body] = used
         return body
 
     def visit_AttrStmt(self, node: st.AttrStmt) -> st.Stmt:
