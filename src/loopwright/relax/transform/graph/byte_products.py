@@ -41,6 +41,7 @@ from ....ir.prim_expr import IntImm
 from ....ir.prim_op import multiply
 from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
+from ....runtime.tensor import Tensor
 from ... import op as relax_op
 from ...expr import Call, Constant, ShapeExpr, const
 from .._products import is_call, shape_of, transposes
@@ -97,6 +98,11 @@ class _Weight:
             return self.values
         ones = np.ones_like(np.take(self.values, [0], axis))
         return np.concatenate([self.values, ones], axis)
+
+
+def _padded(array: np.ndarray, more: list[int]) -> np.ndarray:
+    """The array with zeros behind each axis."""
+    return np.pad(array, [(0, k) for k in more]) if any(more) else array
 
 
 class _Products(SweepingRewriter):
@@ -233,7 +239,7 @@ class _Products(SweepingRewriter):
         flat = data if len(shape) == 2 else relax_op.reshape(data, ShapeExpr([rows, depth]))
         if depth % 4:
             flat = relax_op.nn.pad(flat, [0, 0, 0, -depth % 4])
-            matrix = np.pad(matrix, [(0, -depth % 4), (0, 0)])
+            matrix = _padded(matrix, [-depth % 4, 0])
         total = self.product(flat, matrix)
         if len(shape) > 2:
             total = relax_op.reshape(total, ShapeExpr([*shape[:-1], columns]))
@@ -242,12 +248,12 @@ class _Products(SweepingRewriter):
     def product(self, data: Any, matrix: np.ndarray) -> Any:
         """The product of rows of bytes, a multiple of 4, with a matrix."""
         depth, columns = matrix.shape
-        wide = np.pad(matrix, [(0, 0), (0, -columns % self.lanes)])
+        wide = _padded(matrix, [0, -columns % self.lanes])
         packed = np.empty((wide.shape[1] // self.lanes, depth // 4, self.lanes, 4), np.int8)
         for k in range(4):  # faster than all at once
             packed[..., k] = wide[k::4].reshape(depth // 4, -1, self.lanes).swapaxes(0, 1)
         packed = packed.reshape(-1, depth * self.lanes)
-        total = relax_op.nn.byte_matmul(data, const(packed))
+        total = relax_op.nn.byte_matmul(data, const(Tensor(packed)))
         if columns % self.lanes:
             total = relax_op.strided_slice(total, [1], [0], [columns], assume_inbound=True)
         return total
@@ -271,7 +277,7 @@ class _Products(SweepingRewriter):
         data = relax_op.permute_dims(data, [0, *range(2, rank), 1])
         places = [[int(v) for v in a] for a in (attrs.strides, attrs.dilation, attrs.padding)]
         seen = relax_op.nn.byte_rows(data, relax_op.astype(zero, "uint8"), kernel, *places)
-        matrix = np.pad(values, [(0, 0), (0, -channels % 4), *[(0, 0)] * len(kernel)])
+        matrix = _padded(values, [0, -channels % 4, *[0] * len(kernel)])
         matrix = matrix.transpose(*range(2, rank), 1, 0).reshape(-1, outputs)
         rows = reduce(multiply, [out[0], *out[2:]])
         flat = relax_op.reshape(seen, ShapeExpr([rows, len(matrix)]))
@@ -281,15 +287,17 @@ class _Products(SweepingRewriter):
 
     def conv(self, call: Call) -> Any:
         attrs = call.attrs
-        found, weight = self.operand(call.args[0]), self.weight(call.args[1], 0)
         shape, out = shape_of(call.args[0]), shape_of(call)
-        if found is None or weight is None or shape is None or out is None:
+        if shape is None or out is None:
             return call
         known = all(isinstance(d, IntImm) and d.value for d in (*shape[1:], *out[1:]))
         plain = (attrs.data_layout, attrs.kernel_layout) == ("NCHW", "OIHW")
         strides, dilations = [[int(v) for v in a] for a in (attrs.strides, attrs.dilation)]
         square = len(set(strides)) == len(set(dilations)) == 1
-        if not (known and plain and square) or (found.scale is None) != (weight.factor is None):
+        if not (known and plain and square):
+            return call
+        found, weight = self.operand(call.args[0]), self.weight(call.args[1], 0)
+        if found is None or weight is None or (found.scale is None) != (weight.factor is None):
             return call
         given = self.activation(found)
         if given is None:
@@ -305,7 +313,7 @@ class _Products(SweepingRewriter):
             each = attrs.groups == outputs == shape[1].value and channels == dilation == 1
             if not each or weight.shift:
                 return call
-            taps = np.pad(values[:, 0], [(0, 0), (0, 0), (0, -kernel[1] % 4)])
+            taps = _padded(values[:, 0], [0, 0, -kernel[1] % 4])
             taps = const(np.ascontiguousarray(taps.reshape(outputs, -1)))
             total = relax_op.nn.byte_depthwise(
                 data, filled, taps, [top, left], kernel, stride, high, wide
@@ -323,12 +331,12 @@ class _Products(SweepingRewriter):
         height = rows + -(-(reach[0] * width + reach[1]) // width)
         blocks = relax_op.nn.byte_places(data, filled, [top, left], stride, height, width)
         fours = -(-channels // 4)
-        packed = np.pad(values, [(0, -outputs % self.rows), (0, -channels % 4), (0, 0), (0, 0)])
+        packed = _padded(values, [-outputs % self.rows, -channels % 4, 0, 0])
         filled_up = len(packed)
         packed = packed.reshape(-1, self.rows, fours, 4, *kernel).transpose(0, 2, 4, 5, 1, 3)
         packed = np.ascontiguousarray(packed).reshape(len(packed), -1)
         total = relax_op.nn.byte_conv2d(
-            blocks, const(packed), kernel, stride, dilation, width, places
+            blocks, const(Tensor(packed)), kernel, stride, dilation, width, places
         )
         if filled_up == outputs and places == high * wide:
             total = relax_op.reshape(total, ShapeExpr([shape[0], outputs, high, wide]))
