@@ -84,12 +84,10 @@ def _entries(mod: IRModule, given: Iterable[str] | None) -> list[GlobalVar]:
 def _reachable(mod: IRModule, entries: list[GlobalVar], callees: Callees) -> IRModule:
     if not entries:
         return mod
-    seen: set[GlobalVar] = set(entries)
-    stack = list(entries)
-    while stack:
-        func = mod.functions.get(stack.pop())
-        if func is None:
-            continue
+    rest = set(mod.functions).difference(entries)
+    graphs, others = list(entries), []
+    while rest and (graphs or others):  # kernels last: often all are reached without a look inside
+        func = mod.functions[(graphs or others).pop()]
         if isinstance(func, Function):
             callees_here: Iterable[GlobalVar] = called_functions(func)
         elif id(func) in callees:
@@ -97,10 +95,11 @@ def _reachable(mod: IRModule, entries: list[GlobalVar], callees: Callees) -> IRM
         else:
             callees_here = callees[id(func)] = called_global_vars(func)
         for gvar in callees_here:
-            if gvar not in seen:
-                seen.add(gvar)
-                stack.append(gvar)
-    return mod.with_functions(remove=[g for g in mod.functions if g not in seen])
+            if gvar in rest:
+                rest.remove(gvar)
+                graph = isinstance(mod.functions[gvar], Function)
+                (graphs if graph else others).append(gvar)
+    return mod.with_functions(remove=rest)
 
 
 def clean(func: Function) -> Function:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,13 +60,20 @@ class _Folder(SweepingRewriter):
         super().__init__(mod)
         self.wide = wide
         self.keep_training = keep_training
-        self.uses: Counter[Var] = Counter()
-        for func in mod.functions.values():
-            pre_order_visit(func, self._count)
+        self.functions = list(mod.functions.values())
 
-    def _count(self, node: Any) -> None:
-        if isinstance(node, Call):
-            self.uses.update(a for a in node.args if isinstance(a, Var))
+    @cached_property
+    def uses(self) -> Counter[Var]:
+        """How often the arguments of calls are each variable."""
+        uses: Counter[Var] = Counter()
+
+        def count(node: Any) -> None:
+            if isinstance(node, Call):
+                uses.update(a for a in node.args if isinstance(a, Var))
+
+        for func in self.functions:
+            pre_order_visit(func, count)
+        return uses
 
     def tuple_get_item(self, node: TupleGetItem) -> Any:
         norm = self.definition(node.tuple_value)

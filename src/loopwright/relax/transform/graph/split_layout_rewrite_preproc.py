@@ -60,13 +60,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import GlobalVar
+from ....ir.functor import any_node
 from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm
 from ....ir.transform import ModulePass, PassContext
 from ....tir.buffer import Buffer
 from ....tir.expr import BufferLoad
 from ....tir.function import PrimFunc
-from ....tir.stmt import Block, BlockRealize, BufferStore, SeqStmt, seq
+from ....tir.stmt import Block, BlockRealize, BufferRegion, BufferStore, Evaluate, SeqStmt, seq
 from ....tir.stmt_functor import post_order_visit, rewrite
 from ... import expr as rx
 from ...functor import GraphRewriter
@@ -116,10 +117,10 @@ def split(kernel: PrimFunc) -> _Parts | None:
     taken: dict[Buffer, Buffer] = {}  # input -> what it is stored in
     before, after = [], []
     for stmt in stmts:
-        blocks = _nodes(stmt, Block)
-        if not any(MARK in block.annotations for block in blocks):
+        if not any_node(stmt, _is_marked, skip=_LEAVES):
             after.append(stmt)
             continue
+        blocks = _nodes(stmt, Block)
         loads, stores = (
             {n.buffer for n in _nodes(stmt, kind)} for kind in (BufferLoad, BufferStore)
         )
@@ -127,9 +128,11 @@ def split(kernel: PrimFunc) -> _Parts | None:
             return None
         before.append(stmt)
         taken[loads.pop()] = stores.pop()
+    if not taken:
+        return None
     inputs = kernel.buffers[:-1]
     left = {node.buffer for node in _nodes(after, (BufferLoad, BufferStore))}
-    if not taken or not all(
+    if not all(
         source in inputs
         and source not in left
         and packed in root.alloc_buffers
@@ -158,6 +161,13 @@ def _nodes(stmt: Any, kind: Any) -> list[Any]:
     for part in stmt if isinstance(stmt, list) else [stmt]:
         post_order_visit(part, lambda node: found.append(node) if isinstance(node, kind) else None)
     return found
+
+
+_LEAVES = (BufferStore, Evaluate, Buffer, BufferRegion)  # no block is inside
+
+
+def _is_marked(node: Any) -> bool:
+    return type(node) is Block and MARK in node.annotations
 
 
 def _unmarked(block: Block) -> Block | None:
