@@ -14,6 +14,7 @@ leaner `functor.GraphRewriter`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 from ..base.errors import explain
@@ -232,7 +233,7 @@ class PyExprVisitor(ExprFunctor):
 
 
 def _changed(new: Any, old: Any) -> bool:
-    return any(a is not b for a, b in zip(new, old, strict=True))
+    return len(new) != len(old) or not all(map(is_, new, old))
 
 
 class PyExprMutator(ExprFunctor):

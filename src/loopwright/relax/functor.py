@@ -136,12 +136,11 @@ class GraphRewriter:
 
     def value(self, expr: Any) -> Any:
         """Rewrite an expression; the same object if nothing changes."""
-        handler = _HANDLERS.get(type(expr))
-        if handler is not None:
-            return handler(self, expr)
-        if self.var_map and type(expr) in rx.Var.__kinds__:
+        kind = type(expr)
+        if kind in rx.Var.__kinds__:
             return self.var_map.get(expr, expr)
-        return expr
+        handler = _HANDLERS.get(kind)
+        return expr if handler is None else handler(self, expr)
 
     def values(self, exprs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Rewrite each; the same tuple if nothing changes."""

@@ -176,7 +176,7 @@ class LayoutRewriter(GraphRewriter):
                 self.plain[binding.var] = self.var_map.get(binding.var, binding.var)
 
     def value(self, expr: Any) -> Any:
-        if isinstance(expr, Var) and expr in self.laid:
+        if type(expr) in Var.__kinds__ and expr in self.laid:
             if expr not in self.plain:
                 restored = self.restore(self.laid[expr])
                 self.plain[expr] = self.builder.emit(restored, self.plain_name(expr.name_hint))

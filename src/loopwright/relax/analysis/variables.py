@@ -458,14 +458,14 @@ class _Sweeper:
         if var not in live and _removable(binding):
             return None
         new = value
-        if isinstance(value, rx.If):
+        if type(value) is rx.If:
             true, false = self.seq(value.true_branch, set()), self.seq(value.false_branch, set())
             new = value.with_branches(true, false)
-        elif isinstance(value, rx.Function):
+        elif type(value) is rx.Function:
             new = remove_all_unused(value)
         live.update(used_vars(new))
         live.update(_shape_uses(var))
-        return binding.replace(value=new)
+        return binding if new is value else binding.replace(value=new)
 
 
 def _shape_uses(expr: Any) -> set[rx.Var]:

@@ -61,9 +61,39 @@ class CanonicalizeBindings(FunctionPass):
 
 def canonicalize(func: rx.Function, mod: IRModule) -> rx.Function:
     """A function without aliases."""
-    if any(isinstance(binding, rx.MatchCast) for binding in bindings_of(func)):
+    if _may_know_symbols(func):
         func = _Symbols(mod).visit_expr(func)
     return _Canonicalizer(mod, func).function(func)
+
+
+def _may_know_symbols(func: rx.Function) -> bool:
+    """Whether `_Symbols` may find anything to replace, as far as is seen without a look inside branches
+    and functions."""
+    defined = {s for p in func.params for s in definable_tir_vars_in_struct_info(p.struct_info)}
+    casts = inner = False
+    for binding in bindings_of(func):
+        inner = inner or type(binding.value) in (rx.If, rx.Function, rx.SeqExpr)
+        if isinstance(binding, rx.MatchCast):
+            casts = True
+            value = binding.value
+            if value.struct_info is None or _solved(binding, binding.struct_info, value, defined):
+                return True
+    return casts and inner
+
+
+def _solved(
+    binding: rx.MatchCast, info: Any, value: Any, defined: set[TirVar]
+) -> dict[TirVar, PrimExpr]:
+    """The symbols that a match_cast defines whose value is known; all of them are `defined` now."""
+    table: dict[Any, Any] = {}
+    if match_struct_info(info, value.struct_info, table) is BaseCheckResult.FAIL_L0:
+        what = "MatchCast statements must be consistent: this one cannot succeed"
+        got = f"{value.struct_info} is to be {info}"
+        raise ValueError(explain(what, got=got, span=binding.span))
+    symbols = definable_tir_vars_in_struct_info(info)
+    new = [s for s in symbols if s not in defined]
+    defined.update(symbols)
+    return {s: table[s] for s in new if isinstance(table.get(s), PrimExpr) and table[s] is not s}
 
 
 class _Symbols(PyExprMutator):
@@ -90,16 +120,7 @@ class _Symbols(PyExprMutator):
 
     def visit_match_cast_(self, binding: rx.MatchCast) -> None:
         info, value = self.visit_struct_info(binding.struct_info), self.visit_expr(binding.value)
-        table: dict[Any, Any] = {}
-        if match_struct_info(info, value.struct_info, table) is BaseCheckResult.FAIL_L0:
-            what = "MatchCast statements must be consistent: this one cannot succeed"
-            got = f"{value.struct_info} is to be {info}"
-            raise ValueError(explain(what, got=got, span=binding.span))
-        for symbol in definable_tir_vars_in_struct_info(info):
-            found = table.get(symbol)
-            if symbol not in self.defined and isinstance(found, PrimExpr) and found is not symbol:
-                self.known[symbol] = found
-            self.defined.add(symbol)
+        self.known |= _solved(binding, info, value, self.defined)
         super().visit_match_cast_(binding)
 
     def visit_prim_expr(self, expr: Any) -> Any:
@@ -178,17 +199,18 @@ def _used_outside(func: rx.Function) -> set[rx.Var]:
     home: dict[rx.Var, int] = {}  # the block's id
 
     def look(expr: Any, block: int | None) -> None:
-        if isinstance(expr, rx.Function):
+        kind = type(expr)
+        if kind is rx.Function:
             look(expr.body, None)
-        elif isinstance(expr, rx.If):
+        elif kind is rx.If:
             look(expr.cond, block)
             look(expr.true_branch, None)
             look(expr.false_branch, None)
-        elif isinstance(expr, rx.SeqExpr):
+        elif kind is rx.SeqExpr:
             for inner in expr.blocks:
                 for binding in inner.bindings:
                     look(binding.value, id(inner))
-                    if isinstance(binding, rx.MatchCast):
+                    if type(binding) is rx.MatchCast:
                         see(shape_vars(binding.struct_info), id(inner))
                     home[binding.var] = id(inner)
             look(expr.body, None)
