@@ -35,6 +35,12 @@ def test_fields_have_roles_in_declared_order():
     ]
 
 
+def test_a_class_knows_itself_and_the_classes_below_it():
+    assert Plain.__kinds__ == {Plain, Child, Needs}
+    assert Child.__kinds__ == {Child}
+    assert Node.__kinds__ >= {Plain, Child, Needs, Add}
+
+
 def test_constructor_takes_positions_names_and_defaults():
     node = Plain("a", level=4)
     assert (node.name, node.items, node.level, node.span) == ("a", [], 4, None)
