@@ -237,7 +237,7 @@ class _FnRewriter(Rewriter):
             return known[1]
         new = self.pre(node) if self.pre is not None else None
         if new is None:
-            new = self.visit_default(node)
+            new = _walkers_of(type(node))[1](self, node)
             if self.post is not None:
                 result = self.post(new)
                 new = new if result is None else result
