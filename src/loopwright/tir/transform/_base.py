@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ...arith import Analyzer
@@ -212,7 +211,7 @@ class Simplifying(StmtRewriter):
 Known = Mapping[st.Stmt, set[pe.Var]]  # definitions that were looked through before
 
 
-def all_variables(node: Any, known: Known = MappingProxyType({})) -> set[pe.Var]:
+def all_variables(node: Any, known: Known) -> set[pe.Var]:
     """The variables that a statement or an expression uses, and those that are the memory or a
     dimension of its buffers."""
     finder = _AllVariables(known)
@@ -247,7 +246,7 @@ class _AllVariables(Visitor):
 
 def occurs(var: pe.Var, stmt: Any) -> bool:
     """Whether a statement uses a variable, or a buffer of which it is the memory or a dimension."""
-    return uses_any(stmt, (var,)) or var in all_variables(stmt)
+    return uses_any(stmt, (var,)) or var in all_variables(stmt, {})
 
 
 def parts_of(condition: Any, holds: bool) -> list[pe.PrimExpr]:

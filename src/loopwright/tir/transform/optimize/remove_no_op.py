@@ -159,7 +159,7 @@ class NoOpRemover(Following):
                 if is_no_op(effect):
                     continue
                 body = effect if is_no_op(body) else st.seq(effect, body)
-            used |= all_variables(let.value)
+            used |= all_variables(let.value, {})
         if isinstance(body, st.LetStmt):
             self.used[body] = used
         return body
