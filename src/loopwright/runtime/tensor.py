@@ -171,7 +171,7 @@ class Tensor:
         before = byte_offset(self.__tvm_ffi_object__())
         place = before + relative_byte_offset
         return Tensor.from_ffi(
-            ffi().from_dlpack(capsule_of(data, name, dims, _row_major(dims), place, before))
+            ffi().from_dlpack(capsule_of(data, name, dims, row_major(dims), place, before))
         )
 
     def copyfrom(self, source: Any) -> Tensor:
@@ -254,7 +254,7 @@ class PackedTensor(Tensor):
     def on(cls, value: Any) -> PackedTensor:
         """A tensor on a tvm-ffi tensor's memory."""
         dtype, shape = dtype_of(value), tuple(value.shape)
-        steps = zip(value.strides or (), _row_major(shape), shape, strict=False)
+        steps = zip(value.strides or (), row_major(shape), shape, strict=False)
         if prod(shape) and any(step != row for step, row, extent in steps if extent != 1):
             what = f"a tensor of {dtype} with strides {tuple(value.strides)}"
             raise ValueError(f"{what} cannot be read; pass one that is contiguous")
@@ -270,7 +270,7 @@ class PackedTensor(Tensor):
     @property
     def strides(self) -> tuple[int, ...]:
         """Strides in elements."""
-        return _row_major(self._shape)
+        return row_major(self._shape)
 
     @property
     def dtype(self) -> str:
@@ -339,7 +339,8 @@ class PackedTensor(Tensor):
         return PackedTensor, (self._bytes.copy(), self._dtype, self._shape)
 
 
-def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of what is contiguous."""
     return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
 
 

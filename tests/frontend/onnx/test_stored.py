@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 
 import numpy as np
 import onnx
@@ -10,10 +11,12 @@ import pytest
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper, numpy_helper
 
+import loopwright as lw
 from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.onnx import from_onnx
+from loopwright.frontend.onnx.importer import from_path_or_proto
 from loopwright.frontend.onnx.reader import load, read
-from loopwright.frontend.onnx.stored import LEAST, without_weights
+from loopwright.frontend.onnx.stored import LEAST, Stored, without_weights
 
 RNG = np.random.default_rng(0)
 WEIGHTS = {
@@ -129,3 +132,56 @@ def test_a_file_that_changes_meanwhile(path):
         LoopwrightError, match=r"initializer large: .*has changed while it was read"
     ):
         found.initializer("large")
+
+
+def test_a_compiled_file_reads_each_weight_once(tmp_path, monkeypatch):
+    """A weight that is packed does not lie in memory beside what it becomes."""
+    weight = RNG.standard_normal((300, 320)).astype("float32")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("MatMul", ["h", "v"], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [64, 300]) for n in "xy"]
+    arrays = [numpy_helper.from_array(a, n) for n, a in (("w", weight), ("v", weight.T.copy()))]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], arrays)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx"
+    )
+    read_: list[int] = []
+    whole = Stored.read
+    monkeypatch.setattr(Stored, "read", lambda self: read_.append(self.offset) or whole(self))
+    mod = from_path_or_proto(tmp_path / "m.onnx")
+    assert mod is not None and not read_
+    exe = lw.compile(mod)
+    assert len(read_) == len(set(read_)) == 2
+    x = RNG.standard_normal((64, 300)).astype("float32")
+    np.testing.assert_allclose(exe["main"](x), x @ weight @ weight.T, rtol=1e-3, atol=1e-2)
+
+
+def test_a_weight_in_its_file(path):
+    found = read(load(path))
+    stored = found.stored_initializer("large")
+    wanted = WEIGHTS["large"]
+    assert stored is not None
+    assert (stored.shape, stored.dtype, stored.strides) == ((128, 300), "float32", (300, 1))
+    assert stored.nbytes == wanted.nbytes and found.stored_initializer("small") is None
+    for values in (stored.numpy(), np.asarray(stored), np.from_dlpack(stored), stored[3:5]):
+        np.testing.assert_array_equal(
+            np.asarray(values), wanted[3:5] if len(values) == 2 else wanted
+        )
+    held = np.asarray(stored)
+    assert np.asarray(stored) is held and not held.flags.writeable
+    address = stored.data_ptr()
+    assert address == np.asarray(stored).ctypes.data == stored.data_ptr()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(stored)).numpy(), wanted)
+
+
+@pytest.mark.no_roundtrip  # the weights are gone
+def test_a_file_that_changes_before_its_weights_are_read(path):
+    mod = from_path_or_proto(path)
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(LoopwrightError, match="has changed while it was read"):
+        lw.compile(mod)
+    path.unlink()
+    with pytest.raises(LoopwrightError, match=r"a weight of .*model\.onnx: .*No such file"):
+        lw.compile(mod)

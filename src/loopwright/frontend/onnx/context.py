@@ -99,7 +99,10 @@ class Context:
 
     def constant(self, array: Any, dtype: str | None = None) -> rx.Constant:
         """A constant tensor. Types below a byte are stored one element per byte; `dtype` then names
-        the type."""
+        the type. A tensor becomes its data as it is."""
+        if isinstance(array, Tensor):
+            budget.spend(size=array.nbytes)
+            return rx.Constant(array)
         array = np.asarray(array)
         budget.spend(size=array.nbytes)
         kind = DataType(dtype) if dtype is not None else DataType(array.dtype.name)

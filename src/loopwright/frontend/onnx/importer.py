@@ -82,27 +82,30 @@ def from_onnx(
     one message), for nodes that cannot be converted, naming the node, and BudgetError for a model
     that asks for more work than a file of its size may (see `base.budget`).
     """
+    choices = shape_dict, dtype_dict, keep_params_in_input, sanitize_input_names
+    return _imported(model, opset, False, *choices)
+
+
+def _imported(
+    model: Any, opset: int | None = None, in_file: bool = True, *choices: Any
+) -> IRModule:
+    """`from_onnx`; in_file: large weights stay in the file until a pass or the result uses them."""
     with budget.started():
         loaded = load(model)
         budget.allow(size=own_size(model, loaded.proto, loaded.folder))
         budget.allow(nodes=count_nodes(loaded.proto))
-        return Importer(
-            read(loaded, opset),
-            shape_dict,
-            dtype_dict,
-            keep_params_in_input,
-            sanitize_input_names,
-        ).run()
+        return Importer(read(loaded, opset), in_file, *choices).run()
 
 
 def from_path_or_proto(model: Any) -> IRModule | None:
-    """`from_onnx` for what looks like an ONNX model (a path, a ModelProto), else None."""
+    """`from_onnx` for what looks like an ONNX model (a path, a ModelProto), else None. The module is for
+    one compilation: its large weights are read from the file when they are used."""
     if isinstance(model, (str, os.PathLike)):
         known = Path(model).suffix == ".onnx" or Path(model).exists()
-        return from_onnx(model) if known else None
+        return _imported(model) if known else None
     kind = type(model)
     if kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx":
-        return from_onnx(model)
+        return _imported(model)
     return None
 
 
@@ -110,9 +113,16 @@ class Importer:
     """An import of a graph whose nodes have converters: ONNX's, and what is read in its form."""
 
     def __init__(
-        self, model: Model, shapes: Any, dtypes: Any, keep_params: bool, sanitize: bool
+        self,
+        model: Model,
+        in_file: bool = False,
+        shapes: Any = None,
+        dtypes: Any = None,
+        keep_params: bool = False,
+        sanitize: bool = True,
     ) -> None:
         self.model = model
+        self.in_file = in_file
         self.shapes = dict(shapes or {})
         self.dtypes = dtypes
         self.keep_params = keep_params
@@ -274,7 +284,9 @@ class Importer:
                 texts.append(name)
                 continue
             dtype = self.model.initializer_dtype(name)
-            constant = self.context.constant(self.model.initializer(name), dtype)
+            stored = self.model.stored_initializer(name) if self.in_file else None
+            weight = self.model.initializer(name) if stored is None else stored
+            constant = self.context.constant(weight, dtype)
             if self.keep_params and DataType(dtype).is_float:
                 var = RelaxVar(self._param_name(name), constant.struct_info)
                 self.context.remember(var, constant)

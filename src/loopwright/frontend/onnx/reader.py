@@ -19,8 +19,9 @@ from ...base.errors import LoopwrightError, explain
 from ...base.span import Span
 from ...ir import trace
 from ...ir.trace import ModelNode
+from ...runtime.tensor import Tensor
 from .stored import Stored, without_weights
-from .tensors import STRING, array_of, dtype_of
+from .tensors import STRING, array_of, dtype_of, stored_tensor
 
 # The newest opset of the standard domain whose operators the converters know.
 NEWEST_OPSET = 28
@@ -172,6 +173,11 @@ class Model:
             return array_of(self.initializers[name], self.folder, self.stored.get(name))
         except (ValueError, TypeError, LoopwrightError, OSError) as error:
             raise LoopwrightError(f"initializer {name}: {error}") from error
+
+    def stored_initializer(self, name: str) -> Tensor | None:
+        """An initializer that stays in the file until it is used; None where it was read already."""
+        stored = self.stored.get(name)
+        return None if stored is None else stored_tensor(self.initializers[name], stored)
 
 
 # ---------------------------------------------------------------- files

@@ -9,6 +9,8 @@ eight bytes (1), a length and so many bytes (2), or four bytes (5).
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +18,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ...base.errors import explain
-from ...runtime.tensor import aligned_empty
+from ...base.errors import LoopwrightError, explain
+from ...ir.serialize import register_codec
+from ...runtime.tensor import Tensor, aligned_empty, row_major, tensor
 
 LEAST = 1 << 16  # bytes of a weight that is left in the file
 _GRAPH, _INITIALIZER, _RAW_DATA, _NAME = 7, 5, 9, 8  # numbers of fields
@@ -30,21 +33,76 @@ class Stored:
     """The bytes of a weight: so many of a file from an offset on."""
 
     path: Path
+    state: tuple[int, int]  # of the file: its length and time of change
     offset: int
     size: int
 
     def read(self) -> np.ndarray:
-        """The bytes, 64-byte aligned and read-only. Raises ValueError where the file has become
-        shorter, OSError where it cannot be read."""
+        """The bytes, 64-byte aligned and read-only. Raises ValueError where the file is not what it was,
+        OSError where it cannot be read."""
         data = aligned_empty((self.size,), np.dtype(np.uint8))
         with open(self.path, "rb") as stream:
             stream.seek(self.offset)
             got = stream.readinto(data)
-        if got != self.size:
+            same = _state(stream) == self.state
+        if got != self.size or not same:
             what = f"{self.path} has changed while it was read"
-            raise ValueError(explain(what, got=f"{got} bytes of {self.size}"))
+            hint = "import the model again"
+            raise ValueError(explain(what, got=f"{got} bytes of {self.size}", instead=hint))
         data.flags.writeable = False
         return data
+
+
+def _state(stream: BinaryIO) -> tuple[int, int]:
+    known = os.fstat(stream.fileno())
+    return known.st_size, known.st_mtime_ns
+
+
+class StoredTensor(Tensor):
+    """A weight that stays in its file: its values are read when they are asked for, and not kept. So a
+    weight and what a compiler makes of it need not lie in memory side by side."""
+
+    __slots__ = ("_dims", "_kind", "_stored", "_view")
+
+    def __init__(self, stored: Stored, dims: tuple[int, ...], kind: np.dtype[Any]) -> None:
+        self._array = self._ffi = None
+        self._stored, self._dims, self._kind = stored, dims, kind
+        self._view: Any = lambda: None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._dims
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return row_major(self._dims)
+
+    @property
+    def dtype(self) -> str:
+        return self._kind.name
+
+    def view(self) -> np.ndarray:
+        """The values, read-only. Raises LoopwrightError where the file is not what it was."""
+        values = self._view() if self._array is None else self._array
+        if values is None:
+            try:
+                values = self._stored.read().view(self._kind).reshape(self._dims)
+            except (OSError, ValueError) as error:
+                raise LoopwrightError(f"a weight of {self._stored.path}: {error}") from error
+            self._view = weakref.ref(values)
+        return values
+
+    def data_ptr(self) -> int:
+        """The address of the first element, in memory that this tensor keeps from now on."""
+        self._array = self.view()
+        return super().data_ptr()
+
+    def __tvm_ffi_object__(self) -> Any:
+        """A tvm-ffi tensor that has the values."""
+        return Tensor(self.view()).__tvm_ffi_object__()
+
+
+register_codec(StoredTensor, "tensor", Tensor.numpy, tensor)
 
 
 def without_weights(path: Path) -> tuple[bytes, dict[str, Stored]]:
@@ -64,7 +122,7 @@ class _UnexpectedError(Exception):
 
 class _Walk:
     def __init__(self, path: Path, stream: BinaryIO) -> None:
-        self.path, self.stream = path, stream
+        self.path, self.stream, self.state = path, stream, _state(stream)
         self.end = stream.seek(0, 2)
         stream.seek(0)
         self.stored: dict[str, Stored] = {}
@@ -92,7 +150,7 @@ class _Walk:
         parts, names, found = [], [], []
         for head, number, wire, size in self.fields(end):
             if number == _RAW_DATA and wire == _BYTES and size >= LEAST:
-                found.append(Stored(self.path, self.stream.tell(), size))
+                found.append(Stored(self.path, self.state, self.stream.tell(), size))
                 self.stream.seek(size, 1)
                 continue
             data = self.stream.read(size)
@@ -145,4 +203,4 @@ def _varint(value: int) -> bytes:
     return bytes([*text, value])
 
 
-__all__ = ["LEAST", "Stored", "without_weights"]
+__all__ = ["LEAST", "Stored", "StoredTensor", "without_weights"]

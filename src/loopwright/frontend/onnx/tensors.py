@@ -10,7 +10,7 @@ import numpy as np
 
 from ...base.errors import explain
 from ...ir.dtype import numpy_dtype
-from .stored import Stored
+from .stored import Stored, StoredTensor
 
 STRING = 8  # TensorProto.STRING
 # TensorProto.DataType -> dtype.
@@ -82,6 +82,23 @@ def array_of(tensor: Any, folder: Path | None, stored: Stored | None = None) -> 
             raise ValueError(explain("a tensor's data does not fill its shape", got=got))
         return raw.view(kind).reshape(dims)
     return _by_onnx(tensor, dtype, dims)
+
+
+def stored_tensor(tensor: Any, stored: Stored) -> StoredTensor | None:
+    """The tensor of a TensorProto whose raw data was left in the file, without reading it; None where its
+    bytes are not its values as they are, or not as many."""
+    dtype = DTYPES.get(tensor.data_type)
+    dims = tuple(tensor.dims)
+    if (
+        dtype is None
+        or dtype in _PACKED
+        or tensor.data_location == EXTERNAL
+        or min(dims, default=0) < 0
+    ):
+        return None
+    kind = numpy_dtype(dtype)
+    whole = kind.name == dtype and stored.size == prod(dims) * kind.itemsize
+    return StoredTensor(stored, dims, kind) if whole else None
 
 
 def _texts_of(tensor: Any) -> np.ndarray:

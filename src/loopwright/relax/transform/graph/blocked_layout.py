@@ -220,9 +220,9 @@ class _Blocker(LayoutRewriter):
     def unblocked(self, value: Any, lead: _Blocked | None) -> Any:
         """A tensor that needs no blocks; a one-element constant becomes a literal."""
         if lead is not None and isinstance(value, Constant):
-            array = value.data.numpy()
-            if array.size == 1 and array.ndim != 2 + len(lead.sides):
-                return Constant(array.reshape(()))
+            data = value.data
+            if data.size == 1 and data.ndim != 2 + len(lead.sides):
+                return Constant(data.numpy().reshape(()))
         return self.value(value)
 
     def in_blocks(self, value: Any) -> _Blocked | None:
