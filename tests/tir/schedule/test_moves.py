@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from loopwright import tir
 from loopwright.script import from_source
 from loopwright.script import tir as T
+from loopwright.tir.schedule import ScheduleError
 
 from .util import check
 
@@ -289,3 +292,37 @@ def main(n: T.int32, b: T.handle):
     sch = tir.Schedule(grid, debug_mask="all")
     sch.fuse(*sch.get_loops("B"))
     assert "vj = T.axis.spatial(8, i_j_k_fused % (n * 8) // n)" in text(sch, "B")
+
+
+@pytest.mark.parametrize(
+    ("shape", "place", "reader"),
+    [
+        ("(8, 1)", "[v, 0]", "[v, 0]"),
+        ("(1, 8)", "[0, v]", "[0, v]"),
+        ("(8, 2)", "[v, 0]", None),
+        ("(8, 1)", "[7 - v, 0]", None),
+    ],
+)
+def test_inlining_of_blocks_that_write_axes_of_one_element(shape, place, reader) -> None:
+    """Each index is an axis of its own, or a literal where there is one element."""
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer({shape})
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            B{place} = A[v] * T.float32(2)
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = B{reader or place} + T.float32(1)
+""")
+    sch = tir.Schedule(func, debug_mask="all")
+    if reader is None:
+        with pytest.raises(ScheduleError):
+            sch.compute_inline("B")
+        return
+    sch.compute_inline("B")
+    assert "C[v] = A[v] * T.float32(2.0) + T.float32(1.0)" in sch.mod.script()
+    check(sch, func)

@@ -167,6 +167,28 @@ def test_memory_accessed_by_vectors_is_declared_as_vectors():
     assert 'A: T.Buffer((4,), "float32x4"), B: T.Buffer((4,), "float32")' in after
 
 
+@pytest.mark.parametrize(
+    "access",
+    [
+        "X.vstore([T.Ramp(i * 4, 1, 4)], T.Broadcast(T.float32(1), 4), predicate=T.Broadcast(T.bool(True), 4))",
+        "Y[T.Ramp(i * 4, 1, 4)] = T.Broadcast(T.float32(1), 4)",
+        "Z[0, T.Ramp(0, 1, 4)] = T.Broadcast(T.float32(1), 4)",
+        "X[T.Ramp(i, 4, 4)] = T.Broadcast(T.float32(1), 4)",
+    ],
+    ids=["masked", "strided", "of two axes", "apart"],
+)
+def test_other_vectors_keep_the_type_of_memory(access):
+    text = VECTORS.replace("FIRST", "i * 2").replace(
+        "    for i in range(4):\n        B[i]",
+        '    Y = T.Buffer((16,), data=x, strides=[1], scope="local")\n'
+        '    Z = T.Buffer((1, 16), data=x, scope="local")\n'
+        f"    for i in range(4):\n        {access}\n"
+        "    for i in range(4):\n        B[i]",
+    )
+    after = tt.PointerValueTypeRewrite()(IRModule({"main": from_source(text)}))["main"].script()
+    assert "T.allocate([16]" in after and "float32x4" not in after.partition("for i")[0]
+
+
 DECLARED = """
 @T.prim_func
 def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):

@@ -13,7 +13,7 @@ from ...runtime.native import nested
 from ...runtime.profiler import Profile
 from ...runtime.vm import Machine, VMExecutable
 from ..compiled import CompiledModel
-from .program import NativeProgram
+from .program import GRAPH, NativeProgram
 
 if TYPE_CHECKING:
     from ..lowered import Lowered
@@ -136,7 +136,7 @@ class Executable(CompiledModel):
         """Counts of functions and sizes of code and constants, as text."""
         code = sum(len(o) for o in self.program.objects.values())
         data = sum(c.nbytes for c in self.program.constants.values())
-        kernels = [n for n in self.program.objects if n != "main"]
+        kernels = [n for n in self.program.objects if n != GRAPH]
         return (
             f"functions: {', '.join(self.function_names())}\n"
             f"kernels: {len(kernels)}\ncode: {code} bytes\nconstants: {data} bytes"
