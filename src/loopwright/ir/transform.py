@@ -162,16 +162,12 @@ def wrong_result(pass_name: str, result: Any, expected: type, code: Any) -> Type
     if result is None:
         what, got = f"pass {pass_name!r} returned None", "None"
     else:
-        what = f"pass {pass_name!r} must return {_article(expected.__name__)}"
+        name = expected.__name__
+        what = f"pass {pass_name!r} must return {'an' if name[0] in 'AEIOU' else 'a'} {name}"
         got = f"{result!r} of type {type(result).__name__}"
         got = got if len(got) < 200 else f"a value of type {type(result).__name__}"
     hint = f"return the (changed) {noun}"
     return TypeError(explain(what, got=got, instead=hint, span=code_span(code)))
-
-
-def _article(name: str) -> str:
-    vowel = name[0] in "AEFHILMNORSX" if name[:2].isupper() else name[0].lower() in "aeiou"
-    return f"{'an' if vowel else 'a'} {name}"
 
 
 def code_span(function: Any) -> Span | None:

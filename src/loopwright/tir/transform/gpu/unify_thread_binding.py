@@ -30,7 +30,7 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....base.errors import explain
-from ....ir.prim_expr import IterVar, PrimExpr, Range, Var
+from ....ir.prim_expr import PrimExpr, Range, Var
 from ....ir.prim_op import cast, const
 from ...stmt import AttrStmt, For, ForKind, Stmt
 from .._base import RewriterPass, Substitute
@@ -52,7 +52,7 @@ class _Unify(Substitute):
         return self.bound(node, node.loop_var, bound.thread_tag, node.range, node.annotations)
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
-        if node.attr_key not in _LAUNCHES or not isinstance(node.node, IterVar):
+        if node.attr_key not in _LAUNCHES:
             return self.visit_default(node)
         axis = node.node
         dom = Range.from_min_extent(const(0, node.value.dtype), node.value)
