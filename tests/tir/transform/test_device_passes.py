@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from loopwright.ir.module import IRModule
-from loopwright.runtime import register_func
+from loopwright.runtime import register_func, remove_global_func
 from loopwright.script import from_source
 from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
@@ -148,8 +148,11 @@ def main(A: T.Buffer((64,), "uint8")):
     with pytest.raises(RuntimeError, match="64 bytes, the limit is 63"):
         tt.VerifyVTCMLimit(63)(mod)
     register_func("tvm.info.mem.global.vtcm", lambda: {"max_num_bits": 256}, override=True)
-    with pytest.raises(ValueError, match="512 bits, there are 256"):
-        tt.LowerDeviceStorageAccessInfo()(mod)
+    try:
+        with pytest.raises(ValueError, match="512 bits, there are 256"):
+            tt.LowerDeviceStorageAccessInfo()(mod)
+    finally:
+        remove_global_func("tvm.info.mem.global.vtcm")
 
 
 def test_other_code_generators_for_one_device():

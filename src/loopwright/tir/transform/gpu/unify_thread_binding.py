@@ -30,7 +30,7 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....base.errors import explain
-from ....ir.prim_expr import PrimExpr, Range, Var
+from ....ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import cast, const
 from ...stmt import AttrStmt, For, ForKind, Stmt
 from .._base import RewriterPass, Substitute
