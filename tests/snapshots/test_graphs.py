@@ -9,6 +9,7 @@ import pytest
 import loopwright as lw
 from loopwright import relax
 from loopwright.frontend.onnx import from_onnx
+from loopwright.ir.module import IRModule
 from tools.fuzz.onnx_graphs import onnx_case
 from tools.fuzz.onnx_model import to_onnx
 from tools.fuzz.passes import ARGUMENTS, RELAX_ANYWHERE, RELAX_CHAIN
@@ -56,3 +57,26 @@ def test_compiled_graphs(part: int, snapshot: Any) -> None:
         mod = to_module(relax_case(seed))
         rows[str(seed)] = {**stages(lw.lower(mod, CPU)), "c": c_text(mod)}
     snapshot(f"graphs/compiled-{part}", rows)
+
+
+@pytest.mark.no_roundtrip
+def test_places(snapshot: Any) -> None:
+    """Of which nodes of a model each binding is, after passes."""
+    pytest.importorskip("onnx")
+    rows = {}
+    for seed in range(2 * GRAPHS):
+        mod = from_onnx(to_onnx(onnx_case(seed)))
+        texts = {"graph": places(mod)}
+        for name in (*RELAX_ANYWHERE, *RELAX_CHAIN):
+            after = getattr(relax.transform, name)(*ARGUMENTS.get(name, ()))(mod)
+            texts[name] = places(after)
+            if name in RELAX_CHAIN:
+                mod = after
+        rows[str(seed)] = texts
+    snapshot("graphs/places", rows)
+
+
+def places(mod: IRModule) -> str:
+    functions = (f for f in mod.functions.values() if isinstance(f, relax.Function))
+    bindings = (b for f in functions for block in f.body.blocks for b in block.bindings)
+    return "\n".join(f"{b.var.name_hint}: {b.span} {b.value.span}" for b in bindings)
