@@ -14,6 +14,8 @@ import loopwright
 from loopwright import Arena, tir
 from loopwright.backend.c import loop_pipeline
 from loopwright.base.errors import LoopwrightError
+from loopwright.codegen.c.types import c_type, memory_type
+from loopwright.ir.dtype import DataType
 from loopwright.ir.module import IRModule
 from loopwright.runtime.dtype import numpy_dtype
 from loopwright.runtime.extern import ExternLibrary
@@ -390,3 +392,20 @@ def test_libraries(suffix, tmp_path):
     assert ctypes.CDLL(str(path)).kernel_roomy_run
     with pytest.raises(LoopwrightError, match="the file's suffix selects what is exported"):
         model.export_library(tmp_path / "model.wasm")
+
+
+def test_names_of_types():
+    """Those that C has by their names; others are stored as whole numbers of their size."""
+    names = {
+        "bool": ("bool", "uint8_t"),
+        "int8": ("int8_t", "int8_t"),
+        "uint64": ("uint64_t", "uint64_t"),
+        "float16": ("uint16_t", "uint16_t"),
+        "float8_e4m3fn": ("uint8_t", "uint8_t"),
+        "float64": ("double", "double"),
+        "complex64": ("float _Complex", "float _Complex"),
+        "complex128": ("double _Complex", "double _Complex"),
+        "handle": ("void*", "void*"),
+    }
+    for dtype, wanted in names.items():
+        assert (c_type(DataType(dtype)), memory_type(DataType(dtype))) == wanted

@@ -160,12 +160,13 @@ def test_private_functions_get_no_entry():
     assert tt.MakePackedAPI()(mod) is mod
 
 
-def test_a_function_for_the_host_is_bound_to_it() -> None:
+@pytest.mark.parametrize(("target", "host"), [(Target("cuda", host="c"), "c"), ("cuda", "llvm")])
+def test_a_function_of_the_host_has_the_host_of_the_target(target, host):
     func = from_source(
-        "@T.prim_func\n"
-        "def func(A: T.Buffer((4,), 'float32')):\n"
-        "    T.func_attr({'tir.is_host_func': True})\n"
-        "    A[0] = T.float32(1)\n"
+        '@T.prim_func\ndef main(A: T.Buffer((4,), "float32")):\n'
+        '    T.func_attr({"tir.is_host_func": True})\n    A[0] = T.float32(1)\n'
     )
-    made = tt.BindTarget(Target("cuda", host="llvm"))(IRModule({"main": func}))["main"]
-    assert made.attrs["target"].kind.name == "llvm" and "tir.is_host_func" not in made.attrs
+    made = tt.BindTarget(target)(IRModule({"main": func}))["main"]
+    own = made.attrs["target"]
+    assert (own.kind.name, own.host.kind.name) == (host, host)
+    assert "tir.is_host_func" not in made.attrs
