@@ -40,6 +40,7 @@ VERDICTS = (
     "not run",
 )  # the first three are found
 SNAPSHOTS = "tests/snapshots/"
+READERS = SNAPSHOTS + "test_signatures.py"  # tests that look at functions, but do not call them
 TRIED_FIRST = 30  # test functions: a fault that is found is mostly found by these
 SWAPS: dict[type, tuple[str, str]] = {
     ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
@@ -221,10 +222,13 @@ class Tests:
         lines, layer = self.lines(mutant.path), layer_of(self.tree, mutant.path) or ""
         row = next((k for k in range(mutant.line, mutant.statement - 1, -1) if lines.get(k)), 0)
         names = _names(lines.get(row, []))
-        if "" in names:  # it ran at an import or in a fixture: all that use the module
+        if (
+            "" in names
+        ):  # it ran at an import or in a fixture: all that use the module, or look at it
             names |= _names(c for some in lines.values() for c in some)
             if names == {""}:  # only tables: any test
                 names = _names(c for data in self.data for c in data.measured_contexts())
+            names |= {n for n in self.seconds if n.startswith(READERS)}
         order = sorted(names & self.seconds.keys(), key=lambda n: (self.seconds[n], n))
         parts: tuple[list[str], list[str], list[str]] = [], [], []
         for n in order:
