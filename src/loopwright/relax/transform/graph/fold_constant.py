@@ -38,7 +38,7 @@ from ....ir.prim_expr import IntImm
 from ....ir.structural import structural_equal
 from ....ir.transform import FunctionPass, PassContext
 from ....runtime.dtype import is_packed
-from ....runtime.tensor import Tensor, tensor
+from ....runtime.tensor import Tensor, aligned, tensor
 from ....tir import interpreter as tir_interpreter
 from ....tir.function import PrimFunc
 from ....tir.stmt import (
@@ -290,7 +290,9 @@ def _constant(value: Any, info: StructInfo | None) -> Any:
     if not isinstance(value, np.ndarray) or not isinstance(info, TensorStructInfo):
         return None
     packed = is_packed(value.dtype)
-    return rx.Constant(tensor(value) if packed else Tensor(value))
+    if packed:
+        return rx.Constant(tensor(value))
+    return rx.Constant(Tensor(value if value.flags.c_contiguous else aligned(value)))
 
 
 __all__ = ["FoldConstant", "register_evaluator"]
