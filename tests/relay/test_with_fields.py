@@ -117,3 +117,11 @@ def test_layers_that_are_left_as_they_are() -> None:
     assert [config.check_skip() for _ in range(3)] == [False, True, False]
     config.reset()
     assert [config.check_skip() for _ in range(3)] == [False] * 3
+
+
+def test_kinds_of_fusion_have_names() -> None:
+    names = ("exp", "add", "transpose", "sum", "nn.conv2d")
+    kinds = [relay.op.get(name).get_attr("TOpPattern") for name in names]
+    p = relay.op.OpPattern
+    named = [p.ELEMWISE, p.BROADCAST, p.INJECTIVE, p.COMM_REDUCE, p.OUT_ELEMWISE_FUSABLE]
+    assert kinds == named and [p.TUPLE, p.OPAQUE] == [7, 8]
