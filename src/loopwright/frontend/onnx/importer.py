@@ -82,19 +82,27 @@ def from_onnx(
     one message), for nodes that cannot be converted, naming the node, and BudgetError for a model
     that asks for more work than a file of its size may (see `base.budget`).
     """
-    choices = shape_dict, dtype_dict, keep_params_in_input, sanitize_input_names
-    return _imported(model, opset, False, *choices)
+    return _imported(
+        model, opset, shape_dict, dtype_dict, keep_params_in_input, sanitize_input_names
+    )
 
 
 def _imported(
-    model: Any, opset: int | None = None, in_file: bool = True, *choices: Any
+    model: Any,
+    opset: int | None = None,
+    shapes: Any = None,
+    dtypes: Any = None,
+    keep_params: bool = False,
+    sanitize: bool = True,
+    in_file: bool = False,
 ) -> IRModule:
     """`from_onnx`; in_file: large weights stay in the file until a pass or the result uses them."""
     with budget.started():
         loaded = load(model)
         budget.allow(size=own_size(model, loaded.proto, loaded.folder))
         budget.allow(nodes=count_nodes(loaded.proto))
-        return Importer(read(loaded, opset), in_file, *choices).run()
+        found = read(loaded, opset)
+        return Importer(found, shapes, dtypes, keep_params, sanitize, in_file).run()
 
 
 def from_path_or_proto(model: Any) -> IRModule | None:
@@ -102,10 +110,10 @@ def from_path_or_proto(model: Any) -> IRModule | None:
     one compilation: its large weights are read from the file when they are used."""
     if isinstance(model, (str, os.PathLike)):
         known = Path(model).suffix == ".onnx" or Path(model).exists()
-        return _imported(model) if known else None
+        return _imported(model, in_file=True) if known else None
     kind = type(model)
     if kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx":
-        return _imported(model)
+        return from_onnx(model)
     return None
 
 
@@ -115,11 +123,11 @@ class Importer:
     def __init__(
         self,
         model: Model,
+        shapes: Any,
+        dtypes: Any,
+        keep_params: bool,
+        sanitize: bool,
         in_file: bool = False,
-        shapes: Any = None,
-        dtypes: Any = None,
-        keep_params: bool = False,
-        sanitize: bool = True,
     ) -> None:
         self.model = model
         self.in_file = in_file
