@@ -30,6 +30,8 @@ from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
+from loopwright.base.errors import LoopwrightError, explain
+
 ROOT = Path(__file__).resolve().parents[2]
 BUDGET = 150  # seconds of the tests of one fault, those of its layer and those of others
 VERDICTS = (
@@ -283,6 +285,9 @@ def run_tests(
     )
     if done.returncode == 0:
         return ""
+    if missing := re.search(r"ERROR: not found: .*", done.stdout + done.stderr):
+        what = "the coverage of --tree is of other tests than the tree has"
+        raise LoopwrightError(explain(what, got=missing[0], instead="give an empty --tree"))
     first = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
     return first[1] if first else f"pytest, which ends with {done.returncode}"
 
