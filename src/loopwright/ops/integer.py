@@ -441,11 +441,18 @@ def _conv_info(data, weight, kernel, stride, dilation, width, places):
         return TensorStructInfo(dtype="int32", ndim=3)
     phase, shift = zip(*(_tap(i, j, stride, dilation, width) for i, j in np.ndindex(*kernel)))
     check_extent("weight", 1, b[1], a[1] * (kernel[0] * kernel[1] * ROWS * 4))
-    for axis, least in ((2, max(phase) + 1), (3, (max(shift) + places) * 4)):
-        if shorter(a[axis], least):
-            what = f"axis {axis} of data must be of at least {least}"
-            raise ValueError(explain(what, got=text(a[axis])))
+    _check_axes(a, {2: max(phase) + 1, 3: (max(shift) + places) * 4}, min(*shift, places))
     return TensorStructInfo([a[0], simplify(b[0] * ROWS), places], "int32")
+
+
+def _check_axes(shape: Any, least: dict[int, int], lowest: int) -> None:
+    """Check that what is read of axes is within them."""
+    if lowest < 0:
+        raise ValueError(explain("extents and places are no less than 0", got=str(lowest)))
+    for axis, size in least.items():
+        if shorter(shape[axis], size):
+            what = f"axis {axis} of data must be of at least {size}"
+            raise ValueError(explain(what, got=text(shape[axis])))
 
 
 @byte_conv2d.numpy
@@ -472,6 +479,15 @@ def byte_image(data: Tensor, channels: int, height: int, columns: int, width: in
     return compute(
         dims, lambda n, c, i, j: data(n, c, i * width + j), "byte_image", tag="injective"
     )
+
+
+@byte_image.infer
+def _(data, channels, height, columns, width):
+    shape, dims = data.get_shape(), [channels, height, columns]
+    if shape is None:
+        return TensorStructInfo(dtype=data.dtype, ndim=4)
+    _check_axes(shape, {1: channels, 2: (height - 1) * width + columns}, min(*dims, width))
+    return TensorStructInfo([shape[0], *map(long, dims)], data.dtype)
 
 
 @byte_image.numpy

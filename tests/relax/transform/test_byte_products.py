@@ -154,3 +154,18 @@ def test_sums_of_nothing_and_no_sums_stay(shape, weight, build, axis):
     np.testing.assert_array_equal(
         compile(mod)["main"](x).numpy(), Interpreter(mod)["main"](x).numpy()
     )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"channels": 3, "height": 2, "columns": 4, "width": 6},
+        {"channels": 2, "height": 4, "columns": 3, "width": 6},
+        {"channels": 2, "height": 3, "columns": 9, "width": 6},
+        {"channels": 2, "height": 2, "columns": 4, "width": -6},
+    ],
+)
+def test_an_image_within_its_places(given: dict[str, int]) -> None:
+    x = relax.Var("x", relax.TensorStructInfo((1, 2, 20), "uint8"))
+    with pytest.raises(ValueError, match=r"must be of at least|no less than 0"):
+        relax.BlockBuilder().normalize(relax.op.nn.byte_image(x, **given))
