@@ -52,8 +52,6 @@ NOT_IN_C = {
 }
 NOT_IN_C |= {"relax.dynamic_strided_slice"}
 ULPS_OF_OTHERS = 512
-ULPS_OF_BYTES = 1 << 18
-OF_BYTES = {"com.microsoft::DynamicQuantizeLSTM"}  # the states of a batch share a scale there
 LOOPS_ELEMENTS = 600  # of inputs; that interpreter takes microseconds for each step
 
 
@@ -146,12 +144,11 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
                 kind = "doubt" if doubt else "wrong"
                 return Outcome(kind, f"{name} × numpy", f"{what} (run {run})")
     for run, expected in enumerate(theirs or []):
-        ulps = ULPS_OF_BYTES if OF_BYTES & names else ULPS_OF_OTHERS
-        same = partial(differences, ulps=ulps, single=True, overflows=odd)
+        same = partial(differences, ulps=ULPS_OF_OTHERS, single=True, overflows=odd)
         what = same(ours[run], expected, slack[run])
         if what:
             doubt = odd or what.startswith(("inf/", "nan/")) or _wavers(model, feeds, theirs)
-            if not doubt and _nearer(model, feeds[run], ours[run], slack[run], ulps):
+            if not doubt and _nearer(model, feeds[run], ours[run], slack[run]):
                 continue
             doubt = doubt or _rounded(case, run, ours[run], expected, slack[run], same)
             return Outcome(
@@ -189,7 +186,7 @@ def of_rounding(
     return inner is not None and not same(a, b, [*map(np.maximum, slack, inner)])
 
 
-def _nearer(model: Any, feeds: list[Any], ours: Any, slack: Any, ulps: float) -> bool:
+def _nearer(model: Any, feeds: list[Any], ours: Any, slack: Any) -> bool:
     """Whether onnxruntime itself, with float64 for float32, agrees with us."""
     wide = [f.astype("float64") if f.dtype == np.float32 else f for f in feeds]
     try:
@@ -198,7 +195,7 @@ def _nearer(model: Any, feeds: list[Any], ours: Any, slack: Any, ulps: float) ->
         return False
     pairs = zip(theirs, ours, strict=True)
     same = [t.astype("float32") if o.dtype == np.float32 else t for t, o in pairs]
-    return not differences(ours, same, slack, ulps, single=True)
+    return not differences(ours, same, slack, ULPS_OF_OTHERS, single=True)
 
 
 def _wavers(model: Any, feeds: list[Any], theirs: Any) -> bool:

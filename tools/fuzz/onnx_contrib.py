@@ -305,16 +305,15 @@ def gather_blocks(g, op):
 
 @contrib("DynamicQuantizeLSTM")
 def quantized_lstm(g, op):
-    size, inputs = g.const(g.rng.choice([3, 8])), few(g)
-    length, batch = g.dim(least=1), g.dim(least=1)
+    size, inputs, length = g.const(g.rng.choice([3, 8])), few(g), g.dim(least=1)
     one, gates = g.const(1), g.const(4 * size[0])
-    x = g.new("float32", [length, batch, inputs], **UNIFORM)
+    x = g.new("float32", [length, one, inputs], **UNIFORM)  # in onnxruntime a batch shares a scale
     w = g.new("uint8", [one, inputs, gates], low=0, high=255)
     r = g.new("uint8", [one, size, gates], low=0, high=255)
     b = g.new("float32", [one, g.const(8 * size[0])], **UNIFORM)
     scales = [g.weight("float32", [0.007], [1]), g.weight("uint8", [128], [1])]
-    state = ("float32", [one, batch, size])
-    outs = [("float32", [length, one, batch, size]), state, state]
+    state = ("float32", [one, one, size])
+    outs = [("float32", [length, one, one, size]), state, state]
     given = [x, w, r, b, "", "", "", "", *scales, *scales]
     add(g, op, given, *outs, exact=False, final=True, hidden_size=size[0])
 

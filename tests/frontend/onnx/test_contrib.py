@@ -338,6 +338,23 @@ def test_quantized_lstm_rounds_inputs_and_states_to_bytes(direction):
     close([v.numpy() for v in got], expected)
 
 
+def test_quantized_lstm_rounds_the_states_of_each_sequence_by_themselves():
+    """In onnxruntime a batch shares a scale, so its sequences are run one by one there: two steps after
+    them keep the range of all inputs the same."""
+    steps, batch, size = 33, 5, 8
+    x, scale, zero = 4 * floats(steps, batch, 1), np.full(1, 0.007, F32), np.full(1, 128, np.uint8)
+    weights = u8(1, 1, 4 * size), u8(1, size, 4 * size, seed=1), floats(1, 8 * size)
+
+    def model(x):
+        given = x, *weights, None, None, None, None, scale, zero, scale, zero
+        return operator("DynamicQuantizeLSTM", *given, fed=1, domain=DOMAIN, hidden_size=size)
+
+    ends = np.full((2, 1, 1), [[[x.min()]], [[x.max()]]], F32)
+    each = [reference(*model(np.concatenate([x[:, [k]], ends])))[0][:steps] for k in range(batch)]
+    made, feeds = model(x)
+    close(interpreted(from_onnx(made), feeds), [np.concatenate(each, 2)])
+
+
 def test_bias_split_gelu():
     made, feeds = operator("BiasSplitGelu", X, floats(4), domain=DOMAIN)
     left, right = np.split(X + floats(4), 2, -1)
