@@ -163,8 +163,9 @@ def test_a_fault_is_tried_on_the_tests_that_run_its_line(tmp_path):
     tree = mutants.copy(tests.tree, tmp_path / "one")
 
     def verdicts(name):
-        made = mutants.faults(tests.tree, f"src/loopwright/arith/{name}.py")
-        return [mutants.found(m, tests, tree)[0] for m in made]
+        made = list(mutants.faults(tests.tree, f"src/loopwright/arith/{name}.py"))
+        tried = {t.mutant: t.verdict for t in mutants.tried(made, tests, tree)}
+        return [tried[m] for m in made]
 
     elsewhere, snapshots, never = ["found elsewhere"] * 2, ["found"] * 2, ["not run"] * 2
     assert verdicts("half") == ["found", "missed", *elsewhere, *snapshots, *never]

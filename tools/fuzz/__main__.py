@@ -24,6 +24,9 @@ def main() -> int:
         )
         sub.add_argument("--shrink", type=int, default=40, help="most graphs to make small")
         sub.add_argument("--tree", type=Path, help="where mutants keep their copy of the source")
+        sub.add_argument(
+            "--budget", type=int, default=mutants.BUDGET, help="seconds of a mutant's tests"
+        )
         sub.add_argument("--layers", help="of mutants: only these, as arith,tir")
         sub.set_defaults(run=run)
     sub = machines.add_parser("replay", help="judge saved cases again")

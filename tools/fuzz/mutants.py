@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
-import queue
 import random
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import xml.etree.ElementTree
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +31,7 @@ from pathlib import Path
 from loopwright.base.errors import LoopwrightError, explain
 
 ROOT = Path(__file__).resolve().parents[2]
+RUNNER = Path(__file__).with_name("mutant_run.py")
 BUDGET = 150  # seconds of the tests of one fault, those of its layer and those of others
 VERDICTS = (
     "found",
@@ -181,13 +180,31 @@ def layer_of(tree: Path, path: str) -> str | None:
     return layer if (tree / layer).is_dir() else None
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """What became of a fault: one of VERDICTS, after some seconds, and the test that found it."""
+
+    mutant: Mutant
+    verdict: str = "not run"
+    seconds: float = 0.0
+    by: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.verdict} ({self.seconds:.0f} s): {self.mutant}"
+            + bool(self.by) * f" by {self.by}"
+        )
+
+
 class Tests:
     """Which tests of a tree run which lines, and how long each of them takes."""
 
-    def __init__(self, tree: Path, source: Path = ROOT, layers: Sequence[str] = ()):
+    def __init__(
+        self, tree: Path, source: Path = ROOT, layers: Sequence[str] = (), budget: int = BUDGET
+    ):
         from coverage import CoverageData
 
-        self.tree = tree
+        self.tree, self.budget = tree, budget
         results = tree / "coverage"
         if not results.exists():
             copy(source, tree)
@@ -201,7 +218,8 @@ class Tests:
             if not times.exists():
                 options = ["--cov=src/loopwright", "--cov-context=test", "--cov-report=", "-n", "2"]
                 options += ["--dist", "loadfile", "-m", "not slow", f"--junitxml={times}"]
-                run_tests(tree, [*options, f"tests/{folder}"], None, results / f"{folder}.db")
+                command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+                run(tree, [*command, f"tests/{folder}"], results / f"{folder}.db").communicate()
             self.data.append(CoverageData(str(results / f"{folder}.db")))
             self.data[-1].read()
             for case in xml.etree.ElementTree.parse(times).iter("testcase"):
@@ -219,14 +237,14 @@ class Tests:
                 found[line] += contexts
         return found
 
-    def of(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
-        """The snapshots, tests of the layer and of other layers that run a line; the quickest first."""
+    def of(self, mutant: Mutant) -> tuple[list[str], bool]:
+        """The tests that run a line, in the order in which they are tried: the quickest of its layer, of
+        the snapshots, the others of these, those of other layers; and whether it ran at an import."""
         lines, layer = self.lines(mutant.path), layer_of(self.tree, mutant.path) or ""
         row = next((k for k in range(mutant.line, mutant.statement - 1, -1) if lines.get(k)), 0)
         names = _names(lines.get(row, []))
-        if (
-            "" in names
-        ):  # it ran at an import or in a fixture: all that use the module, or look at it
+        fresh = "" in names
+        if fresh:  # or in a fixture: all that use the module, or look at it
             names |= _names(c for some in lines.values() for c in some)
             if names == {""}:  # only tables: any test
                 names = _names(c for data in self.data for c in data.measured_contexts())
@@ -234,21 +252,25 @@ class Tests:
         order = sorted(names & self.seconds.keys(), key=lambda n: (self.seconds[n], n))
         parts: tuple[list[str], list[str], list[str]] = [], [], []
         for n in order:
-            parts[0 if n.startswith(SNAPSHOTS) else 1 if n.startswith(layer) else 2].append(n)
-        return tuple(map(self._some, parts))
+            parts[0 if n.startswith(layer) else 1 if n.startswith(SNAPSHOTS) else 2].append(n)
+        own, snapshots, others = map(self._some, parts)
+        first = [*own[:TRIED_FIRST], *snapshots[:TRIED_FIRST]]
+        return [*first, *own[TRIED_FIRST:], *snapshots[TRIED_FIRST:], *others], fresh
 
     def _some(self, order: list[str]) -> list[str]:
-        """Tests that last BUDGET together: each function once at first, then all its parameters."""
+        """Tests that last `budget` together: each function once at first, then all its parameters."""
         first = list({n.partition("[")[0]: n for n in reversed(order)}.values())[::-1]
         order = [*first, *(n for n in order if n not in set(first))]
         ends = accumulate(self.seconds[n] for n in order)
         return [
-            n for k, (n, end) in enumerate(zip(order, ends, strict=True)) if not k or end < BUDGET
+            n
+            for k, (n, end) in enumerate(zip(order, ends, strict=True))
+            if not k or end < self.budget
         ]
 
     def limit(self, names: list[str]) -> float:
         """How many seconds tests may last, on a machine that is busy."""
-        return 120 + 4 * sum(self.seconds[n] for n in names)
+        return 60 + 4 * sum(self.seconds[n] for n in names)
 
 
 def _names(contexts: Iterable[str]) -> set[str]:
@@ -263,85 +285,79 @@ def copy(tree: Path, to: Path) -> Path:
     return to
 
 
-def run_tests(
-    tree: Path, arguments: Sequence[str], seconds: float | None, coverage: Path | None = None
-) -> str:
-    """The first test of a tree that fails, or why pytest itself does; "" where none does. Coverage
-    goes to a file."""
+def run(tree: Path, command: Sequence[str], coverage: Path | None = None) -> subprocess.Popen[str]:
+    """A Python program started in a tree. Coverage goes to a file."""
     environment = {
         **os.environ, "PYTHONPATH": str(tree / "src"), "LOOPWRIGHT_PIN_THREADS": "0",
         "LOOPWRIGHT_CACHE_DIR": str(tree / "cache"), "PYTHONDONTWRITEBYTECODE": "1",
         "COVERAGE_FILE": str(coverage or tree / ".coverage"),
     }  # fmt: skip
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    done = subprocess.run(
-        command,
-        cwd=tree,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
-    if done.returncode == 0:
-        return ""
-    if missing := re.search(r"ERROR: not found: .*", done.stdout + done.stderr):
-        what = "the coverage of --tree is of other tests than the tree has"
-        raise LoopwrightError(explain(what, got=missing[0], instead="give an empty --tree"))
-    first = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    return first[1] if first else f"pytest, which ends with {done.returncode}"
+    return subprocess.Popen(
+        [sys.executable, *command], cwd=tree, env=environment, text=True, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
 
 
-def found(mutant: Mutant, tests: Tests, tree: Path) -> tuple[str, float, str]:
-    """One of VERDICTS, the seconds it took, and the test that found it."""
-    snapshots, own, others = tests.of(mutant)
-    if not snapshots and not own and not others:
-        return "not run", 0.0, ""
-    parts = [
-        ([*own[:TRIED_FIRST], *snapshots[:TRIED_FIRST]], "found"),
-        ([*own[TRIED_FIRST:], *snapshots[TRIED_FIRST:]], "found"),
-        (others, "found elsewhere"),
+def tried(mutants: Sequence[Mutant], tests: Tests, tree: Path) -> Iterator[Attempt]:
+    """What became of each fault, tried in a copy of the tree."""
+    plan = [(m, *tests.of(m)) for m in mutants]
+    yield from (Attempt(m) for m, order, _ in plan if not order)
+    plan = [entry for entry in plan if entry[1]]
+    if not plan:
+        return
+    faults = [
+        {"path": m.path, "text": m.text(), "tests": o, "seconds": tests.limit(o), "fresh": fresh}
+        for m, o, fresh in plan
     ]
-    place = tree / mutant.path
-    place.write_text(mutant.text())
-    started = time.monotonic()
-    verdict, by = "missed", ""
-    try:
-        for part, verdict_of_part in parts:
-            (tree / "names.txt").write_text("\n".join(part))
-            by = run_tests(tree, ["-x", "@names.txt"], tests.limit(part)) if part else ""
-            if by:
-                verdict = verdict_of_part
-                break
-    except subprocess.TimeoutExpired:
-        verdict = "too long"
-    finally:
-        place.write_text(mutant.before())
-    return verdict, time.monotonic() - started, by
+    (tree / "plan.json").write_text(json.dumps(faults))
+    child = run(tree, ["-P", str(RUNNER), "plan.json"])
+    assert child.stdout is not None
+    waiting, lines = iter(plan), []
+    with child:
+        for line in child.stdout:
+            lines.append(line)
+            if line.startswith('{"by"'):
+                made, (mutant, *_) = json.loads(line), next(waiting)
+                if made["by"] and made["by"].startswith("not found"):
+                    what = "the coverage of --tree is of other tests than the tree has"
+                    raise LoopwrightError(
+                        explain(what, got=made["by"], instead="give an empty --tree")
+                    )
+                yield Attempt(
+                    mutant, _verdict(mutant, made["by"]), made["seconds"], made["by"] or ""
+                )
+    if next(waiting, None) is not None:
+        what = "the process that tries faults ended before it tried all"
+        raise LoopwrightError(explain(what, got="".join(lines[-20:]), instead="try fewer"))
+
+
+def _verdict(mutant: Mutant, by: str | None) -> str:
+    """One of VERDICTS: of no test where that took too long, and of a crash as of a test of the layer."""
+    if by is None:
+        return "too long"
+    layer = layer_of(mutant.tree, mutant.path) or ""
+    elsewhere = by.startswith("tests/") and not by.startswith((layer, SNAPSHOTS))
+    return "missed" if not by else "found elsewhere" if elsewhere else "found"
 
 
 def search(options: argparse.Namespace) -> int:
-    """Try faults, some at a time, each in a copy of the tree."""
+    """Try faults, some at a time, each process in a copy of the tree."""
     counts: dict[str, int] = dict.fromkeys(VERDICTS, 0)
     layers = options.layers.split(",") if options.layers else []
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        tests = Tests(Path(options.tree or folder, "covered").resolve(), ROOT, layers)
-        trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
-        for number in range(options.processes):
-            trees.put(copy(tests.tree, Path(folder, str(number))))
-
-        def attempt(mutant: Mutant) -> None:
-            tree = trees.get()
-            try:
-                verdict, seconds, by = found(mutant, tests, tree)
-            finally:
-                trees.put(tree)
-            counts[verdict] += 1
-            print(f"{verdict} ({seconds:.0f} s): {mutant}{by and f' by {by}'}", flush=True)
-
+        tests = Tests(
+            Path(options.tree or folder, "covered").resolve(), ROOT, layers, options.budget
+        )
         some = chosen(tests.tree, options.seed, options.count, layers or ["*"])
+
+        def attempt(number: int) -> None:
+            tree = copy(tests.tree, Path(folder, str(number)))
+            for made in tried(some[number :: options.processes], tests, tree):
+                counts[made.verdict] += 1
+                print(made, flush=True)
+
         with ThreadPoolExecutor(options.processes) as pool:
-            list(pool.map(attempt, some))
+            list(pool.map(attempt, range(options.processes)))
     killed = sum(counts[v] for v in VERDICTS[:3])
     print(f"mutants: {killed} of {options.count} found; {counts}")
     return 0
