@@ -280,7 +280,7 @@ def _names(contexts: Iterable[str]) -> set[str]:
 
 def copy(tree: Path, to: Path) -> Path:
     """What tests need of a tree."""
-    hidden = shutil.ignore_patterns(".*", "__pycache__", "build", "dist")
+    hidden = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "coverage")
     shutil.copytree(tree, to, dirs_exist_ok=True, ignore=hidden)
     return to
 
@@ -319,6 +319,7 @@ def tried(mutants: Sequence[Mutant], tests: Tests, tree: Path) -> Iterator[Attem
             if line.startswith('{"by"'):
                 made, (mutant, *_) = json.loads(line), next(waiting)
                 if made["by"] and made["by"].startswith("not found"):
+                    child.kill()
                     what = "the coverage of --tree is of other tests than the tree has"
                     raise LoopwrightError(
                         explain(what, got=made["by"], instead="give an empty --tree")
