@@ -39,9 +39,13 @@ packed = relay.var("packed", shape=(2, 2, 3, 3, 2, 4))
 middle = relay.multiply(x, scale)
 first = conv(x)
 
+some = relay.const(np.array([1, -1, 2, 3], "float32").reshape(4, 1, 1))
+
 FOLDED = {
     "a convolution": (FORWARD, conv(relay.multiply(x, scale))),
     "through relu and add": (FORWARD, conv(relay.add(nn.relu(relay.multiply(scale, x)), bias))),
+    "by a variable": (FORWARD, conv(relay.multiply(x, relay.var("s", shape=(4, 1, 1))))),
+    "by ones and less": (FORWARD, conv(relay.add(relay.multiply(x, some), bias))),
     "from a constant": (FORWARD, conv(relay.subtract(bias, relay.multiply(x, scale)))),
     "negative": (FORWARD, conv(relay.multiply(x, const(4, 1, 1, low=-2)))),
     "one number": (FORWARD, conv(nn.leaky_relu(relay.multiply(x, relay.const(3.0)), 0.1))),
@@ -99,6 +103,10 @@ zero = relay.const(np.array([1, 0, 2, 3], "float32").reshape(4, 1, 1))
 KEPT = {
     "not positive before relu": (FORWARD, conv(nn.relu(relay.multiply(x, variable)))),
     "a zero before add": (FORWARD, conv(relay.add(relay.multiply(x, zero), bias))),
+    "a zero before relu and add": (
+        FORWARD, conv(relay.add(nn.relu(relay.multiply(x, zero)), bias)),
+    ),
+    "less than zero before relu": (FORWARD, conv(nn.relu(relay.multiply(x, some)))),
     "another user": (FORWARD, relay.Tuple([conv(middle), middle])),
     "another axis": (FORWARD, conv(relay.multiply(x, const(6, 1)))),
     "more than an axis": (FORWARD, conv(relay.multiply(x, const(4, 6, 1)))),

@@ -177,6 +177,27 @@ def test_what_has_an_effect_stays(forgotten: None) -> None:
     for name in ("pure", "again", "elsewhere"):
         assert left(bound(relay.Call(relay.GlobalVar(name), [x]), lambda _: y)) == []
     assert left(bound(relay.Function([v], mark(v)), lambda _: y)) == []
+    f = relay.var("f")
+
+    def called(value: Any) -> Any:
+        return bound(value, lambda g: bound(relay.Call(g, [x]), lambda _: y))
+
+    again = relay.Function([v], relay.Call(f, [v]))
+    aliased = relay.Function([v], bound(relay.Function([v], mark(v)), lambda g: relay.Call(g, [v])))
+    local = [
+        (called(relay.Function([v], mark(v))), ["debug.mark", "v"]),
+        (called(relay.Function([v], relay.exp(v))), []),
+        (called(relay.GlobalVar("calls")), ["v"]),
+        (called(relay.GlobalVar("again")), []),
+        (called(aliased), ["debug.mark", "v", "v"]),
+        (relay.Let(f, again, bound(relay.Call(f, [x]), lambda _: y)), []),
+        (relay.Function([f], bound(relay.Call(f, [x]), lambda _: y)), ["f"]),
+        (bound(relay.Call(relay.If(relay.const(True), f, f), [x]), lambda _: y), ["fn"]),
+    ]
+    for body, calls in local:
+        assert sorted(left(body)) == sorted(calls), body
+        if not isinstance(body, relay.Function):
+            assert left(body, ignore_impurity=True) == []
     bindings = [
         (bound(relay.exp(x), lambda b: bound(mark(x), lambda a: b + a)), 0),
         (bound(mark(x), lambda a: bound(relay.exp(x), lambda b: b + a)), 0),

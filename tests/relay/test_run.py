@@ -14,7 +14,7 @@ from loopwright.base.errors import TVMError
 from loopwright.base.span import Span
 from loopwright.relay.backend import Executor, Runtime
 from loopwright.relay.backend.graph_executor_codegen import GraphExecutorCodegen
-from loopwright.relay.backend.interpreter import in_order
+from loopwright.relay.backend.interpreter import ADT, argument, in_order
 from loopwright.relay.backend.te_compiler import lower_to_primfunc
 from loopwright.relay.translate import CallSpan
 from loopwright.runtime.graph_executor import GraphModule, create
@@ -357,6 +357,56 @@ def test_arguments_that_do_not_fit_the_parameters(args: Any, kwargs: Any, got: s
     with pytest.raises(TypeError) as caught:
         in_order(params, args, kwargs)
     assert str(caught.value) == f"the function takes 2 arguments (a, b)\n  got: {got}"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "wanted"),
+    [
+        ("int32", [1.5, -2.5], [1, -2]),
+        ("float32", 3, 3.0),
+        ("float32", True, 1.0),
+        ("float32", (1, 2), [1.0, 2.0]),
+        ("float32", np.float64([0.1]), [np.float32(0.1)]),
+        ("float32", np.int64([7]), [7.0]),
+        ("int8", np.int64([7]), [7]),
+        ("float32", relay.const(2.0), 2.0),
+        ("int32", np.float32([1.0]), "the argument x has dtype int32\n  got: float32\n"),
+        ("bool", np.int32([1]), "the argument x has dtype bool\n  got: int32\n"),
+    ],
+)
+def test_an_argument_has_the_dtype_of_its_parameter(dtype: str, value: Any, wanted: Any) -> None:
+    type_ = relay.TensorType(np.shape(wanted), dtype)
+    if isinstance(wanted, str):
+        with pytest.raises(TypeError) as caught:
+            argument("x", type_, value)
+        assert str(caught.value).startswith(wanted)
+        return
+    found = argument("x", type_, value).numpy()
+    np.testing.assert_array_equal(found, wanted)
+    assert str(found.dtype) == dtype
+    (one,) = argument("x", relay.TupleType([type_]), [value])
+    np.testing.assert_array_equal(one.numpy(), wanted)
+
+
+def test_arguments_that_stay_as_they_are() -> None:
+    given = lw.runtime.tensor(np.int64([1]))
+    assert argument("x", relay.TensorType((1,), "float32"), given) is given
+    assert argument("x", relay.FuncType([], relay.TensorType(())), given) is given
+    with pytest.raises(TypeError, match=r"the argument x.1 has dtype int8"):
+        two = relay.TupleType([relay.TensorType((1,)), relay.TensorType((1,), "int8")])
+        argument("x", two, [np.ones(1), np.ones(1)])
+
+
+def test_values_of_expressions() -> None:
+    x = relay.var("x", shape=(2,))
+    run = relay.create_executor("debug")
+    pair = run.evaluate(relay.Tuple([x, relay.Tuple([x + x])]), {x: np.float32([1, 2])})
+    assert type(pair) is ADT and type(pair[1]) is ADT and pair.tag == 0
+    np.testing.assert_array_equal(pair[1][0].numpy(), [2, 4])
+    mod = lw.IRModule({"main": relay.Function([x], x), "twice": relay.Function([x], x + x)})
+    run = relay.create_executor("debug", mod)
+    for which, wanted in ((None, [1, 2]), (mod.get_global_var("twice"), [2, 4])):
+        np.testing.assert_array_equal(run.evaluate(which)([1.0, 2.0]).numpy(), wanted)
 
 
 def test_bindings_know_the_calls_they_are_made_of() -> None:

@@ -14,6 +14,8 @@ from loopwright.ir.function import as_attrs
 from loopwright.ir.structural import structural_hash
 from loopwright.relay import expr as nodes
 from loopwright.relay.backend.config import Executor, Runtime
+from loopwright.relay.infer import infer_function
+from loopwright.relay.operators.kinds import OPAQUE, TUPLE, kind_of
 from loopwright.relay.text import pretty_print
 
 x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
@@ -67,6 +69,20 @@ def test_a_field_changes(kind: str) -> None:
     assert str(change(node, *changes.values())) == str(change(node, **changes))
     placed = change(node, span=Span("a place"))
     assert placed.span == Span("a place")
+
+
+@pytest.mark.no_roundtrip
+def test_what_is_known_of_a_node_stays() -> None:
+    typed = infer_function(relay.Function([x], relay.exp(x)))
+    call, param = typed.body, typed.params[0]
+    new = nodes.CallWithFields(call, args=[y])
+    assert new.checked_type == call.checked_type == relay.TensorType((2,))
+    assert nodes.VarWithFields(param, param.vid, param.type_annotation) is param
+    other = nodes.VarWithFields(param, relay.var("z").vid)
+    assert other.checked_type == param.checked_type and other.name_hint == "z"
+    placed = param.with_span(Span("here"))
+    assert nodes.VarWithFields(placed, other.vid).span == Span("here")
+    assert nodes.VarWithFields(placed, other.vid, span=Span("there")).span == Span("there")
 
 
 def test_a_field_that_does_not_exist() -> None:
@@ -125,3 +141,4 @@ def test_kinds_of_fusion_have_names() -> None:
     p = relay.op.OpPattern
     named = [p.ELEMWISE, p.BROADCAST, p.INJECTIVE, p.COMM_REDUCE, p.OUT_ELEMWISE_FUSABLE]
     assert kinds == named and [p.TUPLE, p.OPAQUE] == [7, 8]
+    assert [TUPLE, OPAQUE] == [p.TUPLE, p.OPAQUE] == [TUPLE, kind_of(relay.op.get("topk"))]

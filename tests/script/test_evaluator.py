@@ -61,7 +61,7 @@ def random_expression(rng, depth):
         f"({x} {rng.choice(['+', '-', '*'])} {y})", f"({x} {rng.choice(['//', '%', '/'])} 3)",
         f"({x} and {y} and {z})", f"({x} or {y} or {z})", f"({x} or {y} and {z})",
         f"({x} {signs[0]} {y} {signs[1]} {z})", f"({x} {signs[0]} {y})",
-        f"({y} if {x} else {z})", f"(not {x})", f"(-{x})", "(+a)",
+        f"({y} if {x} else {z})", f"(not {x})", f"(-{x})", f"(+{x})",
         f"[{x}, {y}, {z}][{rng.randrange(-3, 3)}]", f"({x}, *[{y}, {z}])[1]",
         f"[{x} for a in (1, 2) if a > 1][0]", f"max({x}, {y}, key=lambda v: -v)",
         f"{{'k': {x}, **{{'m': {y}}}}}['m']", f"len([{x}, {y}, {z}][{rng.randrange(3)}:])",

@@ -165,6 +165,36 @@ def test_types_by_name():
     np.testing.assert_array_equal(out, [100] * 8 + [float(np.float16(100.3)), exact, exact])
 
 
+@script
+def of_integers(a):
+    """What Python and its operators make of integers."""
+    b = output_tensor((6, 14), "int32")
+    for i in range(6):
+        b[i, 0] = a[i] % 3
+        b[i, 1] = a[i] // 3
+        b[i, 2] = a[i] << 2
+        b[i, 3] = a[i] >> 1
+        b[i, 4] = ~a[i]
+        b[i, 5] = (+True) + a[i]
+        b[i, 6] = 1 if a[i] != 2 else 5
+        b[i, 7] = 1 if 1 < 2 else a[i]
+        b[i, 8] = 3 if a[i] < 2 or a[i] == 5 else 4
+        b[i, 9] = 3 if 2 <= a[i] < 5 else 4
+        b[i, 10] = min(a[i], 2) - max(a[i], 3)
+        b[i, 11] = popcount(a[i] & 7) if False else popcount(a[i] * a[i])
+        b[i, 12] = ceil_div(a[i] * a[i], 4)
+        b[i, 13] = (a[i], 7)[1] - -a[i]
+    return b
+
+
+def test_operators():
+    a = te.placeholder((6,), dtype="int32", name="a")
+    b = of_integers(a)
+    x, out = np.int32([-7, 0, 2, 3, 5, 6]), np.zeros((6, 14), "int32")
+    te.build(te.create_schedule(b.op), [a, b], "llvm")["main"](x, out)
+    np.testing.assert_array_equal(out, of_integers(x))
+
+
 def test_lengths_conditions_and_threads():
     a = te.placeholder((6,), name="a")
     b = small_steps(a, (1, 2))

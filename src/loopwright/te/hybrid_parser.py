@@ -302,7 +302,9 @@ class Parser:
         value = self.value(node.operand)
         if isinstance(node.op, ast.Not):
             return not value if isinstance(value, bool) else logical_not(value)
-        return value if isinstance(node.op, ast.UAdd) else -value
+        if isinstance(node.op, ast.UAdd):
+            return +value if isinstance(value, bool) else value
+        return -value if isinstance(node.op, ast.USub) else ~value
 
     def of_Compare(self, node: ast.Compare) -> Any:
         values = [self.value(v) for v in (node.left, *node.comparators)]

@@ -9,6 +9,7 @@ What has an effect stays where it is; ignore_impurity takes it as any other.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,10 +46,12 @@ class _Eliminator:
         self.func, self.mod, self.inline_once, self.ignore = func, mod, inline_once, ignore
         self.uses: dict[int, int] = {}
         self.effects: dict[int, bool] = {}
+        self.values: dict[int, Any] = {}  # of bound variables
         self.inlined: dict[int, Any] = {}
 
     def run(self) -> Function:
         nodes = list(post_order(self.func))
+        self._bind(nodes)
         for node in nodes:
             self._count(node)
             self.effects[id(node)] = self._has_effect(node)
@@ -64,6 +67,9 @@ class _Eliminator:
             new[id(node)] = rebuilt(node, new)
         result = new[id(self.func)]
         return _substituted(result, self.inlined) if self.inlined else result
+
+    def _bind(self, nodes: Iterable[Any]) -> None:
+        self.values.update((id(n.var), n.value) for n in nodes if isinstance(n, Let))
 
     def _count(self, node: Any) -> None:
         skip = {id(node.var)} if isinstance(node, Let) else set()
@@ -85,20 +91,22 @@ class _Eliminator:
             return False
         return self._calls_with_effect(node.op)
 
-    def _calls_with_effect(self, callee: Any, seen: frozenset[str] = frozenset()) -> bool:
+    def _calls_with_effect(self, callee: Any, seen: frozenset[Any] = frozenset()) -> bool:
+        """Whether a call of that value may have an effect: of one that is not known, it may."""
         if isinstance(callee, Op):
             return callee.name.startswith(EFFECTS)
+        if isinstance(callee, Function):
+            nodes = list(post_order(callee.body))
+            self._bind(nodes)
+            return any(self._calls_with_effect(n.op, seen) for n in nodes if isinstance(n, Call))
+        key = callee.name_hint if isinstance(callee, GlobalVar) else id(callee)
+        if key in seen:
+            return False
         if isinstance(callee, GlobalVar):
-            if callee.name_hint in seen or callee not in self.mod:
-                return False
-            body = self.mod[callee]
-            within = seen | {callee.name_hint}
-            return isinstance(body, Function) and self._body_has_effect(body, within)
-        return isinstance(callee, Function) and self._body_has_effect(callee, seen)
-
-    def _body_has_effect(self, func: Function, seen: frozenset[str]) -> bool:
-        calls = (n for n in post_order(func.body) if isinstance(n, Call))
-        return any(self._calls_with_effect(c.op, seen) for c in calls)
+            body = self.mod[callee] if callee in self.mod else None
+            return isinstance(body, Function) and self._calls_with_effect(body, seen | {key})
+        value = self.values.get(id(callee))
+        return value is None or self._calls_with_effect(value, seen | {key})
 
     def _let(self, let: Let, new: dict[int, Any]) -> Any:
         """What stands for a `let` that goes; None if it stays."""

@@ -64,7 +64,7 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
 }
 _UNARY: dict[type, Callable[[Any], Any]] = {
     ast.USub: operator.neg,
-    ast.UAdd: lambda a: a,
+    ast.UAdd: lambda a: +a if isinstance(a, bool) else a,
     ast.Invert: operator.invert,
 }
 # Errors whose text says enough without their kind.
