@@ -103,7 +103,7 @@ class _Eliminator:
         if key in seen:
             return False
         if isinstance(callee, GlobalVar):
-            body = self.mod[callee] if callee in self.mod else None
+            body = self.mod.get(callee)
             return isinstance(body, Function) and self._calls_with_effect(body, seen | {key})
         value = self.values.get(id(callee))
         return value is None or self._calls_with_effect(value, seen | {key})
