@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from loopwright.ir.dtype import DataType, numpy_dtype
+from loopwright.ir.dtype import CUSTOM_TYPES, DataType, numpy_dtype
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,59 @@ def test_numpy():
     for name in ("void", "float8"):
         with pytest.raises(ValueError, match="no numpy dtype"):
             numpy_dtype(name)
+
+
+# The names and codes of dlpack.h (version 1.1), and the widths that follow a name of integers.
+CODES = """int=0 uint=1 float=2 handle=3 bfloat16=4 complex=5 bool=6 float8_e3m4=7 float8_e4m3=8
+    float8_e4m3b11fnuz=9 float8_e4m3fn=10 float8_e4m3fnuz=11 float8_e5m2=12 float8_e5m2fnuz=13
+    float8_e8m0fnu=14 float6_e2m3fn=15 float6_e3m2fn=16 float4_e2m1fn=17"""
+WIDTHS = {
+    "int": [2, 4, 8, 16, 32, 64, 128], "uint": [2, 4, 8, 16, 32, 64, 128],
+    "float": [16, 32, 64], "complex": [64, 128],
+}  # fmt: skip
+
+
+def test_codes_and_widths_of_dlpack():
+    for name, code in (part.split("=") for part in CODES.split()):
+        for bits in WIDTHS.get(name, [None]):
+            dtype = DataType(f"{name}{bits or ''}")
+            assert dtype.type_code == int(code)
+            assert bits is None or dtype.bits == bits
+            assert dtype.is_float is (name.startswith(("float", "bfloat")))
+            assert dtype.lane_bytes == (dtype.bits + 7) // 8
+    sizes = {name: DataType(name).bits for name in ("bool", "bfloat16", "handle", "void")}
+    assert sizes == {"bool": 8, "bfloat16": 16, "handle": 64, "void": 0}
+    small = ("float8_e8m0fnu", "float6_e3m2fn", "float4_e2m1fn")
+    assert [DataType(name).bits for name in small] == [8, 6, 4]
+    assert DataType("int1").bits == 1 and DataType("uint1") is DataType("bool")
+
+
+def test_lanes():
+    four, scalable = DataType("int16x4"), DataType("int16xvscalex4")
+    assert (four.lanes, four.itemsize, four.is_scalable, four.element) == (4, 8, False, "int16")
+    assert (scalable.lanes, scalable.is_scalable, scalable.lane_bytes) == (4, True, 2)
+    assert [DataType(t).itemsize for t in ("int4x2", "int4x3", "float6_e2m3fnx4")] == [1, 2, 3]
+    assert DataType("int8x1") is DataType("int8") is DataType("int8x4").with_lanes(1)
+    assert DataType("int8").like(four) == "int8x4"
+    assert four.like(DataType("int8")) == "int16"
+    assert DataType("int8").like(scalable) == "int8xvscalex4" == DataType("int8").with_vscale(4)
+    with pytest.raises(ValueError, match="run time only\n  got: int16xvscalex4"):
+        scalable.itemsize
+    with pytest.raises(ValueError, match="unknown data type"):
+        DataType("int16xvscalex1")
+    assert DataType("int16xvscalex2").lanes == 2
+
+
+def test_types_of_users():
+    with pytest.raises(ValueError, match="not registered\n  got: custom.posit.16\n  instead: dat"):
+        DataType("custom[posit]16")
+    with CUSTOM_TYPES.snapshot():
+        CUSTOM_TYPES.register("posit", 131)
+        dtype = DataType("custom[posit]16x2")
+        assert (dtype.code, dtype.bits, dtype.lanes, dtype.type_code) == ("custom", 16, 2, 1)
+        assert numpy_dtype(dtype) == np.uint16 and not dtype.is_float and not dtype.is_integer
+        with pytest.raises(ValueError, match="as an unsigned integer\n  got: custom.posit.24\n"):
+            DataType("custom[posit]24")
 
 
 def test_unhashable_things_are_refused():

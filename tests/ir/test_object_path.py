@@ -17,6 +17,8 @@ ROOT = ObjectPath.root()
         (ObjectPath.root("mod"), "mod", object_path.RootPath),
         (ROOT.attr("body"), "<root>.body", object_path.AttributeAccessPath),
         (ROOT.attr("a").array_index(2), "<root>.a[2]", object_path.ArrayIndexPath),
+        (ROOT.array_index(-1), "<root>[-1]", object_path.ArrayIndexPath),
+        (ROOT.map_value(GlobalVar("f")).attr("b"), "<root>[f].b", object_path.AttributeAccessPath),
         (ROOT.map_value("k e"), '<root>["k e"]', object_path.MapValuePath),
     ],
 )
@@ -51,6 +53,20 @@ def test_first_mismatch(a, b, left, right):
     assert [str(path) for path in get_first_structural_mismatch(a, b)] == [left, right]
     assert [str(path) for path in get_first_structural_mismatch(b, a)] == [right, left]
     assert get_first_structural_mismatch(a, a) is None
+
+
+def test_steps_to_what_is_not_there():
+    path = ROOT.attr("a").array_index(2)
+    assert str(path.attr(None)) == "<root>.a[2].<unknown attribute>"
+    assert [str(p.missing()) for p in (path, path.attr("b"), ROOT)] == [
+        "<root>.a[<missing element #2>]",
+        "<root>.a[2][<missing entry>]",
+        "<root>",
+    ]
+    assert path.is_prefix_of(path) and path != str(path) and repr(path) == "ObjectPath(<root>.a[2])"
+    pair = get_first_structural_mismatch([1], [2])
+    assert (pair[0], pair[1]) == (pair.lhs_path, pair.rhs_path) == tuple(pair)
+    assert ObjectPath.parse("<root>['k']") == ROOT.map_value("k")
 
 
 def test_a_global_variable_as_a_key():

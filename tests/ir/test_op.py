@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from loopwright.ir import datatype
+from loopwright.ir.dtype import CUSTOM_TYPES
 from loopwright.ir.op import (
+    Builders,
     Op,
     register_intrin_lowering,
     register_op,
     register_op_attr,
 )
+from loopwright.ir.prim_expr import Cast, FloatImm, Var
 from loopwright.ir.structural import first_mismatch, structural_hash
 
 
@@ -73,3 +77,79 @@ def test_equality_is_by_identity():
     assert first_mismatch(a, a) is None
     assert first_mismatch([a], [b])[0] == "<root>[0]"
     assert structural_hash(a) != structural_hash(b)
+
+
+def test_facts_of_their_own_and_what_is_said_where_there_is_none():
+    op = register_op("test.op_plain")
+    assert (op.num_inputs, op.support_level, op.arguments, op.level_of("k")) == (-1, 10, (), 10)
+    assert op.get_attr("k") is None
+    op.set_num_inputs(2)
+    op.set_support_level(3)
+    op.add_argument("x", "Tensor", "what comes in")
+    op.add_argument("y", "Tensor", "what else")
+    assert (op.num_inputs, op.support_level) == (2, 3)
+    assert op.arguments == (("x", "Tensor", "what comes in"), ("y", "Tensor", "what else"))
+    register_op_attr("test.op_plain", "k", 1, level=12)
+    for value, level, wanted in ((2, 11, 1), (3, 12, 3), (4, 13, 4)):
+        op.set_attr("k", value, level)
+        assert op.get_attr("k") == wanted
+    assert op.level_of("k") == 13
+    with pytest.raises(AttributeError, match="instead: register it with ir.register_op_attr"):
+        Op.get("######")
+
+
+def test_an_operator_that_definitions_make_is_found():
+    assert Op.find("relax.add") is Op.get("relax.add")
+    with pytest.raises(KeyError):
+        Builders()["test.none"]
+    assert Builders().get("test.none", 3) == 3 and Builders(add=1).get("add") == 1
+
+
+def test_codes_and_names_of_types_belong_together():
+    with CUSTOM_TYPES.snapshot():
+        datatype.register("test_first", 129)
+        datatype.register("test_first", 129)
+        with pytest.raises(ValueError, match="got: 128\n  instead: use 129 or more"):
+            datatype.register("test_other", 128)
+        for name, code in (("test_first", 130), ("test_other", 129)):
+            with pytest.raises(
+                ValueError, match=f"{name} with {code}\n  instead: 129 is test_first"
+            ):
+                datatype.register(name, code)
+        assert datatype.get_type_name(129) == "test_first"
+        assert datatype.get_type_code("test_first") == 129
+        assert datatype.get_type_registered(129) and not datatype.get_type_registered(130)
+        with pytest.raises(ValueError, match="no custom type has this code\n  got: 130"):
+            datatype.get_type_name(130)
+        with pytest.raises(ValueError, match="instead: one of test_first"):
+            datatype.get_type_code("test_none")
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "missing"),
+    [
+        ("Cast", {"intrinsic_name": "x"}, "dest_type"),
+        ("Call", {"dest_type_name": "x"}, "intrinsic"),
+    ],
+)
+def test_what_an_operation_on_a_type_needs(kind, given, missing):
+    with pytest.raises(ValueError, match=f"{kind} of a custom type needs {missing}_name"):
+        datatype.register_op(print, kind, "llvm", "test_first", **given)
+
+
+def test_lowered_to_calls_by_width():
+    x = Var("x", "int32")
+    lower = datatype.create_lower_func({32: "Plain", (32, 64): "Wider"})
+    called = lower(x + x)
+    assert called.args[0].value == "Plain" and list(called.args[1:]) == [x, x]
+    wider = lower(Cast("int64", x))
+    assert (wider.args[0].value, wider.args[1], wider.dtype) == ("Wider", x, "int64")
+    number = lower(FloatImm("float32", 1.5))
+    assert (number.args[1].value, number.args[1].dtype) == (1.5, "float32")
+    with pytest.raises(RuntimeError, match="got: .64, 32.\n  instead: those registered are 32, "):
+        lower(Cast("int32", Var("y", "int64")))
+    with pytest.raises(RuntimeError, match="Var of a custom type is not lowered to a call"):
+        lower(x)
+    least = datatype.create_min_lower_func({16: "Least"}, "mine")
+    with pytest.raises(RuntimeError, match="of this width\n  got: 32"):
+        least(32)
