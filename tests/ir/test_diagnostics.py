@@ -43,6 +43,23 @@ def test_warnings_alone_raise_nothing():
     assert found.render() == "warning: careful\nhelp: try this"
 
 
+@pytest.mark.parametrize("level", DiagnosticLevel)
+def test_what_is_an_error(level, capsys):
+    context = DiagnosticContext("a module")
+    context.emit(level, "said", None)
+    assert context.module == "a module" and len(context.diagnostics) == 1
+    text = f"{level.name.lower()}: said"
+    if level in (DiagnosticLevel.BUG, DiagnosticLevel.ERROR):
+        for tell in (context.check, context.render):
+            with pytest.raises(DiagnosticError) as error:
+                tell()
+            assert str(error.value) == text
+    else:
+        context.check()
+        assert context.render() == text
+    assert text in "".join(capsys.readouterr())
+
+
 def test_another_exception_is_not_replaced():
     with pytest.raises(KeyError), Diagnostics() as found:
         found.error("first")

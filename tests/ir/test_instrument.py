@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
-from loopwright.ir import IRModule, pass_context
+from loopwright.ir import IRModule, instrument, pass_context
 from loopwright.ir.instrument import (
     DumpIR,
     PassInstrument,
@@ -174,6 +175,44 @@ def test_timing(mod):
     assert "(100.00%; 100.00%)" in lines[0]
 
 
+def test_times_are_parts_of_the_whole_and_of_the_pass_around(monkeypatch):
+    clock = iter([0, 1, 2, 4, 4, 5, 9, 10, 12])  # entered; both, First, Second in both; First
+    monkeypatch.setattr(instrument, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    timing = PassTimingInstrument()
+    assert timing.render() == "total: 0.000 ms"
+    before, after = timing.run_before_pass, timing.run_after_pass
+    before(None, both := SimpleNamespace(name="both"))
+    for one in (first.info, second.info):
+        before(None, one)
+        after(None, one)
+    after(None, both)
+    before(None, first.info)
+    after(None, first.info)
+    assert timing.render().splitlines() == [
+        "both: 8000.000 ms (80.00%; 80.00%)",
+        "  First: 2000.000 ms (20.00%; 25.00%)",
+        "  Second: 1000.000 ms (10.00%; 12.50%)",
+        "First: 2000.000 ms (20.00%; 20.00%)",
+        "total: 10000.000 ms",
+    ]
+
+
+def test_what_was_timed_before_an_error_is_kept(mod):
+    timing = PassTimingInstrument()
+
+    @module_pass(name="Bad")
+    def bad(mod, ctx):
+        raise ValueError
+
+    for _ in range(2):  # anew in each context
+        with pytest.raises(ValueError), PassContext(instruments=[timing]):
+            Sequential([first, bad], name="both")(mod)
+        timing.run_before_pass(mod, second.info)  # beside, not inside of what failed
+        timing.run_after_pass(mod, second.info)
+        names = [line.partition(":")[0] for line in timing.render().splitlines()]
+        assert names == ["both", "  First", "  Bad", "Second", "total"]
+
+
 def test_printing(mod, capsys):
     with PassContext(instruments=[PrintBeforeAll()]):
         first(mod)
@@ -204,6 +243,17 @@ def test_dump(mod, tmp_path):
         names = sorted(p.name for p in folder.iterdir())
         assert names == ["000_First.py", "001_Second.py", "002_a_b.py"]
     assert (folder / "000_First.py").read_text() == first(mod).script() + "\n"
+
+
+def test_a_dump_that_keeps_earlier_ones(mod, tmp_path):
+    for name in ("007_Old.py", "notes.py"):
+        (tmp_path / name).touch()
+    with PassContext(instruments=[DumpIR(tmp_path, refresh=False)]):
+        first(mod)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["000_First.py", "007_Old.py", "notes.py"]
+    with PassContext(instruments=[DumpIR(str(tmp_path))]):
+        second(mod)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["000_Second.py", "notes.py"]
 
 
 def test_dump_by_environment(mod, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from loopwright.ir import (
 )
 from loopwright.ir import serialize as serializing
 from loopwright.ir.dtype import DataType
+from loopwright.ir.expr import Attrs, DictAttrs
 from loopwright.ir.node import Node
 from loopwright.ir.prim_expr import Call, Range, Var
 from loopwright.ir.prim_op import const
@@ -214,6 +216,48 @@ def test_bad_json(text, message):
     with pytest.raises(ValueError) as error:
         load_json(text)
     assert message in str(error.value)
+
+
+def test_parts_that_are_shared_all_the_way_down():
+    """A text of some lines would describe a tree of 2**40 nodes."""
+    x = Var("x")
+    for _ in range(40):
+        x = x + x
+    with pytest.raises(ValueError, match="share too many parts\n  got: more than 1041000 when"):
+        load_json(save_json(x))
+    x = Var("x")
+    for _ in range(18):
+        x = x * x
+    again = load_json(save_json(x))
+    assert again.a is again.b
+    text = re.sub('"node": 0', '"node": -1', save_json(Bag([Var("x")])))
+    with pytest.raises(ValueError, match="share too many parts"):
+        load_json(text)
+
+
+def test_values_of_numpy_are_plain_ones():
+    made = through_json(Bag([np.float32(1.5), np.int8(3), np.bool_(True), -math.inf])).items
+    assert made == [1.5, 3, True, -math.inf] and [*map(type, made)] == [float, int, bool, float]
+
+
+def test_fields_that_a_class_has_not():
+    text = save_json(Bag(1))
+    for change in ('"fields": {"what": 1, ', '"extra": {"what": 1}, "fields": {'):
+        with pytest.raises(ValueError, match="differ from the stored ones\n  got: what"):
+            load_json(re.sub(r'"fields": \{', change, text))
+
+
+def test_attributes_by_the_name_of_their_class():
+    for key in ("DictAttrs", "ir.DictAttrs"):
+        assert isinstance(made := make_node(key, a=1), DictAttrs) and made["a"] == 1
+    for key in ("attrs.DenseAttrs", "relay.attrs.DenseAttrs"):
+        assert isinstance(made := make_node(key, units=3), Attrs) and made.units == 3
+    spanned = make_node("ir.Range", min=const(0), extent=const(4), span=Span("here"))
+    assert spanned.span == Span("here")
+    with pytest.raises(TypeError, match="min, extent\n  got: min, extent, other"):
+        make_node("ir.Range", min=const(0), extent=const(4), other=1)
+    with pytest.raises(TypeError, match="got: none"):
+        make_node("ir.Range")
 
 
 def test_make_node():

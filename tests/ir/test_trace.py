@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopwright.ir import IRModule
+from loopwright.ir import GlobalVar, IRModule
 from loopwright.ir.trace import Trace, active, note, trace
 from loopwright.ir.transform import PassContext, Sequential, module_pass
 
@@ -90,6 +90,52 @@ def test_table(mod, capsys):
         ("Grow", "f"),
         ("Keep", "-"),
     ]
+
+
+def test_what_the_table_says_of_a_change():
+    many = IRModule({f"f{k}": Func(body=k) for k in range(5)})
+
+    @module_pass(name="Marks")
+    def marks(mod, ctx):
+        return mod.with_attr("k", 1)
+
+    @module_pass(name="Swaps")
+    def swaps(mod, ctx):
+        return mod.with_functions({GlobalVar("g"): Func(body=7)}, remove=["f0"])
+
+    assert Trace().table() == "pass         ms  changed" and len(Trace()) == 0
+    with trace() as t:
+        grow(many)
+        marks(grow(IRModule({name: Func(body=1) for name in "abc"})))
+        swaps(many)
+    rows = [line.split(maxsplit=2) for line in t.table().splitlines()[1:]]
+    assert [(row[0], row[2]) for row in rows] == [
+        ("Grow", "f0, f1, f2 and 2 more"),
+        ("Grow", "a, b, c"),
+        ("Marks", "yes"),
+        ("Swaps", "f0, g"),
+    ]
+    assert t["Marks"].changed and t["Marks"].changed_functions() == []
+    assert repr(t) == "<Trace of 4 passes and 2 decisions>"
+    assert t["Swaps"].diff(context=0).count("\n") < t["Swaps"].diff().count("\n")
+    t["Marks"].ms = 1.25
+    assert repr(t["Marks"]) == "PassRecord(2: Marks, 1.25 ms, changed)"
+    assert len({len(line.partition("  ")[0]) for line in t.table().splitlines()}) > 1
+
+
+def test_the_width_of_the_first_column_is_that_of_the_longest_name():
+    t = Trace()
+    outer = t.begin("Outer", IRModule())
+    t.end(t.begin("Longer", IRModule()), IRModule(), 2.0)
+    t.end(outer, None, 12.345, "ValueError: no")
+    assert t.table().splitlines() == [
+        "pass             ms  changed",
+        "Outer         12.35  failed: ValueError: no",
+        "  Longer       2.00  -",
+    ]
+    assert not outer.changed and outer.diff() == "" and outer.group and not t[1].group
+    assert repr(outer) == "PassRecord(0: Outer, 12.35 ms, failed: ValueError: no)"
+    assert repr(t[1]) == "PassRecord(1: Longer, 2.00 ms, same)"
 
 
 def test_later_changes_in_place_do_not_reach_the_trace(mod):

@@ -107,6 +107,27 @@ def test_counts():
         analysis.get_total_mac_number(free)
 
 
+def test_layers_are_those_of_the_longest_path():
+    x = relay.var("x", shape=(2,))
+    assert analysis.count_layers(x, ["exp"]) == 0
+    short, long = relay.exp(x), relay.exp(relay.tanh(relay.exp(x)))
+    for out in (relay.Tuple([short, long]), relay.Tuple([long, short])):
+        assert analysis.count_layers(out, ["exp"]) == 2
+        assert analysis.count_layers(out, ["exp", "tanh"]) == 3
+        assert analysis.count_layers(IRModule.from_expr(out), ["tanh"]) == 1
+
+
+def test_features_have_the_numbers_of_tvm():
+    assert [analysis.Feature(k).name for k in (0, 5, 9, 15, 16)] == [
+        "fVar",
+        "fFunction",
+        "fIf",
+        "fGraph",
+        "fLetRec",
+    ]
+    assert [f.value for f in analysis.Feature] == list(range(17))
+
+
 def test_call_graph():
     mod = relay.fromtext(
         """#[version = "0.0.5"]
@@ -118,8 +139,13 @@ def test_call_graph():
     assert graph.is_recursive("loop")
     assert not graph.is_recursive(mod.get_global_var("leaf"))
     assert (graph.ref_count("leaf"), graph.global_call_count("loop")) == (1, 2)
-    assert "#refs = 1" in graph.print_var("leaf")
-    assert "<loop> calls leaf" in str(graph)
+    assert str(graph) == (
+        "Call graph node: leaf,  #refs = 1\n\n"
+        "Call graph node: loop,  #refs = 1\n  call site: <loop> calls leaf\n"
+        "  call site: <loop> calls loop\n"
+    )
+    with pytest.raises(TypeError, match="a function's name or GlobalVar"):
+        graph.ref_count(3)
     with pytest.raises(ValueError, match="one of: leaf, loop"):
         graph.ref_count(relay.GlobalVar("other"))
 
@@ -131,8 +157,13 @@ def test_parts_of_programs():
     assert_structural_equal(
         analysis.extract_intermdeiate_expr(mod, 1), IRModule.from_expr(parts.astuple())
     )
-    with pytest.raises(ValueError, match="9 of 5"):
-        analysis.extract_intermdeiate_expr(mod, 9)
+    for wrong in (-1, 5):
+        with pytest.raises(ValueError, match=f"{wrong} of 5"):
+            analysis.extract_intermdeiate_expr(mod, wrong)
+    assert analysis.list_op_freqs(analysis.extract_intermdeiate_expr(mod, 0)) == {"exp": 1}
+    assert analysis.list_op_freqs(analysis.extract_intermdeiate_expr(mod, 4)) == {
+        "exp": 1, "split": 1, "add": 1,
+    }  # fmt: skip
     soft = relay.nn.softmax(relay.nn.softmax(x))
     kernels = analysis.extract_fused_functions(IRModule.from_expr(soft))
     (kernel,) = kernels.values()

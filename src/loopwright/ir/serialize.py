@@ -180,6 +180,7 @@ def load_json(json_str: str) -> Any:
         reader = _Reader(len(data["nodes"]))
         for entry in data["nodes"]:
             reader.add(entry)
+        reader.size = 0
         return reader.value(data["root"])
     except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         what = "the JSON is not as save_json writes it"

@@ -64,9 +64,9 @@ def number(text: str) -> tuple[Any, str]:
     """
     sign = text.count("-", 0, len(text) - len(text.lstrip("-"))) % 2
     body, kind, width = re.fullmatch(r"(.*?)(?:(i|f)(\d*))?", text.lstrip("-")).groups()  # type: ignore[union-attr]
-    if body in ("in", "na"):  # of "inff": the "f" of "inf" is not the suffix
+    if body == "in" or (body == "nan" and kind is None):  # the "f" of "inf" is not the suffix
         raise ValueError("an infinity or NaN has a suffix: inff, nanf64")
-    if kind == "f" or body in ("inf", "nan"):
+    if kind == "f":
         return _float(body, f"float{width or 32}", sign)
     if not body.isdecimal() or not body.isascii():
         raise ValueError("a number with a point or an exponent ends in f, f16 or f64")

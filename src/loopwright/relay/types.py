@@ -13,7 +13,7 @@ from ..base.span import Span
 from ..ir.dtype import DataType
 from ..ir.expr import RELAY_TEXT as TEXT
 from ..ir.node import Node, define, field, ignore
-from ..ir.prim_expr import IntImm, PrimExpr, StringImm, Var
+from ..ir.prim_expr import IntImm, PrimExpr, Var
 from ..ir.prim_op import convert
 from ..ir.structural import structural_equal
 from ..relax import types as relax_types
@@ -114,7 +114,7 @@ def _extent(value: AnyValue) -> PrimExpr:
     dim = convert(value)
     if isinstance(dim, IntImm):
         return dim if dim.dtype == "int32" else IntImm("int32", dim.value)
-    if not isinstance(dim, PrimExpr) or isinstance(dim, StringImm):
+    if not isinstance(dim, PrimExpr) or not dim.dtype.is_integer:
         what = "an extent is an int, an expression or relay.Any()"
         raise TypeError(explain(what, got=repr(value)))
     return dim
