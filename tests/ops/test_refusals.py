@@ -18,6 +18,9 @@ def tensor(*shape, dtype="float32"):
 REFUSED = {
     "a dimension is an integer": lambda: op.reshape(tensor(2, 3), (2.0, 3)),
     "a dimension is at least -1": lambda: op.reshape(tensor(2, 3), (-2, -3)),
+    "unknown mode\n  got: 'clamp'\n  instead: did you mean clip?": lambda: op.take(
+        tensor(3), tensor(2, dtype="int32"), mode="clamp"
+    ),
     "attribute repeats is of type int": lambda: op.repeat(tensor(2, 3), 1.5),
     "attribute repeats is of type Ints": lambda: op.tile(tensor(2, 3), (2, 1.5)),
     "a whole number is needed": lambda: op.nn.max_pool2d(tensor(1, 2, 4, 4), strides=(1.5, 1)),

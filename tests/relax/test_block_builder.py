@@ -9,9 +9,11 @@ from loopwright.ir.expr import GlobalVar
 from loopwright.ir.module import IRModule
 from loopwright.ir.op import register_op
 from loopwright.ir.prim_expr import Var as TirVar
+from loopwright.ir.serialize import save_json
 from loopwright.ir.structural import assert_structural_equal, structural_equal
 from loopwright.relax import BlockBuilder
 
+from ..programs import graph
 from .support import TWICE, plus, tensor, twice, var
 
 pytestmark = pytest.mark.no_roundtrip
@@ -413,3 +415,13 @@ def test_of_a_binding_the_value_is_compared_first():
     left, right = binding(relax.op.exp(x)), binding(relax.op.sum(x))
     with pytest.raises(ValueError, match=r"bindings\[0\].value.op: different operators"):
         assert_structural_equal(left, right)
+
+
+def test_a_pass_leaves_the_variables_of_functions_as_they_are():
+    """They belong to the module before it too."""
+    mod = graph("a = R.add(x, x)", x=(2,))
+    for name in ("LegalizeOps", "ToNonDataflow", "RemovePurityChecking", "CallTIRRewrite"):
+        step, before = getattr(relax.transform, name)(), save_json(mod)
+        after = step(mod)
+        assert after is not mod and save_json(mod) == before
+        mod = after

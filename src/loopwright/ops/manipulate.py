@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import te, tir
-from ..base.errors import explain
+from ..base.errors import explain, suggest
 from ..ir.literals import is_one, is_zero
 from ..ir.prim_expr import IntImm, PrimExpr, Range
 from ..ir.prim_op import add, cast, const, floordiv, indexdiv, indexmod, multiply, subtract
@@ -326,11 +326,19 @@ def _(cx, x, shape):
 broadcast_to.samples(case((3, 1), [2, 3, 4]), case(("n", 1), ["n", 5]))
 
 
+def _check_mode(mode: str) -> None:
+    known = ("fast", "wrap", "clip", "nan")
+    if mode not in known:
+        what = "take: unknown mode"
+        raise ValueError(explain(what, got=repr(mode), instead=suggest(mode, known)))
+
+
 @op("relax.take", mixed="follow")
 def take(x: Tensor, indices: Operand, axis: Axis | None = None, mode: str = "fast"):
     """x at `indices` along `axis`. `mode` says what an index out of range is: "fast" fails (negative
     ones count from the end), "wrap" takes it modulo the extent, "clip" clamps it, "nan" gives
     NaN."""
+    _check_mode(mode)
     if axis is None:
         x, axis = flatten(x), 0
     which = normalize_axis(axis, len(x.shape))
@@ -361,6 +369,7 @@ def take(x: Tensor, indices: Operand, axis: Axis | None = None, mode: str = "fas
 
 @take.infer
 def _(x: TensorStructInfo, indices, axis=None, mode="fast"):
+    _check_mode(mode)
     need_integers(indices)
     if axis is None and x.ndim != 1:
         what = "without an axis, x must be a vector"

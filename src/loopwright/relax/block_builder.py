@@ -577,7 +577,9 @@ class BlockBuilder:
                 if gv in gvars:
                     gvars.remove(gv)
             self._by_hash.setdefault(fingerprint(updated_func), []).append(gv)
-        gv.struct_info = function_struct_info(updated_func)
+        info = function_struct_info(updated_func)
+        if not structural_equal(gv.struct_info, info):  # other modules have this variable too
+            gv.struct_info = info
         self._writable().update_func(gv, updated_func)
 
     def _struct_info_of_global(self, var: GlobalVar) -> StructInfo:

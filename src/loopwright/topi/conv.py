@@ -140,10 +140,6 @@ def conv2d(
     return conv(input, filter, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype)
 
 
-def _blocks(layout: str, letter: str) -> int:
-    return layout_of(layout).factor_of(letter)
-
-
 def conv2d_NCHWc(
     data: te.Tensor,
     kernel: te.Tensor,
