@@ -14,8 +14,9 @@ from .stages import CPU
 
 
 @pytest.fixture(autouse=True)
-def same_machine() -> Iterator[None]:
-    """What asks for no target gets the same one on every machine."""
+def same_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What asks for no target gets the same one on every machine, and a slow one all its time."""
+    monkeypatch.setenv("LOOPWRIGHT_BUDGET_SECONDS", "0")
     with Target(CPU):
         yield
 
