@@ -185,3 +185,92 @@ def test_inputs_in_order():
         ordered([x], z=y)
     with pytest.raises(ValueError, match="unknown input"):
         ordered([x], input=x, weight=y)
+
+
+def test_modules_of_modules():
+    inner, outer = Module({"main": lambda: "inner", "x": lambda: "x"}), Module({"a": len, "b": len})
+    outer.import_module(Module({}))
+    outer.import_module(Module({"c": len}))
+    outer.imported_modules[1].import_module(inner)
+    assert outer["x"]() == "x" and outer() == "inner"
+    assert Module({"only": lambda: 3})() == 3 and Module({"main": lambda: 4, "b": len})() == 4
+    with pytest.raises(AttributeError, match="no function 'x'; it has: a, b"):
+        outer.get_function("x")
+    with pytest.raises(AttributeError, match="no function 'x'; it has: none"):
+        Module({}).get_function("x")
+    with pytest.raises(ValueError, match="no source of format ''; it has: none"):
+        Module({}).get_source()
+    assert repr(outer) == "<Module library: a, b>" and outer.function_names() == ["a", "b"]
+    assert outer.type_key == "library"
+
+
+@pytest.mark.parametrize(
+    ("least", "calls", "numbers"),
+    [
+        (0, 2, 2),  # number=2 is long enough
+        (2, 2, 2),  # exactly
+        (10, 2 + 12, 12),  # 10 / 2 * 1.2 times as many
+        (2.01, 2 + 3, 3),  # one more at least
+        (1000, 2 + 200 + 1200, 1200),  # a hundred times as many at most
+    ],
+)
+def test_how_often_a_call_is_repeated(least, calls, numbers, monkeypatch):
+    """A call lasts a millisecond."""
+    ticks = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: ticks[0])
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    counted = []
+
+    def call():
+        ticks[0] += 2.0**-10
+        counted.append(1)
+
+    unit = 2.0**-10 * 1e3
+    result = measure(call, number=2, repeat=2, min_repeat_ms=least * unit)
+    assert len(counted) == 1 + calls + numbers and slept == []
+    assert result.results == (2.0**-10, 2.0**-10)
+
+
+def test_what_cannot_be_measured():
+    for wrong in ({"number": 0}, {"repeat": 0}, {"number": -1}):
+        with pytest.raises(ValueError, match="must be positive"):
+            measure(lambda: None, **wrong)
+    assert len(measure(lambda: None, number=1).results) == 1
+
+
+def test_the_table_of_a_profile(tmp_path):
+    profile = Profile([("b", 10.0), ("long name", 1000.25)])
+    profile.add("b", 20.0, 4)
+    assert (
+        profile.table()
+        == str(profile)
+        == (
+            "kernel     calls  total us  mean us  share\n"
+            "------------------------------------------\n"
+            "long name      1    1000.2  1000.25  97.1%\n"
+            "b              5      30.0     6.00   2.9%\n"
+            "------------------------------------------\n"
+            "total          6    1030.2"
+        )
+    )
+    assert profile.table(1).splitlines()[2:] == [
+        "long name      1    1000.2  1000.25  97.1%",
+        "------------------------------------------",
+        "total          6    1030.2",
+    ]
+    entry = profile["b"]
+    assert (entry.calls, entry.min_us, entry.max_us) == (5, 5.0, 10.0)
+    assert [e.name for e in profile] == ["b", "long name"] and len(profile) == 2
+    profile.add("never", 0.0, 0)
+    assert profile["never"].mean_us == 0 and Profile().table().endswith("total       0       0.0")
+    text = profile.chrome_trace(str(tmp_path / "trace.json"))
+    assert (tmp_path / "trace.json").read_text() == text
+    first, second, *_ = json.loads(text)["traceEvents"]
+    assert (first["name"], first["ts"], first["dur"], first["ph"]) == ("b", 0, 10, "X")
+    assert (second["ts"], second["dur"], second["pid"], second["tid"]) == (10, 1000.25, 1, 1)
+
+
+def test_conversions_keep_tuples_of_other_classes():
+    shape = runtime.ShapeTuple([1, 2])
+    assert runtime.convert(shape) is shape and runtime.convert((1, shape))[1] is shape

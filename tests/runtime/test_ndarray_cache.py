@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import numpy as np
@@ -94,7 +95,30 @@ def test_what_does_not_fit_is_refused(tmp_path):
     refused("a shard is a file of the folder", dataPath="../x.bin")
     refused("is not the index's\n  got: 16 bytes, not 17", nbytes=17)
     refused("array 'x' does not fit its place", records=[{**record, "byteOffset": 4}])
+    refused("array 'x' does not fit its place", records=[{**record, "byteOffset": -16}])
     refused("array 'x' does not fit its place", records=[{**record, "shape": [5]}])
+    refused("array 'x' does not fit its place", records=[{**record, "nbytes": 8}])
     index.write_text("[]")
     with pytest.raises(ValueError, match="an index has records and metadata"):
         load_ndarray_cache(tmp_path)
+
+
+def test_an_index_is_made_anew(tmp_path):
+    folder = tmp_path / "deep" / "er"
+    dump_ndarray_cache({"x": np.zeros(2)}, folder, meta_data={"n": 1}, update_if_exists=True)
+    dump_ndarray_cache({"y": np.ones(2)}, folder)
+    arrays, metadata = load_ndarray_cache(folder)
+    assert list(arrays) == ["y"] and metadata == {}
+    index = json.loads((folder / "ndarray-cache.json").read_text())
+    (shard,) = index["records"]
+    content = (folder / shard["dataPath"]).read_bytes()
+    assert shard["md5sum"] == hashlib.md5(content).hexdigest()
+    assert shard["records"][0]["byteOffset"] == 0 and shard["format"] == "raw-shard"
+
+
+def test_large_arrays_have_files_of_their_own(tmp_path):
+    params = {n: np.zeros(size << 18, "float32") for n, size in (("a", 1), ("b", 2), ("c", 1))}
+    dump_ndarray_cache(params, tmp_path, "raw", shard_cap_mb=1)
+    index = json.loads((tmp_path / "ndarray-cache.json").read_text())
+    found = [[r["name"] for r in shard["records"]] for shard in index["records"]]
+    assert found == [["a"], ["b"], ["c"]]

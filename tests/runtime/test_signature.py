@@ -3,7 +3,7 @@
 import json
 
 from loopwright import tir
-from loopwright.runtime.signature import Argument, Signature
+from loopwright.runtime.signature import Argument, Signature, few, number
 
 N = tir.Var("n", "int64")
 SCALAR, POINT = Argument("s", "float32"), Argument("p", "int8", ())
@@ -41,3 +41,9 @@ def test_the_text_of_a_function():
         == "f(a float32, b float32[4, n * 2]) -> c int8[]"
     )
     assert Signature((POINT,) * 6).text("g").endswith("p int8[] and 2 more)")
+
+
+def test_few():
+    assert few("abcd") == "a, b, c, d" and few("abcde") == "a, b, c, d and 1 more"
+    assert few([], 0) == "" and few("ab", 1) == "a and 1 more"
+    assert number(tir.const(4, "int64")) == 4 and number(N) is N and number("n") == "n"

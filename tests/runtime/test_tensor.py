@@ -8,6 +8,9 @@ import pytest
 
 from loopwright import runtime
 from loopwright.runtime import ShapeTuple, Tensor, empty, from_dlpack, tensor
+from loopwright.runtime.device import VirtualDevice
+from loopwright.runtime.dtype import dl_dtype, dtype_name, numpy_dtype
+from loopwright.runtime.tensor import aligned, aligned_empty, aligned_zeros
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
 DTYPES += ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
@@ -126,3 +129,94 @@ def test_devices():
         runtime.device("abacus")
     with pytest.raises(ValueError, match="'cuda:1'"):
         runtime.device("cpu:x")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "code"),
+    [
+        ("float32", (2, 32, 1)),
+        ("int8x4", (0, 8, 4)),
+        ("boolx2", (6, 8, 2)),
+        ("bfloat16x8", (4, 16, 8)),
+        ("complex64", (5, 64, 1)),
+        ("complex128", (5, 128, 1)),
+        ("handle", (3, 64, 1)),
+        ("float8_e8m0fnu", (14, 8, 1)),
+        ("float4_e2m1fnx2", (17, 4, 2)),
+    ],
+)
+def test_codes_of_dtypes(dtype, code):
+    assert dl_dtype(dtype) == code and dtype_name(*code) == dtype.replace("handle", "handle64")
+
+
+@pytest.mark.parametrize("dtype", ["int8x", "int8xq", "int8x-2", "abacus8", "int", "float_8"])
+def test_dtypes_that_are_none(dtype):
+    if dtype == "int8x":
+        assert dl_dtype(dtype) == (0, 8, 1)
+        return
+    with pytest.raises(ValueError, match="unknown dtype"):
+        dl_dtype(dtype)
+
+
+def test_dtypes_of_other_names():
+    assert dl_dtype("custom[posit]16") == (1, 16, 1) and dl_dtype("bfloat") == (4, 16, 1)
+    assert numpy_dtype("custom[posit]16") == np.uint16
+    assert numpy_dtype("bfloat") == ml_dtypes.bfloat16
+
+
+def test_bytes_and_views():
+    t = tensor(np.arange(6, dtype="float32").reshape(2, 3))
+    assert t.nbytes == 24 and tensor(np.zeros(3, "bool")).nbytes == 3
+    assert t.bytes().shape == (24,)
+    with pytest.raises(ValueError, match="has no bytes in a row"):
+        from_dlpack(np.zeros((2, 3)).T).bytes()
+    assert t._create_view((3, 2)).numpy().tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert t._create_view((2,), None, 16).numpy().tolist() == [4, 5]
+    assert t._create_view((12,), "int16", 0).dtype == "int16"
+    assert t._create_view((7,), "int4", 20).shape == (7,)  # four bytes
+    assert t._create_view((0,), "int8", 24).size == 0
+    for shape, dtype, start in (
+        ((2,), "float32", 20),
+        ((7,), None, 0),
+        ((9,), "int4", 20),
+        ((1,), "int8", -1),
+        ((1,), "int8", 24),
+    ):
+        with pytest.raises(ValueError, match="may not reach beyond the tensor"):
+            t._create_view(shape, dtype, start)
+
+
+def test_what_tensors_answer():
+    t = tensor([[1, 2]])
+    assert (len(t), t.ndim, int(t[0, 1]), float(t[0, 0]), bool(t[0, 0])) == (1, 2, 2, 1.0, True)
+    assert t.same_as(t) and not t.same_as(tensor([[1, 2]])) and t.__dlpack_device__() == (1, 0)
+    with pytest.raises(TypeError, match="0-dimensional"):
+        len(tensor(3))
+    shared, copied = np.from_dlpack(t), np.from_dlpack(t, copy=True)
+    t[0, 0] = 9
+    assert shared.tolist() == [[9, 2]] and copied.tolist() == [[1, 2]]
+    with pytest.raises(ValueError, match="live on the cpu here, got cuda:0"):
+        t.copyto(runtime.cuda())
+    with pytest.raises(TypeError, match="cannot make a tensor from values of numpy dtype"):
+        tensor(np.array(["2020-01-01"], "M8[D]"))
+
+
+@pytest.mark.parametrize("shift", [0, 4, 64])
+def test_alignment(shift):
+    """Memory of its own at a multiple of 64 stays; else it is copied there."""
+    block = np.zeros(64 * 3, np.uint8)
+    start = -block.ctypes.data % 64 + shift
+    part = block[start : start + 64].view("float32")
+    assert aligned(part).ctypes.data % 64 == 0 and not np.shares_memory(aligned(part), part)
+    own = aligned_empty((16,), np.dtype("float32"))
+    assert aligned(own) is own
+    turned = aligned(np.arange(6).reshape(2, 3).T)
+    assert turned.flags.c_contiguous and turned.tolist() == [[0, 3], [1, 4], [2, 5]]
+    zeros = aligned_zeros((2, 3), np.dtype("int16"))
+    assert zeros.ctypes.data % 64 == 0 and zeros.tolist() == [[0] * 3] * 2
+
+
+def test_where_values_are_to_be():
+    anywhere = VirtualDevice()
+    assert anywhere == (-1, -1, None, "") and anywhere.device_type_int == -1
+    assert VirtualDevice(runtime.cuda(3), "cuda", "shared") == (2, 3, "cuda", "shared")

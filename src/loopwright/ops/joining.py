@@ -490,7 +490,7 @@ def _(x, axes, begin, end, strides=None, assume_inbound=False):
     for a, b, e, s in zip(axes, begin, end, steps, strict=True):
         stop = None if int(s) < 0 and int(e) < -x.shape[int(a)] else int(e)
         at[int(a)] = slice(int(b), stop, int(s))
-    return np.ascontiguousarray(x[tuple(at)])
+    return np.asarray(x[tuple(at)], order="C")
 
 
 @strided_slice.layout

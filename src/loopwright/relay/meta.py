@@ -85,7 +85,7 @@ class MetaTable:
 
 def tensor_text(value: Tensor) -> str:
     """A tensor as TVM saves it, in base64."""
-    array = np.ascontiguousarray(value.numpy())
+    array = value.numpy()
     kind = DataType(value.dtype)
     code = _CODES.get(kind.code, kind.type_code)
     bits = 1 if kind.is_bool else kind.bits

@@ -77,7 +77,6 @@ def is_native(dtype: np.dtype) -> bool:
 
 
 @cache
-@cache
 def is_packed(kind: np.dtype) -> bool:
     """Whether elements of an array's type share bytes in a tensor. (numpy takes 2 us for its name.)"""
     return elements_per_byte(kind.name) > 1

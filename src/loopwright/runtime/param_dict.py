@@ -35,7 +35,7 @@ def save_param_dict(params: Mapping[str, Any]) -> bytearray:
         array = value if isinstance(value, Tensor) else tensor(value)
         dtype, data = array.dtype, array.numpy()
         kind = dtype.rstrip("0123456789")
-        code, bits = (1, 1) if dtype == "bool" else (_CODES.get(kind), int(dtype[len(kind) :]))
+        code, bits = (1, 1) if dtype == "bool" else (_CODES.get(kind), int(dtype[len(kind) :] or 0))
         if code is None:
             what = f"the parameter {name} has a dtype that the format does not have"
             raise ValueError(explain(what, got=dtype, instead="cast it to float32"))

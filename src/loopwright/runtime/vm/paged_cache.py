@@ -174,7 +174,11 @@ def remove_sequence(cache: PagedKVCache, number: int) -> None:
 @builtin("kv_state_fork_sequence")
 def fork_sequence(cache: PagedKVCache, parent: int, child: int, position: int = -1) -> None:
     """Add a sequence that begins as another does, up to a position (-1: all of it)."""
-    length = cache.sequence(parent).length if position < 0 else position
+    known = cache.sequence(parent).length
+    length = known if position < 0 else position
+    if length > known:
+        what = f"sequence {parent} has {known} tokens"
+        raise VMValueError(explain(what, got=f"{length} to begin with"))
     cache.add(child)
     cache.resize(child, length)
     for layer in cache.layers:

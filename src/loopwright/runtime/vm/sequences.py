@@ -91,7 +91,7 @@ def sequence_split(x: Any, sizes: Any, axis: int, keep: bool) -> tuple[Any, ...]
         what = f"the sizes of parts must add up to {extent}"
         raise VMValueError(explain(what, got=given))
     parts = np.split(array, np.cumsum(given)[:-1], axis) if given else []
-    return tuple(arrive(np.ascontiguousarray(p if keep else p.squeeze(axis))) for p in parts)
+    return tuple(arrive(np.asarray(p if keep else p.squeeze(axis), order="C")) for p in parts)
 
 
 # --- optional values, maps ----------------------------------------------------------

@@ -46,7 +46,7 @@ def dynamic_strided_slice(
     for b, e, s, n in zip(begin, end, strides, x.shape, strict=True):
         stop = None if s < 0 and e < -n else int(e)
         at.append(slice(int(b), stop, int(s)))
-    return np.ascontiguousarray(x[tuple(at)])
+    return np.asarray(x[tuple(at)], order="C")
 
 
 def mel_weight_matrix(

@@ -183,7 +183,7 @@ def slice_of(x: Any, starts: Any, ends: Any, axes: Any, steps: Any = None) -> An
         if s == 0:
             raise VMValueError("a step may not be 0")
         at[a] = _bounded(array.shape[a], b, e, s)
-    return arrive(np.ascontiguousarray(array[tuple(at)]))
+    return arrive(np.asarray(array[tuple(at)], order="C"))
 
 
 def _bounded(extent: int, first: int, last: int, step: int) -> slice:
