@@ -192,6 +192,21 @@ def test_constants_are_metadata(dtype: str) -> None:
     assert relay.parse_expr(text).fields[0].data.dtype == dtype
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        lw.runtime.tensor(2.5),
+        lw.runtime.tensor(np.float32([[0, 1], [2, 3]]).T),
+        lw.runtime.tensor([1, -2, 3], dtype="int4"),
+        lw.runtime.tensor([[True, False]]),
+    ],
+)
+def test_tensors_as_text(given: lw.runtime.Tensor) -> None:
+    read = meta.read_tensor(meta.tensor_text(given))
+    assert (read.dtype, read.shape) == (given.dtype, given.shape)
+    np.testing.assert_array_equal(read.numpy(), given.numpy())
+
+
 def test_extents_are_metadata() -> None:
     n = SizeVar("n", "int32")
     x, y = relay.var("x", shape=(n, 3)), relay.var("y", shape=(n, 3))

@@ -274,3 +274,60 @@ def test_the_table_of_a_profile(tmp_path):
 def test_conversions_keep_tuples_of_other_classes():
     shape = runtime.ShapeTuple([1, 2])
     assert runtime.convert(shape) is shape and runtime.convert((1, shape))[1] is shape
+
+
+@pytest.mark.parametrize(
+    ("files", "quota"),
+    [
+        ({"cpu.max": "max 100000"}, float("inf")),
+        ({"cpu.max": "150000 100000"}, 1.5),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, float("inf")),
+        ({"cpu/cpu.cfs_quota_us": "0", "cpu/cpu.cfs_period_us": "100000"}, float("inf")),
+        ({"cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "100000"}, 2.5),
+        ({"cpu.max": "?", "cpu/cpu.cfs_quota_us": "1", "cpu/cpu.cfs_period_us": "2"}, 0.5),
+        ({}, float("inf")),
+    ],
+)
+def test_the_share_of_the_processor(files, quota, monkeypatch):
+    def read(path, *args):
+        name = str(path).removeprefix("/sys/fs/cgroup/")
+        if name not in files:
+            raise OSError
+        return files[name]
+
+    monkeypatch.setattr("pathlib.Path.read_text", read)
+    assert threads._quota() == quota
+
+
+@pytest.mark.parametrize(
+    ("cpus", "siblings", "quota", "wanted"),
+    [
+        ({0, 1, 2, 3}, {0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"}, float("inf"), 2),
+        ({0, 1, 2}, {0: "0", 1: "1", 2: "2"}, 1.5, 2),
+        ({0, 1, 2}, {0: "0", 1: "1", 2: "2"}, 0.1, 1),
+        ({0, 1, 2}, {0: "0", 1: "1", 2: "2"}, 8, 3),
+        ({0, 1, 2}, {0: "0"}, float("inf"), 3),
+    ],
+)
+def test_threads_for_cores(cpus, siblings, quota, wanted, monkeypatch):
+    def read(path):
+        cpu = int(str(path).partition("/cpu/cpu")[2].partition("/")[0])
+        if cpu not in siblings:
+            raise OSError
+        return siblings[cpu]
+
+    monkeypatch.setattr("pathlib.Path.read_text", read)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: cpus if pid == 0 else set())
+    monkeypatch.setattr(threads, "_quota", lambda: quota)
+    monkeypatch.delenv("LOOPWRIGHT_NUM_THREADS", raising=False)
+    assert threads.default_num_threads() == wanted
+    monkeypatch.delattr("os.sched_getaffinity")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert threads.default_num_threads() == min(2, wanted)
+
+
+def test_numbers_of_threads():
+    assert threads.checked(1) == 1
+    for wrong in (0, True, 2.0):
+        with pytest.raises(ValueError, match="must be positive"):
+            threads.checked(wrong)

@@ -7,10 +7,11 @@ import pytest
 
 import loopwright.testing.vm
 from loopwright.base.errors import LoopwrightError
-from loopwright.runtime import ShapeTuple, VirtualMachine, cpu, get_global_func, register_func
+from loopwright.runtime import ShapeTuple, VirtualMachine, cpu, cuda, get_global_func, register_func
 from loopwright.runtime.packed_func import remove_global_func
 from loopwright.runtime.tensor import Tensor, tensor
 from loopwright.runtime.vm import ExecBuilder, VMExecutable, VMFuncKind, VMInstrumentReturnKind
+from loopwright.runtime.vm.bytecode import Ret
 from loopwright.runtime.vm.saved import from_bytes, to_bytes
 from loopwright.testing.vm import check_saved_func
 
@@ -104,6 +105,19 @@ def test_mistakes_in_programs_are_named():
         pass
     with pytest.raises(ValueError, match="takes 2 inputs"), ib.function("g", 2, ["x"]):
         pass
+    for offset in (-2, 1):
+        ib = ExecBuilder()
+        with ib.function("far", 1):
+            ib.emit_ret(ib.r(0))
+            ib.emit_goto(offset)
+        with pytest.raises(LoopwrightError, match="far: instruction 1 jumps out"):
+            ib.get()
+    ib = ExecBuilder()
+    with ib.function("last", 1):
+        ib.emit_call("vm.builtin.copy", [ib.r(0)], ib.r(1))
+        ib.emit_if(ib.r(1), -1)  # where the condition holds, nothing follows
+    with pytest.raises(LoopwrightError, match="last: instruction 1 jumps out"):
+        ib.get()
 
 
 def test_mistakes_in_calls_are_named():
@@ -358,3 +372,154 @@ def test_programs_of_strangers_are_checked(old, new, message):
     for end in range(0, len(content), 7):
         with pytest.raises(ValueError, match="no program of the virtual machine"):
             from_bytes(content[:end])
+
+
+def test_where_an_error_comes_from():
+    """The notes name the innermost calls, four at most, and each one's instruction."""
+    ib = ExecBuilder()
+    for depth in range(6):
+        with ib.function(f"f{depth}", 1):
+            ib.place = f"here.py:{depth}"
+            ib.emit_call("vm.builtin.make_tuple", [ib.r(0)], ib.r(1))
+            ib.emit_if(ib.r(0), 3)
+            ib.place = "" if depth == 4 else f"there.py:{depth}"
+            callee = f"f{depth + 1}" if depth < 5 else "vm.builtin.check_func_info"
+            ib.emit_call(callee, [ib.r(0)])
+            ib.place = "behind.py"
+            ib.emit_ret(ib.r(1))
+            ib.emit_ret(ib.r(0))
+    vm = machine(ib)
+    assert vm["f0"](0) == 0
+    with pytest.raises(TypeError, match="expected a function") as error:
+        vm["f0"](1)
+    calls = ["f5 (there.py:5)", "f4", "f3 (there.py:3)", "f2 (there.py:2)"]
+    assert error.value.__notes__ == [f"while running {call}" for call in calls]
+    program = ib.get()
+    for func in program.functions:
+        func.places = func.places[:2]
+    with pytest.raises(TypeError) as error:
+        VirtualMachine(program, cpu())["f5"](1)
+    assert error.value.__notes__ == ["while running f5"]
+
+
+def test_results_that_are_dropped_and_functions_that_return_none():
+    ib, seen = ExecBuilder(), []
+    register_func("test.vm.see", lambda *args: seen.append(args))
+    with ib.function("f", 1):
+        ib.emit_call("test.vm.see", [ib.r(0), ib.imm(-2), "text", True], ib.void_arg())
+        ib.emit_call("test.vm.see", [ib.convert_constant(ShapeTuple([3]))])
+    program = ib.get()
+    try:
+        assert VirtualMachine(program, cpu())["f"](5) is None
+    finally:
+        remove_global_func("test.vm.see")
+    assert seen == [(5, -2, "text", True), ((3,),)]
+    assert "in: c[2]         dst: %void" in program.as_text()
+    assert program.functions[0].registers == 1
+
+
+def test_conditions_are_read_again():
+    """A register that held a bool holds a tensor later."""
+    ib = ExecBuilder()
+    with ib.function("f", 2):
+        ib.emit_call("vm.builtin.read_bool", [ib.r(0)], ib.r(2))
+        ib.emit_call("vm.builtin.copy", [ib.r(1)], ib.r(2))
+        ib.emit_if(ib.r(2), 2)
+        ib.emit_ret(ib.r(0))
+        ib.emit_ret(ib.r(1))
+    yes, no = (tensor(np.array(b)) for b in (True, False))
+    vm = machine(ib)
+    assert vm["f"](yes, no) is no and vm["f"](no, yes) is no
+    assert vm["f"](yes, tensor(np.array([0]))).numpy() == [0]
+    with pytest.raises(ValueError, match="a tensor of one number"):
+        vm["f"](yes, ramp(2))
+
+
+@pytest.mark.parametrize(("size", "constants"), [(1 << 16, 1), ((1 << 16) + 1, 2)])
+def test_large_constants_are_not_compared(size, constants):
+    ib = ExecBuilder()
+    same = tensor(np.zeros(size, "int8"))
+    operands = [ib.convert_constant(t) for t in (same, tensor(np.zeros(size, "int8")), same)]
+    assert [o.value for o in operands] == [0, constants - 1, 0]
+
+
+def test_what_builders_take():
+    ib = ExecBuilder()
+    kinds = [ib.convert_constant(v) for v in (np.float32(2), np.ones(2), [1, 2], None, 2.5, True)]
+    assert [str(type(ib.constants[k.value]).__name__) for k in kinds] == [
+        *("Tensor", "Tensor", "ShapeTuple", "NoneType", "float", "bool")
+    ]
+    assert ib.convert_constant(ib.c(3)) == ib.c(3)
+    assert ib.declare_function("f").kind == VMFuncKind.PACKED_FUNC
+    with ib.function("f", None, ["x"], VMFuncKind.VM_TIR_FUNC):
+        assert (ib.emit(Ret(0)), ib.emit(Ret(0))) == (0, 1)
+    assert ib.declare_function("f").kind == VMFuncKind.VM_TIR_FUNC
+    program = ib.get()
+    assert program.as_text() == "@f num_inputs=1 vm_tir_func;\n"
+    assert "Constant shapes (# 6): [scalar, [2], (1, 2), None, 2.5, True]" in program.stats()
+    assert "Packed functions (#0): []" in program.stats()
+
+
+def test_inputs_one_by_one():
+    vm = machine(power())
+    x = ramp(2)
+    with pytest.raises(ValueError, match="no inputs were set for power"):
+        vm.invoke_stateful("power")
+    vm.set_one_input("power", n=3)
+    with pytest.raises(ValueError, match="not all inputs were set for power\n  got: without x"):
+        vm.invoke_stateful("power")
+    with pytest.raises(ValueError, match="power has not been invoked"):
+        vm.get_outputs("power")
+    vm.set_one_input("power", 0, x)
+    vm.invoke_stateful("power")
+    for got in (vm.get_outputs("power"), vm.get_outputs()[0], vm.invoke("power")):
+        np.testing.assert_array_equal(got.numpy(), x.numpy() ** 3)
+    with pytest.raises(RuntimeError, match="the inputs of power were set with set_input"):
+        vm["power"]()
+    assert vm["power"](x, 1).numpy().tolist() == x.numpy().tolist()
+    for wrong in ((("x", x), {"n": 2}), ((), {}), ((), {"x": x, "n": 2}), (("x",), {})):
+        with pytest.raises(ValueError, match="one input is set"):
+            vm.set_one_input("power", *wrong[0], **wrong[1])
+    for key in ("y", 2, -1):
+        with pytest.raises(ValueError, match="power takes x, n"):
+            vm.set_one_input("power", key, x)
+    assert [vm.get_input_index(n, "power") for n in "xny"] == [0, 1, -1]
+    for args, named, got in (
+        ((x,), {}, r"takes 2 arguments \(x, n\)\n  got: 1"),
+        ((x,), {"y": 2}, "takes x, n\n  got: y"),
+        ((), {"x": x}, "takes x, n\n  got: missing n"),
+        ((x,), {"x": x, "n": 2}, "takes x, n\n  got: x"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=got):
+            vm.set_input("power", *args, **named) if named else vm["power"](*args)
+    assert vm.invoke("power", x, n=2).numpy().tolist() == [1, 4]
+    out = ramp(2)
+    vm.invoke_with_outputs("power", {"x": x, "n": 2}, [out])
+    assert out.numpy().tolist() == [1, 4]
+    with pytest.raises(ValueError, match="power has 1 results\n  got: 2 tensors for them"):
+        vm.invoke_with_outputs("power", None, [out, out])
+
+
+def test_saved_calls():
+    vm, x = machine(power()), ramp(2)
+    vm.save_function("power", "cube", x, n=3)
+    vm.save_function("power", "quiet", x, 3, include_return=False)
+    assert vm["cube"]().numpy().tolist() == [1, 8] and vm["quiet"]() is None
+    assert len(vm.time_evaluator("cube", number=1, repeat=2)().results) == 2
+    with pytest.raises(ValueError, match="a name of its own\n  got: power"):
+        vm.save_function("power", "power", x, 3)
+    assert len(vm.benchmark(cpu(), x, 2, func_name="power", number=1).results) == 5
+    vm.set_input("power", x, 2)
+    assert {e.name: e.calls for e in vm.profile("power")}["test.vm.mul"] == 1
+
+
+def test_machines_take_programs_of_the_cpu():
+    with pytest.raises(TypeError, match="takes an executable\n  got: int"):
+        VirtualMachine(3)
+    for devices in (cuda(), [cpu(), cuda(1)]):
+        with pytest.raises(LoopwrightError, match="only the CPU can run code\n  got: cuda"):
+            VirtualMachine(power().get(), devices)
+    vm = VirtualMachine(power().get())
+    vm.set_input("power", ramp(2), 2)
+    vm["invoke_stateful"]("power")
+    assert vm["get_outputs"]("power").numpy().tolist() == [1, 4]

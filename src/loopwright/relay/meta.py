@@ -104,12 +104,12 @@ def read_tensor(text: str) -> Tensor:
     if magic != _MAGIC or not 0 <= ndim <= 32 or lanes != 1:
         raise ValueError("this is no tensor as TVM saves it")
     shape = struct.unpack_from(f"<{ndim}q", data, head)
-    dtype = _dtype(code, bits).numpy()
+    dtype = _dtype(code, bits)
     start = head + 8 * ndim + 8
     if min(shape, default=0) < 0:
         raise ValueError("a tensor's extents are not negative")
-    body = np.frombuffer(data, dtype, offset=min(start, len(data)))
-    return tensor(body.reshape(shape).copy())
+    body = np.frombuffer(data, dtype.numpy(), offset=min(start, len(data)))
+    return tensor(body.reshape(shape), dtype=str(dtype))
 
 
 def _dtype(code: int, bits: int) -> DataType:

@@ -144,8 +144,11 @@ class GraphRuntime(Module):
         return len(self.args)
 
     def get_input_info(self) -> dict[str, dict[str, Any]]:
-        """{"shape": ..., "dtype": ...}, each by the name of an input."""
-        shapes = {arg.name: ShapeTuple(arg.shape()) for arg in self.args}
+        """{"shape": ..., "dtype": ...}, each by the name of an input; dimensions that are not known are
+        texts."""
+        known = {arg.name: arg.shape() for arg in self.args}
+        fixed = {n for n, shape in known.items() if all(isinstance(d, int) for d in shape)}
+        shapes = {n: ShapeTuple(shape) if n in fixed else shape for n, shape in known.items()}
         return {"shape": shapes, "dtype": {arg.name: arg.dtype for arg in self.args}}
 
     def load_params(self, params_bytes: bytes | bytearray) -> None:

@@ -243,9 +243,7 @@ def _view_numpy(data: np.ndarray, shape: Any, dtype: Any, offset: Any) -> np.nda
 MEMORY_VIEW = _define("memory.view", _infer_view, numpy=_view_numpy)
 INFER_VIEW = "tvm.relax.struct_info.infer_view_sinfo"
 register_func(INFER_VIEW, _infer_view, override=True)
-ENSURE_ZERO_OFFSET = _define(
-    "memory.ensure_zero_offset", same_as_argument, numpy=np.array
-)
+ENSURE_ZERO_OFFSET = _define("memory.ensure_zero_offset", same_as_argument, numpy=np.array)
 
 
 @view_as("memory.view")

@@ -199,7 +199,9 @@ def formalize(func: VMFunction) -> None:
             op = Call(op.func, args, dst)
         elif isinstance(op, (Ret, If)):
             op = op._replace(register=known(op.register, k))
-        if isinstance(op, (Goto, If)) and not 0 <= k + op.offset < len(func.code):
+        ends = [] if isinstance(op, (Call, Ret)) else [k + op.offset]
+        ends += [k + 1] if isinstance(op, If) else []
+        if not all(0 <= end < len(func.code) for end in ends):
             what = f"{func.name}: instruction {k} jumps out of the function"
             raise LoopwrightError(explain(what, got=op.offset))
         code.append(op)

@@ -121,12 +121,13 @@ class VirtualMachine(Timed):
         if not kwargs:
             return [tensors_of(a) for a in args]
         names = self.module.input_names(name)
-        unknown = [k for k in kwargs if k not in names]
-        rest = [n for n in names[len(args) :] if n not in kwargs]
+        left = names[len(args) :]
+        unknown = [k for k in kwargs if k not in left]
+        rest = [n for n in left if n not in kwargs]
         if unknown or rest:
             got = ", ".join(unknown) or f"missing {', '.join(rest)}"
             raise ValueError(explain(f"{name} takes {', '.join(names)}", got=got))
-        return [tensors_of(v) for v in (*args, *(kwargs[n] for n in names[len(args) :]))]
+        return [tensors_of(v) for v in (*args, *(kwargs[n] for n in left))]
 
     def _given(self, func_name: str) -> tuple[Any, ...]:
         if func_name not in self._inputs:
