@@ -33,6 +33,11 @@ from loopwright.script import tir as T
             "cuda -arch=sm_90",
             "cuda -keys=cuda,gpu -arch=sm_90 -max_num_threads=1024 -thread_warp_size=32",
         ),
+        ("rocm", "rocm -keys=rocm,gpu -max_num_threads=256 -thread_warp_size=64"),
+        (
+            "metal",
+            "metal -keys=metal,gpu -max_function_args=31 -max_num_threads=256 -thread_warp_size=16",
+        ),
         ({"kind": "llvm", "mcpu": "znver4"}, "llvm -keys=cpu -mcpu=znver4"),
         ('{"kind": "llvm", "num-cores": 4}', "llvm -keys=cpu -num-cores=4"),
         ({"kind": "c", "host": {"kind": "llvm"}}, "c -keys=cpu -host='llvm -keys=cpu'"),

@@ -20,10 +20,12 @@ from .stages import said
 from .test_passes import documented
 
 FACTS = (
-    *("keys", "device_type", "mcpu", "mtriple", "arch", "model", "libs", "device_name"),
+    *("keys", "device_type", "mcpu", "mtriple", "model", "libs", "device_name"),
     *("max_num_threads", "max_function_args", "thread_warp_size", "max_shared_memory_per_block"),
-    *("vector_bits", "num_vector_registers", "has_fma", "fma_per_cycle", "has_scalable_vectors"),
-    *("l1_cache_size_bytes", "l2_cache_size_bytes"),
+)
+CPU_FACTS = (
+    *("arch", "vector_bits", "num_vector_registers", "has_fma", "fma_per_cycle"),
+    *("has_scalable_vectors", "l1_cache_size_bytes", "l2_cache_size_bytes"),
 )
 OWN = "loopwright."
 SPAN = re.compile(r',\s*"span": \{[^{}]*\}')
@@ -32,9 +34,9 @@ SPAN = re.compile(r',\s*"span": \{[^{}]*\}')
 def told(text: Any) -> dict[str, str]:
     def one() -> str:
         target = Target(text)
-        lanes = [said(target.vector_lanes, t) for t in ("int8", "float16", "float32", "float64")]
-        facts = {name: said(lambda name=name: getattr(target, name)) for name in FACTS}
-        return f"{target} {target.lookup_keys()} {target.get_target_device_type()} {lanes} {facts}"
+        names = (*FACTS, *CPU_FACTS) if target.device_type == "cpu" else FACTS
+        facts = {name: said(lambda name=name: getattr(target, name)) for name in names}
+        return f"{target} {target.lookup_keys} {target.get_target_device_type()} {facts}"
 
     return {"": said(one)}
 
@@ -45,7 +47,9 @@ def test_targets(snapshot: Any) -> None:
         for entry in table.entries():
             if entry.origin.startswith(OWN):
                 name = str(entry.key)
-                rows[name] = told(name if name != "llvm" else "llvm -mtriple=x86_64-linux-gnu")
+                rows[name] = told(
+                    f"{name} -mtriple=x86_64-linux-gnu" if name in ("llvm", "c") else name
+                )
     for cpu in cpu_info._X86:
         rows[f"x86 {cpu}"] = told(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}")
     for cpu in cpu_info._ARM:

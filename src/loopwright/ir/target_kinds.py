@@ -33,7 +33,11 @@ _GPU_OPTIONS: dict[str, type] = {
     "max_function_args": int,
     "l2_cache_size_bytes": int,
 }
-_MOST_ARGS = {"opencl": {"max_function_args": 128}, "metal": {"max_function_args": 31}}
+_LIMITS = {
+    "opencl": {"max_function_args": 128},
+    "metal": {"max_function_args": 31, "thread_warp_size": 16},
+    "rocm": {"thread_warp_size": 64},
+}
 _LLVM_GPU: dict[str, type] = {"mcpu": str, "mattr": list, "mtriple": str}
 _VULKAN_SUPPORTS = """int8 int16 int32 int64 float16 float32 float64 8bit_buffer 16bit_buffer
 storage_buffer_storage_class push_descriptor dedicated_allocation integer_dot_product
@@ -78,7 +82,7 @@ with registering(__name__):
         "rocm": _LLVM_GPU,
         "webgpu": {},
     }.items():
-        _limits = {"max_num_threads": 256, **_MOST_ARGS.get(_name, {})}
+        _limits = {"max_num_threads": 256, **_LIMITS.get(_name, {})}
         register_target_kind(_name, (_name, "gpu"), {**_GPU_OPTIONS, **_own}, _limits, _name)
     register_target_kind("hexagon", ("hexagon", "cpu"), {**_CPU_OPTIONS, **_HEXAGON}, {}, "hexagon")
     register_target_kind("ext_dev", ("ext_dev",), {}, device_type="ext_dev")
