@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from loopwright.base.errors import explain, suggest
+import pytest
+
+from loopwright.base.errors import (
+    CallTypeError,
+    CallValueError,
+    DiagnosticError,
+    UnknownName,
+    call_error,
+    explain,
+    suggest,
+)
 from loopwright.base.span import Span
 
 
@@ -31,3 +41,30 @@ def test_twenty_names_are_enough():
     assert suggest("else", names[:20]) == "one of " + ", ".join(names[:20])
     assert shown == f"one of {', '.join(names[:20])} and 2 more"
     assert suggest("else", names[:21]).endswith("n19 and 1 more")
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "said"),
+    [
+        ("abcde", ["abcxy"], "did you mean abcxy?"),  # a ratio of just 0.6
+        ("abcdef", ["abcxyz"], "one of abcxyz"),
+        ("abcd", ["abcd1", "abcd2", "abcd3", "abcd4"], "did you mean abcd1, abcd2, abcd3?"),
+        ("abcdefgh", ["abcdefg", "abcdefghi", "abc"], "did you mean abcdefghi, abcdefg?"),
+        ("x" * 19, ["x" * 18 + "y", "x" * 17 + "yy"], f"did you mean {'x' * 18}y?"),
+        ("anything", [], "one of "),
+    ],
+)
+def test_how_close_a_name_must_be(name, known, said):
+    assert suggest(name, known) == said
+
+
+def test_errors_of_calls():
+    made = call_error(TypeError("a"), "b")
+    assert type(made) is CallTypeError and str(made) == "b" and call_error(made, "c") is made
+    assert type(call_error(ValueError("a"))) is CallValueError
+    assert str(call_error(ValueError("a"))) == "a"
+    assert str(UnknownName("a name")) == "a name"
+    place = Span("onnx:/a")
+    error = DiagnosticError(explain("it is wrong", got=3, span=place), place)
+    assert error.what == "it is wrong\n  got: 3" and DiagnosticError("text").what == "text"
+    assert explain("a", tvm="b") == "a\n  in TVM: b"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pickle
 
-from loopwright.base.span import SequentialSpan, Span, merge_spans, register_source, source_line
+from loopwright.base.span import (
+    SequentialSpan,
+    Span,
+    merge_spans,
+    places,
+    register_source,
+    source_line,
+)
 
 
 def test_text():
@@ -59,3 +66,28 @@ def test_pickles():
     both = merge_spans(Span("a.py", 3, 4, 5, 6), Span("onnx:/add"))
     assert pickle.loads(pickle.dumps(both)) == both
     assert pickle.loads(pickle.dumps(both)).spans == both.spans
+
+
+def test_places_that_are_shown():
+    """Eight of a merged span."""
+    few, many = ([Span("a.py", line) for line in range(1, n + 1)] for n in (8, 10))
+    merged = merge_spans(*few)
+    assert str(merged) == ", ".join(f"a.py:{n}:0" for n in range(1, 9))
+    assert str(merge_spans(*many)) == f"{merged}, 2 more"
+    assert len(merge_spans(*many).render().splitlines()) == 8
+    assert merge_spans(*few) == merged != merge_spans(*many) and merged != few[0]
+    assert hash(merged) == hash(merge_spans(*few)) and places(None) == ()
+    assert places(few[0]) == (few[0],) and places(merged) == tuple(few)
+
+
+def test_columns():
+    register_source("<columns>", "abc\n")
+    assert Span("<columns>", 1).end_line == 1 and Span("<columns>", 1, 0, 3).end_column == 4
+    for span, carets in (
+        (Span("<columns>", 1, 1, 1, 1), "^"),  # one at least
+        (Span("<columns>", 1, 1, 3), "  ^"),
+        (Span("<columns>", 1, 2, 1, 2), "^^^"),  # to the end of the line
+        (Span("<columns>", 1, 2, 4, 2), "   ^"),
+    ):
+        assert span.render().splitlines()[-1] == f"   | {carets}"
+    assert source_line("<columns>", 1) == "abc" and source_line("<columns>", -1) is None

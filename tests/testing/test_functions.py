@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import loopwright as lw
@@ -109,3 +110,51 @@ class TestComparedError(testing.CompareBeforeAfter):
 
     def before(A: T.Buffer((8,), "float32")):
         A[0] = T.float32(1)
+
+
+@pytest.mark.parametrize(
+    ("off", "options", "good"),
+    [
+        (0.0, {}, True),
+        (0.2099, {}, True),  # 0.1 of the norm 2, and 0.01 more for one element
+        (0.2101, {}, False),
+        (0.21, {"rtol": 0.0}, False),
+        (0.29, {"rtol": 0.0, "atol": 0.3}, True),
+        (0.31, {"rtol": 0.0, "atol": 0.3}, False),
+    ],
+)
+def test_how_far_a_gradient_may_be(off, options, good):
+    """Of one element: the derivative of 2 x is 2."""
+    grad = [np.array([2.0 + off])]
+    if good:
+        testing.check_numerical_grads(lambda x: 2 * x.sum(), [np.zeros(1)], grad, **options)
+        return
+    with pytest.raises(AssertionError, match="from the differences"):
+        testing.check_numerical_grads(lambda x: 2 * x.sum(), [np.zeros(1)], grad, **options)
+
+
+def test_differences_are_extrapolated():
+    """The error of x ** 3 by central differences, delta ** 2, goes away; that of x ** 5 does not."""
+    exact = {"atol": 1e-9, "rtol": 0.0, "delta": 0.1}
+    x = np.array([1.0, 2.0])
+    testing.check_numerical_grads(lambda x: (x**3).sum(), [x], [3 * x**2], **exact)
+    with pytest.raises(AssertionError):
+        testing.check_numerical_grads(lambda x: (x**5).sum(), [x], [5 * x**4], **exact)
+    whole = np.ones((2, 2))
+    testing.check_numerical_grads(
+        lambda x: (x * [[1, 2], [3, 4]]).sum(), [whole], [[[1, 2], [3, 4]]]
+    )
+    many = np.zeros(4)  # 0.01 times the root of four elements
+    near = {"rtol": 0.0}
+    testing.check_numerical_grads(
+        lambda x: x.sum(), [many], [np.ones(4) + [0.019, 0, 0, 0]], **near
+    )
+    with pytest.raises(AssertionError):
+        testing.check_numerical_grads(
+            lambda x: x.sum(), [many], [np.ones(4) + [0.021, 0, 0, 0]], **near
+        )
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="is not finite"):
+            testing.check_numerical_grads(lambda x: x.sum(), [np.zeros(1)], [np.array([bad])])
+        with pytest.raises(ValueError, match="is not finite"):
+            testing.check_numerical_grads(lambda x, b=bad: x.sum() * b, [np.ones(1)], [np.ones(1)])
