@@ -9,7 +9,9 @@ from onnx import TensorProto, helper
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
+from loopwright.frontend.onnx import from_onnx
 from loopwright.relax.expr import Function
+from loopwright.relax.interpreter import Interpreter
 
 pytestmark = pytest.mark.no_roundtrip  # the models are compiled as a whole
 
@@ -52,7 +54,7 @@ def test_a_sequence_of_known_length_leaves_no_sequence():
     y, n = lw.compile(given)(x)
     np.testing.assert_array_equal(y.numpy(), np.concatenate([-x[:, 1:], x[:, :1]], 1))
     assert n.numpy() == 2
-    calls = lw.frontend.onnx.from_onnx(given).script()
+    calls = from_onnx(given).script()
     assert "relax.run" not in calls
 
 
@@ -262,6 +264,204 @@ def test_exported_models_take_texts(tmp_path):
     )
     path = tmp_path / "m.so"
     exe = lw.compile(given)
-    assert isinstance(lw.frontend.onnx.from_onnx(given)["main"], Function)
+    assert isinstance(from_onnx(given)["main"], Function)
     exe.export_library(str(path))
     assert list(lw.runtime.load_module(str(path))["main"](texts("q"))) == ["qq"]
+
+
+def interpreted(given, *args):
+    result = Interpreter(from_onnx(given))["main"](*args)
+    results = result if isinstance(result, tuple) else (result,)
+    return [np.asarray(r).tolist() for r in results]
+
+
+def listed(op, place, known, *, tensors=("s",)):
+    """An operator on the sequence of the rows of x, and the rows joined."""
+    more = [] if place is None else ["at"]
+    nodes = [
+        node("SplitToSequence", ["x"], ["s"], keepdims=1),
+        node(op, [*tensors, *more], ["y" if op == "SequenceAt" else "t"]),
+    ]
+    nodes += [] if op == "SequenceAt" else [node("ConcatFromSequence", ["t"], ["y"], axis=0)]
+    inputs = [tensor("x", FLOAT, [3, 1]), tensor("new", FLOAT, [1, 1])]
+    arrays = []
+    if place is not None:
+        inputs += [] if known else [tensor("at", INT64, [])]
+        arrays += [("at", np.array(place))] if known else []
+    args = [np.array([[0], [1], [2]], "float32"), np.array([[9]], "float32")]
+    args += [np.array(place)] if place is not None and not known else []
+    return interpreted(model(nodes, inputs, [tensor("y", FLOAT, None)], arrays), *args)[0]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("place", [None, 0, 1, 2, 3, 4, -1, -3, -4])
+def test_places_in_sequences(place, known):
+    """As in lists; -3 to 2 of three values, and 3 for a value that is put in."""
+    for op, tensors in (
+        ("SequenceInsert", ("s", "new")),
+        ("SequenceErase", ("s",)),
+        ("SequenceAt", ("s",)),
+    ):
+        values = [0, 1, 2]
+        if place is None and op == "SequenceAt":
+            continue
+        at = (3 if op == "SequenceInsert" else -1) if place is None else place
+        if not -3 <= at <= 2 + (op == "SequenceInsert"):
+            with pytest.raises((ValueError, LoopwrightError), match="out of range"):
+                listed(op, place, known, tensors=tensors)
+            continue
+        if op == "SequenceInsert":
+            values.insert(at, 9)
+        elif op == "SequenceErase":
+            del values[at]
+        else:
+            values = [values[at]]
+        assert listed(op, place, known, tensors=tensors) == [[v] for v in values]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "split", "shapes"),
+    [
+        ({}, None, [(1, 5), (1, 5)]),
+        ({"keepdims": 0}, None, [(5,), (5,)]),
+        ({"keepdims": 0, "axis": -1}, None, [(2,)] * 5),
+        ({"keepdims": 0, "axis": 1}, np.array(2), [(2, 2), (2, 2), (2, 1)]),
+        ({"axis": -1}, np.array([1, 4]), [(2, 1), (2, 4)]),
+        ({"axis": 1}, np.array([5]), [(2, 5)]),
+        ({"axis": 1}, np.array(5), [(2, 5)]),
+        ({"axis": 1}, np.array(1), [(2, 1)] * 5),
+        ({"axis": 2}, None, "attribute axis is out of range\n  got: 2 for rank 2"),
+        ({"axis": -3}, None, "attribute axis is out of range"),
+        ({"axis": 1}, np.array(0), "the size of parts must be positive\n  got: 0"),
+    ],
+)
+@pytest.mark.parametrize("fixed", [True, False])
+def test_parts_of_a_tensor(attributes, split, shapes, fixed):
+    nodes = [
+        node("SplitToSequence", ["x", *(["k"] if split is not None else [])], ["s"], **attributes)
+    ]
+    outputs = [sequence("s", FLOAT, None)]
+    dims = [2, 5] if fixed else ["n", "m"]
+    arrays = [("k", split)] if split is not None else []
+    given = model(nodes, [tensor("x", FLOAT, dims)], outputs, arrays)
+    x = np.arange(10, dtype="float32").reshape(2, 5)
+    if isinstance(shapes, str):
+        with pytest.raises((ValueError, LoopwrightError), match=shapes):
+            Interpreter(from_onnx(given))["main"](x)
+        return
+    parts = Interpreter(from_onnx(given))["main"](x)
+    assert [tuple(np.asarray(p).shape) for p in parts] == shapes
+    joined = np.concatenate([np.asarray(p).reshape(-1) for p in parts])
+    assert sorted(joined) == sorted(x.reshape(-1)) and joined[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("attributes", "wanted"),
+    [
+        ({"axis": 0}, [[0, 1], [2, 3]]),
+        ({"axis": 1}, [[0, 1, 2, 3]]),
+        ({"axis": -1, "new_axis": 0}, [[0, 1, 2, 3]]),
+        ({"axis": 0, "new_axis": 1}, [[[0, 1]], [[2, 3]]]),
+        ({"axis": -1, "new_axis": 1}, [[[0, 2], [1, 3]]]),
+    ],
+)
+@pytest.mark.parametrize("rows", [2, "n"])
+def test_joined_tensors(attributes, wanted, rows):
+    nodes = [
+        node("SplitToSequence", ["x"], ["s"]),
+        node("ConcatFromSequence", ["s"], ["y"], **attributes),
+    ]
+    given = model(nodes, [tensor("x", FLOAT, [rows, 2])], [tensor("y", FLOAT, None)])
+    assert interpreted(given, np.arange(4, dtype="float32").reshape(2, 2)) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "given", "wanted"),
+    [
+        ("CastMap", {}, {2: 1.5, 0: 2.0}, [[2, 1.5]]),
+        ("CastMap", {"cast_to": "TO_INT64"}, {2: 1.5, 0: 2.0}, [[2, 1]]),
+        ("CastMap", {"map_form": "SPARSE"}, {2: 1.5, 0: 2.0}, [[2]]),
+        ("CastMap", {"map_form": "SPARSE", "max_map": 4}, {2: 1.5, 0: 2.0}, [[2, 0, 1.5, 0]]),
+        ("CastMap", {"cast_to": "TO_STRING"}, {}, "CastMap gives numbers\n  got: TO_STRING"),
+        ("DictVectorizer", {"int64_vocabulary": [2, 5]}, {2: 1.5, 0: 2.0}, [[1.5, 0]]),
+        ("DictVectorizer", {}, {}, "int64_vocabulary or string_vocabulary is missing"),
+    ],
+)
+def test_maps_as_rows(op, attributes, given, wanted):
+    made = node(op, ["x"], ["y"], domain="ai.onnx.ml", **attributes)
+    kind = helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, []))
+    dtype = INT64 if "cast_to" in attributes else FLOAT
+    whole = model(
+        [made],
+        [helper.make_value_info("x", kind)],
+        [tensor("y", dtype, None)],
+        more=[("ai.onnx.ml", 3)],
+    )
+    if isinstance(wanted, str):
+        with pytest.raises((ValueError, LoopwrightError), match=wanted):
+            from_onnx(whole)
+        return
+    assert lw.compile(whole)(given).numpy().tolist() == wanted
+
+
+def test_rows_as_maps():
+    kind = helper.make_sequence_type_proto(
+        helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, []))
+    )
+
+    def zipped(**attributes):
+        made = node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", **attributes)
+        ports = [tensor("x", FLOAT, ["n", 2])], [helper.make_value_info("y", kind)]
+        return model([made], *ports, more=[("ai.onnx.ml", 3)])
+
+    got = lw.compile(zipped(classlabels_int64s=[7, 8]))(np.array([[1, 2]], "float32"))
+    assert got == [{7: 1.0, 8: 2.0}]
+    with pytest.raises((ValueError, LoopwrightError), match="classlabels_int64s or _strings"):
+        from_onnx(zipped())
+
+
+@pytest.mark.parametrize("place", ["known", "empty", "run"])
+def test_optional_values_that_are_not_there(place):
+    kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, ["n"]))
+    asked = [node("OptionalHasElement", ["o"], ["has"]), node("OptionalGetElement", ["o"], ["y"])]
+    outputs = [tensor("has", TensorProto.BOOL, []), tensor("y", FLOAT, None)]
+    x = np.ones(2, "float32")
+    if place == "known":
+        made = [node("Optional", ["x"], ["o"]), *asked]
+        assert interpreted(model(made, [tensor("x", FLOAT, ["n"])], outputs), x) == [True, [1, 1]]
+    elif place == "empty":
+        empty = node("Optional", [], ["o"], type=helper.make_tensor_type_proto(FLOAT, ["n"]))
+        given = model([empty, asked[0]], [], outputs[:1])
+        assert interpreted(given) == [False]
+        with pytest.raises((ValueError, LoopwrightError), match="an optional value is empty"):
+            from_onnx(model([empty, asked[1]], [], outputs[1:]))
+    else:
+        given = lw.compile(model(asked, [helper.make_value_info("o", kind)], outputs))
+        has, y = given(x)
+        assert has.numpy() and y.numpy().tolist() == [1, 1]
+        with pytest.raises(ValueError, match="an optional value is empty"):
+            given(None)
+
+
+def test_a_graph_for_each_value():
+    """Of sequences of known and of unknown length, beside a value that stays."""
+    body = helper.make_graph(
+        [node("Add", ["a", "b"], ["c"]), node("Mul", ["a", "d"], ["e"])],
+        "body",
+        [tensor("a", FLOAT, None), tensor("d", FLOAT, None), tensor("b", FLOAT, None)],
+        [tensor("c", FLOAT, None), tensor("e", FLOAT, None)],
+    )
+    nodes = [
+        node("SplitToSequence", ["x"], ["s"]),
+        node("SequenceMap", ["s", "w", "s"], ["t", "u"], body=body),
+        node("ConcatFromSequence", ["t"], ["y"], axis=0),
+        node("ConcatFromSequence", ["u"], ["z"], axis=0),
+    ]
+    outputs = [tensor("y", FLOAT, None), tensor("z", FLOAT, None)]
+    x, w = np.array([[1], [2]], "float32"), np.array([[3]], "float32")
+    for rows in (2, "n"):
+        inputs = [tensor("x", FLOAT, [rows, 1]), tensor("w", FLOAT, [1, 1])]
+        assert interpreted(model(nodes, inputs, outputs, opset=21), x, w) == [
+            [[2], [4]],
+            [[3], [6]],
+        ]

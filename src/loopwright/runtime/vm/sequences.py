@@ -47,9 +47,8 @@ def sequence_at(items: Any, place: Any) -> Any:
 @builtin("relax.run.sequence_insert")
 def sequence_insert(items: Any, value: Any, *place: Any) -> tuple[Any, ...]:
     """A sequence with a value put in before a place, or at the end."""
-    at = _place(place[0], len(_of(items)) + 1) if place else len(_of(items))
-    if place and tensor_to_shape(place[0])[0] < 0:
-        at -= 1  # -1 is before the last one
+    count = len(_of(items))  # which is a place, too; -1 is before the last one
+    at = _place(place[0], count) if place and place_of(place[0]) != count else count
     return (*items[:at], value, *items[at:])
 
 
