@@ -29,12 +29,12 @@ class Watch:
 
     def __call__(self, step: Step) -> None:
         with self.lock:
-            beside = step.kind == "object"
-            if self.bar is not None and (beside or len(self.inside) == 1):
+            beside, ended = step.kind == "object", step.seconds is not None
+            if self.bar is not None and (beside or len(self.inside) - ended == 1):
                 self.bar.update(
                     self.bar.task_ids[beside],
                     description=f"{step.kind} {escape(step.name)}",
-                    completed=step.number + (step.seconds is not None),
+                    completed=step.number + ended,
                     total=step.total,
                     visible=True,
                 )
