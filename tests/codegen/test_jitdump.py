@@ -90,3 +90,48 @@ def test_perf_shows_lines_of_a_live_process(tmp_path):
     injected(tmp_path / "run", tmp_path / "lined")
     text = report(tmp_path / "lined", "--sort=sym,srcline")
     assert re.search(r"lw\.fused_conv2d1_relu1\S* +fused_conv2d1_relu1-\w+\.py:\d+", text), text
+
+
+def test_a_line_program(tmp_path, monkeypatch):
+    """DWARF 4, section 6.2: instructions of 4 bytes, lines from -5 on in 14 steps, 12 plain opcodes."""
+    monkeypatch.setenv("LOOPWRIGHT_DEBUG_INFO", str(tmp_path))
+    lengths = [0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1]
+    tables = b"sub\0\0" + b"a.py\0\1\0\0" + b"b.py\0\0\0\0" + b"\0"
+    after = struct.pack("<BBBbBB", 4, 1, 1, -5, 14, 13) + bytes(lengths) + tables
+    steps = [
+        *(0, 9, 2, *[0] * 8),  # an address, which is `moved`
+        *(1,),  # a row
+        *(2, 0x82, 1, 3, 5, 1),  # 130 instructions and 5 lines on, a row
+        *(3, 0x7F, 1),  # a line back, a row
+        *(13 + 2 * 14 + 8,),  # 2 instructions and 3 lines on, a row
+        *(
+            4,
+            2,
+            8,
+            9,
+            3,
+            0,
+            5,
+            7,
+            6,
+            12,
+            1,
+            1,
+        ),  # the other file, 17 instructions and 3 bytes on, a row
+        *(0, 1, 1, 1),  # the end of the section, a row
+    ]
+    head = struct.pack("<HI", 4, len(after)) + after
+    data = struct.pack("<I", len(head) + len(steps)) + head + bytes(steps)
+    at = data.index(b"\0\x09\2") + 3
+    rows = list(jitdump._program(jitdump._Cursor(data), {at: (3, 100)}))
+    b = os.path.join(tmp_path, "b.py")
+    assert rows == [
+        (3, 100, "sub/a.py", 1),
+        (3, 620, "sub/a.py", 6),
+        (3, 620, "sub/a.py", 5),
+        (3, 628, "sub/a.py", 8),
+        (3, 628 + 68 + 3, b, 8),
+        (0, 0, "sub/a.py", 1),
+    ]
+    other = struct.pack("<IH", 2, 5)
+    assert list(jitdump._program(jitdump._Cursor(other), {})) == []
