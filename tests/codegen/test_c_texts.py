@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import loopwright
 from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.c import types
 from loopwright.codegen.c.expr import string
+from loopwright.codegen.llvm.program import compile_options
 from loopwright.ir.dtype import DataType
 from loopwright.ir.prim_expr import StringImm
+from loopwright.ir.target import Target
+from loopwright.script import from_source
 
 LITERALS = [
     ("bool", 1, "true"), ("bool", 0, "false"), ("int8", -128, "(-128)"), ("int8", 255, "(-1)"),
@@ -113,3 +117,53 @@ def test_elements(array: np.ndarray, dtype: str, packed: bool, text: str) -> Non
 def test_headers() -> None:
     found = [types.extern_header(n) for n in ("cosf", "fma", "memcpy", "scale")]
     assert found == ["math.h", "math.h", "string.h", None]
+
+
+def source(text: str, dtype: str) -> str:
+    """The C of `out[i] = text` for i from 0 to 3, `a` an array."""
+    body = f"""
+@T.prim_func
+def main(A: T.Buffer((4,), "{dtype}"), out: T.Buffer((4,), "{dtype}")):
+    for i in range(4):
+        out[i] = {text}
+"""
+    return loopwright.compile(from_source(body), "c").source
+
+
+@pytest.mark.parametrize(("most", "wraps"), [((1 << 31) - 4, False), ((1 << 31) - 3, True)])
+def test_sums_that_may_overflow_wrap_around(most: int, wraps: bool) -> None:
+    """i is 3 at most."""
+    assert ("(uint32_t)i" in source(f"i + {most}", "int32")) == wraps
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "written"),
+    [
+        ("A[i] // 8", "int32", " >> 3)|>> 3;"),
+        ("A[i] % 8", "int64", "& 7"),
+        ("A[i] // 6", "int32", "lw_floordiv"),
+        ("A[i] % 6", "int32", "lw_floormod"),
+        ("(i + 5) // 6", "int32", " / 6"),
+        ("(i + 5) % 6", "int32", " % 6"),
+        ("A[i] // T.uint32(8)", "uint32", "/ 8u"),
+        ("T.truncdiv(A[i], 8)", "int32", "/ 8"),
+        ("A[i] // A[0]", "int32", "lw_floordiv"),
+    ],
+)
+def test_divisions(text: str, dtype: str, written: str) -> None:
+    assert any(part in source(text, dtype) for part in written.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        ("llvm", (None, None, None)),
+        ("llvm -mcpu=native", (None, None, None)),
+        ("llvm -mcpu=znver3", (None, "znver3", None)),
+        ("llvm -mattr=+avx2,+fma", (None, None, "+avx2,+fma")),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=native", ("aarch64-linux-gnu", None, None)),
+        ("llvm -mtriple=aarch64-linux-gnu -mattr=+sve", ("aarch64-linux-gnu", None, "+sve")),
+    ],
+)
+def test_options_of_llvm(target: str, options: tuple[str | None, ...]) -> None:
+    assert compile_options(Target(target)) == options

@@ -11,7 +11,15 @@ import pytest
 from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.join_objects import join_objects
 from loopwright.codegen.llvm import export, jit
-from loopwright.codegen.objects import is_sound, symbols, write_archive
+from loopwright.codegen.objects import (
+    REL,
+    RELA,
+    SYMBOLS,
+    ElfObject,
+    is_sound,
+    symbols,
+    write_archive,
+)
 
 TEXT = """
 @table = global [5 x i8] zeroinitializer
@@ -135,3 +143,55 @@ def test_what_cannot_be_joined():
         join_objects([one, objects("arm-linux-gnueabihf")[1]])
     with pytest.raises(ValueError, match="ends before"):
         join_objects([one, one[:100]])
+
+
+def changes(data: bytes) -> list[tuple[bytes, bytes, int]]:
+    """What an object's relocations change, and to what: (section, symbol or its section, kind)."""
+    elf, found = ElfObject(data), []
+    bits = 32 if elf.wide else 8
+    for table in elf.sections:
+        if table.kind in (REL, RELA):
+            known = list(elf.entries(elf.sections[table.link]))
+            for _, what, *_ in elf.relocations(table):
+                name, _, _, where, *_ = known[what >> bits]
+                name = name or elf.section_name(elf.sections[where])
+                changed = elf.section_name(elf.sections[table.info])
+                found.append((changed, name, what % (1 << bits)))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("triple", [*TRIPLES, "i686-linux-gnu"])
+def test_joined_objects_ask_for_the_same_symbols(triple):
+    parts = objects(triple)
+    wanted = sorted(change for part in parts for change in changes(part))
+    assert changes(join_objects(parts)) == wanted
+    assert {b"other"} <= {name for _, name, _ in wanted} and len(wanted) >= 4
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        ("declare i32 @f()", "define i32 @f() {\n ret i32 2\n}", (2, 0)),
+        ("define weak i32 @f() {\n ret i32 1\n}", "define i32 @f() {\n ret i32 2\n}", (2, 0)),
+        ("define i32 @f() {\n ret i32 1\n}", "define weak i32 @f() {\n ret i32 2\n}", (1, 0)),
+        ("define weak i32 @f() {\n ret i32 1\n}", "define weak i32 @f() {\n ret i32 2\n}", (1, 0)),
+        ("define i32 @f() {\n ret i32 1\n}", "declare hidden i32 @f()", (1, 2)),
+        ("declare protected i32 @f()", "define hidden i32 @f() {\n ret i32 2\n}", (2, 2)),
+    ],
+)
+def test_symbols_of_one_name(first, second, kept):
+    """Which definition is called, and how far it is seen (2: hidden)."""
+    call = "\ndefine i32 @call{n}() {{\n %r = call i32 @f()\n ret i32 %r\n}}\n"
+    parts = [jit.compile_object(t + call.format(n=n)) for n, t in enumerate((first, second))]
+    joined = join_objects(parts)
+    elf = ElfObject(joined)
+    (seen,) = (
+        other & 3
+        for table in elf.sections
+        if table.kind == SYMBOLS
+        for name, _, other, *_ in elf.entries(table)
+        if name == b"f"
+    )
+    library = jit.load_objects([joined], exports=["call0", "call1"])
+    results = [ctypes.CFUNCTYPE(ctypes.c_int32)(library[f"call{n}"])() for n in range(2)]
+    assert (results, seen) == ([kept[0]] * 2, kept[1])
