@@ -17,6 +17,7 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.compat import args_converter, contrib
 from loopwright.compat.executable import Executable
 from loopwright.compat.layout import VirtualDevice
+from loopwright.compat.questions import have_fp16
 from loopwright.relax.expr import Expr
 from loopwright.script import tir as T
 
@@ -194,3 +195,11 @@ def test_computes_of_templates():
     assert compute(3, scale=2) == (True, 6)
     plain = autotvm.register_topi_schedule("conv.x86", lambda cfg, outs: outs)
     assert plain([1]) == [1]
+
+
+@pytest.mark.parametrize(
+    ("version", "has"),
+    [("5.3", True), ("5.2", False), ("5", False), ("6", True), ("6.0", True), ("4.9", False)],
+)
+def test_float16_of_compute_capabilities(version, has):
+    assert have_fp16(version) is has
