@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from loopwright.codegen.llvm import abi, support
+from loopwright.codegen.llvm import abi, debug_info, support
 from loopwright.codegen.llvm.abi import c_string
 from loopwright.codegen.llvm.entry import Entry
 from loopwright.codegen.llvm.jit import compile_object
@@ -289,3 +289,25 @@ def test_the_library_lists_what_it_exports():
         KeyError, match="'two' was not among the exports of load_objects; exported: one"
     ):
         library["two"]
+
+
+@pytest.mark.parametrize(
+    ("dims", "rank", "sizes"),
+    [(None, -1, "[0 x i64] zeroinitializer"), ((), 0, "[0 x i64] zeroinitializer"),
+     ((2, -1), 2, "[2 x i64] [i64 2, i64 -1]")],
+)  # fmt: skip
+def test_what_is_told_of_an_argument(dims, rank, sizes):
+    text = abi.descriptor("x", "f", "a", 3, "float32", dims)
+    code, bits, lanes = 2, 32, 1
+    dtype = code | bits << 8 | lanes << 16
+    assert f"i32 3, i32 {rank}, i32 {dtype}, i32 1, {sizes} }}, align 8" in text
+    assert f"constant {{ ptr, ptr, i32, i32, i32, i32, [{max(rank, 0)} x i64] }}" in text
+    assert text.startswith(abi.c_string("x.f", "f") + abi.c_string("x.a", "a"))
+
+
+def test_texts_of_llvm():
+    """Printable characters as they are, but for quotes and backslashes."""
+    assert c_string("n", 'a"\\\x7f~ \x1f').endswith('[8 x i8] c"a\\22\\5C\\7F~ \\1F\\00"\n')
+    written = abi.constant_bytes("n", b"\x7f~\x00", 8)
+    assert written == '@"n" = constant [3 x i8] c"\\7F~\\00", align 8\n'
+    assert debug_info._quoted('\x7f~"é') == '"\\7F~\\22\\C3\\A9"'

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .executable import Executable
 
 _LOC = re.compile(r"\s+\.loc\s+\d+\s+(\d+)")
-_DBG = re.compile(r"(?:, )?!dbg !(\d+)")
+_DBG = re.compile(r"(?:,? )?!dbg !(\d+)")
 _PLACE = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+)(?:.*?inlinedAt: !(\d+))?")
 # What assembly has beside instructions and labels: positions, sections, unwinding.
 _DIRECTIVE = re.compile(r"\s+\.(?!byte|short|long|quad|zero|ascii|asciz)\w+|\s*#|\s*//")
