@@ -7,6 +7,7 @@ import pytest
 from onnx import helper
 
 import loopwright
+from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.onnx import from_onnx
 
 from .support import bools, close, floats, integers, interpreted, ints, operator, reference
@@ -408,3 +409,44 @@ def test_heads_of_values_that_do_not_fit_the_keys_are_refused(own):
     model, _ = operator("GatedDeltaNet", keys, keys, values, None, *gates, outputs=2, domain=DOMAIN)
     with pytest.raises(loopwright.LoopwrightError, match=f"a multiple of them\n  got: {own} and 2"):
         from_onnx(model)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("zeros", [None, "packed", "float"])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_weights_of_few_bits_that_only_the_run_knows(bits, zeros, grouped):
+    """y = x W: W is (number - zero point) * scale, each block of a column with its own; with a list of
+    groups, each row says which."""
+    n, k, size, per = 5, 40, 16, 8 // bits
+    blocks, mask = 3, (1 << bits) - 1
+
+    def apart(data):
+        return (data[..., None] >> bits * np.arange(per) & mask).reshape(*data.shape[:-1], -1)
+
+    x, weights = floats(2, k), u8(n, blocks, size // per)
+    scales, bias = floats(n, blocks, low=0.1, high=1), floats(n, seed=4)
+    middle, given = np.full((n, blocks), 1 << bits - 1), None
+    if zeros == "packed":
+        given = u8(n, -(-blocks // per), seed=3)
+        middle = apart(given)[:, :blocks]
+    elif zeros == "float":
+        given = middle = floats(n, blocks, low=0, high=mask, seed=2)
+    group = np.arange(k, dtype=np.int32)[::-1] % blocks
+    which = group if grouped else np.arange(k) // size
+    numbers = apart(weights).reshape(n, -1)[:, :k].astype(F32)
+    want = x @ ((numbers - middle[:, which]) * scales[:, which]).T + bias
+    made, feeds = operator(
+        "MatMulNBits", x, weights, scales, given, group.copy() if grouped else None, bias,
+        domain=DOMAIN, N=n, K=k, bits=bits, block_size=size,
+    )  # fmt: skip
+    close(interpreted(from_onnx(made), feeds), [want.astype(F32)], 1e-4)
+
+
+@pytest.mark.parametrize(("bits", "size"), [(3, 16), (4, 8), (16, 32)])
+def test_weights_of_other_widths_are_refused(bits, size):
+    made, _ = operator(
+        "MatMulNBits", floats(2, 16), u8(3, 1, 8), floats(3, 1), domain=DOMAIN, N=3, K=16,
+        bits=bits, block_size=size,
+    )  # fmt: skip
+    with pytest.raises(LoopwrightError, match=f"bits must be 2, 4 or 8(?s:.)*{bits} and {size}"):
+        from_onnx(made)
