@@ -226,8 +226,13 @@ def reverse(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
 
 @operator("REVERSE_SEQUENCE", moves=True)
 def reverse_sequence(cx: Context, node: Operator, x: Value, lengths: Value) -> Any:
-    axes = {"batch_axis": node.option("BatchDim"), "time_axis": node.option("SeqDim")}
-    return cx.onnx.ReverseSequence(x, long(cx, lengths), **axes)
+    batch, time, counts = node.option("BatchDim"), node.option("SeqDim"), long(cx, lengths)
+    if {batch, time} == {0, 1}:
+        return cx.onnx.ReverseSequence(x, counts, batch_axis=batch, time_axis=time)
+    order = [batch, time, *(a for a in range(x.ndim) if a not in (batch, time))]
+    first = cx.onnx.Transpose(x, perm=order)
+    out = cx.onnx.ReverseSequence(first, counts, batch_axis=0, time_axis=1)
+    return cx.onnx.Transpose(out, perm=[order.index(a) for a in range(x.ndim)])
 
 
 # ---------------------------------------------------------------- indices
