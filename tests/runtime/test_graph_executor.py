@@ -106,6 +106,10 @@ def test_memory_that_is_shared():
     other = GraphModule(Model())
     other.share_params(module, save_param_dict({"y": Y, "z": Y}))
     assert other.get_input("y") is own
+    other.load_params(save_param_dict({"x": X}))
+    np.testing.assert_array_equal(other.get_input("x").numpy(), X)
+    other.share_params(module, save_param_dict({"x": X}))
+    assert other.get_input("x") is module.get_input("x")
 
 
 def test_parameters_that_are_part_of_the_code():
