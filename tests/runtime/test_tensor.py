@@ -22,6 +22,7 @@ def test_every_dtype_keeps_its_values_through_dlpack(dtype):
     t = tensor(values)
     assert (t.dtype, t.shape, t.ndim, t.size) == (dtype, (2, 3), 2, 6)
     assert t.numpy().dtype == values.dtype
+    assert tuple(t.__tvm_ffi_object__().__dlpack_device__()) == (1, 0)
     again = Tensor.from_ffi(t.__tvm_ffi_object__())
     assert (again.dtype, again.shape, again.strides) == (dtype, (2, 3), (3, 1))
     np.testing.assert_array_equal(again.numpy().astype("float64"), values.astype("float64"))
