@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright import tir
 from loopwright.ir.module import IRModule
 from loopwright.script import tir as T
@@ -412,3 +413,24 @@ def test_what_is_not_lowered_is_refused():
 
     with pytest.raises(LoopwrightError, match="loop i is bound to a GPU thread"):
         compiled({"bound": bound})
+
+
+def returning(dtype, name):
+    """A function that returns its argument in a data type."""
+    x = tir.Var("x", "float64")
+    body = tir.Evaluate(tir.ret(tir.Cast(dtype, x)))
+    return tir.PrimFunc([x], body, ret_type=lw.ir.PrimType(dtype)).with_attr("global_symbol", name)
+
+
+def test_values_of_each_type_are_returned():
+    values = {
+        "bool": True, "int8": -3, "uint8": 200, "int16": -300, "int32": -5, "uint32": 4000000000,
+        "int64": -(1 << 40), "float16": 1.5, "float32": 2.5, "float64": 0.1,
+    }  # fmt: skip
+    mod = lw.compile(IRModule({f"f_{dtype}": returning(dtype, f"f_{dtype}") for dtype in values}))
+    for dtype, value in values.items():
+        got = mod[f"f_{dtype}"](float(value))
+        assert got == value and type(got) is type(value)
+    for dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        with pytest.raises(lw.LoopwrightError, match=f"T.ret of this type\n  got: {dtype}"):
+            lw.compile(returning(dtype, "f"))
