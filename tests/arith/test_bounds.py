@@ -194,3 +194,109 @@ def test_conditions_within_calls_are_rewritten():
 def test_products():
     assert bounds_of(X * Y, x=(2, 6), y=(3, 9)) == (6, 54)
     assert bounds_of(X * Y, x=(-2, 6), y=(-3, 9)) == (-18, 54)
+
+
+SMALL = {"float16": 2048, "bfloat16": 256, "float32": 1 << 24}
+NATURAL = (-(1 << 31), (1 << 31) - 1)
+
+
+@pytest.mark.parametrize(
+    ("e", "known", "expected"),
+    [
+        ((X.astype("float32") * tir.const(2.5, "float32")).astype("int32"), (1, 7), (2, 17)),
+        ((X.astype("float32") * tir.const(2.5, "float32")).astype("int32"), (-3, 7), (-7, 17)),
+        ((X.astype("float32") * tir.const(-2.5, "float32")).astype("int32"), (1, 7), NATURAL),
+        (X % 8, (17, 19), (1, 3)),
+        (X % 8, (15, 16), (0, 7)),
+        *((X.astype(t).astype("int32"), (-n, n), (-n, n)) for t, n in SMALL.items()),
+        *((X.astype(t).astype("int32"), (-n - 1, n), NATURAL) for t, n in SMALL.items()),
+        *((X.astype(t).astype("int32"), (-n, n + 1), NATURAL) for t, n in SMALL.items()),
+        *(
+            (tir.ceil(tir.log2(X.astype("float64"))).astype("int32"), known, wanted)
+            for known, wanted in (
+                ((1, 8), (0, 3)), ((2, 9), (1, 4)), ((1, 1), (0, 0)), ((0, 8), NATURAL),
+            )
+        ),
+        (tir.ceil(tir.log2(X.astype("float32"))).astype("int32"), (1, 8), NATURAL),
+        (tir.ceil(tir.log2(tir.const(5.0, "float64"))).astype("int32"), (1, 8), (3, 3)),
+        (Var("f", "float32").astype("int32"), (1, 2), NATURAL),
+        (Var("f", "float16").astype("float32").astype("int32"), (1, 2), NATURAL),
+        (tir.popcount(X), (-9, 9), (0, 32)),
+        (tir.popcount(X.astype("int64")), (-9, 9), (0, 64)),
+        (X << (X - 1), (1, 3), (1, 12)),
+        (X << (X - 2), (1, 3), NATURAL),
+        (X.astype("int8") << tir.const(5, "int8"), (0, 3), (0, 96)),
+        (X.astype("int8") << tir.const(5, "int8"), (0, 4), (-128, 127)),
+        (X.astype("int8") << tir.const(3, "int8"), (-1, 4), (-128, 127)),
+    ],
+)  # fmt: skip
+def test_bounds_of_calls_and_casts(e, known, expected):
+    assert bounds_of(e, x=known) == expected
+
+
+def test_sets_of_points_and_vectors():
+    point = arith.IntSet.single_point(3)
+    assert (int(point.min_value), int(point.max_value)) == (3, 3) and not point.is_everything()
+    for stride, ends in ((2, (5, 11)), (-2, (-1, 5))):
+        found = arith.IntSet.vector(Ramp(tir.const(5), stride, 4))
+        simple = Analyzer().simplify
+        assert (int(simple(found.min_value)), int(simple(found.max_value))) == ends
+    low, high = arith.neg_inf(), arith.pos_inf()
+    assert IntervalSet(low, high).is_everything() and not IntervalSet(low, 3).is_everything()
+    assert not IntervalSet(3, high).is_everything() and not IntervalSet(low, high).is_nothing()
+    assert IntervalSet(high, low).is_nothing() and IntervalSet(3, 2).is_nothing()
+    assert not IntervalSet(3, 3).is_nothing() and not IntervalSet(low, 3).is_nothing()
+    assert IntervalSet(high, high).is_nothing() and IntervalSet(low, low).is_nothing()
+    whole = Range(2, 9)
+    for one in (IntervalSet(low, 3), IntervalSet(3, high)):
+        assert one.cover_range(whole) is whole
+        with pytest.raises(ValueError, match="no range"):
+            one.cover_range()
+    found = IntervalSet(3, 5).cover_range(whole)
+    assert (int(found.min), int(found.extent)) == (3, 3)
+    assert IntervalSet(3, high).has_lower_bound() and not IntervalSet(3, high).has_upper_bound()
+
+
+def test_what_an_analyzer_was_told():
+    ana = Analyzer()
+    ana.bind(Y, Range(0, 4))
+    assert ana.const_int_bound_is_bound(Y) and not ana.const_int_bound_is_bound(X)
+    ana.simplify(X + Z)
+    assert not ana.const_int_bound_is_bound(X)
+    with pytest.raises(TypeError, match="takes a ConstIntBound.*\n  got: int\n  instead: use bind"):
+        ana.update(X, 3)
+
+
+VECTOR = Broadcast(X > 3, 4)
+LINE = Ramp(X, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("e", "wanted"),
+    [
+        (tir.Not(VECTOR), Broadcast(X <= 3, 4)),
+        (Select(Broadcast(tir.const(True, "bool"), 4), LINE, LINE + 1), LINE),
+        (Select(Broadcast(tir.const(False, "bool"), 4), LINE + LINE, LINE), LINE),
+        (tir.Cast("int64x4", Broadcast(X, 4)), Broadcast(tir.Cast("int64", X), 4)),
+        (LINE * Broadcast(0, 4), Broadcast(0, 4)),
+        (LINE % Broadcast(4, 4), Broadcast(X % 4, 4)),
+        (LINE // Broadcast(4, 4), Ramp(X // 4, 1, 4)),
+        (LINE // Broadcast(Y, 4), LINE // Broadcast(Y, 4)),
+        (LINE * LINE, LINE * LINE),
+        (LINE - Ramp(Y, 4, 4), Broadcast(X - Y, 4)),
+        (tir.Min(tir.Min(LINE * LINE, Broadcast(5, 4)), Broadcast(3, 4)), tir.Min(LINE * LINE, Broadcast(3, 4))),
+        (tir.Max(tir.Max(LINE * LINE, Broadcast(5, 4)), Broadcast(3, 4)), tir.Max(LINE * LINE, Broadcast(5, 4))),
+        (Ramp(X, 1, 4) < Broadcast(X + 4, 4), Broadcast(tir.const(True, "bool"), 4)),
+        (Ramp(X, 1, 4) < Broadcast(X + 3, 4), Ramp(X, 1, 4) < Broadcast(X + 3, 4)),
+        (Ramp(X, 1, 4) < Broadcast(X, 4), Broadcast(tir.const(False, "bool"), 4)),
+        (Ramp(X, 1, 4) <= Broadcast(X + 3, 4), Broadcast(tir.const(True, "bool"), 4)),
+        (Ramp(X, 1, 4) <= Broadcast(X - 1, 4), Broadcast(tir.const(False, "bool"), 4)),
+        (Ramp(X, -1, 4) > Broadcast(X - 4, 4), Broadcast(tir.const(True, "bool"), 4)),
+        (Ramp(X, -1, 4) > Broadcast(X, 4), Broadcast(tir.const(False, "bool"), 4)),
+        (Ramp(X, -1, 4) >= Broadcast(X - 3, 4), Broadcast(tir.const(True, "bool"), 4)),
+        (Ramp(X, -1, 4) >= Broadcast(X + 1, 4), Broadcast(tir.const(False, "bool"), 4)),
+    ],
+)  # fmt: skip
+def test_forms_of_vectors(e, wanted):
+    found = Analyzer().simplify(e)
+    assert structural_equal(found, wanted), found

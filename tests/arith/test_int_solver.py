@@ -323,3 +323,22 @@ def test_systems_that_grow_without_end():
         condition = pe.And(condition, pe.Or(v < 0, v > 5))
     with pytest.raises(ValueError, match="too many ways for this condition to hold"):
         PresburgerSet(condition).is_nothing()
+
+
+def test_bounds_of_ranges():
+    for rng, lower, equal, upper in (
+        (Range(3, 7), ["3"], [], ["6"]),
+        (Range(3, 4), [], ["3"], []),
+        (Range(n, n + 1), [], ["n"], []),
+        (Range(n, n + 2), ["n"], [], ["n + 1"]),
+    ):
+        found = IntGroupBounds.from_range(rng)
+        parts = (found.lower, found.equal, found.upper)
+        assert [[str(e) for e in part] for part in parts] == [lower, equal, upper]
+        assert int(found.coef) == 1
+
+
+def test_conditions_joined_by_and_are_several():
+    joined = solve_linear_inequalities(pe.And(pe.And(x >= 1, x + 2 <= 5), IntImm("bool", 1)), [x])
+    apart = solve_linear_inequalities([x >= 1, x + 2 <= 5], [x])
+    assert str(joined) == str(apart) and len(joined.relations) == 0

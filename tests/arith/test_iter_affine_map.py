@@ -18,6 +18,7 @@ from loopwright.arith import (
     subspace_divide,
 )
 from loopwright.ir.prim_expr import LT, And, Range, Var
+from loopwright.ir.variables import substitute
 from tests.arith.test_int_set import text
 from tests.arith.test_simplify import evaluate
 
@@ -185,3 +186,11 @@ def test_an_index_is_one_split(index, predicate, want):
     (split,) = found[0].args
     got = (found[0].base, split.extent, split.scale)
     assert tuple(map(str, got)) == tuple(map(str, want))
+
+
+@pytest.mark.parametrize("index", [i + n % 4, i + n, n * 3 - 1 + i * 2, i + (n + k) // 2, n % 4])
+def test_what_no_loop_moves_is_the_base(index):
+    (made,) = detect_iter_map([index], {i: Range(0, 8)})
+    ana = Analyzer()
+    assert ana.can_prove_equal(normalize_iter_map_to_expr(made), index)
+    assert ana.can_prove_equal(made.base, substitute(index, {i: 0}))

@@ -7,7 +7,12 @@ import operator
 import pytest
 
 from loopwright import relax
-from loopwright.ir.generic_func import GenericFunc, generic_func, get_native_generic_func
+from loopwright.ir.generic_func import (
+    GenericFunc,
+    generic_func,
+    get_native_generic_func,
+    override_native_generic_func,
+)
 from loopwright.ir.target import Target
 
 
@@ -85,3 +90,16 @@ def test_comparisons(name, function):
     x, y = (relax.Var(n, relax.TensorStructInfo((4,), "float32")) for n in "xy")
     call = function(x, y)
     assert call.op.name == f"relax.{name}" and list(call.args) == [x, y]
+
+
+def test_the_default_of_a_function_by_its_name():
+    @override_native_generic_func("test.overridden")
+    def first(x):
+        return "first", x
+
+    assert first is get_native_generic_func("test.overridden") and first(1) == ("first", 1)
+    second = override_native_generic_func("test.overridden")(lambda x: ("second", x))
+    assert second is first and first(2) == ("second", 2)
+    first.register(lambda x: ("cpu", x), ["cpu"])  # the keys second
+    with Target("llvm"):
+        assert first(3) == ("cpu", 3)

@@ -133,3 +133,14 @@ def test_define_with_default():
         vars: tuple = define(default=())
 
     assert WithDefault().vars == ()
+
+
+def test_texts_of_nodes_and_fields():
+    assert [repr(f) for f in Loop.__fields__[::3]] == [
+        "Field('var', 'def')",
+        "Field('comment', 'ignore')",
+    ]
+    made = Plain("<a>", [1])
+    assert made._plain_repr() == "Plain(name='<a>', items=[1], level=3)"
+    html = made._repr_html_()
+    assert html.startswith("<pre>") and html.endswith("</pre>") and "&lt;a&gt;" in html

@@ -153,3 +153,13 @@ def test_lowered_to_calls_by_width():
     least = datatype.create_min_lower_func({16: "Least"}, "mine")
     with pytest.raises(RuntimeError, match="of this width\n  got: 32"):
         least(32)
+
+
+def test_types_and_attributes_of_calls():
+    op = register_op("test.op_typed")
+    op.set_attrs_type_key("relay.attrs.DenseAttrs")
+    op.add_type_rel("Identity")
+    assert op.get_attr("attrs_type_key") == "relay.attrs.DenseAttrs"
+    assert op.get_attr("relay.type") == "Identity"
+    op.add_type_rel("Mine", len)
+    assert op.get_attr("relay.type") is len

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -344,3 +345,40 @@ def test_pointers_have_no_operators_with_numbers():
         with pytest.raises(TypeError, match="a pointer has no operators with numbers"):
             operate()
     assert (pointer == pointer).dtype == "bool"
+
+
+def test_texts_and_types_are_compared_by_value():
+    a, same, b = StringImm("a"), StringImm("a"), StringImm("b")
+    assert a == same == "a" and a != b and a != "b" and not operator.ne(a, same)
+    assert a != IntImm("int32", 1) and hash(a) == hash("a") and len({a, same, b}) == 2
+    one, two = pe.PrimType("int32"), pe.PrimType("int64")
+    assert one == pe.PrimType("int32") and one != two and one != "int32"
+    assert hash(one) == hash(DataType("int32"))
+
+
+def test_the_range_of_a_loop_is_given_in_several_ways():
+    loops = [IterVar(dom, "i") for dom in (Range(0, 4), (0, 4), [0, 4], 4)]
+    assert {(int(v.dom.min), int(v.dom.extent), v.var.dtype) for v in loops} == {(0, 4, "int32")}
+    wide = IterVar(IntImm("int64", 4), "i")
+    assert wide.dtype == "int64" and IterVar(None, "i").dtype == "int32"
+    assert range(9)[IntImm("int32", 3)] == 3 and int(IntImm("int64", -3)) == -3
+
+
+def test_complex_literals_are_real():
+    assert op.const(2.5, "complex64").value == 2.5
+    with pytest.raises(TypeError, match="a literal is real\n  got: 1j\n  instead: read it from"):
+        op.const(1j, "complex64")
+
+
+def test_lanes_that_the_machine_tells():
+    four, x = op.scalable_lanes(4), Var("x", "int32")
+    turned = Mul(four.b, four.a)
+    call, other = four.a, Cast("int32", x)
+    found = [op.vscale_factor(e) for e in (four, turned, call, x * 4, x * call, other * 4, x + 4)]
+    assert found == [4, 4, None, None, None, None, None]
+    assert op.as_lanes(turned) is four and op.lanes_of(DataType("int8xvscalex4")) is four
+    for lanes in (Mul(call, IntImm("int32", 1)), x * 4):
+        with pytest.raises(LoopwrightError, match="vscale times a number above 1"):
+            op.as_lanes(lanes)
+    assert op.as_lanes(Mul(call, IntImm("int32", 2))) is op.scalable_lanes(2)
+    assert (op.as_lanes(8), op.as_lanes(IntImm("int64", 8))) == (8, 8)

@@ -187,3 +187,20 @@ def test_keys_of_dicts():
     table = {StructuralKey(loop("i")): "first"}
     assert table[StructuralKey(loop("j"))] == "first"
     assert StructuralKey(loop(extent=9)) not in table
+
+
+def test_dicts_keyed_by_nodes_that_nothing_binds():
+    one, two = (Box({Var("a"): 1}), Box({Var("b"): 1}))
+    assert structural_equal(one, two, map_free_vars=True) and not structural_equal(one, two)
+    x, y = Var("x"), Var("y")
+    assert path_of(Box({x: 1, y: 2}), Box({x: 1})) == "<root>.value"
+    assert structural_equal(Box({x: 1, y: 2}), Box({y: 2, x: 1}))
+    assert path_of(Box({x: 1}), Box({y: 1})) == "<root>.value.key"
+    assert path_of(Box({x: 1}), Box({x: 2})) == "<root>.value[x]"
+
+
+def test_long_values_are_cut_in_messages():
+    for length, shown in ((1000, "a" * 1000), (1001, "a" * 1000 + " ... (1001 characters)")):
+        with pytest.raises(ValueError) as error:
+            assert_structural_equal(Box("a" * length), Box("b"))
+        assert str(error.value).splitlines()[1] == f"  got: left:  {shown}"

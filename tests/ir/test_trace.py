@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loopwright.ir import GlobalVar, IRModule
-from loopwright.ir.trace import Trace, active, note, trace
+from loopwright.ir.trace import PassRecord, Trace, active, note, trace
 from loopwright.ir.transform import PassContext, Sequential, module_pass
 
 from .little import Func
@@ -230,3 +230,23 @@ def test_an_operators_explanation_follows_what_became_of_it():
     )
     assert [n.kind for n in t.explain("x.conv", "schedule")] == ["schedule"]
     assert [n.subject for n in t.explain("fused_c_add")] == ["fused_c_add", "fused_c_add"]
+
+
+class Text:
+    """What has a text of lines."""
+
+    def __init__(self, *lines):
+        self.lines = lines
+
+    def script(self):
+        return "\n".join(self.lines)
+
+
+def test_a_difference_is_shown_with_three_lines_around():
+    before, after = Text(*"123456789"), Text(*"1234x6789")
+    record = PassRecord(0, "Edit", 0, before, after, _changed=True)
+    shown = ["--- before Edit", "+++ after Edit", "@@ -2,7 +2,7 @@"]
+    assert record.diff().splitlines() == [*shown, " 2", " 3", " 4", "-5", "+x", " 6", " 7", " 8"]
+    assert record.diff(1).splitlines()[2:] == ["@@ -4,3 +4,3 @@", " 4", "-5", "+x", " 6"]
+    gone = PassRecord(0, "Edit", 0, Text("1"), None, _changed=True)
+    assert gone.diff().splitlines()[2:] == ["@@ -1 +0,0 @@", "-1"]

@@ -493,3 +493,28 @@ def test_options_of_tvm_are_known_before_any_pass_is() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(TypeError, match=r"'tir.vtcm_capacity' needs a value of type int"):
         PassContext(config={"tir.vtcm_capacity": "many"})
+
+
+def test_texts_of_passes_and_contexts():
+    assert repr(Sequential([AddTo(), Drop()], name="both")) == (
+        "Sequential('both', ['test.AddTo', 'test.Drop'])"
+    )
+    with PassContext(opt_level=3, required_pass=["a"], disabled_pass=["b"]) as ctx:
+        assert repr(ctx) == (
+            "PassContext(opt_level=3, required_pass=['a'], disabled_pass=['b'], config={})"
+        )
+
+    @module_pass(name="Named")
+    def plain(mod, ctx):
+        return mod
+
+    assert repr(plain).endswith("('Named')")
+
+
+def test_what_a_pass_of_another_kind_returns_is_short(mod):
+    @func_pass
+    def wrong(f, mod, ctx):
+        return "x" * 300
+
+    with pytest.raises(TypeError, match="got: a value of type str\n"):
+        wrong(mod)

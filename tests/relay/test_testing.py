@@ -135,3 +135,82 @@ def test_executors_give_tuples_as_one_value() -> None:
         made = relay.create_executor(kind).evaluate(func)
         first, (second,) = made(np.ones(2, "float32"))
         assert (first.numpy() + second.numpy() == 3).all()
+
+
+def test_networks_have_as_many_layers_as_their_names_say() -> None:
+    for count, units in testing.resnet.UNITS.items():
+        assert len(units) == 4 and count == 2 + (3 if count >= 50 else 2) * sum(units)
+    for count, (width, growth, blocks) in testing.densenet.SIZES.items():
+        assert count == 5 + 2 * sum(blocks) and width == 2 * growth and len(blocks) == 4
+    for count, stages in testing.vgg.SIZES.items():
+        assert count == 3 + sum(stages) and len(stages) == 5
+
+
+@pytest.mark.parametrize(
+    ("make", "convolutions", "millions"),
+    [
+        (lambda: testing.vgg.get_net(1, (3, 224, 224), 1000, "float32"), 8, 132.86),
+        (lambda: testing.vgg.get_net(1, (3, 224, 224), 1000, "float32", 16, True), 13, 138.37),
+        (lambda: testing.resnet.get_net(1, 1000, 34), 37, 21.81),
+        (lambda: testing.resnet.get_net(1, 10, 20, (3, 28, 28)), 22, 0.274),
+        (
+            lambda: testing.resnet.get_net(1, 10, 164, (3, 28, 28)),
+            166,
+            1.73,
+        ),  # with the means and variances
+        (lambda: testing.dcgan.get_net(1), 4, 12.66),
+        (lambda: testing.dcgan.get_net(1, layout="NHWC"), 4, 12.66),
+    ],
+)
+def test_sizes_of_networks(make: Any, convolutions: int, millions: float) -> None:
+    net = testing.run_infer_type(make())
+    counts = testing.count_ops(net)
+    assert counts.get("nn.conv2d", 0) + counts.get("nn.conv2d_transpose", 0) == convolutions
+    sizes = [np.prod(p.checked_type.concrete_shape) for p in net.params if p.name_hint != "data"]
+    assert sum(sizes) / 1e6 == pytest.approx(millions, rel=0.01)
+
+
+def test_networks_that_there_are_not() -> None:
+    for make in (
+        lambda: testing.vgg.get_net(1, (3, 224, 224), 10, "float32", 12),
+        lambda: testing.densenet.get_net(120, 10, (1, 3, 224, 224), "float32"),
+        lambda: testing.resnet.get_net(1, 10, 35),
+        lambda: testing.resnet.get_net(1, 10, 21, (3, 28, 28)),
+        lambda: testing.resnet.get_net(1, 10, 166, (3, 28, 28)),
+        lambda: testing.dcgan.get_net(1, oshape=(3, 32, 64)),
+        lambda: testing.dcgan.get_net(1, layout="NCHW4c"),
+    ):
+        with pytest.raises(ValueError, match="there is no such|makes images of 64 x 64"):
+            make()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "width"),
+    [
+        ("a_weight", {}, (6 * 25 + 4 * 25) / 2),
+        ("a_weight", {"factor_type": "in"}, 4 * 25),
+        ("a_weight", {"factor_type": "out"}, 6 * 25),
+        ("a_depthwise_weight", {"factor_type": "out"}, 25),
+        ("a_weight", {"factor_type": "in", "magnitude": 12}, 25),
+    ],
+)
+def test_random_weights_are_as_large_as_their_width_says(
+    name: str, options: dict[str, Any], width: float
+) -> None:
+    weight = np.zeros((6, 4, 5, 5), "float32")
+    np.random.seed(0)
+    testing.init.Xavier(**options)(name, weight)
+    bound = np.sqrt(3 / width)
+    assert 0.98 * bound < weight.max() <= bound and -bound <= weight.min() < -0.98 * bound
+    with pytest.raises(ValueError, match="which has no width"):
+        testing.init.Xavier()("weight", weight[0, 0, 0])
+    for wrong in ({"rnd_type": "normal"}, {"factor_type": "all"}):
+        with pytest.raises(ValueError, match="by width in, out or avg"):
+            testing.init.Xavier(**wrong)
+
+
+def test_values_by_the_ends_of_names() -> None:
+    for name, value in (("x_bias", 0), ("gamma", 1), ("b_beta", 0), ("mean", 0), ("m_var", 1)):
+        array = np.full(3, 7.0)
+        testing.init.Xavier()(name, array)
+        assert (array == value).all()
