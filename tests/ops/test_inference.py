@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relax, tir
+from loopwright import relax, te, tir
 from loopwright.ir.structural import assert_structural_equal
+from loopwright.ops import OPERATORS, Tensor
+from loopwright.ops import op as operator
 from loopwright.relax import op
 from loopwright.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 
@@ -28,7 +30,7 @@ def inferred(call):
 
 
 SCALAR = TensorStructInfo([], "float32")
-PLACED = relax.Var("x", TensorStructInfo(SIZE, "float32"))
+PLACED, NUMBER = relax.Var("x", TensorStructInfo(SIZE, "float32")), relax.Var("x", SCALAR)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,22 @@ PLACED = relax.Var("x", TensorStructInfo(SIZE, "float32"))
     [
         (op.sum(var()), SCALAR),
         (op.mean(var(ndim=2), axis=None, keepdims=True), tensor(1, 1)),
+        (op.sum(var(), axis=None, keepdims=True), tensor()),
+        (op.sum(var(), axis=0), tensor()),
+        (op.sum(var(ndim=3), axis=[0, 2]), tensor(ndim=1)),
+        (op.sum(var(ndim=3), axis=1, keepdims=True), tensor(ndim=3)),
+        (op.sum(var(2, n, 4), axis=[-1, 0]), tensor(n)),
+        (op.add(var(ndim=2), var(ndim=3)), tensor(ndim=3)),
+        (op.add(var(ndim=2), var(3)), tensor(ndim=2)),
+        (op.add(var(), var(3)), tensor()),
+        (op.add(PLACED, PLACED), TensorStructInfo(SIZE, "float32")),
+        (op.add(PLACED, NUMBER), TensorStructInfo(SIZE, "float32")),
+        (op.add(NUMBER, PLACED), TensorStructInfo(SIZE, "float32")),
+        (op.add(PLACED, var(ndim=2)), tensor(ndim=2)),
+        (op.add(NUMBER, NUMBER), SCALAR),
+        (op.add(var(n, 1), var(n, c)), tensor(n, c)),
+        (op.add(var(n), var(c)), tensor(ndim=1)),
+        (op.add(var(n), var(3)), tensor(ndim=1)),
         (op.zeros(SIZE, "float32"), TensorStructInfo(SIZE, "float32")),
         (op.broadcast_to(var(1), SIZE), TensorStructInfo(SIZE, "float32")),
         (op.nn.leakyrelu(PLACED), TensorStructInfo(SIZE, "float32")),
@@ -219,3 +237,59 @@ def test_a_checkpoint_marks_one_computed_value():
             with pytest.raises(TypeError, match="marks one value that is computed"):
                 mark(value)
     assert op.grad.no_grad(relax.const(1.0)).args
+
+
+def own(body):
+    """What is inferred of a tensor by an operator of that body."""
+
+    def infer(info):
+        with OPERATORS.snapshot():
+            made = operator("testinfer.own")(body)
+        return inferred(made.builder(relax.Var("x", info)))
+
+    return infer
+
+
+@pytest.mark.parametrize(
+    ("taken", "result", "expected"),
+    [
+        (("float32", "float64"), None, ""),
+        (("float32", "float64"), "bool", "bool"),
+        (("int64",), "bool", ""),  # that of one type may be another one's too
+        (("int32", "int64"), "int8", "int8"),
+    ],
+)
+def test_an_unknown_dtype_stands_for_those_that_a_body_takes(taken, result, expected):
+    def body(x: Tensor):
+        if x.dtype not in taken:
+            raise TypeError(f"not {x.dtype}")
+        return te.compute(x.shape, lambda *i: x(*i).astype(result or x.dtype), "f")
+
+    assert_structural_equal(own(body)(tensor(3, dtype="")), tensor(3, dtype=expected))
+
+
+def test_a_body_that_takes_no_dtype():
+    def body(x: Tensor):
+        raise TypeError(f"not {x.dtype}")
+
+    with pytest.raises(TypeError, match="not int64"):
+        own(body)(tensor(3, dtype=""))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "dtype", "expected"),
+    [
+        ((1,), "float32", tensor(ndim=1)),
+        ((6,), "float32", tensor(ndim=6)),
+        ((6,), "", tensor(ndim=6, dtype="")),
+        ((2, 3), "float32", tensor()),
+        ((7,), "float32", tensor(dtype="")),
+    ],
+)
+def test_an_unknown_rank_stands_for_those_that_a_body_takes(ranks, dtype, expected):
+    def body(x: Tensor):
+        if len(x.shape) not in ranks:
+            raise ValueError("another rank")
+        return te.compute(x.shape, lambda *i: x(*i), "f")
+
+    assert_structural_equal(own(body)(tensor(dtype=dtype)), expected)

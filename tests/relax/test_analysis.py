@@ -8,7 +8,9 @@ from loopwright import relax
 from loopwright.ir.expr import GlobalVar
 from loopwright.ir.module import IRModule
 from loopwright.ir.prim_expr import Var as TirVar
-from loopwright.relax import BlockBuilder, analysis
+from loopwright.relax import BlockBuilder, analysis, layout
+from loopwright.relax.analysis.variables import overwritten
+from loopwright.tir import layout as layout_of
 
 from .support import plus, tensor, twice, var
 
@@ -149,3 +151,43 @@ def test_unused_bindings_of_a_body():
     names_left = [b.var.name_hint for block in swept.blocks for b in block.bindings]
     assert names_left[:2] == ["a", "b"] and len(names_left) == 3  # and the printing
     assert swept.body is body.body
+
+
+def test_what_calls_write_over():
+    a, b, kernel = var("a", 4), var("b", 4), GlobalVar("k")
+    both = relax.op.call_tir_inplace(kernel, [a, b], [1, -1], [tensor(4), tensor(4)])
+    packed = {"inplace_indices": [1], "sinfo_args": [tensor(4)]}
+    for call, written in (
+        (both, [b]),
+        (relax.op.call_tir_inplace(kernel, [a, b], [-1, 0], [tensor(4), tensor(4)]), [a]),
+        (relax.op.call_inplace_packed("f", a, b, **packed), [b]),
+        (relax.op.call_tir(kernel, [a, b], tensor(4)), []),
+    ):
+        assert names(overwritten(call)) == names(written)
+
+
+def test_impure_calls_in_parts():
+    x = var("x", 4)
+    loud = relax.op.relax_print(x)
+    for value in (relax.Tuple([x, loud]), relax.TupleGetItem(relax.Tuple([x, loud]), 0)):
+        assert analysis.find_impure_call(value) is loud
+    quiet = relax.SeqExpr([], x)
+    branches = (quiet, relax.SeqExpr([], loud))
+    for true, false in (branches, branches[::-1]):
+        assert analysis.find_impure_call(relax.If(x, true, false)) is loud
+    assert analysis.find_impure_call(relax.If(x, quiet, quiet)) is None
+    outer = relax.Call(relax.ExternFunc("f"), [loud])
+    assert analysis.find_impure_call(outer) is loud
+    inner = relax.Function([x], relax.SeqExpr([], loud), is_pure=False)
+    held = relax.VarBinding(var("f"), inner)
+    assert analysis.find_impure_call(relax.SeqExpr([relax.BindingBlock([held])], x)) is None
+    assert analysis.find_impure_call(inner) is loud
+    gvar = GlobalVar("main")
+    assert analysis.find_impure_call(relax.Call(gvar, [x]), gvar) is None
+
+
+def test_names_of_layouts():
+    stored = {"ABCD": 4, "ACDB": 4, "ABCD16b": 4, "A": 1}
+    assert [layout.rank(layout_of(name)) for name in stored] == list(stored.values())
+    assert [layout.is_plain(layout_of(name)) for name in stored] == [True, False, False, True]
+    assert layout.is_plain(None) and layout.plain(3) == "ABC"

@@ -35,6 +35,7 @@ n, m = TirVar("n", "int64"), TirVar("m", "int64")
 anything = ObjectStructInfo()
 unknown = TensorStructInfo(dtype="void")
 L0, L1, L2, PASS = BaseCheckResult
+CPU, THREE = VDevice("llvm"), relax.ShapeExpr([3])[0]
 
 
 def test_construction():
@@ -93,7 +94,26 @@ BASE_CHECKS = [
     (FuncStructInfo([tensor(n)], tensor(n)), FuncStructInfo([tensor(m)], tensor(m)), PASS),
     (FuncStructInfo([tensor(4)], anything), FuncStructInfo([tensor(4)], tensor(4)), PASS),
     (FuncStructInfo([], anything), FuncStructInfo([tensor(4)], tensor(4)), L0),
-]
+    (tensor(4), TensorStructInfo(dtype="float32"), L1),
+    (tensor(4), TensorStructInfo(dtype="void", ndim=1), L1),
+    (TensorStructInfo(dtype="float32"), TensorStructInfo(dtype="void", ndim=2), L1),
+    (TensorStructInfo(dtype="float32"), tensor(4), PASS),
+    (TensorStructInfo([4], "float32", CPU), tensor(ndim=1), L1),
+    (TensorStructInfo(dtype="float32", vdevice=CPU), tensor(4), L1),
+    (TensorStructInfo([4], "float32", CPU), tensor(5), L0),
+    (TupleStructInfo([]), TupleStructInfo([]), PASS),
+    (ShapeStructInfo([n, 3]), ShapeStructInfo([m, 4]), L0),
+    (PrimStructInfo(value=THREE), PrimStructInfo(value=THREE + 1), L0),
+    (PrimStructInfo(value=THREE), PrimStructInfo(value=THREE), PASS),
+    (FuncStructInfo([tensor(4)], tensor(4), False), FuncStructInfo([tensor(4)], tensor(4)), PASS),
+    (FuncStructInfo([tensor(4)], tensor(4)), FuncStructInfo([tensor(4)], tensor(4), False), L0),
+    (FuncStructInfo([tensor(4)], tensor(4)), FuncStructInfo([tensor(4)], tensor(5)), L0),
+    (FuncStructInfo([tensor(4)], tensor(4)), FuncStructInfo([tensor(n)], tensor(4)), L2),
+    (FuncStructInfo([tensor(n), tensor(n)], anything),
+     FuncStructInfo([tensor(m), tensor(4)], anything), L2),
+    (FuncStructInfo.opaque_func(purity=True), FuncStructInfo([], anything, False), L0),
+    (FuncStructInfo.opaque_func(purity=True), FuncStructInfo([], anything), PASS),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("base", "derived", "expected"), BASE_CHECKS)
@@ -140,6 +160,23 @@ LCA = [
         FuncStructInfo([tensor(5)], tensor(4)),
         FuncStructInfo([tensor(ndim=1)], tensor(4)),
     ),
+    (
+        FuncStructInfo([tensor(4)], tensor(4)),
+        FuncStructInfo([], tensor(5)),
+        FuncStructInfo.opaque_func(ret=tensor(ndim=1), purity=True),
+    ),
+    (
+        FuncStructInfo.opaque_func(ret=tensor(4)),
+        FuncStructInfo([], tensor(4)),
+        FuncStructInfo.opaque_func(ret=tensor(4)),
+    ),
+    (PrimStructInfo("int64"), PrimStructInfo(value=n), PrimStructInfo("int64")),
+    (PrimStructInfo(value=n + n), PrimStructInfo(value=n * 2), PrimStructInfo(value=n + n)),
+    (ShapeStructInfo(ndim=2), ShapeStructInfo([n, 4]), ShapeStructInfo(ndim=2)),
+    (ShapeStructInfo([n]), ShapeStructInfo([m, 4]), ShapeStructInfo(ndim=-1)),
+    (tensor(ndim=1), tensor(4), tensor(ndim=1)),
+    (tensor(ndim=1), tensor(4, 4), TensorStructInfo(dtype="float32")),
+    (TensorStructInfo([4], "float32", CPU), tensor(4), tensor(4)),
 ]
 
 

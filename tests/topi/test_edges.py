@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright import te, tir, topi
 from loopwright.topi import image, nn, testing, utils
 
@@ -256,3 +257,69 @@ def test_helpers_of_shapes():
              for v in (8, 5)]  # fmt: skip
     assert where == [0, 1]
     assert not utils.is_dynamic_shape((2, tir.const(3)))
+
+
+def normal(x, axes, epsilon=1e-5):
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
+
+
+PAIR = FOUR.reshape(4, 1, 1)
+WIDE = CUBE.reshape(2, 2, 12)
+CLASSES = np.array([1, 0, 1])
+REFERENCES = [
+    (testing.log_softmax_python(CUBE), CUBE - np.log(np.exp(CUBE).sum(1, keepdims=True))),
+    (testing.softmax_python(CUBE), np.exp(CUBE) / np.exp(CUBE).sum(1, keepdims=True)),
+    (testing.layer_norm_python(X, X[0], X[1], 1), normal(X, 1) * X[0] + X[1]),
+    (testing.rms_norm_python(X, X[0], -1),
+     X / np.sqrt((X**2).mean(1, keepdims=True) + 1e-5) * X[0]),
+    (testing.group_norm_python(CUBE, FOUR, -FOUR, 2, 1, (2, 3)),
+     normal(WIDE, 2).reshape(CUBE.shape) * PAIR - PAIR),
+    (testing.l2_normalize_python(X, 0.1), X / np.sqrt((X**2).sum())),
+    (testing.l2_normalize_python(X, 99.0, 1), X / np.sqrt(99)),
+    (testing.dense(X, X, BAND), X @ X.T),
+    (testing.dense(X, X - 0.6, BAND, True, True), np.maximum(X @ (X - 0.6).T + BAND, 0)),
+    (testing.dense(X, X, BAND, out_dtype="float64"), X.astype("float64") @ X.T),
+    (testing.batch_matmul(CUBE[0], CUBE[0]), CUBE[0] @ CUBE[0].swapaxes(1, 2)),
+    (testing.batch_matmul(CUBE[0], CUBE[0], None, True, False), CUBE[0].swapaxes(1, 2) @ CUBE[0]),
+    (testing.nll_loss(X[:, :2], CLASSES, X[0, :2]),
+     -(X[[0, 1, 2], CLASSES] * X[0, CLASSES]).sum() / X[0, CLASSES].sum()),
+    (testing.nll_loss(X[:, :2], CLASSES, X[0, :2], "sum", 1), -X[1, 0] * X[0, 0]),
+    (testing.gather_python(X, 1, np.array([[6], [0], [2]])), X[[[0], [1], [2]], [[6], [0], [2]]]),
+    (testing.sequence_mask(X, np.array([2, 0, 7]), -1, 1),
+     np.where(np.arange(7) < [[2], [0], [7]], X, -1)),
+    (testing.sequence_mask(CUBE, np.array([0, 1, 2, 1]), 9, 0),
+     np.where(np.array([[0, 1, 1, 1], [0, 0, 1, 0]], bool)[..., None, None], CUBE, 9)),
+    (testing.slice_axis_python(X, 1, 2), X[:, 2:]),
+    (testing.slice_axis_python(X, -2, 1, 2), X[1:2]),
+    (testing.strided_slice_python(X, [0, 1], [3, 9], [2]), X[0:3:2, 1:]),
+    (testing.strided_slice_python(X, [1], [2], None, "size", [-1]), X[:, 1:3]),
+    (testing.strided_slice_python(X, [1, 2], [-1], None), X[1:-1, 2:]),
+    (testing.one_hot(CLASSES, 5, 2, 3, -1, "int8"), np.eye(3)[CLASSES] * 3 + 2),
+    (testing.one_hot(CLASSES, 1, 0, 3, 0, "float32"), np.eye(3)[CLASSES].T),
+    (testing.conv2d_transpose_nhwc_python(CUBE.transpose(LAST), KERNEL.transpose(2, 3, 0, 1), "HWOI",
+                                          2, 1, (1, 0)),
+     testing.conv2d_transpose_nchw_python(CUBE, KERNEL.swapaxes(0, 1), 2, 1, (1, 0))
+     .transpose(LAST)),
+    (testing.deformable_conv2d_nhwc_python(
+        CUBE.transpose(LAST), np.zeros((2, 2, 1, 8)), KERNEL.transpose(2, 3, 1, 0), 1, 0, 1, 1, 1),
+     testing.conv2d_nchw_python(CUBE, KERNEL, 1, 0).transpose(LAST)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("got", "expected"), REFERENCES)
+def test_references(got, expected):
+    assert np.shape(got) == np.shape(expected)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_helpers_of_tests():
+    table = {"cpu": 1, "generic": 2}
+    assert [testing.dispatch(name, table) for name in ("llvm", "cuda")] == [1, 2]
+    for schedule in (testing.get_injective_schedule("llvm"), testing.get_reduce_schedule("llvm")):
+        args = [X], X + 1, "llvm", lw.cpu(), lambda x: te.compute(x.shape, lambda *i: x(*i) + 1.0)
+        testing.compare_numpy_tvm(*args, schedule)
+        with pytest.raises(AssertionError):
+            testing.compare_numpy_tvm([X], X, *args[2:], schedule)
+    convolution, schedule = testing.get_conv2d_nchw_implement("llvm")
+    made = convolution(tensor(1, 2, 3, 3), tensor(4, 2, 3, 3), 1, 0, 1)
+    assert [int(d) for d in made.shape] == [1, 4, 1, 1] and made.op in schedule(made).stage_map

@@ -108,10 +108,21 @@ def adam(p, g, s, n):
     return p - 0.1 * (m / (1 - 0.8**n)) / (np.sqrt(v / (1 - 0.85**n)) + 1e-6), [m, v]
 
 
+def plain_momentum(p, g, s, n):
+    v = 0.9 * s[0] + g
+    return p - 0.1 * v, [v]
+
+
+def decaying_adam(p, g, s, n):
+    return adam(p, g + 0.01 * p, s, n)
+
+
 OPTIMIZERS = {
     "sgd": (SGD(0.1, 0.01), sgd, 0),
     "momentum": (MomentumSGD(0.1, 0.9, 0.3, 0.01, nesterov=True), momentum, 1),
     "adam": (Adam(0.1, (0.8, 0.85), 1e-6), adam, 2),
+    "plain momentum": (MomentumSGD(0.1, 0.9), plain_momentum, 1),
+    "decaying adam": (Adam(0.1, (0.8, 0.85), 1e-6, 0.01), decaying_adam, 2),
 }
 
 
@@ -149,9 +160,42 @@ def test_an_optimizer_of_nothing_that_can_be_moved():
         ),
         (relax.Tuple([one]), "takes a list of variables"),
     ]
+    for rank in (-1, 2):
+        of_rank = TensorStructInfo(dtype="float32", ndim=rank)
+        cases.append(([relax.Var("d", of_rank)], "of known shapes"))
+    cases.append(([relax.Var("e", TensorStructInfo((2,), "int32"))], "of one float type"))
+    cases.append(([relax.Var("f", relax.ShapeStructInfo([2]))], "variables that are tensors"))
+    cases.append(([relax.const(1.0)], "variables that are tensors"))
     for params, text in cases:
         with pytest.raises(ValueError, match=text):
             SGD(0.1).init(params)
+    assert len(Adam(0.1).init(relax.Var("g", TensorStructInfo((), "float16"))).state) == 5
+
+
+def test_an_optimizer_of_nothing_counts_steps():
+    run = Interpreter(IRModule({"main": Adam(0.1).init([]).get_function()}))["main"]
+    params, state = run((), (), Adam(0.1).init([]).state)
+    assert len(params) == 0
+    np.testing.assert_allclose([float(s.numpy()) for s in state], [1, 0.9, 0.999], rtol=1e-6)
+
+
+def test_parameters_are_drawn_by_what_goes_in_and_out():
+    """From sqrt(6 / (in + out)), of a filter times the size of its window."""
+    limits = {(40, 20): 6 / 60, (16, 8, 3, 3): 6 / (24 * 9), (50,): 6 / 100, (0, 0): 6}
+    variables = [relax.Var(f"p{k}", TensorStructInfo(s, "float64")) for k, s in enumerate(limits)]
+    body = relax.SeqExpr([], relax.Tuple([]))
+    mod = IRModule({"backbone": relax.Function(variables, body, relax.TupleStructInfo([]))})
+    attrs = {"input_num": 0, "param_num": len(limits), "optim_state": []}
+    trainer = Trainer(mod.with_attrs(attrs), None, lw.cpu())
+    assert not np.any(trainer.export_params()["p0"].numpy())
+    np.random.seed(0)
+    trainer.xaiver_uniform_init_params()
+    for drawn, (shape, square) in zip(
+        trainer.export_params().values(), limits.items(), strict=True
+    ):
+        assert drawn.shape == shape and drawn.dtype == "float64"
+        most = np.abs(drawn.numpy()).max(initial=0)
+        assert most <= np.sqrt(square) and (0 in shape or most > 0.9 * np.sqrt(square))
 
 
 # ---------------------------------------------------------------- whole models
