@@ -23,6 +23,7 @@ from loopwright.relax.dpl import (
     rewrite_call,
     wildcard,
 )
+from loopwright.relax.dpl.rules import DEEPEST
 from loopwright.relax.dpl.well_known import make_conv2d_pattern, make_residual_block_pattern
 from loopwright.relax.interpreter import Interpreter
 from loopwright.script import ir as I
@@ -599,3 +600,54 @@ def test_what_is_matched_stands_on_one_side_of_an_effect():
     assert made is func
     made = rewrite_call(exp(exp(x)), lambda _, m: R.negative(m[x]), func)
     assert ops(made) == ["nn.relu", "print", "negative"]
+
+
+def test_so_many_replacements_in_a_row():
+    x, number = wildcard(), is_const()
+    pattern = is_op("relax.add")(x, number)
+
+    @R.function(private=True)
+    def func(x: R.Tensor((2,), "float32")):
+        with R.dataflow():
+            y = R.add(x, R.const(0, "float32"))
+            R.output(y)
+        return y
+
+    def counted(last: int) -> relax.Function:
+        def callback(value, found):
+            at = int(found[number].data.numpy())
+            return value if at == last else R.add(found[x], R.const(at + 1, "float32"))
+
+        return rewrite_call(pattern, callback, func)
+
+    (binding,) = counted(DEEPEST).body.blocks[0].bindings
+    assert binding.value.args[1].data.numpy() == DEEPEST
+    with pytest.raises(ValueError, match=f"{DEEPEST} replacements in a row"):
+        counted(DEEPEST + 1)
+
+
+def test_rewriter_of_results_of_symbolic_shapes():
+    @R.rewriter
+    class Rule:
+        @R.function
+        def pattern(A: R.Tensor(["n"], "float32")):
+            n = T.int64()
+            out = R.call_dps_packed("old", (A,), out_sinfo=R.Tensor([n], "float32"))
+            return out
+
+        @R.function
+        def replacement(A: R.Tensor(["n"], "float32")):
+            n = T.int64()
+            out = R.call_dps_packed("new", (A,), out_sinfo=R.Tensor([n], "float32"))
+            return out
+
+    @R.function(private=True)
+    def func(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            a = R.call_dps_packed("old", (x,), out_sinfo=R.Tensor((4,), "float32"))
+            b = R.call_dps_packed("old", (a,), out_sinfo=R.Tensor((5,), "float32"))
+            R.output(b)
+        return b
+
+    values = [b.value for block in Rule(func).body.blocks for b in block.bindings]
+    assert [v.args[0].global_symbol for v in values] == ["new", "old"]
