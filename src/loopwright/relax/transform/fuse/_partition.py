@@ -126,9 +126,9 @@ class Partition:
     # ------------------------------------------------------------------ the algorithm
 
     def run(self) -> None:
-        """Fuse in three phases: reductions with elementwise epilogues, and elementwise
-        chains; injective chains; injective operators into tuples."""
-        for phase in range(3):
+        """Fuse in two phases: reductions with elementwise epilogues, and elementwise chains;
+        injective chains."""
+        for phase in range(2):
             for node in range(len(self.parent)):
                 self._try(node, phase)
 
@@ -141,9 +141,6 @@ class Partition:
         if sink < 0:
             why = "is a result" if self.graph.escapes[node] else "its users do not meet again"
             self.why.setdefault(node, why)
-            return
-        if phase == 2:
-            self._into_tuple(node, sink)
             return
         if self.root(node) == self.root(sink) or self.kind[sink] == _TUPLE:
             return
@@ -167,18 +164,6 @@ class Partition:
             self.why[node] = f"what lies behind {_name(kind)} is too complex"
             return
         self._commit(node, sink, nodes)
-
-    def _into_tuple(self, node: int, sink: int) -> None:
-        """Fuse injective operators into a tuple that is fused with the injective operators after
-        it."""
-        if self.kind[node] > _INJECTIVE:
-            return
-        root = self.kind[self.root(sink)]
-        if root == _TUPLE or self.kind[sink] != _TUPLE or root > _INJECTIVE:
-            return
-        nodes = self._allowed(node, sink, _all_injective)
-        if nodes is not None:
-            self._commit(node, sink, nodes)
 
     def _commit(self, node: int, sink: int, nodes: list[int]) -> None:
         groups = {self.root(n) for n in nodes}
