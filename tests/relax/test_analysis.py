@@ -191,3 +191,17 @@ def test_names_of_layouts():
     assert [layout.rank(layout_of(name)) for name in stored] == list(stored.values())
     assert [layout.is_plain(layout_of(name)) for name in stored] == [True, False, False, True]
     assert layout.is_plain(None) and layout.plain(3) == "ABC"
+
+
+def test_symbols_of_the_first_weight_are_known():
+    n, m = (TirVar(name, "int64") for name in "nm")
+    bb, x, w = BlockBuilder(), var("x", n), var("w", m)
+    with bb.function("main", [x, w], attrs={"num_input": 1}):
+        with bb.dataflow():
+            a = bb.emit(twice(w), name_hint="a")
+            bb.emit(relax.op.zeros([m], "float32"), name_hint="b")
+            bb.emit(relax.op.zeros([n], "float32"), name_hint="c")
+            out = bb.emit_output(a)
+        bb.emit_func_output(out)
+    known = analysis.computable_at_compile_time(bb.get()["main"])
+    assert names(known) == ["w", "a", "b", "gv"]

@@ -483,3 +483,20 @@ def test_a_copy_with_local_functions_renames_what_they_capture():
     assert_structural_equal(copy, func)
     assert free_symbolic_vars(copy) == [] and find_violations(copy) == []
     assert PyExprMutator().visit_expr(func) is func is GraphRewriter().function(func)
+
+
+def test_the_struct_info_of_a_cast_is_that_of_its_variable():
+    n, m = TirVar("n", "int64"), TirVar("m", "int64")
+    bb, x = BlockBuilder(), relax.Var("x", tensor(ndim=1))
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.match_cast(x, tensor(n)))
+    func = bb.get()["main"]
+
+    @mutator
+    class Renamed(PyExprMutator):
+        def visit_prim_expr(self, expr):
+            return m if expr is n else expr
+
+    changed = Renamed().visit_expr(func).body.blocks[0].bindings[0]
+    for binding, size in ((changed, m), (func.body.blocks[0].bindings[0], n)):
+        assert binding.struct_info.shape[0] is size and binding.var.struct_info.shape[0] is size
