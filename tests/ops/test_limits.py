@@ -1,0 +1,77 @@
+"""The last size that an operator takes in one way, and the first that it takes in another, or refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright import relax, te
+from loopwright.ir.module import IRModule
+from loopwright.relax import op
+from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.transform import AnnotateTIROpPattern, LegalizeOps
+
+
+def tensor(*shape, dtype="float32"):
+    return relax.Var("x", relax.TensorStructInfo(shape, dtype))
+
+
+@pytest.mark.parametrize(("count", "kernels"), [(16, 1), (17, 3), (33, 4)])
+def test_many_tensors_are_joined_in_groups(count, kernels):
+    params = [tensor(n % 3 + 1, 2) for n in range(count)]
+    bb = relax.BlockBuilder()
+    with bb.function("main", params):
+        bb.emit_func_output(bb.emit(op.concat(params, 0)))
+    mod = LegalizeOps()(bb.get())
+    values = [b.value for block in mod["main"].body.blocks for b in block.bindings]
+    assert (
+        sum(v.op.name == "relax.call_tir" for v in values if isinstance(v, relax.Call)) == kernels
+    )
+    arrays = [np.full((n % 3 + 1, 2), n, "float32") for n in range(count)]
+    np.testing.assert_array_equal(Interpreter(mod)["main"](*arrays).numpy(), np.concatenate(arrays))
+
+
+@pytest.mark.parametrize(("inputs", "kind"), [(15, 0), (16, 8)])
+def test_a_kernel_of_many_buffers_is_fused_with_nothing(inputs, kind):
+    given = [te.placeholder((4,), name=f"a{n}") for n in range(inputs)]
+    total = te.compute((4,), lambda i: sum((a(i) for a in given[1:]), given[0](i)), name="total")
+    mod = IRModule({"total": te.create_prim_func([*given, total])})
+    assert AnnotateTIROpPattern()(mod)["total"].attrs["op_pattern"] == kind
+
+
+@pytest.mark.parametrize(
+    ("build", "taken", "refused"),
+    [
+        (lambda n: op.split(tensor(20_000), n), (1, 10_000), (0, 10_001, -1)),
+        (lambda n: op.nn.pixel_shuffle(tensor(1, 16, 2, 2), n), (1, 2, 4), (0, 3)),
+        (lambda n: op.expand_dims(tensor(2, 3), n), (-3, 2), (-4, 3)),
+        (lambda n: op.flip(tensor(2, 3), n), (-2, 1), (-3, 2)),
+        (lambda n: op.permute_dims(tensor(2, 3), [0, n]), (1, -1), (0, 2, -3)),
+        (
+            lambda n: op.nn.batch_norm(tensor(2, 3, 4), *[tensor(4)] * 4, axis=n),
+            (2, -1),
+            (1, 3, -4),
+        ),
+        (lambda n: op.nn.softmax(tensor(2, 3), n), (-2, 1), (-3, 2)),
+        (lambda n: op.topk(tensor(2, 3), 2, n), (-2, 1), (-3, 2)),
+        (lambda n: op.stack([tensor(2, 3)] * 2, n), (-3, 2), (-4, 3)),
+        (lambda n: op.nn.max_pool1d(tensor(1, 1, 4), n), (1, 4, 5), (6,)),  # 5: of no window
+        (lambda n: op.nn.conv1d(tensor(1, 1, 4), tensor(1, 1, n)), (1, 4), (5,)),
+        (lambda n: op.nn.conv1d(tensor(1, 4, 4), tensor(4, 4 // n, 1), groups=n), (1, 2, 4), (3,)),
+    ],
+)
+def test_bounds(build, taken, refused):
+    for n in taken:
+        relax.BlockBuilder().normalize(build(n))
+    for n in refused:
+        with pytest.raises((ValueError, TypeError)):
+            relax.BlockBuilder().normalize(build(n))
+
+
+def test_what_attention_refuses():
+    q = tensor(1, 2, 3, 4)
+    assert op.nn.attention(q, q, q, causal_mask="TopLeft", window_size=1)
+    with pytest.raises(ValueError, match="a window needs a causal_mask"):
+        op.nn.attention(q, q, q, window_size=1)
+    with pytest.raises(ValueError, match="use TopLeft or BottomRight"):
+        op.nn.attention(q, q, q, causal_mask="Top")
