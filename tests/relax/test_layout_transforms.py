@@ -89,6 +89,8 @@ def test_blocks_that_keep_their_layout():
 def test_errors():
     a = te.placeholder((4, 8), name="a")
     func = kernel((4, 8), lambda i, j: a[i, j] * 2.0, a)
+    (layouts,) = suggest(func, [lambda i, j: (j, i)] * 2).values()
+    assert len(layouts) == 2  # that of the input is given
     with pytest.raises(TVMError, match=r"(?s)more layouts than parameters.*3 for 2"):
         suggest(func, [lambda i, j: (j, i)] * 3)
     with pytest.raises(TVMError, match=r"(?s)Mismatch.*2 dimensions, the map 3"):

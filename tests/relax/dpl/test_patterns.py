@@ -41,6 +41,7 @@ from loopwright.relax.dpl import (
     reject,
     wildcard,
 )
+from loopwright.relax.dpl.nodes import PatternSeq
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -485,3 +486,9 @@ def test_a_field_may_be_counted_from_the_end():
     pattern = relax.dpl.is_tuple([relax.dpl.is_const(), relax.dpl.is_const()])
     assert pattern[-1].match(relax.TupleGetItem(pair, 1))
     assert not pattern[-1].match(relax.TupleGetItem(pair, 0))
+
+
+def test_only_a_chain_needs_a_context():
+    assert PatternSeq([wildcard()]).links == ()
+    with pytest.raises((ValueError, RuntimeError), match="PatternContext"):
+        PatternSeq([wildcard(), wildcard()])
