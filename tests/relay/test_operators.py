@@ -10,6 +10,7 @@ from loopwright import relay, te
 from loopwright.ir.prim_expr import IntImm
 from loopwright.relay.translate import to_relax
 from loopwright.relay.walk import free_vars
+from loopwright.topi.testing import matrix_set_diag
 
 var = relay.var
 rng = np.random.default_rng(0)
@@ -17,6 +18,7 @@ a = rng.normal(size=(2, 3, 4)).astype("float32")
 x = var("a", shape=a.shape)
 i = rng.integers(0, 3, size=(2, 2)).astype("int32")
 iv = var("b", shape=i.shape, dtype="int32")
+BANDS = rng.normal(size=(2, 5, 3)).astype("float32")
 BACK = np.array([[[0, -1], [3, -4], [1, 1]], [[-2, 2], [0, 0], [3, -3]]], "int32")
 
 
@@ -308,6 +310,22 @@ ROWS = [
         np.array([np.where(np.eye(3, 4) > 0, [[9] * 4] * 3, m) for m in a]),
         a,
         np.full((2, 3), 9, "float32"),
+    ),
+    *(
+        Row(
+            f"msd {right} {left}",
+            relay.matrix_set_diag(
+                var("a", shape=(2, 3, 4)),
+                var("b", shape=(2, 5, 3)),
+                (-2, 2),
+                f"{right.upper()}_{left.upper()}",
+            ),
+            matrix_set_diag(a, BANDS, (-2, 2), f"{right.upper()}_{left.upper()}"),
+            a,
+            BANDS,
+        )
+        for right in ("right", "left")
+        for left in ("left", "right")
     ),
     Row(
         "inv",

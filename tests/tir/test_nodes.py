@@ -182,6 +182,22 @@ def test_index_dtype():
     assert_structural_equal(with_index_dtype(wide, "int32"), scale)
 
 
+def test_index_dtype_of_allocations():
+    @T.prim_func
+    def f(n: T.int32):
+        data = T.allocate([n * 2, 4], "float32")
+        A = T.Buffer((n * 8,), data=data)
+        A[n] = T.float32(0)
+
+    for given, dtype, force in (
+        (f, "int64", True),
+        (with_index_dtype(f, "int64", True), "int32", True),
+    ):
+        made = with_index_dtype(given, dtype, force)
+        assert {made.params[0].dtype, *(e.dtype for e in made.body.extents)} == {dtype}
+        tir.analysis.verify_well_formed(made)
+
+
 def test_index_dtype_of_vectors():
     @T.prim_func
     def f(X: T.Buffer((12,), "float32"), Y: T.Buffer((12,), "float32")):

@@ -14,7 +14,7 @@ from ..ir.variables import vars_in
 from .buffer import Buffer
 from .expr import BufferLoad
 from .function import PrimFunc
-from .stmt import AttrStmt, BlockRealize, BufferStore, For, LetStmt, MatchBufferRegion
+from .stmt import Allocate, AttrStmt, BlockRealize, BufferStore, For, LetStmt, MatchBufferRegion
 
 
 class IndexTypeRewriter(Rewriter):
@@ -179,6 +179,10 @@ class IndexTypeRewriter(Rewriter):
         thread = None if node.thread_binding is None else self.visit(node.thread_binding)
         body = self.visit(node.body)
         return node.replace(loop_var=var, min=low, extent=size, thread_binding=thread, body=body)
+
+    def visit_Allocate(self, node: Allocate) -> Allocate:
+        condition, body = self.visit(node.condition), self.visit(node.body)
+        return node.replace(extents=self.indices(node.extents), condition=condition, body=body)
 
     def visit_AttrStmt(self, node: AttrStmt) -> AttrStmt:
         about = self.visit(node.node) if isinstance(node.node, Node) else node.node

@@ -146,3 +146,169 @@ def test_windows_of_an_intrinsic(rows: bool) -> None:
     else:
         with pytest.raises(ScheduleError, match="sees several rows of B as one buffer"):
             sch.rolling_buffer("B", 0)
+
+
+PLAIN = """
+@T.prim_func
+def main(a: T.handle, c: T.handle, n: T.int32):
+    A = T.match_buffer(a, ({whole},), "int32")
+    C = T.match_buffer(c, (4096,), "int32")
+    B = T.alloc_buffer(({buffer},), "int32")
+    for i in {loop}:
+        for j in range({inner}):
+            with T.block("B"):
+                T.where({where})
+                v = T.axis.spatial({whole}, {begin} + j)
+                B[{place}] = A[v] * 2
+        for j in range(2):
+            with T.block("C"):
+                v = T.axis.spatial(4096, {begin} + j)
+                C[v] = B[{read}]
+    {after}
+"""
+SIZES = {
+    "whole": "10", "buffer": "10", "loop": "range(4)", "inner": "4", "where": "True", "begin": "i * 2",
+    "place": "v", "read": "v + 2", "after": "pass",
+}  # fmt: skip
+
+
+def plain(**changes: str) -> tir.Schedule:
+    text = PLAIN.format(**{**SIZES, **changes})
+    return tir.Schedule(from_source(text), debug_mask="all")
+
+
+@pytest.mark.parametrize(
+    ("changes", "size", "test"),
+    [
+        ({}, 4, "i < 1 or 2 <= j"),
+        ({"whole": "12", "buffer": "12", "loop": "range(1, 5)"}, 4, "i < 2 or 2 <= j"),
+        ({"whole": "n * 2 + 2", "buffer": "n * 2 + 2", "loop": "range(n)"}, 4, "i < 1 or 2 <= j"),
+        ({"inner": "9", "begin": "i", "buffer": "13", "whole": "13"}, 9, "i < 1 or 8 <= j"),
+        ({"begin": "i // 2"}, 4, "i < 1 or 3 <= j"),
+        ({"where": "i * 2 + j < 9"}, 4, "i * 2 + j < 9 and (i < 1 or 2 <= j)"),
+        (  # as many begins as are computed one by one
+            {"loop": "range(1024)", "whole": "1540", "buffer": "1540", "begin": "i * 3 // 2"},
+            4, "i < 1 or 2 <= j",
+        ),
+    ],
+)  # fmt: skip
+def test_sizes(changes: dict[str, str], size: int, test: str) -> None:
+    sch = plain(**changes)
+    sch.rolling_buffer("B", 0)
+    text = sch.mod.script()
+    assert f"T.where({test})" in text and f"B = T.alloc_buffer(({size},)" in text
+    kinds = [[v.iter_type for v in sch.get(sch.get_block(b)).iter_vars] for b in "BC"]
+    assert kinds == [[tir.IterVar.DimInfo]] * 2  # iterations run in order
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"begin": "i * 4"},  # neighbours have nothing in common
+        {"begin": "6 - i * 2"},  # backwards
+        {"inner": "10", "begin": "i", "where": "i + j < 10"},  # it would not be shorter
+        {"begin": "i * 3 % 4"},
+        {"loop": "T.parallel(4)"},
+        {"loop": "T.unroll(4)"},
+        {"inner": "1, 5", "begin": "i * 2 - 1"},
+        {"where": "j < 3"},  # not of an element, but of an iteration
+        {"place": "9 - v", "read": "9 - v"},
+        {"loop": "range(1025)", "whole": "1540", "buffer": "1540", "begin": "i * 3 // 2"},
+        {"begin": "i * n", "whole": "n * 8", "buffer": "n * 8"},
+    ],
+)  # fmt: skip
+def test_no_axis_overlaps(changes: dict[str, str]) -> None:
+    sch = plain(**changes)
+    with pytest.raises(ScheduleError, match="no axis of block 'B' overlaps"):
+        sch.rolling_buffer("B", 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"buffer": "12", "read": "v + 3"}, "outside of what is computed"),
+        (
+            {"after": "for k in range(1):\n        with T.block('D'):\n            C[63] = B[0]"},
+            "block 'D' uses B outside of the loop",
+        ),
+    ],
+)
+def test_uses_elsewhere(changes: dict[str, str], why: str) -> None:
+    sch = plain(**changes)
+    with pytest.raises(ScheduleError, match=why):
+        sch.rolling_buffer("B", 0)
+
+
+PLANE = """
+@T.prim_func
+def main(A: T.Buffer((32, 32), "int32"), C: T.Buffer((32, 32), "int32")):
+    B = T.alloc_buffer((32, 32), "int32")
+    for h, i in T.grid(3, 4):
+        for j, k in T.grid(4, 2):
+            with T.block("B"):
+                v, w = T.axis.spatial(32, {v}), T.axis.spatial(32, {w})
+                B[v, w] = A[v, w]
+        with T.block("C"):
+            v, w = T.axis.remap("SS", [h, i])
+            C[v, w] = B[v, w]
+"""
+
+
+@pytest.mark.parametrize(
+    ("v", "w"),
+    [
+        ("i * 2 + j", "k + i"),  # two axes move
+        ("i * 2 + j + k", "0"),
+        ("h * 4 + i * 2 + j", "k"),
+    ],
+)
+def test_axes_that_do_not_move_alone(v: str, w: str) -> None:
+    sch = tir.Schedule(from_source(PLANE.format(v=v, w=w)), enable_check=False)
+    with pytest.raises(ScheduleError, match="no axis of block 'B' overlaps"):
+        sch.rolling_buffer("B", 0)
+
+
+def test_a_block_that_is_in_no_loop_of_its_consumers() -> None:
+    sch = tir.Schedule(POOLS)
+    with pytest.raises(ScheduleError, match="is not inside a loop of its consumers"):
+        sch.rolling_buffer("B", 0)
+
+
+CHAIN = from_source("""
+@T.prim_func
+def main(A: T.Buffer((12,), "int32"), C: T.Buffer((8,), "int32")):
+    P = T.alloc_buffer((12,), "int32")
+    B = T.alloc_buffer((10,), "int32")
+    for i in range(12):
+        with T.block("P"):
+            v = T.axis.spatial(12, i)
+            P[v] = A[v] * 3
+    for i in range(10):
+        with T.block("B"):
+            v = T.axis.spatial(10, i)
+            B[v] = P[v] - P[v + 2]
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = B[v] + B[v + 2]
+""")
+
+
+def test_consumers_before_their_producers() -> None:
+    def moved() -> tir.Schedule:
+        sch = tir.Schedule(CHAIN, debug_mask="all")
+        i, _ = sch.split(sch.get_loops("C")[0], [None, 2])
+        sch.compute_at("B", i)
+        sch.compute_at("P", i)
+        return sch
+
+    sch = moved()
+    sch.rolling_buffer("B", 0)
+    sch.rolling_buffer("P", 0)
+    (p, b) = sch.get(sch.get_block("root")).alloc_buffers
+    assert [int(p.shape[0]), int(b.shape[0])] == [6, 4]
+    check(sch, CHAIN)
+    sch = moved()
+    sch.rolling_buffer("P", 0)
+    with pytest.raises(ScheduleError, match="'P' changes what 'B' reads"):
+        sch.rolling_buffer("B", 0)
