@@ -15,9 +15,9 @@ from loopwright.sched.attention import attention
 TARGET = "llvm -mcpu=skylake-avx512"
 
 
-def kernel(low: Any = None, shift: Any = None, keys: int = 40) -> tir.PrimFunc:
+def kernel(low: Any = None, shift: Any = None, keys: int = 40, sums: Any = te.sum) -> tir.PrimFunc:
     """softmax(q @ k) @ v; the exponent is less the maximum of a row, by `low` of the row's values, or
-    what `shift` makes of a score and that."""
+    what `shift` makes of a score and that. sums: what the result is divided by."""
     rows, size = 24, 16
     q = te.placeholder((2, rows, size), "float32", "q")
     k = te.placeholder((2, size, keys), "float32", "k")
@@ -29,7 +29,7 @@ def kernel(low: Any = None, shift: Any = None, keys: int = 40) -> tir.PrimFunc:
     top = te.compute(column, lambda b, i, _: (low or te.max)(scores[b, i, x], x), "top")
     shift = shift or (lambda score, most: te.exp(score - most))
     power = te.compute(square, lambda b, i, j: shift(scores[b, i, j], top[b, i, 0]), "power")
-    total = te.compute(column, lambda b, i, _: te.sum(power[b, i, y], y), "total")
+    total = te.compute(column, lambda b, i, _: sums(power[b, i, y], y), "total")
     mixed = te.compute(
         (2, rows, size), lambda b, i, c: te.sum(power[b, i, z] * v[b, z, c], z), "mixed"
     )
@@ -77,6 +77,14 @@ def test_another_fold_than_the_maximum() -> None:
     scores, v, out = result(func)
     want = softmax(scores, scores.min(-1, keepdims=True), v)
     np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+
+
+def test_another_fold_than_the_sum() -> None:
+    func = kernel(sums=te.max)
+    assert attention(func, lw.Target(TARGET)) is None
+    scores, v, out = result(func)
+    power = np.exp(scores - scores.max(-1, keepdims=True))
+    np.testing.assert_allclose(out, power @ v, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

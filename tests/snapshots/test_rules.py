@@ -150,7 +150,22 @@ def conv(
     return of([x, w] if weights else [x], out)
 
 
+def line(channels: int, size: int) -> tir.PrimFunc:
+    """A convolution of a line of pixels, its channels in blocks."""
+    count = channels // 16
+    x = te.placeholder((1, count, size + 2, 16), "float32", "X")
+    w = te.placeholder((count, count, 3, 16, 16), "float32", "W")
+    i, k, c = (te.reduce_axis((0, d), name) for d, name in ((count, "i"), (3, "k"), (16, "c")))
+
+    def term(n: Any, o: Any, p: Any, v: Any) -> Any:
+        return te.sum(x[n, i, p + k, c] * w[o, i, k, c, v], [i, k, c])
+
+    return of([x, w], te.compute((1, count, size, 16), term, "conv"))
+
+
 def convolutions() -> Iterator[Kernel]:
+    for channels, size in ((32, 8), (32, 64), (32, 256), (128, 28)):
+        yield f"line {channels} {size}", lambda c=channels, s=size: line(c, s)
     for size, window in product((1, 7, 8, 14, 28, "h"), (1, 3)):
         make = lambda s=size, w=window: conv((32, 64), (s, s), window=w, pad=w // 2, block=16)  # noqa: E731
         yield f"blocked {size} {window}", make

@@ -159,8 +159,6 @@ def _schedule_tile(
         # A function leaves no registers to accumulators: it runs over their copy.
         at = [r.buffer for r in sch.get(last).reads].index(sch.get(block).writes[0].buffer)
         copy = sch.cache_read(last, at, "local", [last])
-        if all(sch.get(loop) is not sch.get(order[-1]) for loop in sch.get_loops(copy)):
-            sch.compute_at(copy, order[-1], preserve_unit_loops=True)
         unroll_tile(sch, inner_loops(sch, copy, reduction, tile, len(order)))
         filled.append(copy)
         sch.vectorize(vector)
