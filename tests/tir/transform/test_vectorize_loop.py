@@ -122,3 +122,71 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
     text = tt.VectorizeLoop()(IRModule({"main": func}))["main"].script()
     call = f'T.call_llvm_pure_intrin("float32x8", "{name}", T.uint32(1), A[0:8])'
     assert (call in text) == vector and ("for j" in text) != vector
+
+
+BODIES = {  # statements of a vectorized loop over j: whether a serial loop is left
+    "for k in range(2):\n    B[j * 4 + k] = A[j] + T.float32(k)": False,
+    "for k in range(j):\n    B[j * 4 + k] = A[j]": True,
+    "for k in range(I[j]):\n    B[j * 4 + k] = A[j]": True,
+    "B[j] = T.Shuffle([A[0:2]], [1])": False,
+    "B[j] = T.Shuffle([A[T.Ramp(j, 1, 2)]], [1])": True,
+    "B[T.Ramp(j * 4, 1, 4)] = A[T.Ramp(j, 1, 4)]": True,
+    "B[T.Ramp(j * 4, 1, 4)] = T.Broadcast(A[j], 4)": True,
+    "B[j] = T.Let(x * x + A[0], where={x: A[j]})": False,
+    "B[j] = T.Let(x * A[j], where={x: A[0]})": False,
+    "y: T.float32 = A[3]\nB[j] = y + A[j]": False,
+    "y: T.float32 = A[j]\nB[j] = y + y": False,
+    "B[j] = T.Select(j < 2, A[j], A[j + 4])": False,
+    "B[j] = T.Select(I[0] < 2, A[1], A[2]) + A[j]": False,
+    "B[j] = A[I[j]]": False,
+    "B[0] = A[1]": False,
+    "B[0] = B[0] + A[1]": True,
+    "B[0] = A[j]": True,
+    "B[j // 4 + 2] = A[j]": True,
+    "B[15 - j * 3] = A[j * 2 + 1]": False,
+    'B[j] = T.Cast("float32", j * 3 - I[j])': False,
+    'assert I[0] < 100, "large"\nB[j] = A[j]': False,
+    'assert I[j] < 100, "large"\nB[j] = A[j]': True,
+    'with T.attr(0, "pragma_x", 1):\n    B[j] = A[j]': False,
+    "if I[0] < 2:\n    B[j] = A[j]\nelse:\n    B[j] = A[j + 4]": False,
+    "if I[j] < 2:\n    B[j] = A[j]": True,
+    "if T.likely(I[0] < 2):\n    B[j] = A[j]": False,
+    "T.evaluate(0)\nB[j] = A[j]": False,
+    "T.evaluate(j)\nB[j] = A[j]": True,
+    "B[j] = T.if_then_else(j < 2, A[j], A[j + 4])": True,
+    "B[j] = T.if_then_else(I[0] < 2, A[j], A[j + 4])": False,
+    "P[j, 1] = A[j]": True,
+    "P[1, j] = A[j]": False,
+}
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize("extent", [1, 4])
+@pytest.mark.parametrize("body", BODIES)
+def test_bodies(body, extent):
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    func = from_source(
+        f"""
+@T.prim_func
+def main(
+    A: T.Buffer((16,), "float32"), B: T.Buffer((32,), "float32"), I: T.Buffer((4,), "int32"),
+    P: T.Buffer((4, 4), "float32"),
+):
+    x = T.float32()
+    for j in T.vectorized({extent}):
+{lines}"""
+    )
+    mod = IRModule({"main": func})
+    made = tt.VectorizeLoop()(mod)["main"]
+    results = []
+    for each in (func, made, tt.VectorizeLoop(enable_vectorize=False)(mod)["main"]):
+        args = [np.arange(n, dtype=t) for n, t in ((16, "f4"), (32, "f4"), (4, "i4"))]
+        args.append(np.zeros((4, 4), "float32"))
+        run(each, args)
+        results.append(args)
+    for other in results[1:]:
+        for want, got in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(got, want)
+    serial = made.script().count("for j")
+    assert serial == (BODIES[body] and extent > 1)
+    assert "vectorized" not in made.script()
