@@ -16,6 +16,7 @@ from loopwright.tir import transform as tt
 from loopwright.tir.transform.pipeline import lower_to_loops
 
 from ..tir.schedule.programs import PROGRAMS as SCHEDULED
+from ..tir.transform.test_bodies import bodies, passes, program
 from ..tir.transform.test_every_stage import PROGRAMS
 from .stages import said
 from .test_passes import documented
@@ -105,3 +106,18 @@ def test_options(name: str, snapshot: Any) -> None:
                 texts[title] = text
         rows[f"{step} {config}"] = texts
     snapshot(f"settings/{name}", rows)
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.no_verify
+@pytest.mark.parametrize("kind", bodies())
+def test_bodies(kind: str, snapshot: Any) -> None:
+    """The same of small functions, of which another test sees that they compute the same then."""
+    rows: dict[str, dict[str, str]] = {}
+    mods = [program(body) for body in bodies()[kind]]
+    for step, config in passes(kind):
+        with PassContext(config=config):
+            texts = [step(mod).script() for mod in mods]
+        changed = {str(k): t for k, t in enumerate(texts) if t != mods[k].script()}
+        rows[f"{step} {config}"] = changed
+    snapshot(f"settings/bodies-{kind}", rows)

@@ -1,0 +1,175 @@
+"""Small programs in which passes over flat loops have something to do: what they compute stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loopwright.ir.module import IRModule
+from loopwright.ir.transform import PassContext
+from loopwright.script import from_source
+from loopwright.tir import transform as tt
+from loopwright.tir.interpreter import run
+
+HEAD = """
+@T.prim_func
+def main(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32"), n: T.int32, m: T.int32):
+"""
+THREADS = 'for t in T.thread_binding({}, thread="vthread.x"):\n    '
+KNOWN = {
+    "propagate_knowns_to_prove_conditional": True,
+    "propagate_knowns_to_simplify_expressions": True,
+}
+VIRTUAL = (
+    "{}B[t] = A[t] * 2",
+    "{}x: T.int32 = A[t]\n    B[t] = x * x",
+    "{}x: T.int32 = A[5]\n    B[t] = x + t",
+    "{}if A[t] > 2:\n        B[t] = 1\n    else:\n        B[t + 32] = 2",
+    "{}if n > 2:\n        B[t] = 1",
+    "{}for k in range(t):\n        B[t * 8 + k] = A[k]",
+    "{}for k in range(3):\n        B[t * 8 + k] = A[k]",
+    "{}assert A[t] < 100, 'large'\n    B[t] = A[t]",
+    "{}with T.attr(0, 'pragma_x', t):\n        B[t] = A[t]",
+    "{}L = T.decl_buffer((4,), 'int32', scope='local')\n    for k in range(4):\n        L[k] = A[t * 4 + k]\n"
+    "    for k in range(4):\n        B[t * 4 + k] = L[3 - k]",
+    "{}L = T.decl_buffer((4,), 'int32', scope='local')\n    for k in range(4):\n        L[k] = A[k]\n"
+    "    for k in range(4):\n        B[t * 4 + k] = L[3 - k]",
+    "{}L = T.decl_buffer((4,), 'int32', scope='local')\n    L[T.Ramp(0, 1, 4)] = A[T.Ramp(t * 4, 1, 4)]\n"
+    "    B[T.Ramp(t * 4, 1, 4)] = L[T.Ramp(3, -1, 4)]",
+    "{}L = T.decl_buffer((2, 2), 'int32', scope='local')\n    L[1, 0] = A[t]\n    B[t] = L[1, 0]",
+    "{}L = T.decl_buffer((1,), 'int32', scope='local')\n    L[0] = t\n    while L[0] < 9:\n        L[0] = L[0] + 4\n"
+    "    B[t] = L[0]",
+    "{}L = T.decl_buffer((n + 2,), 'int32', scope='local')\n    L[n] = A[t]\n    B[t] = L[n]",
+    "{}B[t] = T.Let(x + x * t, where={{x: A[t]}})",
+)  # fmt: skip
+FETCH = """
+for i in range({}):
+    b = T.allocate([4], "int32", "shared")
+    L = T.Buffer((4,), "int32", data=b, scope="shared")
+    with T.attr(b, "double_buffer_scope", 1):
+        for j in range(4):
+            L[j] = A[i * 4 + j]
+    for j in range(4):
+        B[i * 4 + j] = L[3 - j] + i
+"""
+RANGES = (
+    "i < 20", "20 <= i and i < n", "i == 7 or n <= i", "i != 30", "not i < 9", "i // 8 == 3", "i * 2 > n + 3",
+    "n - i > 5", "i + m == 9", "i // 8 < m", "(i + 1) // 4 > 3", "i < 0", "i < 48", "T.likely(i < 20)",
+    "T.likely(i < 20 and m < 3)", "i % 5 == 0", "i < 20 or i > 23", "i < 20 and 23 < i", "7 - i // 8 > 2",
+)  # fmt: skip
+MEMORY = (
+    "A[0] = 3\nB[0] = A[0] + 1\nB[0] = A[0] + 2",
+    "A[T.Ramp(0, 1, 4)] = T.Ramp(5, 2, 4)\nB[0] = A[2]\nB[1] = A[4]",
+    "A[T.Ramp(0, 2, 4)] = T.Broadcast(n, 4)\nB[0] = A[4]\nB[1] = A[3]\nB[2] = A[8]",
+    "A[T.Ramp(0, 1, 4)] = B[T.Ramp(4, 1, 4)]\nif A[2] == B[6]:\n    B[0] = 1",
+    "A[n] = 4\nif A[n] == 4:\n    B[0] = 1\nif A[m] == 4:\n    B[1] = 1",
+    "A[n] = A[n]\nB[n] = B[n] + 0",
+    "for i in range(8):\n    A[i] = i * 2\nfor i in range(8):\n    if A[i] == i * 2:\n        B[i] = 1",
+    "for i in range(8):\n    x: T.int32 = i + n\n    A[i] = x\nfor i in range(8):\n    if A[i] >= n:\n        B[i] = 1",
+    "for i in range(8):\n    x: T.int32 = B[i]\n    A[i] = x * 0\nfor i in range(8):\n    if A[i] == 0:\n        B[i] = 1",
+    "if n > 3:\n    A[0] = 1\nelse:\n    A[0] = 2\nif A[0] < 3:\n    B[0] = 1",
+    "if A[0] == 5:\n    if A[0] > 4:\n        B[0] = 1\n    A[0] = 4\n    if A[0] > 4:\n        B[1] = 1",
+    "if n == 1 or n == 2:\n    if n < 3:\n        B[0] = 1\n    if n == 1:\n        B[1] = 1",
+    "A[0] = 7\nwhile A[0] > 3:\n    A[0] = A[0] - 1\nif A[0] == 7:\n    B[0] = 1",
+    "A[0] = 1\nA[0] = 2\nA[1] = A[0]\nA[0] = 3",
+    "for i in range(8):\n    A[3] = i\n    A[3] = i + 1",
+    "for i in range(0):\n    A[3] = i\nfor i in range(n):\n    pass\nif n > 2:\n    pass\nA[0] = B[1]",
+    "for i in range(8):\n    if n < 4:\n        A[i] = i\n    else:\n        B[i] = i",
+    "for i in range(8):\n    if n < 4 and i < m:\n        A[i] = i",
+    "for i, j in T.grid(4, 4):\n    x: T.int32 = n * m\n    if x > 5 and i < 2:\n        A[i * 4 + j] = x",
+    "for i in range(4):\n    for j in range(i):\n        if n > i:\n            A[i * 8 + j] = B[i]",
+    "for i in range(4):\n    A[i] = T.if_then_else(n > 2, B[i], T.int32(0))",
+    "for i in T.unroll(4):\n    for j in range(3):\n        A[i * 3 + j] = i",
+    "for i in range(4):\n    for j in T.unroll(3):\n        L = T.decl_buffer((3,), 'int32', scope='local')\n"
+    "        L[j] = i\n        A[i * 3 + j] = L[j]",
+    "L = T.decl_buffer((8,), 'int32', scope='local')\nfor i in range(8):\n    L[i] = A[i]\nfor i in range(8):\n    B[i] = L[7 - i]",
+    "K = T.decl_buffer((8,), 'int32')\nL = T.decl_buffer((8,), 'int32')\nM = T.decl_buffer((4,), 'int32')\n"
+    "for i in range(8):\n    K[i] = A[i]\nfor i in range(8):\n    L[i] = K[7 - i]\nfor i in range(4):\n    M[i] = L[i] + L[i + 4]\n"
+    "for i in range(4):\n    B[i] = M[3 - i]",
+    "K = T.decl_buffer((8,), 'int32')\nL = T.decl_buffer((16,), 'int16')\nfor i in range(8):\n    K[i] = A[i]\n"
+    "for i in range(8):\n    B[i] = K[7 - i]\nfor i in range(16):\n    L[i] = T.Cast('int16', B[i])\nfor i in range(16):\n    A[i] = T.Cast('int32', L[i])",
+    "for i in range(8):\n    A[i] = (n + m) * 3 + i * (n + m)\n    B[i] = (n + m) * 3 - (m + n)",
+    "A[0] = T.Let(x * x, where={x: n + m}) + (n + m) * (n + m)\nB[0] = T.Cast('int32', T.Cast('int64', n + m) * T.int64(2)) + (n + m)",
+    "x: T.int32 = n + 1\nA[x] = x\nfor i in range(x):\n    B[i] = A[x] + i",
+    "A[n + 60 - n] = T.Select(n < 3, A[n], B[m])",
+    "for i in range(8):\n    A[T.min(i * 9, 63)] = B[T.max(i - n, 0)]",
+    "A[T.Ramp(n, 3, 4)] = B[T.Broadcast(m, 4)]",
+    "if n >= 0 and n < 64:\n    A[n] = B[T.Let(x + 1, where={x: m})]",
+    "for i in T.parallel(4):\n    for j in T.vectorized(4):\n        A[i * 4 + j] = B[i * 4 + j]",
+)  # fmt: skip
+
+
+def bodies() -> dict[str, list[str]]:
+    """The statements of functions, by the passes that are for them."""
+    starts = [THREADS.format(2), THREADS.format(3), THREADS.format("1, 4")]
+    threads = [text.format(start) for text in VIRTUAL for start in starts]
+    fetches = [FETCH.format(k) for k in (1, 2, 3, 7, 8, "n")]
+    loops = [
+        f"for i in T.serial({k}, annotations={{'pragma_loop_partition_hint': 1}}):\n    if {c}:\n        A[i] = i"
+        f"\n    B[i] = T.Select({c}, i, m)"
+        for c in RANGES
+        for k in ("48", "n + 9", "5, 33")
+    ]
+    return {"threads": threads, "fetches": fetches, "ranges": loops, "memory": list(MEMORY)}
+
+
+def program(body: str) -> IRModule:
+    lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
+    declared = "    x = T.int32()\n" if "where={x" in body else ""
+    return IRModule({"main": from_source(HEAD + declared + lines)})
+
+
+def passes(kind: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Passes and their options."""
+    if kind == "threads":
+        yield tt.InjectVirtualThread(), {}
+    elif kind == "fetches":
+        yield from (
+            (tt.InjectDoubleBuffer(), {"tir.InjectDoubleBuffer": {"split_loop": k}})
+            for k in range(4)
+        )
+    elif kind == "ranges":
+        for const in (False, True):
+            options = {"partition_const_loop": const}
+            yield tt.LoopPartition(), {"tir.LoopPartition": options}
+            options = options | {"unroll_loop_with_partition_hint_no_interval": True}
+            yield tt.LoopPartition(), {"tir.LoopPartition": options}
+    else:
+        for made in (
+            tt.Simplify(), tt.RemoveNoOp(), tt.HoistExpression(), tt.HoistIfThenElse(), tt.StorageRewrite(),
+            tt.CommonSubexprElimTIR(), tt.UnrollLoop(), tt.ConvertSSA(), tt.NarrowDataType(), tt.VectorizeLoop(),
+            tt.InstrumentBoundCheckers(), tt.LoopPartition(), tt.RewriteUnsafeSelect(), tt.ConvertForLoopsToSerial(),
+        ):  # fmt: skip
+            yield made, {"tir.instrument_bound_checkers": True}
+        yield tt.Simplify(), {"tir.Simplify": KNOWN}
+        yield tt.RemoveNoOp(), {"tir.RemoveNoOp": {"use_dataflow_analysis": True}}
+        yield tt.CommonSubexprElimTIR(identify_equiv_terms=True), {}
+        for options in (
+            {"auto_max_step": 12},
+            {"auto_max_extent": 4},
+            {"unroll_local_access": True},
+        ):
+            yield tt.UnrollLoop(), {"tir.UnrollLoop": options | {"explicit_unroll": False}}
+            yield tt.UnrollLoop(), {"tir.UnrollLoop": options}
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize("kind", ["threads", "fetches", "ranges", "memory"])
+def test_meaning(kind: str) -> None:
+    for body in bodies()[kind]:
+        mod = program(body)
+        for step, config in passes(kind):
+            with PassContext(config=config):
+                made = step(mod)
+            for n, m in ((0, 1), (3, 2), (12, 0)):
+                want, got = (
+                    [np.arange(64, dtype="int32") % 7, np.full(64, -1, "int32"), n, m]
+                    for _ in range(2)
+                )
+                run(mod["main"], want, mod)
+                run(made["main"], got, made)
+                for a, b in zip(want[:2], got[:2], strict=True):
+                    np.testing.assert_array_equal(a, b, f"{step} {config} of\n{body}")
