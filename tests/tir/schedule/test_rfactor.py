@@ -218,3 +218,95 @@ def main(I: T.Buffer((4, 6), "int32"), X: T.Buffer((4, 6), "float32"),
     assert [r.buffer.name for r in first.writes] == ["R0_rf", "R1_rf"]
     assert [r.buffer.name for r in first.reads] == ["I", "X"]
     assert [b.name for b in sch.get(sch.get_block("root")).alloc_buffers] == ["R0_rf", "R1_rf"]
+
+
+COMBINED = """
+@T.prim_func
+def main(A: T.Buffer((4, 12), "int32"), V: T.Buffer((4,), "int32"), I: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 12):
+        with T.block("V"):
+            v, u = T.axis.remap("SR", [i, k])
+            with T.init():
+                V[v] = {low}
+                I[v] = {first}
+            x: T.int32 = {choice}({condition}, V[v], A[v, u])
+            y: T.int32 = {choice}({condition}, I[v], u)
+            V[v] = x
+            I[v] = y
+"""
+SINGLE = """
+@T.prim_func
+def main(A: T.Buffer((4, 12), "int32"), V: T.Buffer((4,), "int32"), I: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 12):
+        with T.block("V"):
+            v, u = T.axis.remap("SR", [i, k])
+            with T.init():
+                V[v] = {init}
+            V[v] = {value}
+"""
+
+
+def combined(text: str) -> None:
+    """Factor a reduction of different numbers and run it."""
+    func = from_source(text)
+    sch = tir.Schedule(func, debug_mask="all")
+    _, inner = sch.split(sch.get_loops("V")[1], [None, 4])
+    sch.rfactor(inner, 1)
+    data = np.random.default_rng(0).permutation(48).reshape(4, 12).astype("int32") + 1
+    results = []
+    for f in (func, sch.mod["main"]):
+        args = [data % 9 if " * A" in text else data, *np.zeros((2, 4), "int32")]
+        run(f, args)
+        results.append(args[1:])
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize("choice", ["T.Select", "T.if_then_else"])
+@pytest.mark.parametrize(
+    ("condition", "refused"),
+    [
+        ("V[v] >= A[v, u]", ""),
+        ("A[v, u] < V[v]", ""),
+        ("V[v] > A[v, u] or V[v] == A[v, u] and I[v] < u", ""),
+        ("not V[v] < A[v, u]", ""),
+        ("T.max(V[v], 5) > A[v, u]", "the reduction of block 'V' is not recognized"),
+        ("V[v] + 1 > A[v, u]", "the reduction of block 'V' is not recognized"),
+        ("I[v] < 3", "the reduction of block 'V' is not recognized"),
+        ("V[v] != A[v, u]", "a combiner that gives the same in any grouping"),
+        ("V[v] >= A[v, u] and I[v] > u", "a combiner that gives the same in any grouping"),
+        ("V[v] > A[v, u] or I[v] < u", "a combiner that gives the same in any grouping"),
+    ],
+)
+def test_selections(condition: str, refused: str, choice: str) -> None:
+    text = COMBINED.format(condition=condition, choice=choice, low="-1", first="99")
+    if not refused:
+        combined(text)
+        return
+    with pytest.raises(ScheduleError) as error:
+        combined(text)
+    assert refused in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "init", "refused"),
+    [
+        ("V[v] + A[v, u]", "0", False),
+        ("A[v, u] + V[v]", "0", False),
+        ("V[v] + A[v, u]", "1", True),
+        ("V[v] * A[v, u]", "1", False),
+        ("V[v] * A[v, u]", "0", True),
+        ("T.max(V[v], A[v, u])", "-5", False),
+        ("T.min(A[v, u], V[v])", "1000", False),
+        ("V[v] - A[v, u]", "0", True),
+        ("V[v] + V[v]", "0", True),
+        ("V[v] + A[v, u] * V[v]", "0", True),
+        ("V[v] + A[v, u] * u", "0", False),
+    ],
+)
+def test_operators(value: str, init: str, refused: bool) -> None:
+    text = SINGLE.format(value=value, init=init)
+    if not refused:
+        combined(text)
+        return
+    with pytest.raises(ScheduleError):
+        combined(text)
