@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from loopwright import IRModule, tir
+from loopwright.arith import Analyzer
 from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.tir import analysis
+from loopwright.tir.analysis.bounds import bounds_of, difference
 
 from ..programs import matmul, row_sums
 
@@ -348,3 +352,103 @@ def test_a_view_of_a_buffer_is_defined_for_its_scope():
     assert analysis.verify_well_formed(func)
     body = func.body.replace(body=func.body.body.body)  # without the scope
     refuse(func.with_body(body), "undefined-buffer", "got: B")
+
+
+I, J, N = (tir.Var(name, "int32") for name in "ijn")
+LOOPS = {I: (tir.const(0), tir.const(7)), J: (tir.const(2), tir.const(5))}
+
+
+@pytest.mark.parametrize(
+    ("expr", "ends"),
+    [
+        (tir.Ramp(I, 2, 4), "0 13"),
+        (tir.Ramp(I + 3, -1, 4), "0 10"),
+        (tir.Ramp(I, N, 4), None),
+        (tir.Broadcast(I + 1, 4), "1 8"),
+        (I * 3, "0 21"),
+        (tir.Mul(tir.const(3), J), "6 15"),
+        (J * -3, "-15 -6"),
+        (tir.Mul(J, N), "n * 2 n * 5"),
+        (tir.Mul(N, J), "n * 2 n * 5"),
+        (tir.Mul(I, J), None),
+        (J - I, "-5 5"),
+        (N - I, "n - 7 n"),
+        (N * 2, "n * 2 n * 2"),
+        (tir.floordiv(J, 2), "1 2"),
+        (tir.floordiv(J, -2), None),
+        (tir.floordiv(J, N), None),
+        (tir.floormod(J, 8), "2 5"),
+        (tir.floormod(J, 5), "0 4"),
+        (tir.floormod(J + 8, 8), "2 5"),
+        (tir.floormod(J + 1, 3), "0 2"),
+        (tir.floormod(N, J), None),
+        (tir.max(I, J), "2 7"),
+        (tir.min(I, J), "0 5"),
+    ],
+)
+def test_bounds(expr: Any, ends: str | None) -> None:
+    found = bounds_of(expr, LOOPS)
+    shown = None if found is None else " ".join(str(Analyzer().simplify(e)) for e in found)
+    assert shown == ends
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "wanted"),
+    [
+        (I + 4, I, "4"),
+        (I * 2 + J, J + I, "i"),
+        (tir.Mul(tir.const(3), I), I * 3 + 1, "-1"),
+        (I - J, N, "i - j - n"),
+        (J, I * 2 + 3, "j - i * 2 - 3"),
+        (I, I, "0"),
+        (I + J + N + tir.Var("a", "int32"), tir.Var("b", "int32"), "None"),
+        (I + J + N, tir.Var("b", "int32"), "i + j + n - b"),
+    ],
+)
+def test_differences(a: Any, b: Any, wanted: str) -> None:
+    assert str(difference(a, b)) == wanted
+
+
+def test_work_that_is_said() -> None:
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def one(A: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                T.block_attr({"estimated_flops": 5})
+                A[v] = A[v] * A[v] + T.float32(1)
+    @T.prim_func
+    def two(A: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                A[v] = A[v] * A[v] + T.float32(1)
+""")
+    assert analysis.estimate_tir_flops(mod["one"]) == 40
+    assert analysis.estimate_tir_flops(mod["two"].body) == 16
+    assert analysis.estimate_tir_flops(mod) == 56
+    said = mod["two"].with_attr("estimated_flops", 3)
+    assert analysis.estimate_tir_flops(said) == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("L = T.decl_buffer((4,))\n    L[0] = A[0]", ""),
+        ("with T.block('b'):\n        L = T.alloc_buffer((4,))\n        L[0] = A[0]", ""),
+        ("T.evaluate(T.exp(A[0]))", ""),
+        ("A[0] = T.float32(1)", "it writes to A"),
+        ("T.evaluate(T.call_extern('int32', 'f', A[0]))", "it calls tir.call_extern"),
+    ],
+)
+def test_pure_functions(body: str, why: str) -> None:
+    func = from_source(f"@T.prim_func\ndef main(A: T.Buffer((4,), 'float32')):\n    {body}\n")
+    assert analysis.is_pure_function(func) == (not why)
+    if why:
+        with pytest.raises(AssertionError, match=f"main is not pure\n  got: {why}"):
+            analysis.assert_pure_function(func)
+    else:
+        assert analysis.assert_pure_function(func)
