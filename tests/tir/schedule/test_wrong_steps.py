@@ -1,0 +1,165 @@
+"""Steps that would change what a program computes, each on a small program, and why they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from loopwright import tir
+from loopwright.script import from_source
+from loopwright.tir import Schedule, ScheduleError
+
+from . import programs as p
+
+HEAD = """
+@T.prim_func
+def main(
+    A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), C: T.Buffer((8,), "float32"),
+    E: T.Buffer((8, 8), "float32"),
+):
+    D = T.alloc_buffer((8, 8))
+"""
+
+
+def copy(name: str, value: str, extent: int = 8) -> str:
+    """A block that fills a matrix."""
+    axes = f'vi, vj = T.axis.remap("SS", [{name}i, {name}j])'
+    return (
+        f"    for {name}i, {name}j in T.grid({extent}, 8):\n        with T.block('{name}'):\n            {axes}\n"
+        f"            {name[0]}[vi, vj] = {value}\n"
+    )
+
+
+def total(predicate: str = "True", init: bool = True, loop: str = "range(8)") -> str:
+    start = "            with T.init():\n                C[v] = T.float32(0)\n" if init else ""
+    return (
+        f"    for i in range(8):\n        for k in {loop}:\n            with T.block('C'):\n"
+        f"                T.where({predicate})\n"
+        f"                v, u = T.axis.remap('SR', [i, k])\n{start.replace('            ', ' ' * 16, 1)}"
+        f"                C[v] = C[v] + A[v, u]\n"
+    ).replace("                C[v] = T.float32(0)", "                    C[v] = T.float32(0)")
+
+
+def loops(sch: Schedule, *names: str) -> list[Any]:
+    return [sch.get_loops(n)[0] for n in names]
+
+
+SHARED_LOOP = """
+    for i in range(8):
+        for j in range(8):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = A[vi, vj]
+        for j in range(8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = D[vi, vj]
+"""
+CASES: list[tuple[str, Callable[[Schedule], Any], str]] = [
+    (
+        copy("D", "A[vi, vj]") + copy("A", "B[vi, vj]") + copy("B", "D[vi, vj]"),
+        lambda s: s.compute_inline("D"),
+        "block 'A' overwrites A, which 'D' reads",
+    ),
+    (
+        copy("D", "A[vi, vj]") + copy("A", "D[vi, vj]"),
+        lambda s: s.reverse_compute_inline("A"),
+        "block 'A' overwrites what 'D' reads",
+    ),
+    (
+        copy("D", "A[vi, vj]") + copy("E", "B[vi, vj]") + copy("B", "D[vi, vj]"),
+        lambda s: s.reverse_compute_inline("B"),
+        "block 'E' runs between the two and shares a buffer with them",
+    ),
+    (
+        copy("D", "A[vi, vj]") + copy("B", "D[vi, vj]") + copy("E", "D[vi, vj]"),
+        lambda s: s.reverse_compute_inline("B"),
+        "block 'E' also reads D",
+    ),
+    (
+        copy("D", "A[vi, vj]", 4) + copy("B", "D[vi, vj]") + copy("Dx", "A[vi, vj]"),
+        lambda s: s.cache_write("D", 0, "local"),
+        "block 'B' reads D between its writers",
+    ),
+    (total(), lambda s: s.decompose_reduction("C", s.get_loops("C")[1]) and s.rfactor(s.get_loops("C_update")[1], 0),
+     "block 'C_update' is not a reduction"),
+    (total(), lambda s: s.rfactor(s.get_loops("C")[1], 2), "C has 1 dimensions\n  got: 2"),
+    (total(), lambda s: s.rfactor(s.get_loops("C")[1], -3), "C has 1 dimensions\n  got: -3"),
+    (total(loop="range(2, 8)"), lambda s: s.rfactor(s.get_loops("C")[1], 0), "rfactor is for a loop from 0"),
+    (total("2 <= k"), lambda s: s.rfactor(s.get_loops("C")[1], 0), "some iterations of the loop have nothing to reduce"),
+    (
+        total() + copy("B", "A[vi, vj]"),
+        lambda s: s.decompose_reduction("C", s.get_loops("B")[0]),
+        "the loop is not around block 'C'",
+    ),
+    (
+        total(),
+        lambda s: s.decompose_reduction("C", s.split(s.get_loops("C")[1], [2, 4])[1]),
+        "further out, drives the reduction",
+    ),
+    (total("k < i + 1"), lambda s: s.decompose_reduction("C", s.get_loops("C")[0]), "the predicate ties spatial"),
+    (total("1 <= k"), lambda s: s.reorder(*s.get_loops("C"), s.get_loops("C")[0]), "a loop is given twice"),
+    (
+        copy("D", "A[vi, vj]") + copy("B", "D[vi, vj]"),
+        lambda s: s.reorder(*loops(s, "D", "B")),
+        "the loops are not inside each other",
+    ),
+    (
+        total(loop="range(i)"),
+        lambda s: s.reorder(*s.get_loops("C")[::-1]),
+        "the range of loop 'k' depends on a loop it would leave",
+    ),
+    (SHARED_LOOP, lambda s: s.reorder(s.get_loops("B")[1], s.get_loops("B")[0]), "something else stands inside loop 'i'"),
+    (SHARED_LOOP, lambda s: s.loop_partition(s.get_loops("B")[0], []), "a loop is cut into given lengths"),
+    (SHARED_LOOP, lambda s: s.loop_partition(s.get_loops("B")[0], [None, None]), "a loop is cut into given lengths"),
+    (SHARED_LOOP, lambda s: s.unsafe_hide_buffer_access("B", "read", [1]), "block 'B' reads 1 regions\n  got: [1]"),
+    (SHARED_LOOP, lambda s: s.unsafe_hide_buffer_access("B", "write", [0, 1]), "block 'B' writes 1 regions"),
+    (SHARED_LOOP, lambda s: s.unsafe_hide_buffer_access("B", "both", [0]), 'buf_type is "read" or "write"'),
+    (SHARED_LOOP, lambda s: s.merge(*(s.get_loops(b)[1] for b in "BD")), "merged loops stand one directly after"),
+    (
+        copy("D", "A[vi, vj]") + copy("B", "D[7 - vi, vj]"),
+        lambda s: s.merge(*loops(s, "D", "B")),
+        "block 'B' reads of D what other iterations of loop 'Di_Bi_m' write",
+    ),
+    (
+        copy("D", "A[vi, vj]") + copy("A", "B[7 - vi, vj]"),
+        lambda s: s.merge(*loops(s, "D", "A")),
+        "block 'A' writes A, which other iterations of 'D' access",
+    ),
+    (copy("D", "A[vi, vj]", 4) + copy("B", "A[vi, vj]"), lambda s: s.merge(*loops(s, "D", "B")), "have one extent"),
+    (
+        copy("D", "A[vi, vj]") + copy("B", "D[vi, vj]"),
+        lambda s: s.merge(s.get_loops("D")[1], s.get_loops("B")[0]),
+        "merged loops are at one depth",
+    ),
+    (SHARED_LOOP, lambda s: s.annotate_buffer_access("B", 0, "read", lambda i, j: [(i, i + 1)]), "D has 2 dimensions\n  got: 1 ranges"),
+    (SHARED_LOOP, lambda s: s.get_block("X"), "X"),
+    (copy("D", "A[vi, vj]") * 2, lambda s: s.get_block("D"), "2 blocks are called 'D'"),
+    (SHARED_LOOP, lambda s: s.blockize(s.get_loops("B")[0]), "blockize is for a loop around one block"),
+    (
+        "    for i in range(8):\n        if i < 4:\n            with T.block('C'):\n                v = T.axis.spatial(8, i)\n"
+        "                C[v] = A[v, v]\n",
+        lambda s: s.blockize(s.get_loops("C")[0]),
+        "something other than loops is between the loop and the block",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "step", "why"), CASES)
+def test_refused(body: str, step: Callable[[Schedule], Any], why: str) -> None:
+    sch = Schedule(from_source(HEAD + body), debug_mask="all")
+    with pytest.raises(ScheduleError) as error:
+        step(sch)
+    assert why in str(error.value)
+
+
+def test_orders_that_are_there_already() -> None:
+    sch = Schedule(p.matmul)
+    before, (i, j, k) = sch.mod["main"].body, sch.get_loops("C")
+    sch.reorder(i)
+    sch.reorder(i, j)
+    sch.reorder(j, k)
+    assert sch.mod["main"].body is before
+    assert isinstance(before, tir.BlockRealize)
