@@ -173,3 +173,25 @@ def test_meaning(kind: str) -> None:
                 run(made["main"], got, made)
                 for a, b in zip(want[:2], got[:2], strict=True):
                     np.testing.assert_array_equal(a, b, f"{step} {config} of\n{body}")
+
+
+@pytest.mark.parametrize(
+    ("value", "truncates"),
+    [
+        ("i // 7", True),
+        ("i % 7", True),
+        ("(i - 1) // 7", False),
+        ("(i - 1) % 7", False),
+        ("n // 7", False),
+        ("i // n", False),
+        ("i // (i + 1)", True),
+        ("i % T.max(n, 0)", True),
+        ("T.Cast('int32', T.Cast('uint8', n) // T.uint8(3))", True),
+        ("T.Ramp(i, 1, 2) // T.Broadcast(3, 2)", False),
+    ],
+)
+def test_divisions(value: str, truncates: bool) -> None:
+    mod = program(f"for i in range(8):\n    T.evaluate({value})")
+    text = tt.LowerIntrin()(mod)["main"].script()
+    assert ("T.Div(" in text or "T.truncmod(" in text or "T.Mod(" in text) == truncates
+    assert truncates != ("//" in text or "%" in text)
