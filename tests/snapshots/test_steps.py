@@ -160,6 +160,7 @@ class Draw:
 def step(start: tir.Schedule, name: str, rng: random.Random) -> str:
     """A step that was tried, and what became of it."""
     sch = start.copy()
+    sch.seed(0)
     draw, do = Draw(sch, rng), getattr(sch, name)
     args: list[Any] = []
     options: dict[str, Any] = {}
