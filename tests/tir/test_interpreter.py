@@ -14,6 +14,7 @@ from loopwright.ir.expr import GlobalVar
 from loopwright.runtime import tensor
 from loopwright.runtime.packed_func import register_func, remove_global_func
 from loopwright.tir.interpreter import compile_func, run
+from loopwright.tir.interpreter.meaning import as_array, strided_view
 from loopwright.tir.stmt import seq
 
 I32 = "int32"
@@ -576,3 +577,40 @@ def test_large_constants_and_types_of_literals():
     run(func, [result])
     assert result[0] == np.float32(float(np.float32(0.1)) * 3.0)
     assert ml_dtypes.bfloat16 is not None
+
+
+def test_strides_of_arrays():
+    whole = np.arange(24, dtype="int16").reshape(4, 6)
+    pairs = np.zeros(4, [("a", "int8"), ("b", "int16")])
+    for array, steps in (
+        (whole, (6, 1)),
+        (whole[::2, 1:4], (12, 1)),
+        (whole.T, (1, 6)),
+        (np.broadcast_to(whole[0], (3, 6)), (0, 1)),
+        (whole[:0], (6, 1)),
+        (whole[::-1], None),
+        (whole[:, ::-1], None),
+        (pairs["b"], None),  # three bytes apart
+    ):
+        made = strided_view(array)
+        assert (None if made is None else made[1]) == steps
+        if made is not None and array.size:
+            places = np.indices(array.shape).reshape(array.ndim, -1)
+            at = sum(s * p for s, p in zip(steps, places, strict=True))
+            assert len(made[0]) == at.max() + 1
+            np.testing.assert_array_equal(made[0][at], array.reshape(-1))
+        elif made is not None:
+            assert made[0].size == 0
+
+
+def test_arrays_of_others():
+    class Foreign:
+        def __init__(self, array):
+            self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+    array = np.arange(3, dtype="float32")
+    for given in (array, tensor(array), Foreign(array)):
+        np.testing.assert_array_equal(as_array(given, "A"), array)
+    assert np.shares_memory(as_array(array, "A"), array)
+    with pytest.raises(ValueError, match="A needs an array\n  got: list"):
+        as_array([1, 2], "A")

@@ -22,7 +22,7 @@ from loopwright.tir.memory_plan import (
     place,
     share,
 )
-from loopwright.tir.memory_plan.problem import overlaps
+from loopwright.tir.memory_plan.problem import overlaps, placement_of
 
 
 @some.composite
@@ -323,3 +323,29 @@ def test_entries_by_name():
     assert PLAN["b"].bytes == 64
     with pytest.raises(KeyError):
         PLAN["x"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "places", "apart"),
+    [
+        ((8, 8), ((0, 0), (0, 8)), True),
+        ((8, 8), ((0, 8), (0, 0)), True),
+        ((8, 8), ((0, 0), (0, 7)), False),
+        ((8, 8), ((0, 7), (0, 0)), False),
+        ((8, 8), ((0, 4), (0, 4)), False),
+        ((8, 8), ((0, 4), (1, 4)), True),
+        ((8, 8), ((0, 4), None), True),
+        ((8, 8), (None, (0, 4)), True),
+        ((0, 8), ((0, 4), (0, 0)), True),
+        ((8, 0), ((0, 0), (0, 4)), True),
+        ((8, 1), ((0, 0), (0, 4)), False),
+        ((1, 8), ((0, 4), (0, 0)), False),
+    ],
+)
+def test_what_overlaps(sizes, places, apart):
+    pools = (Pool("p", None), Pool("q", None))
+    for last, meet in ((1, True), (0, False)):
+        items = (Item("a", sizes[0], 0, last), Item("b", sizes[1], 1, 2, 1, (0, 1)))
+        problem = Problem(items, pools)
+        found = overlaps(problem, placement_of(problem, places))
+        assert found == ([(0, 1)] if meet and not apart else [])
