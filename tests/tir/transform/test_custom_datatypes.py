@@ -182,3 +182,37 @@ def test_what_has_no_c_function():
         lower(lw.tir.Select(lw.tir.Var("c", "bool"), x, x))
     with pytest.raises(ValueError, match="8, 16, 32 or 64 bits"):
         DataType("custom[partial]7")
+
+
+def test_bits_variables_and_numbers():
+    datatype.register("raw", 154)
+    datatype.register_op(lambda op: encode(op.value, BF), "Cast", "llvm", "float", "raw")
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4,), "uint16"), B: T.Buffer((4,), "uint16"), C: T.Buffer((4,), "int16")):
+    for i in range(4):
+        x = T.bind(T.reinterpret("custom[raw]16", A[i]))
+        B[i] = T.reinterpret("uint16", x)
+        C[i] = T.reinterpret("int16", T.call_pure_extern("custom[raw]16", "f", x))
+""")
+    text = tt.LowerCustomDatatypes()(IRModule({"main": func})).script()
+    assert "custom" not in text and "x: T.uint16 = A[i]" in text and "B[i] = x" in text
+    assert 'C[i] = T.reinterpret("int16", T.call_pure_extern("uint16", "f", x))' in text
+    buffer = lw.tir.decl_buffer((1,), "custom[raw]16", "D")
+
+    def stored(value):
+        one = lw.tir.PrimFunc([buffer], lw.tir.BufferStore(buffer, value, [0]))
+        return tt.LowerCustomDatatypes()(IRModule({"main": one}))["main"]
+
+    number = lw.tir.FloatImm("custom[raw]16", 1.5)
+    got = np.zeros(1, "uint16")
+    run(stored(number), [got])  # without a lowering of its own, it is cast
+    assert got[0] == np.array([1.5], ml_dtypes.bfloat16).view("uint16")[0]
+    datatype.register_op(lambda op: lw.tir.const(7, "uint16"), "FloatImm", "llvm", "raw")
+    run(stored(number), [got])
+    assert got[0] == 7
+    datatype.register_op(lambda op: lw.tir.const(7, "uint32"), "FloatImm", "llvm", "raw")
+    with pytest.raises(
+        LoopwrightError, match="the lowering of FloatImm of raw gives uint16\n  got: uint32"
+    ):
+        stored(number)
