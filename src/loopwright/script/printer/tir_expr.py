@@ -89,6 +89,8 @@ def _int(p: Printer, node: pe.IntImm) -> str:
 @expr_of(pe.FloatImm)
 def _float(p: Printer, node: pe.FloatImm) -> str:
     text = number(node.value)
+    if node.dtype.code == "custom":
+        return call_text(p.tir("FloatImm"), [quote(str(node.dtype)), text])
     return text if node.dtype == p.config.float_dtype else f"{p.tir(node.dtype)}({text})"
 
 
