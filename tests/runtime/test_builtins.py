@@ -320,7 +320,16 @@ def test_counts_of_grams(mode, weights, wanted):
     how = json.dumps({**data, "lengths": [1, 2], "skips": 1})
     row = ints(1, 2, 1, 1, 2)
     assert run("relax.run.count_grams", row, how) == wanted
-    assert run("relax.run.count_grams", tensor(row.numpy()[None]), how) == [wanted]
+    rows = tensor(np.array([row.numpy(), [1, 1, 2, 3, 1], [3, 3, 3, 3, 2]]))
+    first, second, third = run("relax.run.count_grams", rows, how)
+    assert first == wanted and third == [0, 0, 0]
+    weight = dict(zip(("one", "both"), weights or (1, 1), strict=True))
+    times = [3, 2] if mode != "IDF" else [1, 1]
+    scale = [1, 1] if mode == "TF" else [weight["one"], weight["both"]]
+    assert second == [0, times[0] * scale[0], times[1] * scale[1]]
+    once = json.dumps({**data, "lengths": [2, 2], "skips": 0})
+    counts = {"TF": 1, "IDF": (weights or (1, 1))[1], "TFIDF": (weights or (1, 1))[1]}
+    assert run("relax.run.count_grams", ints(1, 2), once) == [0, 0, counts[mode]]
     rare = json.dumps({**data, "lengths": [2, 2], "skips": 0})
     assert [n > 0 for n in run("relax.run.count_grams", row, rare)] == [False, False, True]
 

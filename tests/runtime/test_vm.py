@@ -118,6 +118,11 @@ def test_mistakes_in_programs_are_named():
         ib.emit_if(ib.r(1), -1)  # where the condition holds, nothing follows
     with pytest.raises(LoopwrightError, match="last: instruction 1 jumps out"):
         ib.get()
+    ib = ExecBuilder()
+    with ib.function("end", 1):
+        ib.emit_if(ib.r(0), 1)
+        ib.emit_ret(ib.r(0))
+    assert machine(ib)["end"](3) == 3
 
 
 def test_mistakes_in_calls_are_named():
