@@ -230,6 +230,46 @@ def test_an_operation_reads_a_copy_or_stays():
         np.testing.assert_allclose(out, both(x)[1] + y, rtol=1e-6)
 
 
+@script
+def swapped(a):
+    b = output_tensor((2,), "float32")
+    b[0] = a[0]
+    b[1] = a[1]
+    kept = b[0]
+    b[0] = b[1]
+    b[1] = kept
+    return b
+
+
+def test_a_name_keeps_the_value_that_it_was_given():
+    a = te.placeholder((2,), name="a")
+    b = swapped(a)
+    x, out = np.float32([1, 2]), np.zeros(2, "float32")
+    run(te.lower(te.create_schedule(b.op), [a, b])["main"], [x, out])
+    np.testing.assert_array_equal(out, swapped(x))
+
+
+@script
+def returns_early(a):
+    b = output_tensor((2,), "float32")
+    for i in range(2):
+        b[i] = a[i]
+        return b
+
+
+@script
+def returns_its_input(a):
+    b = output_tensor((2,), "float32")
+    b[0] = a[0]
+    return a
+
+
+def test_what_is_returned():
+    for func in (returns_early, returns_its_input):
+        with pytest.raises(lw.LoopwrightError, match="the last statement returns output tensors"):
+            func(te.placeholder((2,), name="a"))
+
+
 def test_what_scripts_have_not():
     @script
     def loops(a):

@@ -413,8 +413,7 @@ def bound_checks(
 
 
 def _same(ana: Analyzer, a: Range, b: Range) -> bool:
-    same = ana.can_prove_equal(a.min, b.min) and ana.can_prove_equal(a.extent, b.extent)
-    return a is b or same
+    return ana.can_prove_equal(a.min, b.min) and ana.can_prove_equal(a.extent, b.extent)
 
 
 __all__ = [
