@@ -30,7 +30,8 @@ def u8(*shape, seed=0):
 
 
 def i8(*shape, seed=0):
-    return np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
+    """Up to 64: with greater ones onnxruntime's products by uint8 saturate on processors without VNNI."""
+    return np.random.default_rng(seed).integers(-64, 65, shape).astype(np.int8)
 
 
 IMAGE, COLUMNS = u8(2, 4, 6, 5), floats(5, low=0.01, high=0.04)

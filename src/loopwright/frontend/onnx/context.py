@@ -56,6 +56,9 @@ class Context:
         # A loop: one turn, the number of turns, whether to begin, the state, how many are collected.
         self.loop: Callable[..., list[Value]]
         self.draws = 0  # calls of random numbers so far
+        self.dequantized: dict[
+            Any, tuple[Any, ...]
+        ] = {}  # by blocks: {tensor: inputs, axis, block}
         self._told: set[TirVar] = set()  # what data decides at run time
         self._constants: dict[Any, np.ndarray | None] = {}
         self._made: dict[Any, rx.Constant] = {}

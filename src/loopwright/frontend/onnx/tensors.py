@@ -72,8 +72,9 @@ def array_of(tensor: Any, folder: Path | None, stored: Stored | None = None) -> 
         raise ValueError(explain("a tensor has a negative dimension", got=list(dims)))
     if tensor.data_location == EXTERNAL:
         tensor = _with_external_data(tensor, folder)
-    if stored is not None and dtype in _PACKED:
-        tensor.raw_data = stored.read().tobytes()
+    if dtype in _PACKED:
+        if stored is not None:
+            tensor.raw_data = stored.read().tobytes()
     elif stored is not None or tensor.HasField("raw_data"):
         kind = numpy_dtype(dtype)
         raw = np.frombuffer(tensor.raw_data, np.uint8) if stored is None else stored.read()

@@ -12,17 +12,17 @@ import numpy as np
 
 from ....base import budget
 from ....base.errors import explain
-from ....ops import nbits
 from ....relax import op
-from ....relax.expr import Constant, ShapeExpr
+from ....relax.expr import ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import register_converter
 from ..values import Value, literal
+from .few_bits import Weight, product, unpacked
 from .recurrent import LAYERS
 
 DOMAIN = "com.microsoft"
-_FLOAT, _INT8, _INT64 = 1, 3, 7  # TensorProto's data types
+_FLOAT, _INT64 = 1, 7  # TensorProto's data types
 Convert = Callable[..., Any]
 
 
@@ -427,18 +427,6 @@ def dynamic_quantize_lstm(
 # ---------------------------------------------------------------- weights of few bits
 
 
-def _unpacked(cx: Context, data: Value, bits: int) -> Value:
-    """[..., bytes] as [..., bytes * 8 / bits] numbers of so many bits, the low ones first."""
-    per = 8 // bits
-    if per == 1:
-        return data
-    o, dims = cx.onnx, list(data.shape)
-    shifts = np.arange(per, dtype=np.uint8) * np.uint8(bits)
-    parts = o.BitShift(o.Unsqueeze(data, [-1]), shifts, direction="RIGHT")
-    parts = o.BitwiseAnd(parts, np.uint8((1 << bits) - 1))
-    return cx.value(op.reshape(parts.expr, ShapeExpr([*dims[:-1], cx.simplify(dims[-1] * per)])))
-
-
 @_contrib("MatMulNBits")
 def matmul_n_bits(
     cx: Context, node: Node, a: Value, b: Value, scales: Value, zeros: Value | None = None,
@@ -457,15 +445,22 @@ def matmul_n_bits(
     fixed = all(known is not None for known in given[:2]) and (zeros is None) == (given[2] is None)
     fixed = fixed and given[0].size == columns * blocks * size * bits // 8 > 0
     if fixed and group is None and a.dtype == scales.dtype == "float32" and not size % (32 // bits):
-        out = _in_bits(cx, a, given, bits, (rows, columns, blocks, size), in_bytes)
+        numbers, scale, zero = given
+        if zero is None:
+            zero = np.full((columns, blocks), 1 << (bits - 1))
+        elif zero.dtype == np.uint8:
+            parts = zero.reshape(columns, -1, 1) >> np.arange(0, 8, bits, dtype=np.uint8)
+            zero = (parts & np.uint8((1 << bits) - 1)).reshape(columns, -1)[:, :blocks]
+        by_column = (v.reshape(columns, -1) for v in (numbers, scale, zero))
+        out = product(cx, a, Weight(*by_column, bits, size, rows), in_bytes)
         return out if bias is None else o.Add(out, bias)
     short = o.Reshape(b, [columns, blocks, size * bits // 8])
-    wide = o.CastLike(_unpacked(cx, short, bits), scales)
+    wide = o.CastLike(unpacked(cx, short, bits), scales)
     if zeros is None:
         middle: Any = float(1 << (bits - 1))
     elif zeros.dtype == "uint8":
         packed = o.Reshape(zeros, [columns, -(-blocks * bits // 8)])
-        middle = o.Slice(_unpacked(cx, packed, bits), [0], [blocks], [1])
+        middle = o.Slice(unpacked(cx, packed, bits), [0], [blocks], [1])
         middle = o.CastLike(o.Unsqueeze(middle, [2]), scales)
     else:
         middle = o.Reshape(zeros, [columns, blocks, 1])
@@ -484,44 +479,6 @@ def matmul_n_bits(
     return out if bias is None else o.Add(out, bias)
 
 
-def _in_bits(
-    cx: Context, a: Value, given: list[Any], bits: int, sizes: tuple[int, ...], in_bytes: bool
-) -> Value:
-    """The product with known numbers, scales and zero points, which stay numbers of few bits; `in_bytes`: each
-    block of a row of `a` is rounded to int8, to 127 of its largest magnitude."""
-    o = cx.onnx
-    (rows, columns, blocks, size), (numbers, scale, zero) = sizes, given
-
-    def across(array: np.ndarray) -> Constant:
-        """float32 (columns, blocks) as (blocks, columns of whole panels)."""
-        whole = np.pad(array.reshape(columns, blocks).T, [(0, 0), (0, -columns % nbits.WIDE)])
-        return cx.constant(np.ascontiguousarray(whole, np.float32))
-
-    if zero is None:
-        zero = np.full((columns, blocks), 1 << (bits - 1), np.uint8)
-    elif zero.dtype == np.uint8:
-        parts = zero.reshape(columns, -1, 1) >> np.arange(0, 8, bits, dtype=np.uint8)
-        zero = (parts & np.uint8((1 << bits) - 1)).reshape(columns, -1)[:, :blocks]
-    weight = nbits.packed(numbers.reshape(columns, blocks * size * bits // 8), bits)
-    flat = o.Reshape(a, [-1, rows])
-    if rows % size:
-        flat = o.Pad(flat, np.array([0, 0, 0, blocks * size - rows]))
-    parts = cx.constant(weight), across(scale), across(zero)
-    if in_bytes:
-        cut = o.Reshape(flat, [-1, blocks, size])
-        most = o.ReduceMax(o.Abs(cut), [2], keepdims=1)
-        steps = o.Where(o.Equal(most, np.float32(0)), np.float32(0), o.Div(np.float32(127), most))
-        data = o.Reshape(o.Cast(o.Round(o.Mul(cut, steps)), to=_INT8), [-1, blocks * size])
-        factor = o.Reshape(o.Mul(most, np.float32(1 / 127)), [-1, blocks])
-        made = op.nn.byte_matmul_nbits(data.expr, factor.expr, *parts, bits, size)
-    else:
-        made = op.nn.matmul_nbits(flat.expr, *parts, bits, size)
-    out = cx.value(cx.emit(made))
-    if columns % nbits.WIDE:
-        out = o.Slice(out, [0], [columns], [1])
-    return cx.value(op.reshape(out.expr, ShapeExpr([*a.shape[:-1], columns])))
-
-
 @_contrib("GatherBlockQuantized")
 def gather_block_quantized(
     cx: Context, node: Node, data: Value, indices: Value, scales: Value, zeros: Value | None = None
@@ -533,11 +490,11 @@ def gather_block_quantized(
     chosen, factor = (o.Gather(v, indices, axis=axis) for v in (data, scales))
     middle = None if zeros is None else o.Gather(zeros, indices, axis=axis)
     if packed:
-        chosen = _unpacked(cx, chosen, bits)
+        chosen = unpacked(cx, chosen, bits)
         if middle is None:
             middle = o.Add(o.Cast(o.Mul(factor, 0.0), to=2), np.uint8(1 << (bits - 1)))
         else:
-            middle = _unpacked(cx, middle, bits)
+            middle = unpacked(cx, middle, bits)
     along = along + indices.ndim - 1 if along > axis else along
     if middle is not None and literal(middle.shape[-1]) != literal(factor.shape[-1]):
         middle = o.Slice(middle, [0], [literal(factor.shape[-1])], [middle.ndim - 1])

@@ -18,12 +18,12 @@ from .contrib import (
     _all_of,
     _contrib,
     _root_mean_square,
-    _unpacked,
     counted,
     numbered,
 )
 from .contrib_attention import _heads, _joined, _swapped, multi_head_attention, rotated_by
 from .contrib_gated import _as_shaped, _float, _grouped
+from .few_bits import unpacked
 
 _INT64, _UINT32 = 7, 12  # TensorProto's data types
 
@@ -140,15 +140,13 @@ def quantized_experts(
     def real(w: Value | None, scale: Value | None, zero: Value | None) -> Value | None:
         if w is None or scale is None:
             return None
-        wide = o.CastLike(_unpacked(cx, w, bits), scale)
+        wide = o.CastLike(unpacked(cx, w, bits), scale)
         experts, rows, columns = _known(wide, 0, 1, 2)
         blocks = 1 if scale.ndim == 2 else _known(scale, 2)[0]
         parts = o.Reshape(wide, [experts, rows, blocks, columns // blocks])
         middle: Any = float(1 << bits - 1)
         if zero is not None:
-            middle = o.Slice(
-                _unpacked(cx, zero, bits), [0], [rows if blocks == 1 else blocks], [-1]
-            )
+            middle = o.Slice(unpacked(cx, zero, bits), [0], [rows if blocks == 1 else blocks], [-1])
             middle = o.CastLike(o.Reshape(middle, [experts, rows, blocks, 1]), scale)
         scales = o.Reshape(scale, [experts, rows, blocks, 1])
         return o.Reshape(o.Mul(o.Sub(parts, middle), scales), [experts, rows, columns])

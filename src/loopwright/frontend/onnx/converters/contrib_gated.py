@@ -18,10 +18,10 @@ from .contrib import (
     _all_of,
     _contrib,
     _root_mean_square,
-    _unpacked,
     counted,
     numbered,
 )
+from .few_bits import unpacked
 
 
 def _float(cx: Context, x: Value) -> Value:
@@ -155,7 +155,7 @@ def matmul_bnb4(cx: Context, node: Node, a: Value, b: Value, scales: Value) -> A
     rows, columns, turned = node.integer("K"), node.integer("N"), node.integer("transB", 1)
     table = _NF4 if node.integer("quant_type") else np.concatenate([_FP4, -_FP4])
     count = rows * columns
-    halves = o.Reshape(_unpacked(cx, b, 4), [-1, 2])
+    halves = o.Reshape(unpacked(cx, b, 4), [-1, 2])
     places = o.Reshape(o.Gather(halves, np.array([1, 0]), axis=1), [-1])
     numbers = o.Gather(table, o.Cast(o.Slice(places, [0], [count], [0]), to=7))
     own = o.Gather(scales, numbered(count) // size)

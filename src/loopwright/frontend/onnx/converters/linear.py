@@ -13,10 +13,15 @@ from ..context import Context, size_of
 from ..reader import Node
 from ..registry import converter
 from ..values import Value, literal
+from . import few_bits
 
 
 @converter("MatMul")
 def matmul(cx: Context, node: Node, a: Value, b: Value) -> Any:
+    given = cx.dequantized.get(b.expr)
+    weight = few_bits.dequantized(*given) if given and a.ndim and a.dtype == "float32" else None
+    if weight is not None and literal(a.shape[-1]) == weight.rows:
+        return few_bits.product(cx, a, weight)
     a, b = _matched(cx, a, b)
     return op.matmul(a.expr, b.expr)
 

@@ -92,6 +92,9 @@ def dequantize_linear(
     number = node.integer("output_dtype", 0)
     dtype = dtype_of(number) if number else str(scale.dtype)
     out = _dequantize(cx, x, scale, zero, axis, block)
+    if block and dtype == scale.dtype:
+        out = cx.emit(out)
+        cx.dequantized[out] = x, scale, zero, axis, block
     return out if dtype == scale.dtype else op.astype(cx.emit(out), dtype)
 
 

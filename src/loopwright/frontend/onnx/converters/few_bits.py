@@ -1,0 +1,94 @@
+"""Weights of 2, 4 or 8 bits, of which blocks of rows share a scale: they stay so in products.
+
+onnxruntime writes them as MatMulNBits, and as MatMul of what DequantizeLinear gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....ops import nbits
+from ....relax import op
+from ....relax.expr import Constant, ShapeExpr
+from ..context import Context
+from ..values import Value
+
+_INT8 = 3  # TensorProto's data type
+_KINDS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (2, 4, 8)}
+
+
+def unpacked(cx: Context, data: Value, bits: int) -> Value:
+    """[..., bytes] as [..., bytes * 8 / bits] numbers of so many bits, the low ones first."""
+    per = 8 // bits
+    if per == 1:
+        return data
+    o, dims = cx.onnx, list(data.shape)
+    shifts = np.arange(per, dtype=np.uint8) * np.uint8(bits)
+    parts = o.BitShift(o.Unsqueeze(data, [-1]), shifts, direction="RIGHT")
+    parts = o.BitwiseAnd(parts, np.uint8((1 << bits) - 1))
+    return cx.value(op.reshape(parts.expr, ShapeExpr([*dims[:-1], cx.simplify(dims[-1] * per)])))
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A known matrix, (number - zero) * scale: numbers of so many bits, uint8 (columns, bytes) from the lowest bit
+    of the first byte on; zero and scale, (columns, blocks), hold for `size` rows of a column. The last block
+    may be longer than the matrix."""
+
+    numbers: np.ndarray
+    scale: np.ndarray
+    zero: np.ndarray
+    bits: int
+    size: int
+    rows: int
+
+
+def dequantized(x: Value, scale: Value, zero: Value | None, axis: int, block: int) -> Weight | None:
+    """What DequantizeLinear makes of known numbers, if that is such a matrix."""
+    bits = _KINDS.get(str(x.dtype), 0)
+    given = [None if v is None else v.constant for v in (x, scale, zero)]
+    if x.ndim != 2 or axis % 2 or not bits or block < 16 or block % (32 // bits):
+        return None
+    if scale.dtype != "float32" or any(g is None for g in given[:2]) or (zero and given[2] is None):
+        return None
+    data, factor, middle = given
+    (rows, _), lowest = data.shape, 0 if str(x.dtype).startswith("u") else -(1 << (bits - 1))
+    whole = np.pad(data.T.astype(np.int16) - lowest, [(0, 0), (0, -rows % block)])
+    parts = whole.astype(np.uint8).reshape(len(whole), -1, 8 // bits)
+    parts = parts << np.arange(0, 8, bits, dtype=np.uint8)
+    middle = np.zeros(factor.shape) if middle is None else middle.astype(np.float32)
+    numbers = np.bitwise_or.reduce(parts, 2)
+    return Weight(numbers, factor.T, middle.T - lowest, bits, block, rows)
+
+
+def product(cx: Context, a: Value, weight: Weight, in_bytes: bool = False) -> Value:
+    """a by that matrix; `in_bytes`: each block of a row of `a` is rounded to int8, to 127 of its largest
+    magnitude."""
+    o, rows, bits, size = cx.onnx, weight.rows, weight.bits, weight.size
+    columns, blocks = weight.scale.shape
+
+    def across(array: np.ndarray) -> Constant:
+        """float32 (columns, blocks) as (blocks, columns of whole panels)."""
+        whole = np.pad(array.T, [(0, 0), (0, -columns % nbits.WIDE)])
+        return cx.constant(np.ascontiguousarray(whole, np.float32))
+
+    numbers = cx.constant(nbits.packed(weight.numbers, bits))
+    flat = o.Reshape(a, [-1, rows])
+    if rows % size:
+        flat = o.Pad(flat, np.array([0, 0, 0, blocks * size - rows]))
+    parts = numbers, across(weight.scale), across(weight.zero)
+    if in_bytes:
+        cut = o.Reshape(flat, [-1, blocks, size])
+        most = o.ReduceMax(o.Abs(cut), [2], keepdims=1)
+        steps = o.Where(o.Equal(most, np.float32(0)), np.float32(0), o.Div(np.float32(127), most))
+        data = o.Reshape(o.Cast(o.Round(o.Mul(cut, steps)), to=_INT8), [-1, blocks * size])
+        factor = o.Reshape(o.Mul(most, np.float32(1 / 127)), [-1, blocks])
+        made = op.nn.byte_matmul_nbits(data.expr, factor.expr, *parts, bits, size)
+    else:
+        made = op.nn.matmul_nbits(flat.expr, *parts, bits, size)
+    out = cx.value(cx.emit(made))
+    if columns % nbits.WIDE:
+        out = o.Slice(out, [0], [columns], [1])
+    return cx.value(op.reshape(out.expr, ShapeExpr([*a.shape[:-1], columns])))
