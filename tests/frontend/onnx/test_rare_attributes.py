@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .support import check, floats, integers, ints, operator
+from loopwright.frontend.onnx import from_onnx
+
+from .support import check, floats, integers, interpreted, ints, operator
 
 X = floats(2, 3, 4)
 IMAGE, LINE, SOLID = floats(1, 2, 7, 6), floats(1, 2, 9), floats(1, 1, 4, 5, 3)
@@ -131,6 +133,7 @@ OLDER = [
     case("Upsample", IMAGE, np.float32([1, 1, 2, 3]), fed=1, opset=9), case("Resize", IMAGE, np.float32([1, 1, 2, 0.5]), fed=1, opset=10),
     case("Upsample", IMAGE, opset=7, scales=[1.0, 1.0, 2.0, 2.0], mode="linear"),
     case("BatchNormalization", IMAGE, *(floats(2, low=0.5, seed=k) for k in range(4)), opset=9, epsilon=0.1, fed=1),
+    *[case("Hardmax", np.round(X), opset=11, **axis) for axis in ({}, {"axis": 0}, {"axis": -1})],
     case("Cast", X, opset=9, to=7), case("Flatten", X, opset=9, axis=0), case("Flatten", X, opset=11, axis=-1),
     case("Concat", X, X, opset=10, axis=2), case("Where", X > 0, X, -X, opset=9), case("Mod", X, X + 3, opset=10, fmod=1),
     case("Reshape", X, ints(0, -1), fed=1, opset=8), case("Expand", floats(3, 1), ints(2, 1, 4), fed=1, opset=8),
@@ -148,3 +151,17 @@ def test_operators(op_type, inputs, options):
     options = {k: v for k, v in options.items() if k != "symbolic"}
     model, feeds = operator(op_type, *inputs, **options)
     check(model, feeds, 1e-4)
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_tiles_of_the_first_operator_set(axis):
+    """These and the next are too old for onnxruntime."""
+    made, feeds = operator("Tile", X, F32(3), F32(axis), fed=1, opset=5)
+    (got,) = interpreted(from_onnx(made), feeds)
+    np.testing.assert_array_equal(got, np.concatenate([X] * 3, axis))
+
+
+def test_images_of_the_first_operator_set_made_larger():
+    made, feeds = operator("Upsample", IMAGE, opset=6, height_scale=2.0, width_scale=3.0)
+    (got,) = interpreted(from_onnx(made), feeds)
+    np.testing.assert_array_equal(got, IMAGE.repeat(2, 2).repeat(3, 3))

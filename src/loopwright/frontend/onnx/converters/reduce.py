@@ -10,7 +10,7 @@ from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
 from ..reader import Node
-from ..registry import converter, register_converter
+from ..registry import register_converter
 from ..steered import closed, known_numbers, length, opened
 from ..values import Value, object_array
 
@@ -121,6 +121,15 @@ _arg("ArgMin", op.argmin)
 # ---------------------------------------------------------------- softmax
 
 
+def _hardmax(x: Any, axis: int) -> Any:
+    info = x.struct_info
+    extent = info.shape[axis]
+    places = op.arange(0, PrimValue(extent), 1, "int64")
+    row = ShapeExpr([extent if k == axis % info.ndim else 1 for k in range(info.ndim)])
+    first = op.equal(op.argmax(x, axis, True), op.reshape(places, row))
+    return op.astype(first, str(info.dtype))
+
+
 def _softmax(name: str, build: Callable[..., Any]) -> None:
     def flattened(cx: Context, node: Node, x: Value) -> Any:
         """Before opset 13: over all axes from `axis` on together."""
@@ -128,7 +137,8 @@ def _softmax(name: str, build: Callable[..., Any]) -> None:
         if axis == x.ndim - 1:
             return build(x.expr, -1)
         flat = ShapeExpr([cx.product(x.shape[:axis]), cx.product(x.shape[axis:])])
-        return op.reshape(cx.emit(build(op.reshape(x.expr, flat), -1)), ShapeExpr(x.shape))
+        matrix = cx.emit(op.reshape(x.expr, flat))
+        return op.reshape(cx.emit(build(matrix, -1)), ShapeExpr(x.shape))
 
     def along_axis(cx: Context, node: Node, x: Value) -> Any:
         return build(x.expr, _axis(node.integer("axis", -1), x.ndim))
@@ -146,13 +156,4 @@ def _axis(axis: int, ndim: int) -> int:
 
 _softmax("Softmax", op.nn.softmax)
 _softmax("LogSoftmax", op.nn.log_softmax)
-
-
-@converter("Hardmax", 13)
-def hardmax(cx: Context, node: Node, x: Value) -> Any:
-    axis = _axis(node.integer("axis", -1), x.ndim)
-    index = op.argmax(x.expr, axis, True)
-    extent = x.shape[axis]
-    places = cx.emit(op.arange(0, PrimValue(extent), 1, "int64"))
-    row = ShapeExpr([extent if k == axis else 1 for k in range(x.ndim)])
-    return op.astype(op.equal(index, op.reshape(places, row)), x.dtype)
+_softmax("Hardmax", _hardmax)

@@ -30,6 +30,14 @@ _ROUND = [name for name in ROUNDING if name != "round"]
 _SMALL = 1 << 12  # float32 holds the products of extents with such a number exactly
 
 
+@converter("Upsample")
+def upsample_1(cx: Context, node: Node, x: Value) -> Any:
+    if x.ndim != 4:
+        raise ValueError(explain("an image has 4 dimensions before opset 7", got=str(x.info)))
+    scales = [1.0, 1.0, *(node.real(f"{way}_scale") for way in ("height", "width"))]
+    return _upsample(cx, node, x, scales)
+
+
 @converter("Upsample", 7)
 def upsample_attribute(cx: Context, node: Node, x: Value) -> Any:
     return _upsample(cx, node, x, node.reals("scales"))

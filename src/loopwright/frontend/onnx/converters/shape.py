@@ -391,6 +391,21 @@ def _expand_at_run_time(cx: Context, data: Value, shape: Value) -> Any:
     return op.broadcast_to(data.expr, ShapeExpr(dims))
 
 
+@converter("Tile")
+def tile_1(cx: Context, node: Node, data: Value, tiles: Value, axis: Value) -> Any:
+    """The number of copies and the axis are numbers of the data's type, which have to be known."""
+    known = [v.constant for v in (tiles, axis)]
+    if any(k is None or k.size != 1 for k in known):
+        what = "tiles and axis must be constants of one element before opset 6"
+        raise ValueError(explain(what, got=f"{tiles.info} and {axis.info}"))
+    count, place = (int(k.item()) for k in known)
+    if not -data.ndim <= place < data.ndim:
+        raise ValueError(explain("axis is out of range", got=f"{place} for rank {data.ndim}"))
+    counts = np.ones(data.ndim, np.int64)
+    counts[place] = count
+    return cx.onnx.Tile(data, counts)
+
+
 @converter("Tile", 6)
 def tile(cx: Context, node: Node, data: Value, repeats: Value) -> Any:
     counts = cx.integers(repeats, "repeats", dims=True, count=data.ndim)
