@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import loopwright
 from loopwright import relax, tir
 from loopwright.relax import op
 from loopwright.relax.struct_info import TensorStructInfo
@@ -23,6 +25,20 @@ REFUSED = {
     ),
     "attribute repeats is of type int": lambda: op.repeat(tensor(2, 3), 1.5),
     "attribute repeats is of type Ints": lambda: op.tile(tensor(2, 3), (2, 1.5)),
+    "repeats must not be negative\n  got: [-1]": lambda: op.repeat(tensor(2, 3), -1),
+    "repeats must not be negative\n  got: [2, -2]": lambda: op.tile(tensor(2, 3), (2, -2)),
+    "pool_size must be 1 or more\n  got: [0, 2]": lambda: op.nn.avg_pool2d(
+        tensor(1, 2, 4, 4), pool_size=(0, 2)
+    ),
+    "strides must be 1 or more\n  got: [0]": lambda: op.nn.conv1d(
+        tensor(1, 4, 8), tensor(4, 4, 3), strides=0
+    ),
+    "dilation must be 1 or more\n  got: [1, 0]": lambda: op.nn.conv2d_transpose(
+        tensor(1, 4, 8, 8), tensor(4, 4, 3, 3), dilation=(1, 0)
+    ),
+    "output_padding must be 0 or more": lambda: op.nn.conv1d_transpose(
+        tensor(1, 4, 8), tensor(4, 4, 3), output_padding=-1
+    ),
     "a whole number is needed": lambda: op.nn.max_pool2d(tensor(1, 2, 4, 4), strides=(1.5, 1)),
     "indices must be integers\n  got: float32": lambda: op.gather_nd(tensor(2, 3), tensor(2, 2)),
     "indices must be integers": lambda: op.one_hot(
@@ -85,3 +101,13 @@ def test_shape_expressions_may_leave_one_dimension_open():
     call = op.reshape(tensor(2, 3, 4), relax.ShapeExpr([4, -1]))
     found = relax.BlockBuilder().normalize(call).struct_info
     assert found == TensorStructInfo([4, 6], "float32")
+
+
+@pytest.mark.parametrize(("name", "counts"), [("repeat", (0, 1)), ("tile", ((2, 0),))])
+def test_no_copies_are_an_empty_tensor(name, counts):
+    x, bb = tensor(2, 3), relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(getattr(op, name)(x, *counts)))
+    given = np.ones((2, 3), "float32")
+    got = loopwright.compile(bb.finalize())["main"](given).numpy()
+    assert got.shape == getattr(np, name)(given, *counts).shape

@@ -39,11 +39,14 @@ def expand_padding(padding, rank):
 
 
 def expand_per_axis(values, rank, name):
-    """One number per spatial axis."""
+    """One number per spatial axis; sizes and padding of outputs may be 0, nothing is negative."""
     numbers = [whole(v) for v in values]
     numbers = numbers * rank if len(numbers) == 1 else numbers
     if len(numbers) != rank:
         raise ValueError(explain(f"{name} takes 1 or {rank} numbers", got=list(values)))
+    least = 0 if name in ("output_padding", "output_size", "size") else 1
+    if any(n < least for n in numbers):
+        raise ValueError(explain(f"{name} must be {least} or more", got=list(values)))
     return numbers
 
 

@@ -409,14 +409,20 @@ take.samples(
 )
 
 
+def _check_counts(repeats):
+    if min(repeats, default=0) < 0:
+        raise ValueError(explain("repeats must not be negative", got=list(repeats)))
+
+
 @op("relax.repeat", mixed="follow")
 def repeat(data: Tensor, repeats: int, axis: Axis | None = None):
     """Each element `repeats` times along `axis` (None: of the flattened tensor)."""
+    _check_counts([repeats])
     if axis is None:
         data, axis = flatten(data), 0
-    which = normalize_axis(axis, len(data.shape))
+    which, each = normalize_axis(axis, len(data.shape)), max(repeats, 1)
     shape = [multiply(d, repeats) if a == which else d for a, d in enumerate(data.shape)]
-    back = lambda i: [floordiv(v, repeats) if a == which else v for a, v in enumerate(i)]  # noqa: E731
+    back = lambda i: [floordiv(v, each) if a == which else v for a, v in enumerate(i)]  # noqa: E731
     return compute(shape, lambda *i: data(*back(i)), "T_repeat", tag="broadcast")
 
 
@@ -453,6 +459,7 @@ repeat.samples(case((2, 3), repeats=2, axis=1))
 @op("relax.tile", mixed="follow")
 def tile(data: Tensor, repeats: Ints):
     """The tensor repeated `repeats` times along each axis."""
+    _check_counts(repeats)
     ndim = max(len(data.shape), len(repeats))
     counts = [1] * (ndim - len(repeats)) + list(repeats)
     dims = [const(1, "int64")] * (ndim - len(data.shape)) + list(data.shape)
