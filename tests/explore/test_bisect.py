@@ -40,7 +40,7 @@ CALL = 'R.call_dps_packed("fused_relax_matmul1_faulty"'
 # fault -> pass, kernel, node, part of the statement
 FOUND = {
     "user_pass": ("AddsAreDifferences", "subtract", SUM, "T_subtract[v_ax0, v_ax1] = lv7["),
-    "loop_pass": ("ProductsAreSums", "conv2d_relu", "onnx:/conv1", "conv2d_nchw16c_intermediate["),
+    "loop_pass": ("ProductsAreSums", "conv2d_relu", "onnx:/conv1", "c_intermediate["),
     "legalization": ("LegalizeOps", "exponential", SOFTMAX, "= T.exp(lv8[v_i0, v_i1])"),
     "schedule": ("ApplyDefaultSchedule", "softmax", SOFTMAX, SOON),
     "external": ("RunCodegen", "fused_relax_matmul1_faulty", PRODUCT, CALL),

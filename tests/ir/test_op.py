@@ -121,7 +121,7 @@ def test_codes_and_names_of_types_belong_together():
         assert datatype.get_type_registered(129) and not datatype.get_type_registered(130)
         with pytest.raises(ValueError, match="no custom type has this code\n  got: 130"):
             datatype.get_type_name(130)
-        with pytest.raises(ValueError, match="instead: one of test_first"):
+        with pytest.raises(ValueError, match="instead: one of .*test_first"):
             datatype.get_type_code("test_none")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from loopwright.base.errors import LoopwrightError
 from loopwright.driver import compile
@@ -108,7 +109,12 @@ def test_products_with_packed_numbers(kind, rows, symbolic):
     data = np.concatenate([scales, zeros, pairs], -1).reshape(-1)
     shape = np.array([rows, columns])
     given = floats(2, 3, rows), data, shape
-    same("MatMulFpQ4", *given, fed=1, symbolic=symbolic, blk_quant_type=kind)
+    try:
+        same("MatMulFpQ4", *given, fed=1, symbolic=symbolic, blk_quant_type=kind)
+    except Fail as error:
+        if "not yet supported on this hardware" not in str(error):
+            raise
+        pytest.skip("onnxruntime has this for AVX-512 only")
 
 
 @pytest.mark.parametrize("name", ["BeamSearch", "AttnLSTM", "MaxpoolWithMask"])
