@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.llvm import expr, workers
+from loopwright.codegen.llvm.compiler import host_features
 from loopwright.driver.cli import app
 from loopwright.explore.bisect import replay
 from loopwright.frontend.onnx import register_converter
@@ -30,6 +31,8 @@ from tools.zoo import MODELS, RegistryError, fetch
 
 from . import faults
 
+LANES = 16 if "+avx512f" in host_features() else 8  # channels side by side
+
 # Kernels that are wrong, modules with functions of this process, whole models.
 pytestmark = [pytest.mark.no_roundtrip, pytest.mark.no_verify]
 
@@ -40,7 +43,12 @@ CALL = 'R.call_dps_packed("fused_relax_matmul1_faulty"'
 # fault -> pass, kernel, node, part of the statement
 FOUND = {
     "user_pass": ("AddsAreDifferences", "subtract", SUM, "T_subtract[v_ax0, v_ax1] = lv7["),
-    "loop_pass": ("ProductsAreSums", "conv2d_relu", "onnx:/conv1", "c_intermediate["),
+    "loop_pass": (
+        "ProductsAreSums",
+        "conv2d_relu",
+        "onnx:/conv1",
+        f"conv2d_nchw{LANES}c_intermediate[",
+    ),
     "legalization": ("LegalizeOps", "exponential", SOFTMAX, "= T.exp(lv8[v_i0, v_i1])"),
     "schedule": ("ApplyDefaultSchedule", "softmax", SOFTMAX, SOON),
     "external": ("RunCodegen", "fused_relax_matmul1_faulty", PRODUCT, CALL),

@@ -44,12 +44,12 @@ AFTER = {
 @pytest.mark.parametrize("after", AFTER)
 def test_what_follows(after: str, tile: int) -> None:
     mod = network(AFTER[after], (2, 32, 13, 18), padding=(1, 1))
-    x = RNG.standard_normal((2, 32, 13, 18)).astype("float32")
+    x = np.random.default_rng(0).standard_normal((2, 32, 13, 18)).astype("float32")
     fast = compiled(mod, tile)
-    if tile == 4 or "+avx512f" in host_features():  # elsewhere tiles of two are no gain
-        assert "winograd_join" in fast.lowered.script()
+    pays = tile == 4 or "+avx512f" in host_features()  # with narrower vectors tiles of two do not
+    assert ("winograd_join" in fast.lowered.script()) == pays
     want = compiled(mod, 0)["main"](x).numpy()
-    np.testing.assert_allclose(fast["main"](x).numpy(), want, atol=1e-5 * tile)
+    np.testing.assert_allclose(fast["main"](x).numpy(), want, atol=2e-5)
 
 
 @pytest.mark.parametrize("tile", [2, 4])
