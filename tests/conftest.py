@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,6 +33,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--update-golden", action="store_true", help="write what tests print to tests/golden"
     )
     parser.addoption("--keep-texts", metavar="DIR", help="write the texts of snapshots to DIR")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test that is marked `sample(n)`, all cases but one in n are slow: always the same ones."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, group in cases.items():
+        mark = group[0].get_closest_marker("sample")
+        assert mark is not None
+        count = -(-len(group) // mark.args[0])
+        for item in set(group).difference(random.Random(name).sample(group, count)):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import random
+from functools import cache
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -37,9 +39,14 @@ class _Plain(ast.NodeTransformer):
         return node
 
 
-def value(tree: ast.expr, env: dict[str, int]) -> Any:
-    plain = ast.fix_missing_locations(ast.Expression(_Plain().visit(tree)))
-    return eval(compile(plain, "rule", "eval"), {**MEANING, "min": min, "max": max}, dict(env))
+@cache
+def code(text: str) -> CodeType:
+    plain = ast.fix_missing_locations(_Plain().visit(ast.parse(text, mode="eval")))
+    return compile(plain, "rule", "eval")
+
+
+def value(text: str, env: dict[str, int]) -> Any:
+    return eval(code(text), {**MEANING, "min": min, "max": max}, dict(env))
 
 
 @pytest.mark.parametrize("rule", TABLE, ids=[rule.text.strip() for rule in TABLE])
@@ -57,10 +64,10 @@ def test_a_rule_is_true(rule: Rule) -> None:
         if "b" in env or "if_then_else" in sides[0] or " or " in sides[0]:
             env |= {name: rng.randint(0, 1) for name in ("b", "x", "y") if name in env}
         try:
-            left = value(ast.parse(sides[0], mode="eval").body, env)
+            left = value(sides[0], env)
             if not eval(rule.condition, MEANING, dict(env)):
                 continue
-            right = value(ast.parse(sides[1], mode="eval").body, env)
+            right = value(sides[1], env)
         except ZeroDivisionError:
             continue
         assert int(left) == int(right), env

@@ -6,7 +6,6 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
-from functools import cache
 
 from loopwright.base import plugins
 from loopwright.composition import NAMES, OWN_PLUGINS, SLOTS
@@ -53,7 +52,6 @@ def module_of(source: Source) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-@cache
 def modules() -> dict[str, Source]:
     """All modules by name."""
     return {module_of(source): source for source in sources()}
@@ -70,13 +68,10 @@ def test_only_the_composition_root_imports_by_name():
             continue
         calls = {id(n.func): n for n in ast.walk(source.tree) if isinstance(n, ast.Call)}
         for node in ast.walk(source.tree):
-            if isinstance(node, ast.Name):
-                name = node.id
-            elif isinstance(node, ast.Attribute) and "importlib" in ast.unparse(node.value):
-                name = node.attr
-            else:
-                continue
+            name = getattr(node, "id", getattr(node, "attr", None))
             if name not in ("import_module", "__import__"):
+                continue
+            if isinstance(node, ast.Attribute) and "importlib" not in ast.unparse(node.value):
                 continue
             call = calls.get(id(node))
             given = call.args[0] if call is not None and call.args else None
@@ -190,12 +185,12 @@ def test_what_modules_share_is_a_registry():
 
 
 def test_no_module_fills_anothers_container():
-    complaints = []
+    complaints, by_name = [], modules()
     for source in sources():
         taken = {}
         for statement, module, _ in source.imports():
-            if isinstance(statement, ast.ImportFrom) and ".".join(module) in modules():
-                theirs = containers(modules()[".".join(module)])
+            if isinstance(statement, ast.ImportFrom) and ".".join(module) in by_name:
+                theirs = containers(by_name[".".join(module)])
                 for alias in statement.names:
                     if alias.name in theirs:
                         taken[alias.asname or alias.name] = ".".join(module)
@@ -212,15 +207,16 @@ def arrows() -> dict[str, set[str]]:
     """Module -> the modules that it imports, at the top, in functions, for annotations, and by the
     strings of the composition root."""
     graph: dict[str, set[str]] = {}
-    for name, source in modules().items():
+    by_name = modules()
+    for name, source in by_name.items():
         targets = graph[name] = set()
         for _, module, names in source.imports():
             base = ".".join(module)
             below = {f"{base}.{n}" for n in names}
-            targets |= below & set(modules())
-            if below - set(modules()) or not names:
+            targets |= below.intersection(by_name)
+            if below.difference(by_name) or not names:
                 targets.add(base)
-        targets &= set(modules())
+        targets.intersection_update(by_name)
         targets.discard(name)
     own = [value for group in OWN_PLUGINS.values() for value in group.values()]
     places = [f"loopwright.{place}" for place in (*SLOTS.values(), *NAMES.values())] + own

@@ -166,9 +166,11 @@ def embedded(g, op):
 # ---------------------------------------------------------------------- quantized
 
 
-def quantity(g: Builder, shape: Any, dtype: str) -> list[Any]:
-    """A tensor of bytes, its scale and zero point."""
-    low, high = (0, 255) if dtype == "uint8" else (-128, 127)
+def quantity(g: Builder, shape: Any, dtype: str, weights: bool = False) -> list[Any]:
+    """A tensor of bytes, its scale and zero point. Signed weights of a product have seven bits: without
+    VNNI onnxruntime adds pairs of products in 16 bits."""
+    bound = 64 if weights else 128
+    low, high = (0, 255) if dtype == "uint8" else (-bound, bound - 1)
     zero = scalar(g, dtype, 0, 3, 100)
     return [g.new(dtype, shape, low=low, high=high), scalar(g, "float32", 0.0213, 0.0117), zero]
 
@@ -236,7 +238,7 @@ def quantized_where(g, op):
 def quantized_gemm(g, op):
     kind = g.rng.choice(BYTES)
     m, k, n, turned = g.dim(), g.dim(least=1), g.dim(static=True, least=1), g.rng.choice([0, 1])
-    b = quantity(g, [n, k] if turned else [k, n], kind)
+    b = quantity(g, [n, k] if turned else [k, n], kind, weights=True)
     bias = [g.new("int32", [n], low=-99, high=99)]
     out = result_of(g, kind) if g.rng.random() < 0.6 else []
     result = (kind if out else "float32", [m, n])
@@ -250,7 +252,7 @@ def dynamic_product(g, op):
     k, n = g.dim(static=True, least=1), g.dim(static=True, least=1)
     kind = g.rng.choice(BYTES)
     each = g.rng.random() < 0.4
-    b, scale, zero = quantity(g, [k, n], kind)
+    b, scale, zero = quantity(g, [k, n], kind, weights=True)
     if each:
         scale, zero = numbers(g, "float32", [n], 0.01, 0.03), g.weight(kind, [0] * n[0], [n[0]])
     bias = [g.new("float32", [n], **UNIFORM)] * g.rng.choice([0, 1])
@@ -346,7 +348,7 @@ def self_attention(g, op):
         add(g, op, [x, w, bias, mask], result, exact=False, **more)
         return
     x, x_scale, x_zero = quantity(g, [batch, length, inputs], "uint8")
-    w, w_scale, w_zero = quantity(g, [inputs, all_], "int8")
+    w, w_scale, w_zero = quantity(g, [inputs, all_], "int8", weights=True)
     given = [x, w, bias, x_scale, w_scale, mask, x_zero, w_zero]
     add(g, op, given, result, exact=False, **more)
 

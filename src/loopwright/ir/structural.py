@@ -98,7 +98,7 @@ class _Comparer:
     def fields(self, a: Node, b: Node, path: str, defining: bool) -> None:
         for f, va, vb in zip(a.__fields__, a.field_values(), b.field_values(), strict=True):
             if f.role is not IGNORE:
-                sub = f"{path}.{f.name}" if self.told else path
+                sub = path + f".{f.name}" if self.told else path
                 self.compare(va, vb, sub, defining or f.role is DEF)
 
     def bound(self, a: Any, b: Any, path: str, defining: bool) -> None:

@@ -207,9 +207,6 @@ class _Path:
             at = at.above
         return str(at) + "".join(reversed(steps))
 
-    def __format__(self, spec: str) -> str:
-        return str(self)
-
     def __add__(self, step: str) -> _Path:
         return _Path(self, step)
 

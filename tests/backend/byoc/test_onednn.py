@@ -123,6 +123,7 @@ ACTIVATIONS = {
 }
 
 
+@pytest.mark.sample(2)
 @needs_onednn
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("root", ["conv2d", "matmul", "add"])

@@ -83,6 +83,7 @@ def agree(model, x, compiled):
     assert np.abs(got - expected).mean() <= 0.05 * step
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("build", [network, block])
 @pytest.mark.parametrize("row", STATIC, ids=[f"{f.name}-{c}-{s.name}" for f, c, s in STATIC])
 def test_static(row, build, tmp_path):

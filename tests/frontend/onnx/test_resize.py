@@ -75,6 +75,7 @@ def test_compiled(target):
         close([np.asarray(y) for y in run(x)], reference(made, {"x": x}))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_sizes_that_only_the_run_tells(mode):
     nodes = [

@@ -263,6 +263,7 @@ def last(pick):
 ARG = {"ArgMax": np.argmax, "ArgMin": np.argmin}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("layout", ["rows", "columns", "long rows"])
 @pytest.mark.parametrize("dtype", [*FLOATS, np.dtype("int32"), np.dtype("uint8")], ids=str)
 def test_reductions(dtype, layout):
@@ -355,6 +356,7 @@ def test_long_sums(dtype):
     check_table(rows, feeds, opset=18)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("mean", [0.0, 1e3, -1e4])
 def test_norms_of_values_far_from_zero(dtype, mean):
