@@ -200,6 +200,7 @@ def test_nan_wins_in_min_and_max(dtype):
 ALL = ["bool", "int4", "uint4", *SIGNED, *UNSIGNED, *FLOATS, *FLOAT8]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("source", ALL)
 def test_casts_to_every_type(source):
     kind = DataType(source)

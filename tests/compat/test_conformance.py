@@ -39,6 +39,7 @@ def test_after():
 }
 
 
+@pytest.mark.slow
 def test_a_suite_with_a_crash(tmp_path):
     for name, text in SUITE.items():
         path = tmp_path / "clone/tests/python" / name

@@ -166,6 +166,7 @@ from tests.explore.faults import product
 loopwright.register_func("fused_relax_matmul1_faulty", product)"""
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("name", "setup"), [("loop_pass", ""), ("external", REGISTERS)])
 def test_the_script_replays_the_difference(name, setup, tmp_path):
     with getattr(faults, name)() as keywords:

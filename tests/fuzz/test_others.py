@@ -145,6 +145,7 @@ def test_faults_of_a_seed():
     assert of_two == {"arith", "base"}
 
 
+@pytest.mark.slow
 def test_a_fault_is_tried_on_the_tests_that_run_its_line(tmp_path):
     lines = {
         "src/loopwright/__init__.py": "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -47,7 +48,9 @@ class Source:
 def sources() -> tuple[Source, ...]:
     """Every module of the package."""
     with gc_paused():  # of two million new nodes none is garbage
-        return tuple(
+        found = tuple(
             Source(path.relative_to(PACKAGE), ast.parse(path.read_text(encoding="utf-8")))
             for path in sorted(PACKAGE.rglob("*.py"))
         )
+    gc.freeze()  # later collections need not visit them
+    return found

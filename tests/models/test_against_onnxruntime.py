@@ -15,6 +15,7 @@ from .conftest import relative_error
 pytestmark = pytest.mark.no_roundtrip  # whole models; their printing is tested on small modules
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["centerface", "ppocr-cls", "magika"])
 def test_zoo(zoo, name):
     model = zoo(name)

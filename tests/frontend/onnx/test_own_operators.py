@@ -105,6 +105,7 @@ def test_what_is_refused(swish):
         register_converter("Swish", domain="my.domain", to="relax.reshape")
 
 
+@pytest.mark.slow
 @pytest.mark.no_roundtrip
 def test_a_convolution_of_ones_own_in_an_imported_model():
     """Its 1x1 convolutions; the others are left to the default, and so is the layout around."""

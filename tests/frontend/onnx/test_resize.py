@@ -61,6 +61,7 @@ def test_symbolic_extents(places):
             close(got, reference(static, feeds))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("target", ["llvm", "c"])
 def test_compiled(target):
     made = model([STYLES[0], {"mode": "linear"}, STYLES[-1]], SCALES)
