@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tools.conformance.__main__ import ROOT, VERSION
 from tools.conformance.differences import assign, page
 from tools.tutorials import kept
