@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -188,5 +189,7 @@ def test_step(name: str, snapshot: Any) -> None:
     rows = {}
     for title, start in starts().items():
         rng = random.Random(f"{name} {title}")
-        rows[title] = {str(k): step(start, name, rng) for k in range(TRIES)}
+        texts = (step(start, name, rng) for _ in range(TRIES))
+        # Which intrinsics there are depends on the tests before.
+        rows[title] = {str(k): re.sub("one of dot_16.*", "...", t) for k, t in enumerate(texts)}
     snapshot(f"steps/{name}", rows)

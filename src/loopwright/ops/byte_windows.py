@@ -29,9 +29,8 @@ from .integer import (
     bytes_of,
     check_bytes,
     check_extent,
-    dot,
+    dots_of,
     finished,
-    has_dots,
     open_shape,
     ramp,
 )
@@ -156,12 +155,13 @@ def _power(most: int) -> int:
 
 
 def _vector_depthwise(call: Any) -> Any:
-    """The kernel for VNNI: a channel is copied into a frame. None where rows are too short."""
+    """The kernel for x86: a channel is copied into a frame. None where rows are too short."""
     given = call.attrs
     data = open_shape(call.args[0].struct_info.get_shape())
     weight = call.args[2].struct_info.get_shape()
     scalar = not call.args[1].struct_info.ndim
-    if not (has_dots(Target.current(allow_none=True)) and scalar):
+    dots = dots_of(Target.current(allow_none=True))
+    if not (dots and scalar):
         return None
     if not all(isinstance(d, IntImm) and d.value for d in data[1:]):
         return None
@@ -204,7 +204,7 @@ def _vector_depthwise(call: Any) -> Any:
                     for tap, (a, b) in zip(own, taps, strict=True):
                         row = frame[ramp(start + (a * pitch + j * stride + b), read)]
                         fours = tir.reinterpret(f"int32x{lanes}", Shuffle([row], order))
-                        total = dot(total, fours, Broadcast(tap, lanes))
+                        total = dots(total, fours, Broadcast(tap, lanes))
                     out[n, c, i, ramp(long(j), lanes)] = finished(total, tail, c, out)
 
     return prim_func(buffers, write)

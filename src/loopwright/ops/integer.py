@@ -1,14 +1,15 @@
 """Products of bytes, added in int32: what quantized convolutions and matrix products do.
 
-Four products at a time: with VNNI an instruction does that for 16 lanes. The lanes are places of the
-image for a convolution, columns for a matrix product.
+Four products at a time: with VNNI an instruction does that for 16 lanes; AVX2 and AVX-512 add pairs of
+products of 16 bits. The lanes are places of the image for a convolution, columns for a matrix product.
 """
 
 from __future__ import annotations
 
+import itertools
 from contextlib import ExitStack
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -160,14 +161,54 @@ def open_shape(shape: Any) -> list[Any]:
     return [d if isinstance(d, IntImm) else tir.Var(f"d{k}", "int64") for k, d in enumerate(shape)]
 
 
-def has_dots(target: Target | None) -> bool:
-    return target is not None and "avx512vnni" in target.features
+class Dots(NamedTuple):
+    """How a processor adds four products of bytes; a tile's sums stay in registers."""
+
+    in_one: bool  # instruction
+    lanes: int  # of a vector
+    rows: int  # of a tile's sums that are computed together
+    vectors: int  # of 16 lanes, in each of these rows
+
+    def __call__(self, total: Any, a: Any, b: Any) -> Any:
+        """total + sums of four products of a (unsigned) and b, vectors of 4, 8 or 16 int32."""
+        count = total.dtype.lanes
+        if self.in_one:
+            name = f"llvm.x86.avx512.vpdpbusd.{32 * count}"
+            return tir.call_llvm_pure_intrin(f"int32x{count}", name, total, a, b)
+        if count > self.lanes:
+            starts = range(0, count, self.lanes)
+            parts = [self(*(_part(v, k, self.lanes) for v in (total, a, b))) for k in starts]
+            return Shuffle(parts, list(range(count)))
+        number = lambda v: Broadcast(const(v, "int16"), 2 * count)  # noqa: E731
+        a, b = (tir.reinterpret(f"int16x{2 * count}", v) for v in (a, b))
+        low, high = tir.bitwise_and(a, number(255)), tir.bitwise_and(a >> number(8), number(255))
+        pairs = ((low, (b << number(8)) >> number(8)), (high, b >> number(8)))
+        for pair in pairs:
+            total = total + tir.call_llvm_pure_intrin(f"int32x{count}", _PAIRS[count], *pair)
+        return total
 
 
-def dot(total: Any, a: Any, b: Any) -> Any:
-    """total + sums of four products of a (unsigned) and b, vectors of 4, 8 or 16 int32."""
-    name = f"llvm.x86.avx512.vpdpbusd.{32 * total.dtype.lanes}"
-    return tir.call_llvm_pure_intrin(str(total.dtype), name, total, a, b)
+_PAIRS = {
+    4: "llvm.x86.sse2.pmadd.wd",
+    8: "llvm.x86.avx2.pmadd.wd",
+    16: "llvm.x86.avx512.pmaddw.d.512",
+}
+
+
+def _part(vector: Any, first: int, lanes: int) -> Any:
+    if isinstance(vector, Broadcast):
+        return Broadcast(vector.value, lanes)
+    return Shuffle([vector], list(range(first, first + lanes)))
+
+
+def dots_of(target: Target | None) -> Dots | None:
+    """How a target does it, if its processor can."""
+    features = target.features if target is not None else ()
+    if "avx512vnni" in features:
+        return Dots(True, LANES, ROWS, VECTORS)
+    if "avx512bw" in features:
+        return Dots(False, LANES, ROWS, 2)
+    return Dots(False, LANES // 2, ROWS // 2, 1) if "avx2" in features else None
 
 
 def ramp(start: Any, lanes: int) -> Ramp:
@@ -176,6 +217,7 @@ def ramp(start: Any, lanes: int) -> Ramp:
 
 def _tile(
     ib: Any,
+    dots: Dots,
     size: tuple[int, int],
     steps: Any,
     vectors: Any,
@@ -187,21 +229,27 @@ def _tile(
     16 lanes; fours(k, r): four bytes of a row, as int32; store(r, n, sums) puts them away."""
     rows, count = size
     total = ib.allocate("int32", rows * count * LANES, "total", scope="local")
-    places = [(r, n) for r in range(rows) for n in range(count)]
     at = lambda r, n: ramp(long((r * count + n) * LANES), LANES)  # noqa: E731
-    for r, n in places:
-        total[at(r, n)] = Broadcast(const(0, "int32"), LANES)
 
-    def step(k: Any) -> None:
-        lanes = [tir.reinterpret("int32x16", vectors(k, n)) for n in range(count)]
+    def together(places: list[tuple[int, int]]) -> None:
         for r, n in places:
-            row = Broadcast(fours(k, r), LANES)
-            pair = (row, lanes[n]) if signed_lanes else (lanes[n], row)
-            total[at(r, n)] = dot(total[at(r, n)], *pair)
+            total[at(r, n)] = Broadcast(const(0, "int32"), LANES)
 
-    steps(step)
-    for r, n in places:
-        store(r, n, total[at(r, n)])
+        def step(k: Any) -> None:
+            lanes = {n: tir.reinterpret("int32x16", vectors(k, n)) for _, n in places}
+            for r, n in places:
+                row = Broadcast(fours(k, r), LANES)
+                pair = (row, lanes[n]) if signed_lanes else (lanes[n], row)
+                total[at(r, n)] = dots(total[at(r, n)], *pair)
+
+        steps(step)
+        for r, n in places:
+            store(r, n, total[at(r, n)])
+
+    for r in range(0, rows, dots.rows):
+        for n in range(0, count, dots.vectors):
+            own = range(r, min(r + dots.rows, rows)), range(n, min(n + dots.vectors, count))
+            together([*itertools.product(*own)])
 
 
 def bytes_of(call: Any, inputs: int) -> str | None:
@@ -232,18 +280,19 @@ def finished(sums: Any, tail: Any, at: Any, out: Any) -> Any:
 
 
 def _vector_matmul(call: Any) -> Any:
-    """The kernel for VNNI; None where panels are no tiles."""
+    """The kernel for x86; None where panels are no tiles."""
     data, weight = (a.struct_info.get_shape() for a in call.args[:2])
     rows, depth, panels, wide = map(int_value, (*data, *weight))
     if depth is None or panels is None or wide != depth * _WIDE:
         return None
-    if not has_dots(Target.current(allow_none=True)):
-        return None
-    return _matmul_kernel(rows, depth, panels, bytes_of(call, 2))
+    dots = dots_of(Target.current(allow_none=True))
+    return dots and _matmul_kernel(dots, rows, depth, panels, bytes_of(call, 2))
 
 
 @lru_cache(maxsize=64)  # models have many products of the same extents
-def _matmul_kernel(given: int | None, depth: int, panels: int, dtype: str | None) -> PrimFunc:
+def _matmul_kernel(
+    dots: Dots, given: int | None, depth: int, panels: int, dtype: str | None
+) -> PrimFunc:
     rows, columns = open_shape([given if given is None else long(given)])[0], long(panels * _WIDE)
     height = min(ROWS, given or ROWS)
     blocks = (rows + height - 1) // height
@@ -275,6 +324,7 @@ def _matmul_kernel(given: int | None, depth: int, panels: int, dtype: str | None
 
             _tile(
                 ib,
+                dots,
                 (height, VECTORS),
                 steps,
                 lambda k, n: b[panel, ramp((k * VECTORS + n) * (4 * LANES), 4 * LANES)],
@@ -513,14 +563,15 @@ def _spread(places: int) -> tuple[int, int, int]:
 
 
 def _vector_conv(call: Any) -> Any:
-    """The kernel for VNNI; None where the extents do not fill tiles."""
+    """The kernel for x86; None where the extents do not fill tiles."""
     data, weight = (open_shape(a.struct_info.get_shape()) for a in call.args[:2])
     given = call.attrs
     kernel = [int(k) for k in given.kernel]
     stride, dilation = int(given.stride), int(given.dilation)
     width, places = int(given.width), int(given.places)
     blocks = int_value(weight[0])
-    if not (has_dots(Target.current(allow_none=True)) and blocks and places >= LANES):
+    dots = dots_of(Target.current(allow_none=True))
+    if not (dots and blocks and places >= LANES):
         return None
     outputs = long(blocks * ROWS)
     buffers = buffers_of(
@@ -572,6 +623,7 @@ def _vector_conv(call: Any) -> Any:
 
                 _tile(
                     ib,
+                    dots,
                     (ROWS, vectors),
                     steps,
                     lambda k, j: x[n, k[0], k[1], ramp(k[2] + j * 4 * LANES, 4 * LANES)],

@@ -21,7 +21,7 @@ from ..relax.transform.legalize_ops.common import register_legalize
 from .common import compute
 from .core import case, op
 from .extents import check_multiple, extents_of, simplify
-from .integer import LANES, check_extent, dot, has_dots, open_shape, ramp
+from .integer import LANES, check_extent, dots_of, open_shape, ramp
 from .params import Tensor
 from .statements import long, prim_func
 
@@ -255,7 +255,8 @@ def _vector_matmul(call: Any) -> Any:
 def _vector_byte_matmul(call: Any) -> Any:
     """The kernel of `byte_matmul_nbits` for VNNI: sums of a block in int32, less its zero point."""
     bits, block, blocks = _sizes(call)
-    if not has_dots(Target.current(allow_none=True)) or block > _MOST:
+    dot = dots_of(Target.current(allow_none=True))
+    if dot is None or not dot.in_one or block > _MOST:
         return None
     per, mask = _WORD // bits, const(0x01010101 * ((1 << bits) - 1), "uint32")
     wide = lambda v: Broadcast(v, LANES)  # noqa: E731

@@ -133,8 +133,31 @@ def test_unsigned_weights(zero):
 
 def test_other_processors_keep_the_graph():
     given = module((3, 8), bytes_of((8, 4), "int8"), op.matmul, "uint8", 1, False)
-    with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"):
+    with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=nehalem"):
         assert ByteProducts()(given) is given
+
+
+PROCESSORS = {"haswell": "avx2", "skylake-avx512": "avx512bw", "cascadelake": "avx512vnni"}
+EXTREMES = {
+    "matmul": ((9, 260), (260, 50), op.matmul, 1),
+    "conv2d": ((1, 36, 9, 11), (13, 36, 3, 3), lambda x, w: op.nn.conv2d(x, w, padding=1), 0),
+    "depthwise": ((1, 8, 9, 20), (8, 1, 3, 3), lambda x, w: op.nn.conv2d(x, w, groups=8), 0),
+}
+
+
+@pytest.mark.parametrize("cpu", PROCESSORS)
+@pytest.mark.parametrize("row", EXTREMES.values(), ids=EXTREMES)
+def test_no_processor_saturates_between(row, cpu):
+    """Pairs of products of 255 and -128 or 127 need more than 16 bits."""
+    if PROCESSORS[cpu] not in Target("llvm").features:
+        pytest.skip(f"this processor has no {PROCESSORS[cpu]}")
+    shape, weight, build, axis = row
+    weights = np.where(_RNG.random(weight) < 0.5, -128, 127).astype(np.int8)
+    weights[(slice(None),) * axis + (0,)] = -128  # an output of nothing else
+    given = module(shape, weights, build, "uint8", axis, False, True)
+    x = np.where(_RNG.random(shape) < 0.9, 255, 0).astype(np.uint8)
+    got = compile(given, f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}")["main"](x).numpy()
+    np.testing.assert_array_equal(got, Interpreter(given)["main"](x).numpy())
 
 
 @pytest.mark.parametrize(

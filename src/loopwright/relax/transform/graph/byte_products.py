@@ -55,7 +55,7 @@ _FEW = 4  # lanes for each output, if more are filled up a product does not pay
 @dataclass(frozen=True)
 class ByteProducts(ModulePass):
     """See the file's docstring. Only for a `target` (default: the current one) that adds four products of
-    bytes in one instruction, the feature avx512vnni.
+    bytes in few instructions: one with the feature avx512vnni, four with avx2.
 
     rows, lanes: outputs of convolutions are filled up to a multiple of `rows`, columns of products to one of
         `lanes`, of which images have as many places at least: the tiles of `ops.integer`.
@@ -69,7 +69,7 @@ class ByteProducts(ModulePass):
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Rewrite every function."""
         target = self.target or Target.current(allow_none=True)
-        if target is None or "avx512vnni" not in target.features:
+        if target is None or not {"avx512vnni", "avx2"}.intersection(target.features):
             return mod
         return _Products(mod, self.rows, self.lanes).run()
 
