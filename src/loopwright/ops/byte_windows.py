@@ -21,7 +21,6 @@ from .common import compute
 from .core import case, op
 from .extents import extents_of
 from .integer import (
-    LANES,
     buffers_of,
     bytes_again,
     bytes_again_info,
@@ -168,7 +167,7 @@ def _vector_depthwise(call: Any) -> Any:
     h, w = (d.value for d in data[2:])
     (top, left), kernel = ([int(v) for v in a] for a in (given.before, given.kernel))
     stride, height, width = int(given.stride), int(given.height), int(given.width)
-    lanes = min(LANES, _power(width))
+    lanes = min(dots.lanes, _power(width))
     reach = (lanes - 1) * stride + 4
     pitch = max(left + w, (width - 1) * stride + kernel[1])
     rows = max(top + h, (height - 1) * stride + kernel[0])

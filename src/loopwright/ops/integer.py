@@ -228,28 +228,34 @@ def _tile(
     """size: so many rows, each of so many vectors of sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of
     16 lanes; fours(k, r): four bytes of a row, as int32; store(r, n, sums) puts them away."""
     rows, count = size
-    total = ib.allocate("int32", rows * count * LANES, "total", scope="local")
-    at = lambda r, n: ramp(long((r * count + n) * LANES), LANES)  # noqa: E731
+    tall, wide = min(rows, dots.rows), min(count, dots.vectors)
+    total = ib.allocate("int32", tall * wide * LANES, "total", scope="local")
+    at = lambda r, n: ramp(long((r * wide + n) * LANES), LANES)  # noqa: E731
 
-    def together(places: list[tuple[int, int]]) -> None:
+    def together(row: int, some: int, vector: Any, many: int) -> None:
+        places = [*itertools.product(range(some), range(many))]
         for r, n in places:
             total[at(r, n)] = Broadcast(const(0, "int32"), LANES)
 
         def step(k: Any) -> None:
-            lanes = {n: tir.reinterpret("int32x16", vectors(k, n)) for _, n in places}
+            lanes = [tir.reinterpret("int32x16", vectors(k, vector + n)) for n in range(many)]
             for r, n in places:
-                row = Broadcast(fours(k, r), LANES)
-                pair = (row, lanes[n]) if signed_lanes else (lanes[n], row)
+                four = Broadcast(fours(k, row + r), LANES)
+                pair = (four, lanes[n]) if signed_lanes else (lanes[n], four)
                 total[at(r, n)] = dots(total[at(r, n)], *pair)
 
         steps(step)
         for r, n in places:
-            store(r, n, total[at(r, n)])
+            store(row + r, vector + n, total[at(r, n)])
 
-    for r in range(0, rows, dots.rows):
-        for n in range(0, count, dots.vectors):
-            own = range(r, min(r + dots.rows, rows)), range(n, min(n + dots.vectors, count))
-            together([*itertools.product(*own)])
+    for row in range(0, rows, tall):
+        some = min(tall, rows - row)
+        if count == wide or count % wide:
+            for n in range(0, count, wide):
+                together(row, some, n, min(wide, count - n))
+        else:
+            with ib.for_range(long(0), long(count // wide), "part", "int64") as part:
+                together(row, some, part * wide, wide)
 
 
 def bytes_of(call: Any, inputs: int) -> str | None:
