@@ -21,7 +21,7 @@ from loopwright.tir.analysis import verify_well_formed
 
 GOLDEN = Path(__file__).parent / "golden"
 MODULES_PER_TEST = 20
-TEXT_PER_TEST = 10_000  # characters printed and parsed back; a bound on the suite's time
+TEXT_PER_TEST = 20_000  # characters printed and parsed back; a bound on the suite's time
 
 # Examples are the same on every run, and a slow machine fails nothing.
 hypothesis.settings.register_profile("house", deadline=None, derandomize=True, max_examples=50)

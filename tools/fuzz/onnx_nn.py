@@ -334,8 +334,9 @@ def integer_product(g, op):
         low=0,
         high=100,
     )
-    # Seven bits: without VNNI onnxruntime adds pairs of products of signed bytes in 16 bits.
-    b = g.new(g.rng.choice([a.dtype, "uint8"]), [a.shape[-1], g.dim()], low=0, high=63)
+    # Signed ones of seven bits: without VNNI onnxruntime adds pairs of products in 16 bits.
+    kind = g.rng.choice([a.dtype, "uint8"])
+    b = g.new(kind, [a.shape[-1], g.dim()], low=0, high=63 if kind == "int8" else 100)
     shape = place(g, a, -1, b.shape[1])
     za, zb = (g.weight(v.dtype, [5], []) for v in (a, b))
     if op == "MatMulInteger":

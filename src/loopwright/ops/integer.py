@@ -225,8 +225,9 @@ def _tile(
     signed_lanes: bool,
     store: Any,
 ) -> None:
-    """size: so many rows, each of so many vectors of sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of
-    16 lanes; fours(k, r): four bytes of a row, as int32; store(r, n, sums) puts them away."""
+    """dots: also how much of the tile is computed at a time. size: so many rows, each of so many vectors of
+    sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of 16 lanes; fours(k, r):
+    four bytes of a row, as int32; store(r, n, sums) puts them away."""
     rows, count = size
     tall, wide = min(rows, dots.rows), min(count, dots.vectors)
     total = ib.allocate("int32", tall * wide * LANES, "total", scope="local")
