@@ -317,6 +317,16 @@ def test_jit():
         ({"forward": {"y": spec.Tensor((1, 4), "float32")}}, TypeError, "missing x; unknown y"),
         ({"run": {}}, AttributeError, "MLP has no method to export"),
         ({"forward": {"x": "float32"}}, TypeError, "no spec for argument x"),
+        (
+            {"forward": {"x": int, "$": {"param_mode": "all"}}},
+            ValueError,
+            "use one of plain, packed, none",
+        ),
+        (
+            {"forward": {"x": int, "$": {"effect_mode": "all"}}},
+            ValueError,
+            "unknown mode of passing",
+        ),
     ],
 )
 def test_wrong_specs(given, error, text):
@@ -493,3 +503,132 @@ def test_functions_of_an_external_module():
     np.testing.assert_array_equal(exe["forward"](x).numpy(), 3 * x)
     with pytest.raises(NotImplementedError, match="nothing says where the functions are"):
         nn.ExternModule(external.symbols).load()
+
+
+def test_what_methods_take():
+    def method(self, x, *rest, n=1, **more):
+        return x
+
+    class OfTorch:
+        shape, dtype = (2, 3), "torch.float16"
+
+    tensor = spec.Tensor(("n", 2), "int8")
+    given = {"z": (tensor, [int]), "n": "int", "self": spec.Object(), "x": nn.Object}
+    made = spec.MethodSpec.from_raw(given, method)
+    assert made.arg_names == ["self", "x", "n", "z"]  # in the method's order; others last
+    assert made.arg_specs[:3] == [spec.Object(), spec.Object(nn.Object), spec.Int()]
+    assert spec.MethodSpec.from_raw(made, method) is made
+    args = "self: Object(object_type=Object), x: Object(object_type=Object), n: Int(), z: "
+    text = (
+        args.replace("=Object", f"={nn.Object!r}") + "Tuple(Tensor([n, 2], 'int8'), Tuple(Int()))"
+    )
+    assert repr(made) == f"method({text}), param_mode='plain', effect_mode='plain'"
+    of_examples = spec.MethodSpec.from_torch([OfTorch(), 3], MLP().forward)
+    assert of_examples.arg_names == ["x"]
+    assert repr(of_examples.arg_specs) == "[Tensor([2, 3], 'float16'), Int()]"
+    with pytest.raises(TypeError, match="missing x; unknown y\n.*it takes x$"):
+        spec.MethodSpec.from_raw({"y": int}, MLP().forward)
+    with pytest.raises(TypeError, match="it takes no argument"):
+        spec.MethodSpec.from_raw({"y": int}, lambda: None)
+
+
+@pytest.mark.parametrize("effects", ["plain", "packed"])
+@pytest.mark.parametrize("params", ["plain", "packed"])
+def test_ways_of_passing_when_compiled(params, effects):
+    class Model(nn.Module):
+        def __init__(self):
+            self.caches = nn.ModuleList([Kept(nn.KVCache(2, [2])), Kept(nn.KVCache(2, [1]))])
+            self.weight, self.bias = nn.Parameter([2]), nn.Parameter([2])
+
+        def forward(self, x, n):
+            first, second = (kept.cache for kept in self.caches)
+            first.append(x * self.weight)
+            second.append(op.sum(x + self.bias, 1, keepdims=True))
+            return [first.view(n), (second.view(n),)]
+
+    class Kept(nn.Module):
+        def __init__(self, cache):
+            self.cache = cache
+
+    model = Model()
+    x, weight, bias = (np.float32(v) for v in ([[1, 2]], [3, 5], [7, 9]))
+    model.load_state_dict({"weight": weight, "bias": bias})
+    given = {"x": spec.Tensor([1, 2], "float32"), "n": int}
+    modes = {"param_mode": params, "effect_mode": effects}
+    compiled = model.jit({"forward": {**given, "$": modes}}, out_format="tvm")
+    compiled.forward(x, 1)
+    got, (sums,) = compiled.forward(2 * x, 2)
+    np.testing.assert_array_equal(got.numpy(), [[3, 10], [6, 20]])
+    np.testing.assert_array_equal(sums.numpy(), [[19], [22]])
+    with pytest.raises(KeyError, match="no method 'run'; one of: forward"):
+        compiled["run"]
+    with pytest.raises(ValueError, match='use "torch" or "tvm"'):
+        model.jit({"forward": given}, out_format="numpy")
+
+
+def test_subroutines_only_of_what_a_function_can_say():
+    class Scaled(nn.Module):
+        define_subroutine = True
+
+        def forward(self, x, factor):
+            return x * factor
+
+    class Cached(nn.Module):
+        define_subroutine = True
+
+        def __init__(self):
+            self.cache = nn.KVCache(2, [2])
+
+        def forward(self, x, y):
+            self.cache.append(x)
+            return self.cache.view(1)
+
+    class Model(nn.Module):
+        def __init__(self, of):
+            self.of = of
+
+        def forward(self, x, y):
+            return self.of(x, y)
+
+        def number(self, x):
+            return self.of(x, 2.0)
+
+    tensor = spec.Tensor((1, 2), "float32")
+    computed = spec.Tensor((tir.Var("n", "int64") + 1, 2), "float32")  # no shape defines n
+    cases = [
+        (Scaled(), "forward", {"x": tensor, "y": tensor}, {"scaled"}),
+        (Scaled(), "number", {"x": tensor}, set()),
+        (Scaled(), "forward", {"x": computed, "y": tensor}, set()),
+        (Cached(), "forward", {"x": tensor, "y": tensor}, set()),
+    ]
+    for of, method, given, wanted in cases:
+        mod, _ = Model(of).export_tvm({method: given})
+        names = {gvar.name_hint for gvar in mod.functions}
+        assert names - {method, "_initialize_effect"} == wanted
+
+
+@pytest.mark.no_roundtrip  # a library has no text
+def test_an_external_module_must_be_taken_along():
+    class Calls(nn.Module):
+        def forward(self, x):
+            nn.add_extern(library)
+            nn.add_extern(library)
+            return x
+
+    library, given = Module({}), {"forward": {"x": spec.Tensor((4,), "float32")}}
+    assert Calls().export_tvm(given, allow_extern=True)[2] == [library]
+    with pytest.raises(ValueError, match="pass allow_extern=True"):
+        Calls().export_tvm(given)
+
+
+def test_what_a_growing_cache_refuses():
+    class Model(nn.Module):
+        def __init__(self):
+            self.cache = nn.KVCache(2, [2])
+
+        def forward(self, x):
+            self.cache.append(x)
+            return x
+
+    with pytest.raises(TypeError, match="KVCache holds float32, got float16"):
+        Model().export_tvm({"forward": {"x": spec.Tensor((1, 2), "float16")}})

@@ -26,31 +26,32 @@ class Model(nn.Module):
         second = cache.attention_with_fused_qkv(1, qkv * 0.5, HEADS, DIM**-0.5)
         return first + second, cache.get_query_positions(qkv.shape[1])
 
-    def make(self, max_batch: int, total: int, chunk: int, page: int, mode: int = RopeMode.NORMAL):
-        return TIRPagedKVCache(
-            attn_kind="mha",
-            max_batch_size=max_batch,
-            max_total_seq_len=total,
-            prefill_chunk_size=chunk,
-            page_size=page,
-            support_sliding_window=0,
-            layer_partition=relax.ShapeExpr([0, LAYERS]),
-            num_hidden_layers=LAYERS,
-            num_attention_heads=HEADS,
-            num_key_value_heads=KV_HEADS,
-            qk_head_dim=DIM,
-            v_head_dim=DIM,
-            mla_original_qk_head_dim=0,
-            mla_original_v_head_dim=0,
-            rope_mode=mode,
-            rope_scale=1,
-            rope_theta=100,
-            rope_scaling={},
-            rope_ext_factors=relax.PrimValue(0),
-            rotary_dim=DIM,
-            enable_disaggregation=False,
-            dtype="float32",
-        )
+    def make(self, max_batch: int, total: int, chunk: int, page: int, **changed):
+        given = {
+            "attn_kind": "mha",
+            "max_batch_size": max_batch,
+            "max_total_seq_len": total,
+            "prefill_chunk_size": chunk,
+            "page_size": page,
+            "support_sliding_window": 0,
+            "layer_partition": relax.ShapeExpr([0, LAYERS]),
+            "num_hidden_layers": LAYERS,
+            "num_attention_heads": HEADS,
+            "num_key_value_heads": KV_HEADS,
+            "qk_head_dim": DIM,
+            "v_head_dim": DIM,
+            "mla_original_qk_head_dim": 0,
+            "mla_original_v_head_dim": 0,
+            "rope_mode": RopeMode.NORMAL,
+            "rope_scale": 1,
+            "rope_theta": 100,
+            "rope_scaling": {},
+            "rope_ext_factors": relax.PrimValue(0),
+            "rotary_dim": DIM,
+            "enable_disaggregation": False,
+            "dtype": "float32",
+        }
+        return TIRPagedKVCache(**(given | changed))
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +137,16 @@ def test_what_the_cache_refuses(machine):
     qkv = np.zeros((1, 2, HEADS + 2 * KV_HEADS, DIM), "float32")
     with pytest.raises(ValueError, match="announced with 0 tokens"):
         machine["forward"](lw.runtime.tensor(qkv), cache)
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"attn_kind": ["mha", "mla"]}, "do not compute this attention"),
+        ({"rope_scaling": {"rope_type": "llama3"}}, "do not compute this rope_scaling"),
+        ({"v_head_dim": DIM + 1}, "take heads of one size"),
+    ],
+)
+def test_what_the_kernels_do_not_compute(changed, text):
+    with pytest.raises(ValueError, match=text):
+        Model().make(1, 4, 4, PAGE, **changed)
