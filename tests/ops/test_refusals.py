@@ -84,6 +84,21 @@ REFUSED = {
     "operands of different dtypes": lambda: op.nn.conv2d_transpose(
         tensor(2, 3, 8, 8), tensor(3, 4, 3, 3, dtype="int8")
     ),
+    "only one dimension may be -1\n  got: [-1, -1]": lambda: op.reshape(tensor(2, 3), (-1, -1)),
+    "the dtypes of reinterpret are of one width\n  got: float32 as int8": lambda: op.reinterpret(
+        tensor(2), "int8"
+    ),
+    "label j of ij,jk->ik has two extents\n  got: 3 and 4": lambda: op.einsum(
+        [tensor(2, 3), tensor(4, 5)], "ij,jk->ik"
+    ),
+    '"bicubic" is for images\n  got: NCDHW': lambda: op.image.grid_sample(
+        tensor(1, 2, 3, 4, 5), tensor(1, 3, 2, 2, 2), "bicubic", layout="NCDHW"
+    ),
+    "the shape of random numbers is known before": lambda: op.random.threefry_generate(
+        tensor(10, dtype="uint64"), [n]
+    ),
+    "needs tensors of rank 1 or more": lambda: op.matmul(tensor(), tensor(2, 3)),
+    "relax.sort: ": lambda: op.sort(tensor()),
     "weight must have rank 4": lambda: op.nn.conv2d_transpose(
         tensor(2, 3, 8, 8), tensor(3, 4, 6, 3, 3)
     ),

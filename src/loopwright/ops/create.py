@@ -12,7 +12,7 @@ from ..base import budget
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm
-from ..ir.prim_op import add, cast, ceildiv, const, multiply, subtract
+from ..ir.prim_op import add, cast, ceildiv, const, floordiv, multiply, subtract
 from ..relax import op as R
 from ..relax.expr import ShapeExpr
 from ..relax.expr import const as constant
@@ -150,7 +150,7 @@ def arange(start: Prim, end: Prim | None = None, step: Prim = 1, dtype: DType | 
     if all(isinstance(v, (int, float)) for v in literal):
         count = const(_count(*literal), "int64")
     elif all(v.dtype.is_integer for v in given):
-        count = ceildiv(subtract(end, start), step)
+        count = _symbolic_count(start, end, step)
     else:
         real = subtract(cast("float64", end), cast("float64", start))
         count = cast("int64", tir.ceil(tir.Div(real, cast("float64", step))))
@@ -174,6 +174,13 @@ def _count(first: Any, last: Any, by: Any) -> int:
     """The elements of an `arange`."""
     exact = all(isinstance(v, int) for v in (first, last, by))
     return max(-((first - last) // by) if exact else math.ceil((last - first) / by), 0)
+
+
+def _symbolic_count(first: Any, last: Any, by: Any) -> Any:
+    """The same of whole numbers that are not known: less than 0 for none."""
+    if isinstance(by, IntImm) and by.value > 0:
+        return ceildiv(subtract(last, first), by)
+    return -floordiv(subtract(first, last), by)
 
 
 def _is_whole(value):
@@ -201,7 +208,7 @@ def _(start: PrimStructInfo, end: PrimStructInfo, step: PrimStructInfo, dtype):
         return TensorStructInfo([_count(*literal)], dtype)
     if any(v is None or v.dtype.is_float for v in values):
         return TensorStructInfo(dtype=dtype, ndim=1)
-    count = ceildiv(subtract(end.value, start.value), step.value)
+    count = _symbolic_count(*values)
     return TensorStructInfo([simplify(tir.max(cast("int64", count), const(0, "int64")))], dtype)
 
 

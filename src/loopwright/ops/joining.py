@@ -370,6 +370,13 @@ def _(tensors: TupleStructInfo, indexing="ij"):
     return TupleStructInfo([made] * len(infos))
 
 
+@meshgrid.legalize
+def _(bb, call):
+    vectors = call.args[0]
+    one = len(vectors.struct_info.fields) == 1
+    return vectors if one else meshgrid._legalize(bb, call)
+
+
 @meshgrid.numpy
 def _(tensors, indexing="ij"):
     grid: Any = np.meshgrid  # its overloads are for literals

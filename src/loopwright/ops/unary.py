@@ -231,14 +231,23 @@ cast_.samples(
 @op("relax.reinterpret")
 def reinterpret(x: Tensor, dtype: DType):
     """The bits of each element read as another dtype of the same width."""
-    have, want = DataType(x.dtype), DataType(dtype)
-    if have.bits != want.bits:
-        what = "the dtypes of reinterpret are of one width"
-        raise ValueError(explain(what, got=f"{have} as {want}", instead="use astype"))
+    _check_width(x, dtype)
     return compute(x.shape, lambda *i: tir.reinterpret(dtype, x(*i)), "reinterpret", tag="elemwise")
 
 
-reinterpret.infer(lambda x, dtype: TensorStructInfo(x.shape, dtype, ndim=x.ndim))
+def _check_width(x, dtype):
+    have, want = DataType(x.dtype), DataType(dtype)
+    if not have.is_void and have.bits != want.bits:
+        what = "the dtypes of reinterpret are of one width"
+        raise ValueError(explain(what, got=f"{have} as {want}", instead="use astype"))
+
+
+@reinterpret.infer
+def _(x: TensorStructInfo, dtype):
+    _check_width(x, dtype)
+    return TensorStructInfo(x.shape, dtype, ndim=x.ndim)
+
+
 reinterpret.numpy(lambda x, dtype: x.view(numpy_dtype(dtype)))
 reinterpret.samples(case((2, 3), dtype="int32"), case(("n", 3), dtype="uint32"))
 

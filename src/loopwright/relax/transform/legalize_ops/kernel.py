@@ -18,6 +18,7 @@ from ....base.foreign import named_errors
 from ....base.span import Span
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import const
+from ....ir.target import Target
 from ....ir.variables import substitute
 from ....tir.function import PrimFunc
 from ...expr import Call, Constant, ShapeExpr, Tuple
@@ -41,7 +42,7 @@ class Kernel:
         self.op_name = op_name
         self.tir = tir
         self.name = _name_of(tir, op_name)
-        self._last: tuple[Call, tuple[PrimFunc, list[Any]] | str] | None = None
+        self._last: tuple[Call, Target | None, tuple[PrimFunc, list[Any]] | str] | None = None
 
     def __str__(self) -> str:
         return f"kernel {self.name}"
@@ -65,9 +66,10 @@ class Kernel:
 
         Raises LoopwrightError if the inputs fit but the results do not: then the kernel is wrong.
         """
-        if self._last is None or self._last[0] is not call:
-            self._last = call, self._fit(call)
-        return self._last[1]
+        target = Target.current(allow_none=True)
+        if self._last is None or self._last[0] is not call or self._last[1] is not target:
+            self._last = call, target, self._fit(call)
+        return self._last[2]
 
     def _fit(self, call: Call) -> tuple[PrimFunc, list[Any]] | str:
         func: Any = self.tir
