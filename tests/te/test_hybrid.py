@@ -319,3 +319,28 @@ def test_an_intrinsic_fits_whatever_the_type_of_indices():
     s = te.create_schedule(other.op)
     s[other].tensorize(other.op.axis[0], intrin)
     assert "call_packed" in str(te.lower(s, [b, other]))
+
+
+@script
+def rare_statements(a, n):
+    b = output_tensor((4,), "int32")
+    c = output_tensor((4,), "int32")
+    x, y = 3, a[1]
+    for i in bind("threadIdx.x", 4):
+        if n < 3:
+            pass
+        b[i] = a[i] * x
+        c[i] = b[i] + y
+        likely(b[i] < 3)
+    return b, c
+
+
+def test_rare_statements():
+    a = np.array([4, 5, 6, 7], "int32")
+    first, second = rare_statements(a, 2)
+    tensor = te.placeholder((4,), "int32", name="a")
+    made = rare_statements(tensor, 2)
+    got = [np.zeros(4, "int32") for _ in range(2)]
+    run(te.lower(te.create_schedule(made[0].op), [tensor, *made])["main"], [a, *got])
+    for each in ((first, second), got):
+        np.testing.assert_array_equal(each, [a * 3, a * 3 + 5])

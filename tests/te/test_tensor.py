@@ -169,3 +169,41 @@ def test_intrinsics_of_elements():
         way(x, *got)
         for value, (_, expected) in zip(got, cases, strict=True):
             np.testing.assert_allclose(value[0], expected(x[0]), rtol=1e-5)
+
+
+OPERATORS = {
+    "neg": lambda x, y: -x,
+    "left_shift": lambda x, y: x << y,
+    "right_shift": lambda x, y: x >> y,
+    "and": lambda x, y: x & y,
+    "or": lambda x, y: x | y,
+    "xor": lambda x, y: x ^ y,
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "reversed": lambda x, y: 7 - x,
+    "multiply": lambda x, y: x * y,
+    "mod": lambda x, y: x % y,
+    "floordiv": lambda x, y: x // y,
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_of_tensors(name):
+    x, y = te.placeholder((4,), "int32", name="x"), te.placeholder((4,), "int32", name="y")
+    made = OPERATORS[name](x, y)
+    a, b = np.array([1, 6, -9, 20], "int32"), np.array([3, 2, 1, 4], "int32")
+    got = np.zeros(4, "int32")
+    used = [t for t in (x, y) if t in made.op.input_tensors]
+    run(te.create_prim_func([*used, made]), [*(a if t is x else b for t in used), got])
+    np.testing.assert_array_equal(got, OPERATORS[name](a, b))
+
+
+def test_rare_forms():
+    a = te.placeholder((2, 3), "int32", name="a")
+    assert structural_equal(a[1][2], a(1, 2)) and a[1].dtype == "int32"
+    with pytest.raises(ValueError, match="has 2 dimensions"):
+        te.compute((2,), lambda i: a[i])
+    assert te.TagScope.get_current() is None
+    with te.tag_scope("t") as scope:
+        assert te.TagScope.get_current() is scope
+    assert te.compute(4, lambda i: i).ndim == 1

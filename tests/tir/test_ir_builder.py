@@ -91,3 +91,34 @@ def test_pointers_are_parameters():
     assert func.params[0] is p.asobject().data
     with pytest.raises(TypeError, match="got: int"):
         tir.PrimFunc([1], ib.get())
+
+
+def test_names_defaults_and_marks():
+    out = tir.decl_buffer((2, 3, 4), "int32", "out")
+    ib = tir.ir_builder.create()
+    p = ib.buffer_ptr(out)
+    ib.scope_attr(out.data, "pragma_x", 7)
+    with ib.for_range(2, 24) as first, ib.if_scope(ib.likely(first < 20)):
+        p[first] = first
+    with ib.for_range(0, 1, dtype="int64") as second:
+        p[0] = p[1].astype("int32") + 5
+    with ib.for_range(0, 1) as third:
+        ib.allocate("float32", 4)
+    stmt = ib.get()
+    assert [v.name for v in (first, second, third)] == ["i", "i_1", "i_2"]
+    assert [str(v.dtype) for v in (first, second, third)] == ["int32", "int64", "int32"]
+    assert stmt.attr_key == "pragma_x" and stmt.node is out.data and int(stmt.value) == 7
+    loops = tir.stmt_list(stmt.body)
+    assert [loop.kind for loop in loops] == [tir.ForKind.SERIAL] * 3
+    assert loops[0].body.condition.op.name == "tir.likely"
+    memory = loops[2].body
+    assert memory.buffer_var.name == "buf" and [int(e) for e in memory.extents] == [4]
+    assert memory.buffer_var.type_annotation == ("float32", "global")
+    result = np.zeros((2, 3, 4), "int32")
+    run(tir.PrimFunc([out], stmt), [result])
+    want = [5, 0, *range(2, 20), 0, 0, 0, 0]
+    np.testing.assert_array_equal(result.ravel(), want)
+    pointer = ib.pointer("int32").asobject()
+    assert pointer.name == "ptr" and [int(e) for e in pointer.shape] == [1]
+    assert ib.buffer_ptr(out).dtype == "int32"
+    assert ib.get().value == 0  # nothing is left of what was built before

@@ -6,7 +6,7 @@ import pytest
 
 from loopwright import tir
 from loopwright.base.errors import LoopwrightError
-from loopwright.ir.structural import assert_structural_equal, structural_equal
+from loopwright.ir.structural import assert_structural_equal, structural_equal, structural_hash
 from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.tir import functor, stmt_functor
@@ -483,3 +483,58 @@ def test_lanes_given_as_a_literal_have_its_type() -> None:
         tir.Broadcast(0, tir.IntImm("int64", 4)),
     ):
         assert vector.lanes == 4 and vector.lanes.dtype == "int32" and vector.dtype == "int32x4"
+
+
+def test_rare_forms_of_buffers():
+    a = tir.decl_buffer((4, 8), "float32", "A", elem_offset=tir.const(0, "int64"))
+    assert a.ndim == 2 and a.elem_offset is None
+    vector = tir.decl_buffer((8,), "float32", "V").vload(2, "float32x4")
+    assert structural_equal(vector.indices[0], tir.Ramp(2, 1, 4))
+    assert vector.dtype == "float32x4"
+    apart = tir.decl_buffer((4, 8), "float32", "B", elem_offset=5, axis_separators=[1])
+    with pytest.raises(ValueError, match="has axis separators, and then no elem_offset"):
+        apart.offset_of([0, 0])
+    outside = tir.Var("p", "handle", type_annotation=("float32", "global"))
+    view = tir.decl_buffer((4,), "float32", "view", data=outside)
+    stmt = tir.DeclBuffer(view, tir.BufferStore(view, 1.0, [0]))
+    copy = stmt_functor.renew_defs(stmt)
+    assert copy.buffer is not view and copy.buffer is copy.body.buffer
+    assert copy.buffer.data is outside
+
+
+def test_rare_forms_of_calls_and_reductions():
+    x = tir.Var("x", "float32")
+    made = tir.call_intrin("float32", "exp", x)
+    assert structural_equal(made, tir.call_intrin("float32", "tir.exp", x))
+
+    def total(name):
+        k = tir.IterVar((0, 4), name, tir.IterVar.CommReduce)
+        combine = tir.comm_reducer(lambda a, b: a + b, lambda t: tir.const(0, t))
+        return combine(k.var.astype("float32") * x, k)
+
+    a, b = total("k"), total("j")
+    assert structural_equal(a, b) and structural_hash(a) == structural_hash(b)
+    assert structural_hash(a) != structural_hash(total("k").replace(condition=x > 1))
+    again = tir.Reduce(a.combiner, [a.source[0]], a.axis, None)
+    assert isinstance(again.source, tuple) and structural_equal(a, again)
+    pair = tir.comm_reducer(lambda a, b: (a[0], b[1]), lambda s, t: (tir.const(0, s),))
+    with pytest.raises(ValueError, match="2 values, 2 results, 1 identities"):
+        pair((x, x), tir.IterVar((0, 4), "k", tir.IterVar.CommReduce))
+
+
+def test_specialized_parameters():
+    text = """
+@T.prim_func
+def f(a: T.handle, n: T.int32):
+    o = T.int32()
+    A = T.match_buffer(a, (8,), elem_offset=o)
+    A[o % 8] = T.Cast("float32", n)
+"""
+    f = from_source(text)
+    given = tir.decl_buffer((8,), "float32", "G", elem_offset=3)
+    made = f.specialize({f.params[0]: given})
+    assert "[3]" in made.script() and "o %" not in made.script()
+    with pytest.raises(ValueError, match="a Buffer is given for a parameter that is none"):
+        f.specialize({f.params[1]: given})
+    with pytest.raises(ValueError, match="all parameters of a tensor intrinsic are buffers"):
+        tir.TensorIntrin.register("test_of_scalars", f, f)

@@ -433,11 +433,6 @@ class Target(Node):
         return int(self.attrs.get("l2_cache_size_bytes") or self._cpu.caches[1])
 
     @property
-    def l3_cache_size_bytes(self) -> int:
-        """Third level, shared between cores; 0 when there is none."""
-        return self._cpu.caches[2]
-
-    @property
     def num_cores(self) -> int:
         """The option `num-cores` where given, else the cores this process may use."""
         return int(self.attrs.get("num-cores") or cpu_info.usable_cores())

@@ -18,7 +18,7 @@ Before (-) and after (+)::
     +                     vj = T.axis.spatial(64, i_j_0_fused % 4 * 16 + j_1)
     +                     B[vi, vj] = A[vi, vj] + T.float32(1)
 
-Rules are tried in the order of `rules_for(target)`: those of the target's kind, of its keys, then
+Rules are tried in the order of `SCHEDULES.candidates(target)`: those of the target's kind, of its keys, then
 the default ones. The first that does not return None schedules the kernel; the trace records it and
 the rules tried before it. This example is for a CPU with 512-bit vectors.
 """
@@ -67,11 +67,6 @@ def register_schedule_rule(
         return rule
 
     return add
-
-
-def rules_for(target: Target) -> list[tuple[str, Rule]]:
-    """The rules to try for a target, in order."""
-    return [(c.name, c.rule) for c in SCHEDULES.candidates(target)]
 
 
 @dataclass(frozen=True)
@@ -185,4 +180,4 @@ def _note(mod: IRModule, func: PrimFunc, choice: Choice[Rule], reasons: list[str
         )
 
 
-__all__ = ["ApplyDefaultSchedule", "give_reason", "register_schedule_rule", "rules_for"]
+__all__ = ["ApplyDefaultSchedule", "give_reason", "register_schedule_rule"]

@@ -165,14 +165,50 @@ def test_meaning(kind: str) -> None:
             with PassContext(config=config):
                 made = step(mod)
             for n, m in ((0, 1), (3, 2), (12, 0)):
-                want, got = (
-                    [np.arange(64, dtype="int32") % 7, np.full(64, -1, "int32"), n, m]
-                    for _ in range(2)
-                )
-                run(mod["main"], want, mod)
-                run(made["main"], got, made)
-                for a, b in zip(want[:2], got[:2], strict=True):
-                    np.testing.assert_array_equal(a, b, f"{step} {config} of\n{body}")
+                same(mod, made, n, m, f"{step} {config} of\n{body}")
+
+
+def same(mod: IRModule, made: IRModule, n: int, m: int, what: str) -> None:
+    want, got = (
+        [np.arange(64, dtype="int32") % 7, np.full(64, -1, "int32"), n, m] for _ in range(2)
+    )
+    run(mod["main"], want, mod)
+    run(made["main"], got, made)
+    for a, b in zip(want[:2], got[:2], strict=True):
+        np.testing.assert_array_equal(a, b, what)
+
+
+RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whether it is left
+    (tt.Simplify, "P = T.decl_buffer((4, 4), 'int32')\nfor i in range(16):\n    P[i // 4, i % 4] = A[i]\n"
+     "P[1, T.Ramp(0, 1, 4)] = T.Broadcast(3, 4)\nif P[1, 2] == 3:\n    B[0] = 1", "if", True),
+    (tt.Simplify, "A[T.Ramp(7, -1, 4)] = T.Ramp(1, 1, 4)\nif A[5] == 3:\n    B[0] = 1", "if", True),
+    (tt.Simplify, "A[T.Ramp(n, 1, 4)] = T.Broadcast(3, 4)\nif A[m] == 3:\n    B[1] = 1", "if", True),
+    (tt.Simplify, "A[T.Ramp(n, 1, 4)] = T.Broadcast(3, 4)\nif A[n + 4] == 3:\n    B[1] = 1", "if", True),
+    (tt.Simplify, "A[T.Ramp(n, 1, 4)] = T.Broadcast(3, 4)\nif A[n + 3] == 3:\n    B[1] = 1", "if", False),
+    (tt.Simplify, "A[T.Ramp(n, 1, 4)] = T.Broadcast(3, 4)\nif A[n] == 3:\n    B[1] = 1", "if", False),
+    (tt.Simplify, "A[T.Ramp(n, 2, 3)] = T.Ramp(5, 7, 3)\nif A[n + 4] == 19:\n    B[1] = 1", "if", False),
+    (tt.Simplify, "A[n] = 3\nA[T.Ramp(n + 1, 1, 4)] = T.Broadcast(4, 4)\nif A[n] == 3:\n    B[0] = 1", "if", False),
+    (tt.Simplify, "A[1] = 3\nA[T.Ramp(0, 2, 4)] = T.Broadcast(4, 4)\nif A[1] == 3:\n    B[0] = 1", "if", False),
+    (tt.RewriteUnsafeSelect, "B[0] = T.Select(n > 2, A[n], m)", "Select", False),
+    (tt.RewriteUnsafeSelect, "B[0] = T.Select(n > 2, m, A[n])", "Select", False),
+    (tt.RewriteUnsafeSelect, "B[0] = T.Select(n > 2, n + m, n * m)", "Select", True),
+    (tt.RewriteUnsafeSelect, "B[0] = T.Select(n > 2, m, m // T.max(n, 1))", "Select", False),
+    (tt.RewriteUnsafeSelect, "B[0] = T.Select(n > 2, m // 3, m % 5)", "Select", True),
+    (tt.RewriteUnsafeSelect, "B[0] = T.Select(n > 2, T.popcount(m), T.likely(n))", "Select", True),
+    (tt.RewriteUnsafeSelect, "B[T.Ramp(0, 1, 4)] = T.Select(A[T.Ramp(0, 1, 4)] < T.Broadcast(2, 4), "
+     "A[T.Ramp(4, 1, 4)], A[T.Ramp(8, 1, 4)])", "Select", True),
+    (tt.InstrumentBoundCheckers, "B[T.Ramp(60, 1, 4)] = A[T.Ramp(n, 1, 4)]", "assert", True),
+)  # fmt: skip
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize(("made", "body", "text", "left"), RARE)
+def test_rare_forms(made: Any, body: str, text: str, left: bool) -> None:
+    mod = program(body)
+    with PassContext(config={"tir.instrument_bound_checkers": True, "tir.Simplify": KNOWN}):
+        after = made()(mod)
+    same(mod, after, 3, 2, body)
+    assert (text in after["main"].script()) == left
 
 
 @pytest.mark.parametrize(

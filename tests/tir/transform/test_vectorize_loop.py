@@ -157,6 +157,21 @@ BODIES = {  # statements of a vectorized loop over j: whether a serial loop is l
     "B[j] = T.if_then_else(I[0] < 2, A[j], A[j + 4])": False,
     "P[j, 1] = A[j]": True,
     "P[1, j] = A[j]": False,
+    "P[1, 2] = A[1]": False,
+    "T.evaluate(T.Shuffle([T.Ramp(j, 1, 2)], [0]))\nB[j] = A[j]": True,
+    "B[j] = T.Shuffle([T.Broadcast(A[0], 2)], [0])": False,
+    "B[T.Ramp(0, 1, 4)] = A[T.Ramp(4, 1, 4)]": False,
+    "B[j] = T.likely(A[j] > 2.0) * T.float32(3)": False,
+    "if T.likely(j < 2):\n    B[j] = A[j]": True,
+    "x1: T.float32 = T.exp(A[j - j])\nB[j] = x1 + A[j]": False,
+    "y: T.float32 = A[j]\nz: T.float32 = y + T.float32(1)\nB[j] = z * y": False,
+    "y: T.int32 = j\nz: T.int32 = I[y]\nB[j] = A[z]": False,
+    "if T.Let(x > 2.0, where={x: A[0]}):\n    B[j] = A[j]": False,
+    "B[j + 1] = T.exp(A[I[0]]) + A[j]": False,
+    "B[I[j]] = A[j]": False,
+    "B[j * 2 - j] = A[(j + 3) * 2 - 6]": False,
+    "B[3 + j] = A[5 - j]": False,
+    "B[j] = T.Cast('float32', T.Cast('int64', j) * T.int64(2))": False,
 }
 
 

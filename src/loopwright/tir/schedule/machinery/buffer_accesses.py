@@ -15,7 +15,7 @@ from ....ir.variables import vars_in
 from ...analysis import get_block_access_region
 from ...buffer import Buffer, BufferRegion, pointed
 from ...expr import BufferLoad
-from ...stmt import Block, BlockRealize, BufferStore, MatchBufferRegion
+from ...stmt import Block, BufferStore, MatchBufferRegion
 from .errors import ScheduleError
 from .refs import Ref
 from .rewriting import BlockRewriter
@@ -181,11 +181,6 @@ def index_axes(indices: Any, block: Block, shape: Any) -> dict[Var, int] | None:
         elif not (isinstance(index, IntImm) and is_one(extent)):
             return None
     return dims
-
-
-def realize_of(ref: Ref, block: Block, **changes: Any) -> BlockRealize:
-    """The BlockRealize of `ref` with another block."""
-    return ref.realize.replace(block=block, **changes)
 
 
 def _matches(ref: Ref) -> list[MatchBufferRegion]:

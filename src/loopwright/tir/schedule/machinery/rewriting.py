@@ -6,10 +6,10 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....ir.functor import Rewriter
-from ....ir.literals import conjunction, conjuncts, is_one
+from ....ir.literals import conjunction, conjuncts
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import const, logical_and
-from ...buffer import Buffer, BufferRegion
+from ...buffer import Buffer
 from ...expr import reads_memory
 from ...op import if_then_else
 from ...stmt import Block, BlockRealize, For, IfThenElse, SeqStmt, seq
@@ -117,13 +117,6 @@ def renew_axes(block: Block, values: dict[Var, Var]) -> Block:
 def renew_repeated(stmt: Any) -> Any:
     """`stmt` in which each loop and each axis has a variable of its own."""
     return _Renew().visit(stmt)
-
-
-def region_points(region: BufferRegion) -> list[PrimExpr] | None:
-    """The indices of a region of one element, or None."""
-    if all(is_one(r.extent) for r in region.region):
-        return [r.min for r in region.region]
-    return None
 
 
 class Rebind(Substitute):

@@ -180,11 +180,3 @@ def check_complete_or_reduction(ref: Ref) -> None:
         )
         hint = "a block that alone writes its buffer, with spatial and reduction axes and an init"
         raise ScheduleError(what, instead=hint, at=ref.node)
-
-
-def sole_region(block: Block, buffer: Buffer, *, write: bool) -> Any:
-    """The region of a buffer among a block's reads or writes, or None."""
-    for region in block.writes if write else block.reads:
-        if region.buffer is buffer:
-            return region
-    return None

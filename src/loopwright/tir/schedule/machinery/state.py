@@ -94,13 +94,6 @@ class ScheduleState:
         other.handles = {block: Handle(h.func, h.block) for block, h in self.handles.items()}
         return other
 
-    def handle(self, ref: Ref) -> Handle:
-        """The handle of a block."""
-        handle = self.handles.get(ref.stmt)
-        if handle is None:
-            handle = self.handles[ref.stmt] = Handle(ref.func, ref.stmt)
-        return handle
-
     def index(self, gvar: GlobalVar) -> Index:
         """The refs of a function."""
         index = self._indices.get(gvar)

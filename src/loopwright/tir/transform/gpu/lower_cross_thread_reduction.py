@@ -215,7 +215,6 @@ class _Lower(StmtRewriter):
         ]
         summed = {n.loop_var for n in along}
         tests = [c for c in conjuncts(realize.predicate) if not uses_any(c, summed)]
-        tests = [c for c in tests if not is_true(c)]
         if any(b.scope() != "local" for b in (s.buffer for s in reducer.stores)):
             tests += [EQ(n.loop_var, n.min) for n in threads]
         predicate: PrimExpr = const(True)
