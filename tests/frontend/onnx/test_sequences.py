@@ -10,8 +10,10 @@ from onnx import TensorProto, helper
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.onnx import from_onnx
+from loopwright.frontend.onnx.things import Map, Optional, Sequence, Texts, joined
 from loopwright.relax.expr import Function
 from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.struct_info import TensorStructInfo
 
 pytestmark = pytest.mark.no_roundtrip  # the models are compiled as a whole
 
@@ -465,3 +467,73 @@ def test_a_graph_for_each_value():
             [[2], [4]],
             [[3], [6]],
         ]
+
+
+F2, F3, FN = TensorStructInfo((2,), "float32"), TensorStructInfo((3,), "float32"), "float32"
+VECTOR, ANY = TensorStructInfo(dtype=FN, ndim=1), TensorStructInfo(dtype=FN)
+JOINED = [
+    (F2, F2, F2),
+    (F2, F3, VECTOR),
+    (VECTOR, VECTOR, VECTOR),
+    (F2, TensorStructInfo((2, 2), FN), ANY),
+    (F2, TensorStructInfo((2,), "int64"), None),
+    (None, F2, F2),
+    (Texts(1), Texts(1), Texts(1)),
+    (Texts(1), Texts(2), Texts(-1)),
+    (Texts(1), F2, None),
+    (Sequence(F2), Sequence(F3), Sequence(VECTOR)),
+    (Sequence(F2), F2, None),
+    (Sequence(F2), Sequence(Texts(0)), None),
+    (Sequence(F2), Optional(Sequence(F3)), Optional(Sequence(VECTOR))),
+    (Optional(F2), Optional(None), Optional(F2)),
+    (Map(), Map(), Map()),
+    (Map(), Texts(1), None),
+    (Map(), Sequence(None), None),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "wanted"), JOINED)
+def test_the_form_that_holds_for_two_values(a, b, wanted):
+    for first, second in ((a, b), (b, a)):
+        if wanted is None:
+            with pytest.raises(ValueError, match="of one kind, whichever way it comes"):
+                joined(first, second)
+        else:
+            assert (
+                lw.ir.structural_equal(joined(first, second), wanted)
+                if isinstance(wanted, TensorStructInfo)
+                else str(joined(first, second)) == str(wanted)
+            )
+
+
+@pytest.mark.parametrize("shape", [[], ["n"]])
+def test_sequences_of_the_run_are_joined(shape):
+    """Their elements' rank is known, and that of the result."""
+    nodes = [node("ConcatFromSequence", ["s"], ["y"], axis=0, new_axis=1)]
+    given = from_onnx(model(nodes, [sequence("s", FLOAT, shape)], [tensor("y", FLOAT, None)]))
+    assert given["main"].ret_struct_info.ndim == len(shape) + 1
+
+
+def test_old_files_do_not_say_of_what_type_an_attribute_is():
+    branches = [
+        helper.make_graph([node(kind, ["z"], ["y"])], kind, [], [tensor("y", FLOAT, None)])
+        for kind in ("Exp", "Neg")
+    ]
+    inner = helper.make_graph(
+        [node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])],
+        "inner", [], [tensor("y", FLOAT, None)],
+    )  # fmt: skip
+    nodes = [node("If", ["c"], ["y"], then_branch=inner, else_branch=branches[1])]
+    nodes.append(node("Tanh", ["x"], ["z"]))  # what the graphs read comes first, wherever it stands
+    inputs = [tensor("c", TensorProto.BOOL, []), tensor("x", FLOAT, [2])]
+    given = model(nodes, inputs, [tensor("y", FLOAT, None)])
+    wanted = from_onnx(given)
+
+    def untyped(graph):
+        for n in graph.node:
+            for a in n.attribute:
+                a.ClearField("type")
+                untyped(a.g)
+
+    untyped(given.graph)
+    lw.ir.assert_structural_equal(from_onnx(given), wanted)

@@ -484,6 +484,8 @@ def _moving() -> list[Case]:
              "StridedSlice", {**flags, "EllipsisMask": 1, "ShrinkAxisMask": 2}, name="ellipsis-shrink"),
         Case("STRIDED_SLICE", [x], lambda x, *_: x[-1, None, 1:], [i32(-1, 0, 1), i32(0, 0, 3), i32(1, 1, 1)],
              "StridedSlice", {**flags, "ShrinkAxisMask": 1, "NewAxisMask": 2}, name="new-axis"),
+        Case("STRIDED_SLICE", [x], lambda x, *_: x[:, 1:2], [i32(0, 1, 0), i32(2, 2, 4), i32(1, 1, 1)],
+             name="without-options"),
         Case("PAD", [x], lambda x, _: np.pad(x, [(0, 1), (2, 0), (1, 1)]), [np.array([[0, 1], [2, 0], [1, 1]], np.int32)]),
         Case("PADV2", [x], lambda x, *_: np.pad(x, [(0, 1), (2, 0), (1, 1)], constant_values=7),
              [np.array([[0, 1], [2, 0], [1, 1]], np.int32), np.array(7, F)]),

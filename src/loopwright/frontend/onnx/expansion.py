@@ -10,7 +10,7 @@ from typing import Any
 from ...base import budget
 from ...base.errors import LoopwrightError, explain
 from ...base.span import Span
-from .reader import domain_name, name_of
+from .reader import domain_name, graphs_of, name_of
 from .tensors import EXTERNAL
 
 Key = tuple[str, str, str]
@@ -113,9 +113,7 @@ def _all(nodes: Iterable[Any]) -> Iterator[Any]:
     for node in nodes:
         yield node
         for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _all(attribute.g.node)
-            for graph in attribute.graphs:
+            for graph in graphs_of(attribute):
                 yield from _all(graph.node)
 
 

@@ -8,13 +8,12 @@ from typing import Any
 from ...base.errors import explain
 from ...relax.struct_info import TensorStructInfo
 from .context import Context
-from .reader import Node, domain_name, node_of
+from .reader import Node, domain_name, graphs_of, node_of
 from .registry import Entry
 from .tensors import DTYPES
 from .values import Value
 
 Convert = Callable[[Node, list[Value | None]], list[Value]]
-_GRAPHS = (5, 10)  # AttributeProto's GRAPH and GRAPHS
 _NUMBERS = {name: number for number, name in DTYPES.items()}
 
 
@@ -24,7 +23,7 @@ def expanding(node: Node, convert: Convert) -> Entry | None:
     schema = _schema(node)
     if node.proto is None:
         node.proto = _proto_of(node)
-    if schema is None or any(a.type in _GRAPHS for a in node.proto.attribute):
+    if schema is None or any(graphs_of(a) for a in node.proto.attribute):
         return None
     if not (schema.has_function or schema.has_context_dependent_function):
         return None

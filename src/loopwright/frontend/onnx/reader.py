@@ -356,12 +356,16 @@ def node_of(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
         name = name_of(attribute.name)
         try:
             node.attributes[name] = _attribute(attribute, folder)
-            if attribute.type in _GRAPHS:
-                node.captured += _free_names([attribute.g, *attribute.graphs])
+            node.captured += _free_names(graphs_of(attribute))
         except (ValueError, TypeError, LoopwrightError, OSError) as error:
             text = f"attribute {name}: {error}\n{node.span.render()}"
             raise LoopwrightError(text) from error
     return node
+
+
+def graphs_of(attribute: Any) -> list[Any]:
+    """The graphs that an attribute holds."""
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 
 def _free_names(graphs: list[Any]) -> list[str]:
@@ -373,7 +377,7 @@ def _free_names(graphs: list[Any]) -> list[str]:
         names = [name_of(name) for n in graph.node for name in n.input]
         for n in graph.node:
             for a in n.attribute:
-                names += _free_names([a.g, *a.graphs]) if a.type in _GRAPHS else []
+                names += _free_names(graphs_of(a))
         names += [name_of(value.name) for value in graph.output]
         free.update((name, None) for name in names if name and name not in own)
     return list(free)
@@ -394,7 +398,6 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-_GRAPHS = (5, 10)
 _FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
 _FIELDS |= {9: "tensors", 10: "graphs", 11: "sparse_tensor", 12: "sparse_tensors", 13: "tp"}
 _ATTRIBUTES: dict[int, Any] = {

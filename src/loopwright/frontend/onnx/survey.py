@@ -19,12 +19,11 @@ from ...relax.expr import Call, ExternFunc, Function, If, MatchCast, SeqExpr
 from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
 from .functions import expanding
 from .importer import from_onnx
-from .reader import Node, domain_name, load, node_of
+from .reader import Node, domain_name, graphs_of, load, node_of
 from .registry import find_converter
 
 KINDS = ("native", "decomposed", "interpreted", "folded", "missing")
 _RUN = ("relax.run.", "vm.builtin.")
-_GRAPHS = (5, 10)  # AttributeProto's GRAPH and GRAPHS
 # They read numbers, no more; or are no way that a right run takes.
 _FREE = ("vm.builtin.tensor_to_shape", "relax.run.sizes", "relax.run.refused")
 
@@ -93,9 +92,8 @@ def _all_nodes(protos: Any, opsets: dict[str, int], folder: Any) -> Iterator[Nod
     for proto in protos:
         yield node_of(proto, opsets, folder)
         for attribute in proto.attribute:
-            if attribute.type in _GRAPHS:
-                for graph in (attribute.g, *attribute.graphs):
-                    yield from _all_nodes(graph.node, opsets, folder)
+            for graph in graphs_of(attribute):
+                yield from _all_nodes(graph.node, opsets, folder)
 
 
 def _way(node: Node) -> str:
