@@ -26,6 +26,9 @@ i, n = tir.Var("i", "int32"), tir.Var("n", "int32")
         (i - n < 10, tir.LT(tir.Sub(i, 0), 10)),
         ((i + n) // 4 > 1, tir.Add(i, 0) // 4 > 1),
         (tir.EQ(i // n, 0), tir.const(False, "bool")),
+        (tir.NE(i, n), tir.Or(tir.LT(i, 0), tir.LT(7, i))),
+        (i % 8 + 1 < n, tir.const(False, "bool")),
+        (tir.Not(i % 8 + 1 < n), tir.const(False, "bool")),
         (tir.Or(i % 8 < n, i <= n), tir.Or(tir.const(False, "bool"), i <= 0)),
     ],
 )

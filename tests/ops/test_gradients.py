@@ -12,6 +12,7 @@ import pytest
 
 from loopwright import relax
 from loopwright.ops import OPERATORS
+from loopwright.ops.core import case
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.struct_info import TupleStructInfo
 
@@ -22,7 +23,23 @@ RULES = {
     for op in OPERATORS.values()
     if op.op.has_attr("FPrimalGradient")
 }
-CASES = {f"{name}-{n}": (op, case) for name, op in RULES.items() for n, case in enumerate(op.cases)}
+MORE = {
+    "matmul": [
+        case((3,), (3,)),
+        case((3,), (2, 3, 4)),
+        case((2, 4, 3), (3,)),
+        case((1, 2, 3), (4, 3, 2)),
+    ],
+    "repeat": [case((2, 3), repeats=2), case((2, 3), repeats=3, axis=-1)],
+    "concat": [case([(2, 3)], axis=0), case([(2, 3), (4,)], axis=None)],
+    "split": [case((2, 6), indices_or_sections=1, axis=1), case((6,), indices_or_sections=[4, 2])],
+    "take": [case((4,), np.array([3, 4, -1]), mode="nan")],
+}
+CASES = {
+    f"{name}-{n}": (op, given)
+    for name, op in RULES.items()
+    for n, given in enumerate([*op.cases, *MORE.get(name, ())])
+}
 STEP = 1e-4
 
 # Cases whose rule raises NotImplementedError.
@@ -36,6 +53,9 @@ REFUSED = {
     "nn.pad-2": "elements that are repeated at the edges",
     "nn.pad-3": "elements that are repeated at the edges",
     "strided_slice-2": "a slice that runs backwards",
+    "concat-3": "flattened tensors",
+    "split-4": "indices that are not in order",
+    "take-2": "indices out of range that give NaN",
     "take-1": "indices out of range that are wrapped",
 }
 # Cases whose differences say nothing.

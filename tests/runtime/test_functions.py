@@ -331,3 +331,41 @@ def test_numbers_of_threads():
     for wrong in (0, True, 2.0):
         with pytest.raises(ValueError, match="must be positive"):
             threads.checked(wrong)
+
+
+def test_values_of_tvm_ffi():
+    """What its functions give becomes our types, and what they are given its own."""
+    ffi = pytest.importorskip("tvm_ffi")
+    name = "test_functions.echo"
+    ffi.register_global_func(name, lambda x: x, override=True)
+    try:
+        echo = runtime.get_global_func(name)
+        for value in (None, True, 3, 2.5, "text", runtime.ShapeTuple([2, 3])):
+            got = echo(value)
+            assert got == value and (type(got) is type(value))
+        assert echo([1, [2.5, "a"]]) == [1, [2.5, "a"]]
+        assert echo(ffi.Map({"a": 1, "b": [2]})) == {"a": 1, "b": [2]}
+        assert echo(ffi.List([1, 2])) == [1, 2]
+        got = echo(np.arange(3, dtype="int8"))
+        assert isinstance(got, runtime.Tensor) and got.numpy().tolist() == [0, 1, 2]
+        inner = echo(runtime.convert(lambda x: x + 1))
+        assert inner(4) == 5
+        assert echo(inner)(6) == 7
+    finally:
+        ffi.remove_global_func(name)
+
+
+def test_a_function_is_registered_by_its_own_name():
+    @runtime.register_func
+    def named_in_test_functions(x):
+        return x + 1
+
+    try:
+        found = runtime.get_global_func("named_in_test_functions")
+        assert found(1) == 2 and repr(found) == "<PackedFunc named_in_test_functions>"
+        with pytest.raises(ValueError, match="already registered"):
+            runtime.register_func("named_in_test_functions", lambda x: x)
+        runtime.register_func("named_in_test_functions", lambda x: x + 2, True)
+        assert runtime.get_global_func("named_in_test_functions")(1) == 3
+    finally:
+        runtime.remove_global_func("named_in_test_functions")

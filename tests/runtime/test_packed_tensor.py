@@ -79,3 +79,25 @@ def test_widths_that_share_no_byte():
     for name in ("int0", "int3", "uint7"):
         with pytest.raises(ValueError, match="integers below 8 bits have 1, 2 or 4"):
             tensor([1], dtype=name)
+
+
+def test_copies_into_other_tensors():
+    t = tensor([1, 2, 3], dtype="int4")
+    shared = from_dlpack(t)
+    t[0] = 5
+    assert [int(v) for v in shared.numpy()] == [5, 2, 3]
+    wide = empty((3,), "int32")
+    assert t.copyto(wide) is wide and wide.numpy().tolist() == [5, 2, 3]
+
+
+def test_packed_memory_with_strides_is_refused():
+    from loopwright.runtime.tensor import PackedTensor, capsule_of, ffi
+
+    data = np.zeros(8, np.uint8)
+    plain = ffi().from_dlpack(capsule_of(data, "int4", (4, 4), (4, 1)))
+    assert PackedTensor.on(plain).shape == (4, 4)
+    one = ffi().from_dlpack(capsule_of(data, "int4", (1, 4), (9, 1)))  # of one row: no matter
+    assert PackedTensor.on(one).shape == (1, 4)
+    turned = ffi().from_dlpack(capsule_of(data, "int4", (4, 4), (1, 4)))
+    with pytest.raises(ValueError, match=r"int4 with strides \(1, 4\) cannot be read"):
+        PackedTensor.on(turned)

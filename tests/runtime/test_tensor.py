@@ -221,3 +221,22 @@ def test_where_values_are_to_be():
     anywhere = VirtualDevice()
     assert anywhere == (-1, -1, None, "") and anywhere.device_type_int == -1
     assert VirtualDevice(runtime.cuda(3), "cuda", "shared") == (2, 3, "cuda", "shared")
+
+
+def test_scalars_and_older_names():
+    assert int(tensor(3)) == 3 and float(tensor(1.5)) == 1.5
+    assert bool(tensor(1)) and not tensor(0)
+    copy = (t := tensor([1, 2])).asnumpy()
+    copy[0] = 9
+    assert t.numpy().tolist() == [1, 2]
+    assert len(tensor([[1, 2]])) == 1 and tensor(np.ones((2, 3))).nbytes == 48
+
+
+def test_devices_of_other_kinds():
+    kinds = {"cuda": 2, "opencl": 4, "vulkan": 7, "metal": 8, "rocm": 10}
+    for name, code in kinds.items():
+        made = getattr(runtime.device, name)() if hasattr(runtime.device, name) else None
+        made = made or runtime.device(name)
+        assert (made.type, made.index, made.type_code) == (name, 0, code)
+        assert made != runtime.cpu() and made != name and not made.exist
+        assert repr(made) == f"device(type={name!r}, index=0)" and str(made) == f"{name}:0"

@@ -31,9 +31,6 @@ class Value:
     def __add__(self, other: Value | Number) -> Value:
         return self._with(self._arith("add", "fadd"), other)
 
-    def __radd__(self, other: Number) -> Value:
-        return self + other
-
     def __sub__(self, other: Value | Number) -> Value:
         return self._with(self._arith("sub", "fsub"), other)
 
@@ -42,9 +39,6 @@ class Value:
 
     def __mul__(self, other: Value | Number) -> Value:
         return self._with(self._arith("mul", "fmul"), other)
-
-    def __rmul__(self, other: Number) -> Value:
-        return self * other
 
     def __truediv__(self, other: Value | Number) -> Value:
         return self._with("fdiv", other)

@@ -244,8 +244,7 @@ def _(x, indices_or_sections, axis=0):
 def _(cx, x, indices_or_sections, axis=0):
     where = indices_or_sections
     if not isinstance(where, int) and list(where) != sorted(where):
-        what = "relax.split: the gradient is known for indices in order only"
-        raise ValueError(explain(what, got=where))
+        raise cx.refusal("indices that are not in order", where)
     return cx.grad if where in (1, []) else R.concat(cx.grad, axis)
 
 
