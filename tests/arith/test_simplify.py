@@ -281,3 +281,17 @@ def test_a_comparison_has_one_direction():
     ):
         assert structural_equal(Analyzer().simplify(one), Analyzer().simplify(other))
     assert isinstance(Analyzer().simplify(x >= 20), pe.LE)
+
+
+def test_what_a_choice_knows():
+    """Each side is simplified under what its condition says, of integers and among other things."""
+    x, y, flag = Var("x"), Var("y"), Var("flag", "bool")
+    given = pe.LT(po.const(3), x)
+    most, least = po.maximum(x, po.const(2)), po.minimum(y, x + 1)
+    for condition in (given, pe.And(given, flag), pe.And(flag, given)):
+        got = Analyzer().simplify(pe.Select(condition, most, y))
+        assert structural_equal(got, pe.Select(condition, x, y))
+    got = Analyzer().simplify(pe.Select(pe.Not(flag), most, least))
+    assert structural_equal(got, pe.Select(pe.Not(flag), most, least))
+    got = Analyzer().simplify(pe.Select(pe.LT(x, y), y - x, least))
+    assert structural_equal(got, pe.Select(pe.LT(x, y), y - x, y))

@@ -382,3 +382,14 @@ def test_lanes_that_the_machine_tells():
             op.as_lanes(lanes)
     assert op.as_lanes(Mul(call, IntImm("int32", 2))) is op.scalable_lanes(2)
     assert (op.as_lanes(8), op.as_lanes(IntImm("int64", 8))) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least", "most"),
+    [("int1", -1, 1), ("int2", -2, 1), ("int8", -128, 127), ("uint8", 0, 255), ("uint1", 0, 1)],
+)
+def test_the_range_of_literals(dtype, least, most):
+    assert IntImm(dtype, least).value == least and IntImm(dtype, most).value == most
+    for value in () if dtype == "uint1" else (least - 1, most + 1):  # uint1 is bool
+        with pytest.raises(ValueError, match="literal does not fit"):
+            IntImm(dtype, value)

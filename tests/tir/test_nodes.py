@@ -491,6 +491,9 @@ def test_rare_forms_of_buffers():
     vector = tir.decl_buffer((8,), "float32", "V").vload(2, "float32x4")
     assert structural_equal(vector.indices[0], tir.Ramp(2, 1, 4))
     assert vector.dtype == "float32x4"
+    pair = tir.decl_buffer((8,), "float32", "V").vload(2, "float32x2")
+    assert structural_equal(pair.indices[0], tir.Ramp(2, 1, 2))
+    assert structural_equal(vector.buffer.vload(2).indices[0], tir.const(2))
     apart = tir.decl_buffer((4, 8), "float32", "B", elem_offset=5, axis_separators=[1])
     with pytest.raises(ValueError, match="has axis separators, and then no elem_offset"):
         apart.offset_of([0, 0])

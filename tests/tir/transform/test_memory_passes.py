@@ -761,3 +761,15 @@ def main(A: T.Buffer((T.int64(64),), "int64"), B: T.Buffer((T.int64(64),), "int3
         assert all(map(np.array_equal, one, two))
     kept = tt.NarrowDataType(32)(IRModule({"main": large}))["main"]
     assert structural_equal(kept, large)
+
+
+@pytest.mark.no_verify
+def test_buffers_that_int32_counts():
+    for size, large in ((2**31 - 1, False), (2**31, True)):
+        text = f'@T.prim_func\ndef main(A: T.Buffer((T.int64({size}),), "int8")):\n    A[T.int64(1)] = T.int8(0)\n'
+        mod = IRModule({"main": from_source(text)})
+        if large:
+            with pytest.raises(ValueError, match="buffer A has more elements than int32 counts"):
+                tt.ForceNarrowIndexToInt32()(mod)
+        else:
+            assert "int64" not in tt.ForceNarrowIndexToInt32()(mod).script()

@@ -103,3 +103,22 @@ def test_copies_of_an_aligned_buffer_keep_its_strides() -> None:
     args = [np.arange(30, dtype="float32").reshape(6, 5), np.zeros((6, 5), "float32")]
     run(low, args)
     np.testing.assert_array_equal(args[1], args[0] + 1)
+
+
+def test_loops_of_unknown_length_are_refused():
+    text = TEXT.replace(
+        ', D: T.Buffer((4,), "float32")', ', D: T.Buffer((4,), "float32"), n: T.int32'
+    )
+    text = text.format(stage=[0, 1, 1, 1], order=[0, 1, 2, 3], low=0, high="n", last="Y[j]")
+    with pytest.raises(ValueError, match="the number of iterations is not known"):
+        tt.InjectSoftwarePipeline()(IRModule({"main": from_source(text)}))
+
+
+def test_separators_of_axes_move_with_the_versions():
+    text = TEXT.format(stage=[0, 1, 1, 1], order=[0, 1, 2, 3], low=0, high=9, last="Y[j]")
+    text = text.replace(
+        "X = T.alloc_buffer((4,))", "X = T.alloc_buffer((4, 1), axis_separators=[1])"
+    )
+    text = text.replace("X[j]", "X[j, 0]").replace("X[3 - j]", "X[3 - j, 0]")
+    after = tt.InjectSoftwarePipeline()(IRModule({"main": from_source(text)}))["main"]
+    assert "T.alloc_buffer((2, 4, 1), axis_separators=[2])" in after.script()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from loopwright.ir.module import IRModule
+from loopwright.ir.structural import assert_structural_equal
 from loopwright.ir.target import Target
 from loopwright.script import from_source
 from loopwright.tir import analysis as ta
@@ -341,3 +342,33 @@ def test_types_that_warps_exchange(dtype, targets):
         after = tt.LowerThreadAllreduce()(IRModule({"main": from_source(given)}))
         found += [target] if "tvm_warp_shuffle" in after.script() else []
     assert found == targets.split()
+
+
+@pytest.mark.parametrize("where", ["i < 2", "i < 2 and ki < 6", "ki < 6"])
+def test_rows_that_a_predicate_leaves_out(where):
+    """What the predicate says of the rows holds for what is written, too."""
+    text = SUM.format(n=8, threads=8, outer=1).replace("ko * 8 + ki < 8", where)
+    mod = lowered(text)
+    a = np.arange(24, dtype="float32").reshape(3, 8)
+    b = np.full(3, -1, "float32")
+    run(mod["main"], [a, b])
+    sums = a[:, : 6 if "ki" in where else 8].sum(1)
+    np.testing.assert_array_equal(b, [*sums[:2], -1 if "i < 2" in where else sums[2]])
+
+
+def test_the_warps_of_a_target():
+    text = WARP.format(scope="warp", sync="T.evaluate(0)")
+    wide = text.replace('"threadIdx.x", 8', '"threadIdx.x", 32').replace("7 - tx", "31 - tx")
+    for old, new in (("[32]", "[128]"), ("(32,)", "(128,)"), ("o * 16", "o * 64")):
+        wide = wide.replace(old, new)
+    mod = IRModule({"main": from_source(wide)})
+    want = tt.LowerWarpMemory(32)(mod)
+    assert_structural_equal(tt.LowerWarpMemory()(mod), want)
+    with Target("cuda"):
+        assert_structural_equal(tt.LowerWarpMemory()(mod), want)
+    for old, new, message in (
+        ("T.allocate([32]", "T.allocate([36]", "as many elements as its lanes hold"),
+        ('"threadIdx.x", 8', '"threadIdx.x", 12', "lies in a launch of threadIdx.x"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tt.LowerWarpMemory(8)(IRModule({"main": from_source(text.replace(old, new))}))

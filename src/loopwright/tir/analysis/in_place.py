@@ -236,7 +236,7 @@ def _each_once(stores: list[_Access]) -> bool:
     if not every.size:
         return True
     low, high = int(every.min()), int(every.max())
-    if high - low + 1 < every.size or high - low > 4 * MOST:
+    if high - low > 4 * MOST:
         return False
     return int(np.bincount(every - low).max()) <= 1
 
