@@ -50,6 +50,8 @@ def type_key(value: Any) -> str:
         return "Array"
     if isinstance(value, Attrs):
         return value.key
+    if isinstance(value, (GlobalVar, Op)):
+        return type(value).__name__
     known = _SCALAR_KEYS.get(type(value))
     return known or getattr(type(value), "node_key", type(value).__name__)
 
@@ -165,6 +167,8 @@ class Writer:
             return {"type_key": boxed, "attrs": {"value": text}}
         if isinstance(value, str):
             return {"type_key": "runtime.String", "repr_str": str(value)}
+        if isinstance(value, Op):
+            return {"type_key": "Op", "repr_str": value.name}
         if isinstance(value, (list, tuple)):
             return {"type_key": "Array", "data": [self.add(v) for v in value]}
         if isinstance(value, dict):
@@ -203,8 +207,6 @@ def _fields(value: Any) -> Iterator[tuple[str, Any, bool]]:
         yield "data", value.data, False
     elif isinstance(value, GlobalVar):
         yield "name_hint", value.name_hint, False
-    elif isinstance(value, Op):
-        yield "name", value.name, False
     elif isinstance(value, Attrs):
         for name, item in value.items():
             yield name, item, False
@@ -272,7 +274,7 @@ class Reader:
         if key == "GlobalVar":
             return GlobalVar(self.value(attrs["name_hint"]))
         if key == "Op":
-            return Op.get(self.value(attrs["name"]) if "name" in attrs else entry["repr_str"])
+            return Op.get(entry["repr_str"])
         if key in ("IncompleteType", "relay.IncompleteType"):
             return IncompleteType()
         if key in _SCALARS:
