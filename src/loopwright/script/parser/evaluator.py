@@ -173,18 +173,19 @@ class Evaluator:
         is_and = isinstance(node.op, ast.And)
         result = as_operand(self.eval(node.values[0]))
         for item in node.values[1:]:
+            self._check_boolean(node, result)
             if not isinstance(result, PrimExpr) and bool(result) != is_and:
                 return result
             value = as_operand(self.eval(item))
             if isinstance(result, PrimExpr) or isinstance(value, PrimExpr):
-                self._check_boolean(node, result, value)
+                self._check_boolean(node, value)
                 result = self.mark(_joined(is_and, result, value), node)
             else:
                 result = value
         return result
 
-    def _check_boolean(self, node: ast.BoolOp, *values: Any) -> None:
-        if any(isinstance(v, RelaxExpr) for v in values):
+    def _check_boolean(self, node: ast.BoolOp, value: Any) -> None:
+        if isinstance(value, RelaxExpr):
             what = "`and` and `or` join scalar conditions"
             hint = "use R.logical_and, R.logical_or on tensors"
             raise self.source.error(node, what, instead=hint)
