@@ -29,6 +29,12 @@ from .params import DType, Ints, Tensor
 from .statements import long, prim_func
 
 LANES, ROWS, VECTORS = 16, 8, 3  # a tile: rows x vectors of lanes
+HALVES = [
+    0,
+    2,
+    1,
+    3,
+]  # four numbers as AVX2 multiplies them in 16 bits: the first of each pair, the others
 _WIDE = LANES * VECTORS
 _FEW, _PARTS = 16, 4  # tasks; parts of their weights where tiles are fewer
 
@@ -132,10 +138,12 @@ def _matmul_info(data, weight):
     return TensorStructInfo([a[0], simplify(b[0] * (b[1] // a[1]))], "int32")
 
 
-def check_bytes(data, weight):
-    for name, info, dtype in (("data", data, "uint8"), ("weight", weight, "int8")):
-        if str(info.dtype) != dtype:
-            raise TypeError(explain(f"{name} must hold {dtype}", got=str(info.dtype)))
+def check_bytes(data, weight, *dtypes):
+    """Check the dtypes of bytes and of what they are multiplied by: by default int8."""
+    for name, info, some in (("data", data, ["uint8"]), ("weight", weight, dtypes or ["int8"])):
+        if str(info.dtype) not in some:
+            what = f"{name} must hold {' or '.join(some)}"
+            raise TypeError(explain(what, got=str(info.dtype)))
 
 
 def check_extent(name, axis, got, wanted):
@@ -167,31 +175,39 @@ class Dots(NamedTuple):
     in_one: bool  # instruction
     lanes: int  # of a vector
     rows: int  # of a tile's sums that are computed together
-    vectors: int  # of 16 lanes, in each of these rows
+    vectors: int  # of 16 lanes, in each of these rows; more where rows are fewer
+    narrow: bool = False  # pairs of products fit 16 bits
 
-    def __call__(self, total: Any, a: Any, b: Any) -> Any:
-        """total + sums of four products of a (unsigned) and b, vectors of 4, 8 or 16 int32."""
+    def __call__(self, total: Any, a: Any, *b: Any) -> Any:
+        """total + sums of four products of a (unsigned) and b, vectors of 4, 8 or 16 int32; b: of the bytes,
+        or of their halves in 16 bits, in the order `HALVES`."""
         count = total.dtype.lanes
         if self.in_one:
             name = f"llvm.x86.avx512.vpdpbusd.{32 * count}"
-            return tir.call_llvm_pure_intrin(f"int32x{count}", name, total, a, b)
+            return tir.call_llvm_pure_intrin(f"int32x{count}", name, total, a, *b)
         if count > self.lanes:
             starts = range(0, count, self.lanes)
-            parts = [self(*(_part(v, k, self.lanes) for v in (total, a, b))) for k in starts]
+            parts = [self(*(_part(v, k, self.lanes) for v in (total, a, *b))) for k in starts]
             return Shuffle(parts, list(range(count)))
         number = lambda v: Broadcast(const(v, "int16"), 2 * count)  # noqa: E731
-        a, b = (tir.reinterpret(f"int16x{2 * count}", v) for v in (a, b))
-        low, high = tir.bitwise_and(a, number(255)), tir.bitwise_and(a >> number(8), number(255))
-        pairs = ((low, (b << number(8)) >> number(8)), (high, b >> number(8)))
-        for pair in pairs:
-            total = total + tir.call_llvm_pure_intrin(f"int32x{count}", _PAIRS[count], *pair)
+        of_bytes, of_words = _PAIRS[count]
+        if self.narrow:
+            a, b = (tir.reinterpret(f"int8x{4 * count}", v) for v in (a, *b))
+            pairs = tir.call_llvm_pure_intrin(f"int16x{2 * count}", of_bytes, a, b)
+            return total + tir.call_llvm_pure_intrin(f"int32x{count}", of_words, pairs, number(1))
+        a, *b = (tir.reinterpret(f"int16x{2 * count}", v) for v in (a, *b))
+        if len(b) == 1:
+            b = [(b[0] << number(8)) >> number(8), b[0] >> number(8)]
+        a = [tir.bitwise_and(v, number(255)) for v in (a, a >> number(8))]
+        for pair in zip(a, b, strict=True):
+            total = total + tir.call_llvm_pure_intrin(f"int32x{count}", of_words, *pair)
         return total
 
 
 _PAIRS = {
-    4: "llvm.x86.sse2.pmadd.wd",
-    8: "llvm.x86.avx2.pmadd.wd",
-    16: "llvm.x86.avx512.pmaddw.d.512",
+    4: ("llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.sse2.pmadd.wd"),
+    8: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
+    16: ("llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"),
 }
 
 
@@ -227,9 +243,10 @@ def _tile(
 ) -> None:
     """dots: also how much of the tile is computed at a time. size: so many rows, each of so many vectors of
     sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of 16 lanes; fours(k, r):
-    four bytes of a row, as int32; store(r, n, sums) puts them away."""
+    four bytes of a row, as int32, or their halves; store(r, n, sums) puts them away."""
     rows, count = size
-    tall, wide = min(rows, dots.rows), min(count, dots.vectors)
+    tall = min(rows, dots.rows)
+    wide = min(count, dots.rows * dots.vectors // tall)
     total = ib.allocate("int32", tall * wide * LANES, "total", scope="local")
     at = lambda r, n: ramp(long((r * wide + n) * LANES), LANES)  # noqa: E731
 
@@ -241,8 +258,8 @@ def _tile(
         def step(k: Any) -> None:
             lanes = [tir.reinterpret("int32x16", vectors(k, vector + n)) for n in range(many)]
             for r, n in places:
-                four = Broadcast(fours(k, row + r), LANES)
-                pair = (four, lanes[n]) if signed_lanes else (lanes[n], four)
+                four = [Broadcast(part, LANES) for part in fours(k, row + r)]
+                pair = (*four, lanes[n]) if signed_lanes else (lanes[n], *four)
                 total[at(r, n)] = dots(total[at(r, n)], *pair)
 
         steps(step)
@@ -335,7 +352,7 @@ def _matmul_kernel(
                 (height, VECTORS),
                 steps,
                 lambda k, n: b[panel, ramp((k * VECTORS + n) * (4 * LANES), 4 * LANES)],
-                lambda k, r: tir.reinterpret("int32", a[own[r], ramp(k * 4, 4)]),
+                lambda k, r: [tir.reinterpret("int32", a[own[r], ramp(k * 4, 4)])],
                 True,
                 store,
             )
@@ -431,11 +448,20 @@ def _vector_places(call: Any) -> Any:
 
 @op("relax.nn.byte_conv2d", alone=True)
 def byte_conv2d(
-    data: Tensor, weight: Tensor, kernel: Ints, stride: int, dilation: int, width: int, places: int
+    data: Tensor,
+    weight: Tensor,
+    kernel: Ints,
+    stride: int,
+    dilation: int,
+    width: int,
+    places: int,
+    narrow: bool = False,
 ):
     """data: what `byte_places` makes of the image; weight int8 (outputs / 8, channels / 4 * window * 8 * 4):
-    of eight outputs their bytes for four channels side by side, in the order in which a tile reads them.
-    int32 (batch, outputs, places): each place is one of the image's rows of `width` one after another."""
+    of eight outputs their bytes for four channels side by side, in the order in which a tile reads them; in
+    int16 in the order `HALVES`. int32 (batch, outputs, places): each place is one of the image's rows of
+    `width` one after another. narrow: of each pair of int8 weights those of one sign add up to at most 128,
+    so that two products fit 16 bits."""
     batch, fours, _, _ = extents_of(data, "data", None, None, None, None)
     blocks, _ = extents_of(weight, "weight", None, None)
     axes = [te.reduce_axis((const(0, "int64"), d), name=n) for d, n in (
@@ -445,7 +471,8 @@ def byte_conv2d(
         c, kh, kw, v = axes
         phase, shift = _tap(kh, kw, stride, dilation, width)
         byte = data(n, c, phase, (p + shift) * 4 + v)
-        tap = (((c * kernel[0] + kh) * kernel[1] + kw) * ROWS + o % ROWS) * 4 + v
+        tap = (((c * kernel[0] + kh) * kernel[1] + kw) * ROWS + o % ROWS) * 4
+        tap += v if weight.dtype == "int8" else v % 2 * 2 + v // 2
         return te.sum(cast("int32", byte) * cast("int32", weight(o // ROWS, tap)), axis=axes)
 
     return compute([batch, simplify(blocks * ROWS), long(places)], cell, "byte_conv2d")
@@ -464,22 +491,27 @@ def byte_conv2d_bytes(
     width: int,
     places: int,
     out_dtype: DType,
+    narrow: bool = False,
 ):
     """round((`byte_conv2d` + offset) * factor) + zero in `out_dtype`, int8 or uint8, saturated; offset
     (int32) and factor (float32): one for each output channel."""
-    total = byte_conv2d.body(data, weight, kernel, stride, dilation, width, places)
+    total = byte_conv2d.body(data, weight, kernel, stride, dilation, width, places, narrow)
     return bytes_again(total, 1, offset, factor, zero, out_dtype)
 
 
 @byte_conv2d_bytes.infer
-def _(data, weight, offset, factor, zero, kernel, stride, dilation, width, places, out_dtype):
-    total = _conv_info(data, weight, kernel, stride, dilation, width, places)
+def _(
+    data, weight, offset, factor, zero, kernel, stride, dilation, width, places, out_dtype, narrow
+):
+    total = _conv_info(data, weight, kernel, stride, dilation, width, places, narrow)
     return bytes_again_info(total, 1, offset, factor, zero, out_dtype)
 
 
 @byte_conv2d_bytes.numpy
-def _(data, weight, offset, factor, zero, kernel, stride, dilation, width, places, out_dtype):
-    total = _conv_numpy(data, weight, kernel, stride, dilation, width, places)
+def _(
+    data, weight, offset, factor, zero, kernel, stride, dilation, width, places, out_dtype, narrow
+):
+    total = _conv_numpy(data, weight, kernel, stride, dilation, width, places, narrow)
     return bytes_again_numpy(total, 1, offset, factor, zero, out_dtype)
 
 
@@ -491,8 +523,8 @@ def _tap(kh, kw, stride, dilation, width):
 
 
 @byte_conv2d.infer
-def _conv_info(data, weight, kernel, stride, dilation, width, places):
-    check_bytes(data, weight)
+def _conv_info(data, weight, kernel, stride, dilation, width, places, narrow):
+    check_bytes(data, weight, "int8", "int16")
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=3)
@@ -513,11 +545,13 @@ def _check_axes(shape: Any, least: dict[int, int], lowest: int) -> None:
 
 
 @byte_conv2d.numpy
-def _conv_numpy(data, weight, kernel, stride, dilation, width, places):
+def _conv_numpy(data, weight, kernel, stride, dilation, width, places, narrow):
     batch, fours, _, _ = data.shape
     out = np.zeros((batch, len(weight) * ROWS, places), np.int32)
     taps = weight.astype(np.int32).reshape(len(weight), fours, *kernel, ROWS, 4)
     taps = np.moveaxis(taps, 4, 1).reshape(-1, fours, *kernel, 4)
+    if weight.dtype == np.int16:
+        taps = taps[..., HALVES]
     for kh in range(kernel[0]):
         for kw in range(kernel[1]):
             phase, shift = _tap(kh, kw, stride, dilation, width)
@@ -577,13 +611,16 @@ def _vector_conv(call: Any) -> Any:
     stride, dilation = int(given.stride), int(given.dilation)
     width, places = int(given.width), int(given.places)
     blocks = int_value(weight[0])
+    dtype = str(call.args[1].struct_info.dtype)
+    some = 4 if dtype == "int8" else 2  # numbers in the bits of an int32
     dots = dots_of(Target.current(allow_none=True))
-    if not (dots and blocks and places >= LANES):
+    if not (dots and blocks and places >= LANES) or (dots.in_one and some == 2):
         return None
+    dots = dots._replace(narrow=bool(given.narrow))
     outputs = long(blocks * ROWS)
     buffers = buffers_of(
         bytes_of(call, 2),
-        {"data": (data, "uint8"), "weight": (weight, "int8")},
+        {"data": (data, "uint8"), "weight": (weight, dtype)},
         (data[0], outputs, long(places)),
         outputs,
     )
@@ -634,7 +671,10 @@ def _vector_conv(call: Any) -> Any:
                     (ROWS, vectors),
                     steps,
                     lambda k, j: x[n, k[0], k[1], ramp(k[2] + j * 4 * LANES, 4 * LANES)],
-                    lambda k, r: tir.reinterpret("int32", w[block, ramp(k[3] + r * 4, 4)]),
+                    lambda k, r: [
+                        tir.reinterpret("int32", w[block, ramp(k[3] + r * 4 + v, some)])
+                        for v in range(0, 4, some)
+                    ],
                     False,
                     store,
                 )
@@ -683,6 +723,10 @@ byte_conv2d.samples(
     case(
         _bytes(1, 1, 4, 80 * 4), _bytes(3, 9 * 32, dtype="int8"),
         kernel=[3, 3], stride=2, dilation=1, width=5, places=20,
+    ),
+    case(
+        _bytes(1, 2, 1, 30 * 4), _bytes(2, 2 * 3 * 32, dtype="int8").astype(np.int16),
+        kernel=[1, 3], stride=1, dilation=2, width=26, places=26,
     ),
 )  # fmt: skip
 

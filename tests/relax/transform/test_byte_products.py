@@ -119,6 +119,18 @@ def test_transposed_weights_of_a_fully_connected_layer():
     check(given, bytes_of((3, 8), "int8"), "byte_matmul")
 
 
+def test_weights_transposed_before_they_are_widened():
+    x, weight = relax.Var("x", R.Tensor((3, 8), "uint8")), relax.const(bytes_of((10, 8), "int8"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            turned = builder.emit(op.permute_dims(weight, [1, 0]))
+            wide = [builder.emit(op.astype(v, "int32")) for v in (x, turned)]
+            result = builder.emit_output(op.matmul(*wide))
+        builder.emit_func_output(result)
+    check(builder.finalize(), bytes_of((3, 8), "uint8"), "byte_matmul")
+
+
 @pytest.mark.parametrize("zero", [0, 3, 128, 255])
 def test_unsigned_weights(zero):
     """Less their zero point they may not be int8: then another output adds the data."""
@@ -129,6 +141,30 @@ def test_unsigned_weights(zero):
     build = lambda x, w: op.nn.conv2d(x, w, padding=1)  # noqa: E731
     given = module((1, 4, 9, 9), values, build, "int8", 0, True, True, weight_zero=zero)
     check(given, bytes_of((1, 4, 9, 9), "int8"), "byte_conv2d")
+
+
+@pytest.mark.parametrize(
+    ("pair", "dtype"),
+    [
+        ((64, 64), "int8"), ((127, 1), "int8"), ((-128, 127), "int8"), ((-64, -64), "int8"),
+        ((65, 64), "int16"), ((127, 2), "int16"), ((-128, -1), "int16"), ((-65, -64), "int16"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("processor", ["haswell", "cascadelake"])
+def test_weights_of_convolutions_have_the_bits_that_pairs_of_products_need(processor, pair, dtype):
+    weight = np.zeros((8, 4, 1, 1), np.int8)
+    weight[3, 2:, 0, 0] = pair
+    given = module((1, 4, 9, 9), weight, op.nn.conv2d, "uint8", 0, False, whole=True)
+    with Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={processor}"):
+        made = ByteProducts()(given)
+    calls = [b.value for block in made["main"].body.blocks for b in block.bindings]
+    (conv,) = [c for c in calls if c.op.name == "relax.nn.byte_conv2d"]
+    assert conv.args[1].struct_info.dtype == ("int8" if processor == "cascadelake" else dtype)
+    assert conv.attrs.narrow == (processor == "haswell" and dtype == "int8")
+    x = np.full((1, 4, 9, 9), 255, np.uint8)
+    want = Interpreter(given)["main"](x).numpy()
+    np.testing.assert_array_equal(Interpreter(made)["main"](x).numpy(), want)
+    np.testing.assert_array_equal(compile(given)["main"](x).numpy(), want)
 
 
 def test_other_processors_keep_the_graph():
@@ -150,14 +186,15 @@ EXTREMES = {
 }
 
 
+@pytest.mark.parametrize("least", [-128, -64])
 @pytest.mark.parametrize("cpu", PROCESSORS)
 @pytest.mark.parametrize("row", EXTREMES.values(), ids=EXTREMES)
-def test_no_processor_saturates_between(row, cpu):
-    """Pairs of products of 255 and -128 or 127 need more than 16 bits. What this machine cannot run is
+def test_no_processor_saturates_between(row, cpu, least):
+    """Pairs of products of 255 and -128 or 127 need more than 16 bits, those of -64 or 64 just not. What this machine cannot run is
     interpreted, as the rest is, too."""
     shape, weight, build, axis = row
-    weights = np.where(_RNG.random(weight) < 0.5, -128, 127).astype(np.int8)
-    weights[(slice(None),) * axis + (0,)] = -128  # an output of nothing else
+    weights = np.where(_RNG.random(weight) < 0.5, least, min(-least, 127)).astype(np.int8)
+    weights[(slice(None),) * axis + (0,)] = least  # an output of nothing else
     given = module(shape, weights, build, "uint8", axis, False, True)
     x = np.where(_RNG.random(shape) < 0.9, 255, 0).astype(np.uint8)
     want, target = (

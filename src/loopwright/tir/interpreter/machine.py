@@ -53,6 +53,8 @@ MACHINE: dict[str, Callable[..., Any]] = {
     "llvm.x86.avx512.vpdpbusd.512": _fours("uint8", "int8"),
     "llvm.x86.sse2.pmadd.wd": _pairs_of_words,
     "llvm.x86.avx2.pmadd.wd": _pairs_of_words,
+    "llvm.x86.ssse3.pmadd.ub.sw.128": _pairs_of_bytes,
+    "llvm.x86.avx2.pmadd.ub.sw": _pairs_of_bytes,
     "llvm.x86.avx512.pmaddubs.w.512": _pairs_of_bytes,
     "llvm.x86.avx512.pmaddw.d.512": _pairs_of_words,
     "llvm.aarch64.neon.sdot.v4i32.v16i8": _fours("int8", "int8"),

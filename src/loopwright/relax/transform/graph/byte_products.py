@@ -24,7 +24,9 @@ Before (-) and after (+)::
 The sum of (q - zero) * w is that of q * w without zero times the sum of w, which is known. Weights are
 constants in int8 after their zero point; activations have one scale and zero point, int8 ones become
 uint8. A convolution reads its image as `relax.nn.byte_places` arranges it, a depthwise one as it is, one
-of an unknown size or over one side as `relax.nn.byte_rows` does.
+of an unknown size or over one side as `relax.nn.byte_rows` does. Its weights are widened to int16 for
+processors without VNNI, which multiply 16 bits exactly, unless they are so small (7 bits are) that bytes
+are, too.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ class ByteProducts(ModulePass):
         target = self.target or Target.current(allow_none=True)
         if target is None or not {"avx512vnni", "avx2"}.intersection(target.features):
             return mod
-        return _Products(mod, self.rows, self.lanes).run()
+        return _Products(mod, self.rows, self.lanes, "avx512vnni" in target.features).run()
 
 
 @dataclass
@@ -105,10 +107,16 @@ def _padded(array: np.ndarray, more: list[int]) -> np.ndarray:
     return np.pad(array, [(0, k) for k in more]) if any(more) else array
 
 
+def _narrow(weights: np.ndarray) -> bool:
+    """Whether bytes times each pair of weights add up to 16 bits: 255 * 128 does, 255 * 129 does not."""
+    pairs = weights.reshape(-1, 2).astype(np.int16)
+    return pairs.clip(0).sum(1).max() <= 128 and pairs.clip(max=0).sum(1).min() >= -128
+
+
 class _Products(SweepingRewriter):
-    def __init__(self, mod: IRModule, rows: int, lanes: int) -> None:
+    def __init__(self, mod: IRModule, rows: int, lanes: int, in_bytes: bool) -> None:
         super().__init__(mod)
-        self.rows, self.lanes = rows, lanes
+        self.rows, self.lanes, self.in_bytes = rows, lanes, in_bytes
 
     def call(self, call: Call) -> Any:
         if is_call(call, "relax.matmul"):
@@ -137,10 +145,13 @@ class _Products(SweepingRewriter):
         return _Operand(found.args[0], zero, None)
 
     def known(self, expr: Any) -> np.ndarray | None:
-        """A constant, of another dtype or shape perhaps, as an array."""
+        """A constant, of another dtype, shape or order of axes perhaps, as an array."""
         found = self.definition(expr)
         if isinstance(found, Constant):
             return found.data.numpy()
+        if is_call(found, "relax.permute_dims"):
+            value = self.known(found.args[0])
+            return None if value is None else value.transpose(found.attrs.axes)
         if not (is_call(found, "relax.astype") or is_call(found, "relax.reshape")):
             return None
         value, shape = self.known(found.args[0]), shape_of(found)
@@ -334,9 +345,12 @@ class _Products(SweepingRewriter):
         packed = _padded(values, [-outputs % self.rows, -channels % 4, 0, 0])
         filled_up = len(packed)
         packed = packed.reshape(-1, self.rows, fours, 4, *kernel).transpose(0, 2, 4, 5, 1, 3)
+        narrow = not self.in_bytes and _narrow(packed)
+        if not (self.in_bytes or narrow):  # `ops.integer.HALVES`
+            packed = packed[..., [0, 2, 1, 3]].astype(np.int16)
         packed = np.ascontiguousarray(packed).reshape(len(packed), -1)
         total = relax_op.nn.byte_conv2d(
-            blocks, const(Tensor(packed)), kernel, stride, dilation, width, places
+            blocks, const(Tensor(packed)), kernel, stride, dilation, width, places, narrow
         )
         if filled_up == outputs and places == high * wide:
             total = relax_op.reshape(total, ShapeExpr([shape[0], outputs, high, wide]))
