@@ -92,6 +92,14 @@ def test_args_converter():
     with pytest.raises(TypeError, match="a list of expressions"):
         many(1)
 
+    @args_converter.to_expr("x", "rest", "options")
+    def all_kinds(x, *rest, kept=4, **options):
+        return x, rest, kept, options
+
+    x, rest, kept, options = all_kinds(1, 2, None, kept=3, k=3.5)
+    assert isinstance(x, relax.PrimValue) and isinstance(rest[0], relax.PrimValue)
+    assert rest[1] is None and kept == 3 and isinstance(options["k"], relax.PrimValue)
+
 
 def test_virtual_device():
     nowhere = VirtualDevice()

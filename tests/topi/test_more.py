@@ -209,3 +209,13 @@ def test_same_padding_of_an_even_kernel():
     kernel = np.array([[[1, 0, 0, 0]]], "float32")
     run(func, [np.arange(8, dtype="float32").reshape(1, 1, 8), kernel, out])
     assert out.ravel().tolist() == [0, 0, 0, 1, 2, 3, 4, 5]
+
+
+def test_operations_behind_a_result_are_visited_once():
+    a = te.placeholder((4,), "float32", "a")
+    b = te.compute((4,), lambda i: a[i] + 1, "b", tag="injective")
+    c = te.compute((4,), lambda i: b[i] * 2, "c", tag="elemwise")
+    d = te.compute((4,), lambda i: b[i] + c[i], "d", tag="broadcast")
+    schedule, names = te.create_schedule(d.op), []
+    topi.utils.traverse_inline(schedule, d.op, lambda op: names.append(op.name))
+    assert names == ["a", "b", "c", "d"]
