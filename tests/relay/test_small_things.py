@@ -269,6 +269,7 @@ def test_parts_of_matches_that_patterns_do_not_say() -> None:
         relay.Call,
         relay.Var,
     ]
+    assert [p.name_hint for p in found.op.params] == ["FunctionVar_0_0", "FunctionVar_0_1"]
     field = relay.split(x, 3, 1)[2]
     found = is_op("split")(wildcard())[2].partition(field)
     assert found.op.attrs["PartitionedFromPattern"] == "split_TupleGetItem2_"
