@@ -18,9 +18,9 @@ Before (-) and after (+)::
     +                     vj = T.axis.spatial(64, i_j_0_fused % 4 * 16 + j_1)
     +                     B[vi, vj] = A[vi, vj] + T.float32(1)
 
-Rules are tried in the order of `SCHEDULES.candidates(target)`: those of the target's kind, of its keys, then
-the default ones. The first that does not return None schedules the kernel; the trace records it and
-the rules tried before it. This example is for a CPU with 512-bit vectors.
+Rules are tried in the order of `SCHEDULES.candidates(target)`: those of the target's kind, of its
+keys, then the default ones. The first that does not return None schedules the kernel; the trace
+records it and the rules tried before it. This example is for a CPU with 512-bit vectors.
 """
 
 from __future__ import annotations

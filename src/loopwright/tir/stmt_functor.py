@@ -38,8 +38,8 @@ class LeafKeeper(Rewriter):
 
 
 class SubstituteStmt(Substitute, LeafKeeper):
-    """Replaces variables and buffers in statements and folds literals; a buffer whose
-    shape mentions a variable is kept."""
+    """Replaces variables and buffers in statements and folds literals; of the buffers whose
+    shape mentions a variable those that the statement declares are replaced, others are kept."""
 
     def __init__(
         self, table: dict[Var, Any] | None = None, buffers: dict[Any, Any] | None = None
@@ -49,6 +49,15 @@ class SubstituteStmt(Substitute, LeafKeeper):
 
     def visit_Buffer(self, node: Any) -> Any:
         return self.buffers.get(node, node)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Any:
+        buffer = self.visit_Buffer(node.buffer)
+        before = {part: getattr(buffer, part) for part in ("shape", "strides", "elem_offset")}
+        dims = Substitute(self.table)
+        after = {part: dims.visit(value) for part, value in before.items()}
+        if any(after[part] is not value for part, value in before.items()):
+            self.buffers = {**self.buffers, node.buffer: buffer.replace(**after)}
+        return self.visit_default(node)
 
     def visit_Call(self, node: Any) -> Any:
         """A choice whose condition became a literal is made, as `if_then_else` and `likely` do."""

@@ -95,8 +95,8 @@ class _Simplify(Following):
                 with self.given(extent >= 1, node.body):
                     body = self.visit(node.body)
         single = is_one(extent) and not node.annotations
-        if single and node.kind != ForKind.THREAD_BINDING:
-            return body  # the variable has become `low`
+        if single and node.kind != ForKind.THREAD_BINDING and not occurs(node.loop_var, body):
+            return body  # the variable has become `low`, but in shapes of buffers
         return node.replace(body=body)
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
