@@ -29,12 +29,8 @@ from .params import DType, Ints, Tensor
 from .statements import long, prim_func
 
 LANES, ROWS, VECTORS = 16, 8, 3  # a tile: rows x vectors of lanes
-HALVES = [
-    0,
-    2,
-    1,
-    3,
-]  # four numbers as AVX2 multiplies them in 16 bits: the first of each pair, the others
+# Four numbers as AVX2 multiplies them in 16 bits: the first of each pair, the others.
+HALVES = [0, 2, 1, 3]
 _WIDE = LANES * VECTORS
 _FEW, _PARTS = 16, 4  # tasks; parts of their weights where tiles are fewer
 
@@ -180,7 +176,7 @@ class Dots(NamedTuple):
 
     def __call__(self, total: Any, a: Any, *b: Any) -> Any:
         """total + sums of four products of a (unsigned) and b, vectors of 4, 8 or 16 int32; b: of the bytes,
-        or of their halves in 16 bits, in the order `HALVES`."""
+        or of the first and the second of their pairs in 16 bits (`HALVES`)."""
         count = total.dtype.lanes
         if self.in_one:
             name = f"llvm.x86.avx512.vpdpbusd.{32 * count}"
@@ -243,7 +239,7 @@ def _tile(
 ) -> None:
     """dots: also how much of the tile is computed at a time. size: so many rows, each of so many vectors of
     sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of 16 lanes; fours(k, r):
-    four bytes of a row, as int32, or their halves; store(r, n, sums) puts them away."""
+    four bytes of a row, in one int32, or in two (`HALVES`); store(r, n, sums) puts them away."""
     rows, count = size
     tall = min(rows, dots.rows)
     wide = min(count, dots.rows * dots.vectors // tall)
@@ -616,7 +612,7 @@ def _vector_conv(call: Any) -> Any:
     dots = dots_of(Target.current(allow_none=True))
     if not (dots and blocks and places >= LANES) or (dots.in_one and some == 2):
         return None
-    dots = dots._replace(narrow=bool(given.narrow))
+    dots = dots._replace(narrow=bool(given.narrow) and some == 4)
     outputs = long(blocks * ROWS)
     buffers = buffers_of(
         bytes_of(call, 2),
@@ -726,7 +722,7 @@ byte_conv2d.samples(
     ),
     case(
         _bytes(1, 2, 1, 30 * 4), _bytes(2, 2 * 3 * 32, dtype="int8").astype(np.int16),
-        kernel=[1, 3], stride=1, dilation=2, width=26, places=26,
+        kernel=[1, 3], stride=1, dilation=2, width=26, places=26, narrow=True,
     ),
 )  # fmt: skip
 
