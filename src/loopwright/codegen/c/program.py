@@ -38,7 +38,6 @@ WORKSPACE = "workspace"
 BOUNDS = "tir_var_upper_bound"
 STACK_BYTES = 1024  # larger arrays of kernels come from the workspace
 ARRAYS, BINARY = "arrays", "binary"
-_EXTERN = ("tir.call_extern", "tir.call_pure_extern")
 # Functions of string.h that write through their first argument only.
 _WRITES_FIRST = ("memcpy", "memmove", "memset")
 
@@ -163,7 +162,7 @@ class ProgramText:
             return self._of_callee(call.op.name_hint, call.args)
         if name == "tir.atomic_add":
             return [call.args[0]]
-        if name not in _EXTERN or not isinstance(call.args[0], StringImm):
+        if not name.startswith("tir.call_") or not isinstance(call.args[0], StringImm):
             return []
         called, args = call.args[0].value, call.args[1:]
         if called in self.functions:
