@@ -8,7 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import loopwright as lw
-from loopwright import relax, relay
+from loopwright import relax, relay, tir
+from loopwright.relax.struct_info import ObjectStructInfo, TensorStructInfo, TupleStructInfo
 from loopwright.relay.frontend import common, from_onnx, from_relax
 from loopwright.relay.translate import to_relax
 from loopwright.script import ir as I
@@ -167,12 +168,15 @@ def test_what_an_importer_asks_of_expressions() -> None:
     assert value.numpy().tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-def test_products_of_batches(transposed: bool) -> None:
+@pytest.mark.parametrize(
+    ("config", "transposed"),
+    [(None, False), ({}, False), ({"use_nt_batch_matmul": True}, True)],
+)
+def test_products_of_batches(config: Any, transposed: bool) -> None:
     proto = model(
         [helper.make_node("MatMul", ["a", "b"], ["y"])], {"a": [2, 3, 4], "b": [2, 4, 5]}, {}
     )
-    mod, _ = from_onnx(proto, convert_config={"use_nt_batch_matmul": transposed})
+    mod, _ = from_onnx(proto, convert_config=config)
     assert ("transpose" in operators(mod)) == transposed and "nn.batch_matmul" in operators(mod)
     a, b = array(2, 3, 4), array(2, 4, 5)
     got = relay.create_executor("graph", mod).evaluate()(a, b)
@@ -185,3 +189,216 @@ def test_changes_of_layout_are_taken_over() -> None:
     data = RNG.normal(size=(4, 6)).astype("float32")
     made = relay.create_executor("debug", from_relax(to_relax(mod))).evaluate()(data)
     np.testing.assert_array_equal(made.numpy(), data.reshape(4, 3, 2))
+
+
+n = tir.Var("n", "int64")
+
+
+def t(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
+    return TensorStructInfo(shape, dtype)
+
+
+def graph(infos: list[Any], build: Any) -> lw.IRModule:
+    """A module of Relax: build(block builder, parameters) gives the result."""
+    params = [relax.Var(f"p{k}", info) for k, info in enumerate(infos)]
+    bb = relax.BlockBuilder()
+    with bb.function("main", params):
+        out = build(bb, *params)
+        bb.emit_func_output(bb.emit(out) if isinstance(out, relax.Call) else out)
+    return bb.get()
+
+
+def calls(mod: lw.IRModule) -> list[relay.Call]:
+    return [c for c in relay.walk.post_order(mod["main"]) if isinstance(c, relay.Call)]
+
+
+KEPT = ["relax.call"]
+x, image, two = t(2, 3), t(1, 4, 6, 6), TupleStructInfo([t(n, 2), t(n, 2)])
+CONV: Any = [image, t(8, 4, 3, 3)]
+# parameters, a call of Relax, the calls of Relay, and some attributes of the last one
+TAKEN_OVER: list[tuple[list[Any], Any, list[str], dict[str, Any]]] = [
+    ([x], lambda _, a: R.reshape(a, (3, 2)), ["reshape"], {"newshape": (3, 2)}),
+    ([t(n, 6)], lambda _, a: R.reshape(a, (n, 2, 3)), ["reshape"], {"newshape": (-1, 2, 3)}),
+    ([t(n, n)], lambda _, a: R.reshape(a, (n, n, 1)), KEPT, {}),
+    ([t(0, 3)], lambda _, a: R.reshape(a, (3, 0)), KEPT, {}),
+    ([x], lambda bb, a: R.reshape(a, bb.emit(R.shape_of(a))), KEPT, {}),
+    ([t(2, 3, 4)], lambda _, a: R.permute_dims(a), ["transpose"], {"axes": None}),
+    ([t(2, 3, 4)], lambda _, a: R.permute_dims(a, [1, 0, 2]), ["transpose"], {"axes": (1, 0, 2)}),
+    ([x, x], lambda _, a, b: R.concat((a, b), 1), ["concatenate"], {"axis": 1}),
+    ([t(2), t(3)], lambda _, a, b: R.concat((a, b), None), ["concatenate"], {"axis": 0}),
+    ([x, t(3, 4)], lambda _, a, b: R.matmul(a, b), ["nn.matmul"], {"transpose_b": False}),
+    (
+        [x, t(4, 3)],
+        lambda bb, a, b: R.matmul(a, bb.emit(R.permute_dims(b))),
+        ["nn.dense"],
+        {"units": 4},
+    ),
+    ([x], lambda _, a: R.matmul(a, relax.const(array(3, 5))), ["nn.dense"], {"units": 5}),
+    ([x, t(3, 4)], lambda _, a, b: R.matmul(a, b, out_dtype="float64"), KEPT, {}),
+    (
+        [t(1, 2, 3), t(2, 3, 4)],
+        lambda _, a, b: R.matmul(a, b),
+        ["nn.batch_matmul"],
+        {"transpose_b": False},
+    ),
+    ([x, t(2, 3, 4)], lambda _, a, b: R.matmul(a, b), KEPT, {}),
+    ([t(2, 3, 4), t(4, 5)], lambda _, a, b: R.matmul(a, b), KEPT, {}),
+    ([t(1, 1, 2, 3), t(1, 1, 3, 4)], lambda _, a, b: R.matmul(a, b), KEPT, {}),
+    (
+        [image, t(8, 2, 3, 2)],
+        lambda _, a, b: R.nn.conv2d(a, b, (2, 1), (1, 0), (1, 2), 2),
+        ["nn.conv2d"],
+        {
+            "strides": (2, 1),
+            "padding": (1, 0, 1, 0),
+            "dilation": (1, 2),
+            "groups": 2,
+            "channels": 8,
+            "kernel_size": (3, 2),
+            "out_dtype": "",
+        },
+    ),
+    (
+        [image, t(3, 2, 6, 8)],
+        lambda _, a, b: R.nn.conv2d(a, b, data_layout="NHWC", kernel_layout="HWIO"),
+        ["nn.conv2d"],
+        {"channels": 8, "kernel_size": (3, 2), "data_layout": "NHWC", "kernel_layout": "HWIO"},
+    ),
+    (CONV, lambda _, a, b: R.nn.conv2d(a, b, out_layout="NHWC"), KEPT, {}),
+    (
+        CONV,
+        lambda _, a, b: R.nn.conv2d(a, b, out_dtype="float64"),
+        ["nn.conv2d"],
+        {"out_dtype": "float64"},
+    ),
+    ([image, t(8, 4, n, 3)], lambda _, a, b: R.nn.conv2d(a, b), KEPT, {}),
+    (
+        [image, t(n, 4, 1, 3)],
+        lambda _, a, b: R.nn.conv2d(a, b),
+        ["nn.conv2d"],
+        {"channels": None, "kernel_size": (1, 3)},
+    ),
+    ([t(1, 4, 6), t(8, 4, 2)], lambda _, a, b: R.nn.conv1d(a, b), ["nn.conv1d"], {"channels": 8}),
+    (
+        [image],
+        lambda _, a: R.nn.max_pool2d(a, (2, 3), (1, 2), (1, 0, 1, 0), (2, 1), True),
+        ["nn.max_pool2d"],
+        {
+            "pool_size": (2, 3),
+            "strides": (1, 2),
+            "padding": (1, 0, 1, 0),
+            "dilation": (2, 1),
+            "ceil_mode": True,
+        },
+    ),
+    (
+        [image],
+        lambda _, a: R.nn.avg_pool2d(a, (2, 2), count_include_pad=True),
+        ["nn.avg_pool2d"],
+        {"count_include_pad": True, "ceil_mode": False},
+    ),
+    ([image], lambda _, a: R.nn.avg_pool2d(a, (2, 2), out_layout="NHWC"), KEPT, {}),
+    ([x], lambda _, a: R.sum(a, [1], True), ["sum"], {"axis": (1,), "keepdims": True}),
+    ([x], lambda _, a: R.mean(a), ["mean"], {"axis": None, "keepdims": False, "exclude": False}),
+    ([t(6, 4)], lambda _, a: R.split(a, 3, 0), ["split"], {"indices_or_sections": 3, "axis": 0}),
+    ([t(6, 4)], lambda _, a: R.split(a, [1, 3], 1), ["split"], {"indices_or_sections": (1, 3)}),
+    ([x], lambda _, a: R.expand_dims(a, [-1, 0]), ["expand_dims"] * 2, {"axis": 3}),
+    ([x], lambda _, a: R.expand_dims(a, []), [], {}),
+    ([x], lambda _, a: R.nn.softmax(a, 0), ["nn.softmax"], {"axis": 0}),
+    ([x], lambda _, a: R.astype(a, "int8"), ["cast"], {"dtype": "int8"}),
+    ([x], lambda _, a: R.nn.leakyrelu(a, 0.25), ["nn.leaky_relu"], {"alpha": 0.25}),
+    ([x, t(2, dtype="int64")], lambda _, a, b: R.nn.nll_loss(a, b), KEPT, {}),
+    (
+        [x, t(2, dtype="int64"), t(3)],
+        lambda _, a, b, w: R.nn.nll_loss(a, b, w),
+        ["nn.nll_loss"],
+        {"reduction": "mean", "ignore_index": -100},
+    ),
+    ([TensorStructInfo(ndim=2, dtype="float32")], lambda _, a: R.nn.relu(a), ["nn.relu"], {}),
+    ([t(n, 1), t(1, n)], lambda _, a, b: R.add(a, b), ["add"], {}),
+]
+
+
+@pytest.mark.parametrize(("infos", "build", "names", "attrs"), TAKEN_OVER)
+def test_calls_of_relay(infos: list[Any], build: Any, names: list[str], attrs: Any) -> None:
+    found = calls(from_relax(graph(infos, build)))
+    assert [c.op.name for c in found] == names
+    assert {k: found[-1].attrs[k] for k in attrs} == attrs
+
+
+@pytest.mark.parametrize(("size", "inside"), [(64, True), (65, False)])
+def test_large_constants_stand_outside_of_kept_calls(size: int, inside: bool) -> None:
+    weight = relax.const(array(size))
+    mod = from_relax(graph([x], lambda _, a: R.broadcast_to(weight, (2, size))))
+    (call,) = calls(mod)
+    assert len(call.args[0].fields) == (0 if inside else 1)
+
+
+@pytest.mark.parametrize(
+    ("infos", "build", "want"),
+    [
+        ([two], lambda bb, p: R.stack(p, 0), lambda a, b: np.stack([a, b])),
+        (
+            [TupleStructInfo([t(n, 2), t(2, 3)])],
+            lambda bb, p: R.broadcast_to(bb.emit(relax.TupleGetItem(p, 1)), (n, 2, 3)),
+            lambda a, b: np.broadcast_to(b, (len(a), 2, 3)),
+        ),
+        (
+            [two],
+            lambda bb, p: R.cumsum(bb.emit(relax.TupleGetItem(p, 1)), 0),
+            lambda a, b: b.cumsum(0),
+        ),
+    ],
+)
+def test_tuples_as_parameters(infos: list[Any], build: Any, want: Any) -> None:
+    mod = from_relax(graph(infos, build))
+    assert calls(mod)[0].op.name == "relax.call"
+    parts = [array(4, 2), array(4, 2) if infos[0] is two else array(2, 3)]
+    got = relay.create_executor("debug", mod).evaluate()(tuple(parts)).numpy()
+    np.testing.assert_allclose(got, want(*parts), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("infos", "build", "message"),
+    [
+        ([TensorStructInfo(dtype="float32")], lambda _, a: a, "the rank of a tensor is not known"),
+        ([ObjectStructInfo()], lambda _, a: a, "the parameter p0 is no tensor"),
+        ([x], lambda _, a: R.zeros((n,), "float32"), "the extent n is known to no parameter"),
+        ([x], lambda bb, a: bb.emit(R.shape_of(a)), "this value of Relax is no tensor"),
+        ([x], lambda _, a: relax.PrimValue(3), "this expression of Relax has no meaning in Relay"),
+        (
+            [x],
+            lambda _, a: relax.Call(relax.ExternFunc("f"), [a], sinfo_args=[x]),
+            "Relay calls operators and functions of the module",
+        ),
+    ],
+)
+@pytest.mark.no_roundtrip  # a variable that nothing defines
+def test_values_that_relay_does_not_have(infos: list[Any], build: Any, message: str) -> None:
+    with pytest.raises(lw.LoopwrightError, match=message):
+        from_relax(graph(infos, build))
+
+
+def test_what_follows_a_call_of_a_function() -> None:
+    """Its type is not known before inference: what takes it is believed to fit."""
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def twice(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            return R.add(x, x)
+
+        @R.function
+        def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            y = Module.twice(x)
+            return R.exp(y)
+
+    mod = from_relax(Module)
+    assert [getattr(c.op, "name", c.op) for c in calls(mod)][1] == "exp"
+    got = relay.create_executor("debug", mod).evaluate()(np.ones(2, "float32"))
+    np.testing.assert_allclose(got.numpy(), np.exp([2, 2]), rtol=1e-6)
+
+
+def test_the_model_is_not_written_again() -> None:
+    with pytest.raises(ValueError, match="the model is not written again"):
+        from_onnx(classifier(), export_node_renamed_model_path="model.onnx")

@@ -167,14 +167,7 @@ class _Call:
         return self.plain(self.values[name])
 
     def plain(self, value: Any) -> Any:
-        """A tensor as Relay's expression, a shape as numbers; a value that is not known, None."""
-        if isinstance(value, rx.ShapeExpr):
-            dims = [d.value if isinstance(d, IntImm) else None for d in value.values]
-            return None if None in dims else dims
-        if isinstance(value, rx.PrimValue):
-            return getattr(value.value, "value", None)
-        if isinstance(value, rx.Tuple) and all(isinstance(f, rx.PrimValue) for f in value.fields):
-            return [self.plain(f) for f in value.fields]
+        """A tensor as Relay's expression; other values stay."""
         if isinstance(value, (rx.Var, rx.Constant, rx.Tuple, rx.TupleGetItem)):
             return self.work.value(value)
         return value
@@ -455,7 +448,7 @@ class _Reverser:
         row, names = twins().get(call.op.name, (None, {}))
         if row is None:
             return None
-        values = {mine: given.plain(given.values[theirs]) for mine, theirs in names.items()}
+        values = {mine: given.plain(given.values.get(theirs)) for mine, theirs in names.items()}
         return None if any(values[n] is None for n in row.inputs) else row.builder(**values)
 
     def kept(self, call: rx.Call) -> Call:
