@@ -12,6 +12,7 @@ from loopwright.ir.prim_expr import Var as TirVar
 from loopwright.ir.serialize import save_json
 from loopwright.ir.structural import assert_structural_equal, structural_equal
 from loopwright.relax import BlockBuilder
+from loopwright.tir.byte_size import LIMIT
 
 from ..programs import graph
 from .support import TWICE, plus, tensor, twice, var
@@ -425,3 +426,76 @@ def test_a_pass_leaves_the_variables_of_functions_as_they_are():
         after = step(mod)
         assert after is not mod and save_json(mod) == before
         mod = after
+
+
+def test_external_functions_are_added_once():
+    bb = BlockBuilder()
+    first = bb.add_func(relax.ExternFunc("f"), "f")
+    assert bb.add_func(relax.ExternFunc("f"), "again") is first
+    other = bb.add_func(relax.ExternFunc("g"), "f")
+    assert [g.name_hint for g in bb.get().functions] == ["f", "f1"] and other is not first
+
+
+def test_bindings_that_are_in_normal_form():
+    bb, x = BlockBuilder(), var("x", 4)
+    binding = relax.VarBinding(relax.DataflowVar("d", tensor(4)), x)
+    with bb.function("main", [x]):
+        with pytest.raises(ValueError, match="bound in a dataflow block only\n  got: d"):
+            bb.emit_normalized(binding)
+        with bb.dataflow():
+            bb.emit_normalized(binding)
+            assert bb.lookup_binding(binding.var) is x
+            out = bb.emit_output(binding.var)
+        bb.emit_func_output(out)
+    assert names(bb.get()["main"]) == [["d", "gv"]]
+
+
+def test_what_cannot_be_normalized():
+    bb, x = BlockBuilder(), var("x", 4)
+    with pytest.raises(ValueError, match="can only be normalized where it can be bound"):
+        bb.normalize(twice(twice(x)))
+    with pytest.raises(ValueError, match="a tuple's field has no struct info\n  got: u"):
+        bb.normalize(relax.Tuple([x, relax.Var("u")]))
+    with pytest.raises(ValueError, match="a field can be taken of a tuple of known length only"):
+        bb.normalize(relax.TupleGetItem(relax.Var("t", relax.ObjectStructInfo()), 0))
+    unknown = relax.Var("f", relax.ObjectStructInfo())
+    with pytest.raises(ValueError, match="only a function can be called\n  got: f with R.Object"):
+        bb.normalize(relax.Call(unknown, [x]))
+    mystery = relax.Call(register_op("test.mystery"), [], sinfo_args=[tensor(3)])
+    assert_structural_equal(bb.normalize(mystery).struct_info, tensor(3))
+
+
+def test_functions_without_a_stated_result():
+    x = var("x", 4)
+    plain = relax.SeqExpr([], x)
+    plain._update_struct_info(tensor(4))
+    bb = BlockBuilder()
+    known = relax.Function([x], plain, tensor(4))
+    assert bb.normalize(known) is known
+    wide = relax.Function([x], relax.SeqExpr([], twice(x)), relax.ObjectStructInfo())
+    made = bb.normalize(wide)  # what is stated stays
+    assert isinstance(made.ret_struct_info, relax.ObjectStructInfo) and made is not wide
+    nothing = relax.Function._make((x,), plain, None, True, known.attrs)
+    for func in (nothing, nothing.replace(body=relax.SeqExpr([], twice(x)))):
+        assert_structural_equal(bb.normalize(func).ret_struct_info, tensor(4))
+
+
+def test_variables_get_the_struct_info_of_their_values():
+    x = var("x", 4)
+    a, b = relax.Var("a"), relax.Var("b")
+    block = relax.BindingBlock(
+        [relax.VarBinding(a, twice(x)), relax.MatchCast(b, a, tensor(TirVar("n", "int64")))]
+    )
+    func = BlockBuilder().normalize(relax.Function([x], relax.SeqExpr([block], b), tensor(ndim=1)))
+    first, second = func.body.blocks[0].bindings
+    assert_structural_equal(first.var.struct_info, tensor(4))
+    assert second.var.struct_info is second.struct_info
+
+
+def test_results_that_no_memory_holds():
+    bb, op = BlockBuilder(), register_op("test.huge")
+    largest, larger = (tensor(size, dtype="int8") for size in (LIMIT, LIMIT + 1))
+    assert bb.normalize(relax.Call(op, [], sinfo_args=[largest])).struct_info is largest
+    for info in (larger, relax.TupleStructInfo([tensor(4), larger])):
+        with pytest.raises(ValueError, match="the result of test.huge is too large"):
+            bb.normalize(relax.Call(op, [], sinfo_args=[info]))

@@ -15,7 +15,10 @@ from loopwright.ir.structural import assert_structural_equal
 from loopwright.relax import BlockBuilder, GraphRewriter, PyExprMutator, PyExprVisitor
 from loopwright.relax.analysis import bound_vars, find_violations, free_symbolic_vars
 from loopwright.relax.expr_functor import ExprFunctor, mutator, visitor
+from loopwright.relax.relations import substitute
 from loopwright.relax.specialize import copy_with_new_vars
+from loopwright.tir.function import PrimFunc
+from loopwright.tir.stmt import Evaluate
 
 from .support import PLUS, TWICE, plus, tensor, twice, var
 
@@ -500,3 +503,132 @@ def test_the_struct_info_of_a_cast_is_that_of_its_variable():
     changed = Renamed().visit_expr(func).body.blocks[0].bindings[0]
     for binding, size in ((changed, m), (func.body.blocks[0].bindings[0], n)):
         assert binding.struct_info.shape[0] is size and binding.var.struct_info.shape[0] is size
+
+
+def scalars(n: TirVar) -> relax.Function:
+    """A function with scalars in all kinds of struct infos."""
+    s = relax.Var("s", relax.ShapeStructInfo([n, n + 1]))
+    p = relax.Var("p", relax.PrimStructInfo(value=n * 2))
+    t = relax.Var("t", relax.TupleStructInfo([relax.PrimStructInfo(value=n * 3)]))
+    f = relax.Var("f", relax.FuncStructInfo([tensor(n * 4)], tensor(n * 5), False))
+    unknown = [relax.Var("u", relax.ShapeStructInfo(ndim=2)), relax.Var("v", tensor(ndim=1))]
+    unknown += [relax.Var("w", relax.PrimStructInfo("int64"))]
+    bb = BlockBuilder()
+    with bb.function("main", [s, p, t, f, *unknown]):
+        bb.emit_func_output(bb.emit(relax.Tuple([s, p, t, f, *unknown, relax.PrimValue(n * 6)])))
+    return bb.get()["main"]
+
+
+def test_scalars_of_all_struct_infos_are_visited():
+    @visitor
+    class Scalars(PyExprVisitor):
+        def visit_prim_expr(self, expr):
+            seen.append(str(expr))
+
+    seen: list[str] = []
+    func = scalars(TirVar("n", "int64"))
+    Scalars().visit_expr(func.body.blocks[0].bindings[0].value)
+    expected = ["n", "n + T.int64(1)", "n * T.int64(2)", "n * T.int64(3)", "n * T.int64(6)"]
+    assert list(dict.fromkeys(seen)) == expected
+
+
+def test_scalars_of_all_struct_infos_are_rewritten():
+    n, m = TirVar("n", "int64"), TirVar("m", "int64")
+
+    @mutator
+    class Rename(PyExprMutator):
+        def visit_prim_expr(self, expr):
+            return substitute(expr, {n: m})
+
+    func = scalars(n)
+    assert_structural_equal(Rename().visit_expr(func), scalars(m))
+    derive = "vm.builtin.some_function"
+    info = relax.FuncStructInfo([tensor(n)], tensor(n), False, derive)
+    new = Rename().visit_struct_info(info)
+    assert new.derive_func == derive and not new.purity
+    assert_structural_equal(new.params[0], tensor(m), map_free_vars=False)
+    assert_structural_equal(new.ret, tensor(m), map_free_vars=False)
+    for same in (tensor(m), relax.PrimStructInfo("int64"), relax.FuncStructInfo.opaque_func()):
+        assert Rename().visit_struct_info(same) is same
+    span = Span("file", 1, 1)
+    assert Rename().visit_span(span) is span
+
+
+VISITED_BRANCHES = """
+seq_expr
+  binding_block
+    var_binding
+      if
+        var
+        seq_expr
+          binding_block
+            var_binding
+              call
+                op
+                var
+                  shape_expr
+                shape_expr
+              var_def
+          var
+            shape_expr
+          shape_expr
+        seq_expr
+          var
+            shape_expr
+          shape_expr
+        shape_expr
+      var_def
+  var
+    shape_expr
+  shape_expr
+"""
+
+
+def test_branches_and_plain_blocks_are_visited():
+    c, x = relax.Var("c", tensor(dtype="bool")), var("x", 4)
+    bb = BlockBuilder()
+    with bb.function("main", [c, x]):
+        bb.emit_func_output(bb.emit(relax.If(c, twice(x), x)))
+    made = logging_class(PyExprVisitor, deeper=True)()
+    made.log = []
+    made.visit_expr(bb.get()["main"].body)
+    assert "\n".join(made.log) == VISITED_BRANCHES.strip()
+
+
+def test_kernels_are_not_entered():
+    kernel = PrimFunc([], Evaluate(0))
+    assert PyExprMutator().visit_expr(kernel) is kernel
+
+
+def test_a_mutator_that_does_not_call_the_constructor():
+    @mutator
+    class Own(PyExprMutator):
+        def __init__(self):
+            self.count = 0
+
+    x = var("x", 4)
+    func = relax.Function([x], relax.SeqExpr([], x), tensor(4))
+    assert Own().visit_expr(func).params == (x,)
+    with pytest.raises(AttributeError, match="'Own' object has no attribute 'other'"):
+        _ = Own().other
+
+
+def test_new_values_give_their_struct_info():
+    made, bare = PyExprMutator(), relax.Var("v")
+    assert made.with_struct_info(bare, tensor(4)) is bare
+    assert_structural_equal(bare.struct_info, tensor(4))
+    assert made.with_struct_info(bare, tensor(4)) is bare
+    other = made.with_struct_info(bare, tensor(5))
+    assert other is not bare and other.vid is bare.vid
+
+    @mutator
+    class Lost(PyExprMutator):
+        def visit_call_(self, call):
+            return relax.Var("lost")
+
+    x = var("x", 4)
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(twice(x), name_hint="y"))
+    with pytest.raises(ValueError, match="the new value of y has no struct info"):
+        Lost().visit_expr(bb.get()["main"])

@@ -27,7 +27,11 @@ from loopwright.relax.analysis import (
     struct_info_lca,
     tir_vars_in_struct_info,
 )
-from loopwright.relax.relations import substitute
+from loopwright.relax.relations import (
+    derive_call_ret_struct_info,
+    infer_by_sinfo_args,
+    substitute,
+)
 
 from .support import tensor
 
@@ -48,8 +52,15 @@ def test_construction():
         TensorStructInfo([1, 2], ndim=3)
     with pytest.raises(ValueError, match="ndim does not go with the values"):
         ShapeStructInfo([1, 2], ndim=3)
+    assert PrimStructInfo(n).value is n and PrimStructInfo(n).dtype == "int64"
+    assert PrimStructInfo("int8", 3).dtype == "int8"
+    assert [ShapeStructInfo(ndim=d).is_unknown_ndim() for d in (-1, 0, 1)] == [True, False, False]
+    assert [tensor(ndim=d).is_unknown_ndim() for d in (-1, 0, 1)] == [True, False, False]
+    assert ShapeStructInfo([1, 2], ndim=2).ndim == 2 and TensorStructInfo([1, 2], ndim=2).ndim == 2
     with pytest.raises(TypeError, match="R.Prim needs a dtype or a value"):
         PrimStructInfo()
+    with pytest.raises(TypeError, match="the dtype of R.Prim is a name\n  got: 3"):
+        PrimStructInfo(3)
     with pytest.raises(TypeError, match="a dimension is an integer or an expression"):
         TensorStructInfo(["n"])
 
@@ -243,3 +254,68 @@ def test_static_type_and_shape_equality():
     assert can_prove_shape_equal(relax.ShapeExpr([n, 4]), [n, relax.ShapeExpr([4])[0]])
     assert not can_prove_shape_equal(relax.ShapeExpr([n]), relax.ShapeExpr([m]))
     assert not can_prove_shape_equal(relax.ShapeExpr([n]), None)
+
+
+def test_functions_that_are_equal_keep_what_computes_their_result():
+    one, other = (FuncStructInfo.opaque_func(derive_func="some.function") for _ in range(2))
+    assert struct_info_lca(one, other).derive_func == "some.function"
+    assert struct_info_lca(one, FuncStructInfo.opaque_func()).derive_func is None
+
+
+def test_shapes_of_variables_are_compared():
+    s, t = (relax.Var(name, ShapeStructInfo([n, 4])) for name in "st")
+    assert can_prove_shape_equal(s, t) and can_prove_shape_equal(s, relax.ShapeExpr([n, 4]))
+    assert can_prove_shape_equal(ShapeStructInfo([n]), [n])
+    unknown = relax.Var("u", ShapeStructInfo(ndim=2))
+    assert can_prove_shape_equal(unknown, unknown) and not can_prove_shape_equal(s, unknown)
+    assert not can_prove_shape_equal(unknown, s)
+    assert not can_prove_shape_equal(s, relax.Var("o", anything))
+    assert not can_prove_shape_equal(relax.Var("t", tensor(4)), s)
+
+
+def test_shapes_held_by_parameters_are_those_of_the_arguments():
+    s = relax.Var("s", ShapeStructInfo(ndim=1))
+    info = FuncStructInfo([TensorStructInfo(s, "float32")], TensorStructInfo(s, "int8"))
+    callee = relax.Var("f", info)
+    known = relax.Call(callee, [relax.Var("x", tensor(n + 1))])
+    assert_structural_equal(
+        derive_call_ret_struct_info(info, known), tensor(n + 1, dtype="int8"), map_free_vars=False
+    )
+    unknown = relax.Call(callee, [relax.Var("x", tensor(ndim=1))])
+    assert_structural_equal(
+        derive_call_ret_struct_info(info, unknown), TensorStructInfo(None, "int8", ndim=1)
+    )
+
+
+def test_results_of_calls():
+    f = relax.Var("f", FuncStructInfo([tensor(n), anything], tensor(n * 2)))
+    x, fixed = relax.Var("x", tensor(4)), FuncStructInfo([tensor(5)], anything)
+    call = relax.Call(f, [x, x])
+    assert_structural_equal(derive_call_ret_struct_info(f.struct_info, call), tensor(8))
+    with pytest.raises(ValueError, match="f takes 2 arguments\n  got: 1"):
+        derive_call_ret_struct_info(f.struct_info, relax.Call(f, [x]))
+    with pytest.raises(ValueError, match="argument 0 of f does not fit its parameter"):
+        derive_call_ret_struct_info(fixed, call.replace(args=(x,)))
+    with pytest.raises(ValueError, match="argument 0 of the function does not fit"):
+        derive_call_ret_struct_info(fixed, relax.Call(relax.Function([x], x, tensor(4)), [x]))
+    with pytest.raises(ValueError, match="argument 0 of packed does not fit"):
+        derive_call_ret_struct_info(fixed, relax.Call(relax.ExternFunc("packed"), [x]))
+    may_fit = relax.Call(f, [relax.Var("x", tensor(m)), x])  # is checked when it runs
+    derived = derive_call_ret_struct_info(FuncStructInfo([tensor(5), anything], anything), may_fit)
+    assert derived is not None
+    assert isinstance(infer_by_sinfo_args(call), ObjectStructInfo)
+    one, two = (call.replace(sinfo_args=(tensor(4),) * k) for k in (1, 2))
+    assert_structural_equal(infer_by_sinfo_args(one), tensor(4))
+    assert_structural_equal(infer_by_sinfo_args(two), TupleStructInfo([tensor(4)] * 2))
+    asked = FuncStructInfo.opaque_func(derive_func=lambda call, ctx: (call, ctx))
+    assert derive_call_ret_struct_info(asked, call, "context") == (call, "context")
+    opaque = FuncStructInfo.opaque_func(ret=tensor(3))
+    assert_structural_equal(derive_call_ret_struct_info(opaque, call), tensor(3))
+    assert_structural_equal(derive_call_ret_struct_info(opaque, one), tensor(4))
+
+
+def test_expressions_of_parts_that_are_not_negative():
+    whole = TupleStructInfo([tensor(n, 3), TupleStructInfo([ShapeStructInfo([m]), anything])])
+    opaque = FuncStructInfo.opaque_func(ret=tensor(n))
+    found = [relax.analysis.collect_non_negative_expressions(i) for i in (whole, opaque)]
+    assert found == [[n, m], [n]]

@@ -479,9 +479,6 @@ class BlockBuilder:
             scope._params = [params] if isinstance(params, rx.Var) else list(params)
             for param in scope._params:
                 self._define(param)
-        if BlockBuilder.current() is not self:
-            what = "another BlockBuilder has a function open"
-            raise RuntimeError(explain(what, instead="finish it first"))
         scope._done = True
         result = self._normalizer.argument(rx.as_expr(output))
         block = self._end_block()

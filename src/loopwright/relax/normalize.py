@@ -89,8 +89,6 @@ class Normalizer:
 
     def __init__(self, builder: BlockBuilder) -> None:
         self.builder = builder
-        # Nodes normalized by this object, which keeps the keys' nodes alive. Only large nodes.
-        self.done: dict[int, Any] = {}
 
     def visit(self, expr: Any) -> Any:
         """`expr` with its parts normalized and its struct info filled in."""
@@ -195,26 +193,17 @@ class Normalizer:
             return self.visit(body)
 
     def visit_function(self, func: rx.Function) -> Any:
-        if id(func) in self.done:
-            return func
         with self.builder.scope(func.params):
             body = self.visit(func.body)
-        new = func
-        if body is not func.body:
-            ret = func.ret_struct_info
-            if ret is None:
-                ret = erase_to_params(func.params, body.struct_info)
-            new = func.replace(body=body, ret_struct_info=ret)
-        elif func.ret_struct_info is None:
-            new = func.replace(ret_struct_info=erase_to_params(func.params, body.struct_info))
-        self.done[id(new)] = new
-        return new
+        ret = func.ret_struct_info
+        if ret is None:
+            ret = erase_to_params(func.params, body.struct_info)
+        same = body is func.body and ret is func.ret_struct_info
+        return func if same else func.replace(body=body, ret_struct_info=ret)
 
     # ------------------------------------------------------------------ blocks
 
     def visit_seq(self, seq: rx.SeqExpr, in_dataflow: bool = False) -> Any:
-        if id(seq) in self.done:
-            return seq
         blocks = [self.visit_block(block) for block in seq.blocks]
         self.builder._begin(in_dataflow)
         body = self.argument(seq.body)
@@ -227,7 +216,6 @@ class Normalizer:
             seq = rx.SeqExpr._make(tuple(blocks), body, span=seq.span)
         if seq.struct_info is None:
             seq._update_struct_info(self.builder.erase_in_scope(body.struct_info))
-        self.done[id(seq)] = seq
         return seq
 
     def visit_block(self, block: rx.BindingBlock) -> rx.BindingBlock:

@@ -88,9 +88,6 @@ class ReplaceVars(Substitute):
     def visit_Attrs(self, attrs: Any) -> Any:
         return attrs
 
-    def visit_PrimFunc(self, func: Any) -> Any:
-        return func
-
     def visit_GlobalVar(self, var: Any) -> Any:
         return var
 

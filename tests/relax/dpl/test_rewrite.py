@@ -651,3 +651,225 @@ def test_rewriter_of_results_of_symbolic_shapes():
 
     values = [b.value for block in Rule(func).body.blocks for b in block.bindings]
     assert [v.args[0].global_symbol for v in values] == ["new", "old"]
+
+
+@R.function(private=True, pure=False)
+def LOOSE(c: R.Tensor((), "bool"), x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+    a = R.exp(x)
+    b = R.negative(a)
+    return b
+
+
+def local(*bindings) -> relax.SeqExpr:
+    return relax.SeqExpr([relax.BindingBlock(bindings)], bindings[-1].var)
+
+
+def bound(name: str, value) -> relax.VarBinding:
+    value = relax.BlockBuilder().normalize(value)
+    return relax.VarBinding(relax.Var(name, value.struct_info), value)
+
+
+@pytest.mark.parametrize("kind", ["if", "function", "sequence", "cast"])
+@pytest.mark.parametrize("stranger", [False, True])
+def test_replacements_with_bindings_of_their_own(kind, stranger):
+    """What they bind is their own; other variables are those of the function."""
+    c, x = LOOSE.params
+    info = x.struct_info
+    other = relax.Var("stranger", info) if stranger else x
+
+    def callback(value, found):
+        first = bound("first", R.tanh(other))
+        second = bound("second", R.sin(first.var))
+        if kind == "if":
+            return relax.If(c, local(first, second), x)
+        if kind == "sequence":
+            return local(first, second)
+        if kind == "cast":
+            cast = relax.MatchCast(relax.Var("cast", info), other, info)
+            return local(cast, bound("second", R.sin(cast.var)))
+        p = relax.Var("p", info)
+        first = bound("first", R.add(p, other))
+        return relax.Function([p], local(first), info)
+
+    pattern = is_op("relax.exp")(wildcard())
+    if stranger:
+        with pytest.raises(ValueError, match="uses the variable stranger, which is not defined"):
+            rewrite_call(pattern, callback, LOOSE, new_struct_info=True)
+    elif kind == "function":  # cannot be negated, but is in its place
+        with pytest.raises(TypeError, match="negative"):
+            rewrite_call(pattern, callback, LOOSE, new_struct_info=True)
+    else:
+        made = rewrite_call(pattern, callback, LOOSE)
+        given = np.array([0.1, 0.2, 0.3, 0.4], "float32")
+        want = -np.sin(given if kind == "cast" else np.tanh(given))
+        got = Interpreter(made)["main"](np.array(True), given).numpy()
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_a_field_of_a_tuple_that_is_written_out():
+    x = wildcard()
+
+    def second(value, found):
+        return relax.TupleGetItem(relax.Tuple([R.sin(found[x]), found[x]]), 1)
+
+    made = rewrite_call(is_op("relax.exp")(x), second, LOOSE)
+    assert ops(made) == ["negative"] and made.body.body is not made.params[1]
+
+
+def test_values_of_casts():
+    @R.function(private=True)
+    def func(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+        n = T.int64()
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.match_cast(a, R.Tensor((n,), "float32"))
+            c = R.exp(b)
+            R.output(c)
+        return c
+
+    x = wildcard()
+    made = rewrite_call(is_op("relax.exp")(x), lambda _, m: R.sin(m[x]), func)
+    assert well_formed(made)
+    np.testing.assert_allclose(
+        Interpreter(made)["main"](np.ones(2, "float32")).numpy(), np.sin(np.sin([1.0, 1.0]))
+    )
+    # A rule does not look through a cast.
+    assert rewrite_call(is_op("relax.exp")(is_op("relax.exp")(x)), lambda _, m: m[x], func) is func
+
+
+def pairs(callback, **options):
+    patterns = [is_op("relax.sin")(wildcard()), is_op("relax.cos")(wildcard())]
+    return TupleRewriter(patterns, callback, **options)
+
+
+@R.function(private=True)
+def SINCOS(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")) -> R.Tensor:
+    with R.dataflow():
+        a = R.sin(x)
+        b = R.cos(y)
+        c = R.add(a, b)
+        R.output(c)
+    return c
+
+
+def test_several_values_left_as_they_are():
+    def again(value, found):
+        return relax.Tuple([field.replace() for field in value.fields])
+
+    left = (again, lambda v, m: v, lambda v, m: None, lambda v, m: relax.Tuple(v.fields))
+    for callback in left:
+        assert pairs(callback)(SINCOS) is SINCOS
+    only = pairs(lambda v, m: relax.Tuple([v.fields[0], R.tan(v.fields[1].args[0])]))
+    assert ops(only(SINCOS)) == ["sin", "tan", "add"]
+
+
+def test_several_values_exchanged_for_ever(monkeypatch):
+    monkeypatch.setattr("loopwright.relax.dpl.rewrite.DEEPEST", 3)
+    rounds = []
+
+    def exchanged(value, found):
+        rounds.append(value)
+        return relax.Tuple([R.sin(value.fields[0].args[0] * R.const(2.0)), value.fields[1]])
+
+    with pytest.raises(ValueError, match="replacement matches again\n  got: 3 rounds"):
+        pairs(exchanged)(SINCOS)
+    assert len(rounds) == 3
+
+
+def test_several_values_of_another_type():
+    def shorter(value, found):
+        return relax.Tuple(
+            [R.sin(R.sum(f.args[0], axis=[0], keepdims=True)) for f in value.fields]
+            if len(seen) == 0 and not seen.append(1)
+            else value.fields
+        )
+
+    seen: list[int] = []
+    with pytest.raises(ValueError, match="the replacement of a has another struct info"):
+        pairs(shorter)(SINCOS)
+    seen.clear()
+    made = pairs(shorter, new_struct_info=True)(SINCOS)
+    assert str(made.body.body.struct_info) == 'R.Tensor((1,), dtype="float32")'
+    assert well_formed(made)
+
+
+def test_several_values_beside_an_effect():
+    @R.function(private=True, pure=False)
+    def func(x: R.Tensor((4,), "float32")):
+        a = R.sin(x)
+        R.print(a)
+        b = R.cos(x)
+        return (a, b)
+
+    swap = pairs(lambda v, m: relax.Tuple([R.tan(f.args[0]) for f in v.fields]))
+    assert swap(func) is func
+
+
+def test_bindings_outside_of_dataflow_and_no_answer():
+    with PatternContext() as ctx:
+        exp = is_op("relax.exp")(wildcard())
+    change = {"a": lambda m, b: {m[exp]: R.sin(b[m[exp]].args[0])}, "none": lambda m, b: None}
+    assert rewrite_bindings(ctx, change["a"], LOOSE) is LOOSE
+    flow = relax_module(LOOSE)
+    flow = relax.transform.ConvertToDataflow()(flow)["main"]
+    assert ops(rewrite_bindings(ctx, change["a"], flow)) == ["sin", "negative"]
+    assert rewrite_bindings(ctx, change["none"], flow) is flow
+
+
+def test_a_script_with_fields_kernels_and_shapes():
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def kernel(x: T.Buffer((2, 4), "float32"), y: T.Buffer((2, 4), "float32")):
+            for i, j in T.grid(2, 4):
+                with T.block("k"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    y[vi, vj] = x[vi, vj] * T.float32(2)
+
+        @R.function
+        def main(x: R.Tensor((2, 8), "float32")):
+            cls = Module
+            parts = R.split(x, 2, axis=1)
+            a = parts[0]
+            b = parts[1]
+            c = R.call_tir(cls.kernel, (b,), out_sinfo=R.Tensor((2, 4), "float32"))
+            d = R.reshape(c, R.shape([4, 2]))
+            e = R.reshape(a, R.shape([8]))
+            return (d, e)
+
+    @R.rewriter
+    class Rule:
+        @T.prim_func(private=True)
+        def kernel(x: T.Buffer((2, 4), "float32"), y: T.Buffer((2, 4), "float32")):
+            T.evaluate(0)
+
+        @R.function
+        def pattern(A: R.Tensor([2, 8], "float32")):
+            part = R.split(A, 2, axis=1)[1]
+            k = R.call_tir(Rule.kernel, (part,), out_sinfo=R.Tensor((2, 4), "float32"))
+            return R.reshape(k, R.shape([4, 2]))
+
+        @R.function
+        def replacement(A: R.Tensor([2, 8], "float32")):
+            part = R.split(A, 2, axis=1)[1]
+            return R.reshape(R.sin(part), R.shape([4, 2]))
+
+    values = [b.value for block in Rule(Module)["main"].body.blocks for b in block.bindings]
+    names = [v.op.name if isinstance(v, relax.Call) else v.index for v in values]
+    assert sorted(map(str, names)) == sorted(
+        ["relax.split", "0", "1", "relax.sin", "relax.reshape", "relax.reshape"]
+    )
+
+
+def test_a_script_of_several_values_as_a_pass():
+    @R.rewriter
+    class Rule:
+        @R.function
+        def pattern(A: R.Tensor([4], "float32"), B: R.Tensor([4], "float32")):
+            return (R.sin(A), R.cos(B))
+
+        @R.function
+        def replacement(A: R.Tensor([4], "float32"), B: R.Tensor([4], "float32")):
+            return (R.tan(A), R.tan(B))
+
+    assert ops(Rule(relax_module(SINCOS))["main"]) == ["tan", "tan", "add"]

@@ -357,8 +357,6 @@ def _assign(m: Matcher, patterns: tuple[Any, ...], fields: tuple[Any, ...], rest
             left = fields[:at] + fields[at + 1 :]
             others_left = tuple((p, fit - {n}) for p, fit in others)
             ways.append((match_goal, pattern, expr, (_assign, others_left, left, rest)))
-    if not ways:
-        return FAIL
     for way in reversed(ways[1:]):
         m.choose(way)
     return ways[0]
