@@ -441,6 +441,35 @@ def test_integers_within_bounds_are_cast_once() -> None:
     agree(back, passes.SimplifyExpr())
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bounds", "first", "last", "calls"),
+    [
+        ("float32", (0, 255), "uint8", "int32", ["clip", "cast"]),
+        ("float32", (0, 255), "uint8", "float32", ["clip", "cast", "cast"]),
+        ("float32", (0, 255), "uint8", "bool", ["clip", "cast", "cast"]),
+        ("float32", (0, 127), "int8", "uint8", ["clip", "cast", "cast"]),
+        ("float32", (0, 1), "bool", "int32", ["clip", "cast", "cast"]),
+        ("float32", (0, 9), "int16", "int32", ["clip", "cast"]),
+        ("float32", (0, 9), "int32", "int64", ["clip", "cast", "cast"]),
+        ("int32", (0, 255), "uint8", "float32", ["clip", "cast"]),
+        ("int32", (0, 256), "uint8", "float32", ["clip", "cast", "cast"]),
+        ("int32", (-1, 255), "uint8", "float32", ["clip", "cast", "cast"]),
+        ("int32", (-9, 9), "float16", "int32", ["clip", "cast", "cast"]),
+        ("float16", None, "bfloat16", "float32", ["cast", "cast"]),
+        ("bfloat16", None, "float32", "float16", ["cast"]),
+        ("int8", None, "float16", "float32", ["cast"]),
+        ("int16", None, "float16", "float32", ["cast", "cast"]),
+        ("float16", None, "int32", "float16", ["cast", "cast"]),
+    ],
+)
+def test_casts_in_a_row(dtype: str, bounds: Any, first: str, last: str, calls: Any) -> None:
+    value: Any = relay.var("v", shape=(4,), dtype=dtype)
+    value = value if bounds is None else relay.clip(value, *map(float, bounds))
+    found = after(relay.cast(relay.cast(value, first), last), passes.SimplifyExpr())
+    assert names(found) == calls
+    assert found.body.checked_type.dtype == last
+
+
 def test_recast() -> None:
     x, w, v = (relay.var(n, shape=(1, 1, 3, 3)) for n in "xwv")
     first = relay.nn.conv2d(x, w, padding=1, out_dtype="float32")

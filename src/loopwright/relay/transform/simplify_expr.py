@@ -162,7 +162,7 @@ def _casts(call: Call) -> Any:
         return inner
     if name_of(inner) == "cast":
         source = inner.args[0]
-        if _widens(_type(source).dtype, have) or _in_range(source, have):
+        if _widens(_type(source).dtype, have) or _in_range(source, have, want):
             return VIEWS["cast"](source, str(want))
     return None
 
@@ -172,7 +172,7 @@ def _widens(narrow: DataType, wide: DataType) -> bool:
     if narrow.is_bool or wide.is_bool:
         return narrow == wide
     if narrow.is_float:
-        return wide.is_float and wide.bits >= narrow.bits
+        return narrow == wide or (wide.is_float and wide.bits > narrow.bits)
     if wide.is_float:
         return wide.bits > narrow.bits
     signed = str(wide).startswith("int") and str(narrow).startswith("uint")
@@ -180,18 +180,15 @@ def _widens(narrow: DataType, wide: DataType) -> bool:
     return wide.bits > narrow.bits if signed else same and wide.bits >= narrow.bits
 
 
-def _in_range(source: Any, dtype: DataType) -> bool:
-    """Whether a value is clipped to the range of an integer dtype."""
-    if name_of(source) != "clip" or not dtype.is_integer:
+def _in_range(source: Any, have: DataType, want: DataType) -> bool:
+    """Whether a value is clipped to the range of an integer dtype; of one that is no integer, what the
+    first cast cuts off must be cut off by the second one too."""
+    if name_of(source) != "clip" or not have.is_integer:
         return False
-    low, high = float(min_value(dtype).value), float(max_value(dtype).value)
-    integral = _type(source).dtype.is_integer or _type(source).dtype.is_float
-    return (
-        integral
-        and source.attrs.a_min >= low
-        and source.attrs.a_max <= high
-        and not (_type(source).dtype.is_float and dtype.bits > 16)
-    )
+    low, high = float(min_value(have).value), float(max_value(have).value)
+    whole = not _type(source).dtype.is_float
+    cut = have.bits <= 16 and want.is_integer and _widens(have, want)
+    return source.attrs.a_min >= low and source.attrs.a_max <= high and (whole or cut)
 
 
 @rule("clip")
