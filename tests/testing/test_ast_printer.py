@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopwright import relax
+from loopwright import relax, tir
 from loopwright.ir import GlobalVar
 from loopwright.script import relax as R
 from loopwright.testing import dump_ast
@@ -100,3 +100,12 @@ def test_match_cast_takes_what_annotations_are():
 def test_other_things():
     with pytest.raises(TypeError, match="dump_ast prints nodes of Relax\n  got: int"):
         dump_ast(3)
+
+
+def test_attributes_that_are_literals():
+    attrs = {"yes": tir.IntImm("bool", 1), "two": tir.IntImm("int64", 2), "text": "t"}
+    body = relax.SeqExpr([], relax.PrimValue(1))
+    func = relax.Function([], body, R.Prim("int64"), attrs=attrs)
+    text = dump_ast(func, include_struct_info_annotations=False)
+    for part in ('"yes": True', '"two": 2', '"text": "t"'):
+        assert part in text

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from pathlib import Path
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -145,21 +144,33 @@ TestFolds.text = text
 """
 
 
-def test_a_suite(tmp_path):
+class Outcomes:
+    """A plugin that counts what becomes of tests."""
+
+    def __init__(self) -> None:
+        self.found: Counter[str] = Counter()
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.outcome != "passed":
+            self.found["xfailed" if hasattr(report, "wasxfail") else report.outcome] += 1
+
+
+def test_a_suite(tmp_path, monkeypatch):
     (tmp_path / "test_suite.py").write_text(SUITE)
-    source = Path(lw.__file__).parents[1]
-    environment = {**os.environ, "TVM_TEST_TARGETS": "llvm;c;cuda", "PYTHONPATH": str(source)}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "loopwright.testing.plugin",
-        "-p",
-        "no:cacheprovider",
-    ]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert "10 passed, 3 skipped, 1 xfailed" in done.stdout, done.stdout + done.stderr
+    monkeypatch.setenv("TVM_TEST_TARGETS", "llvm;c;cuda")
+    monkeypatch.chdir(tmp_path)
+    options = ["-q", "-p", "loopwright.testing.plugin", "-p", "no:cacheprovider"]
+    options += ["--import-mode=importlib", f"--rootdir={tmp_path}", str(tmp_path)]
+    pytest.main(options, plugins=[outcomes := Outcomes()])
+    assert outcomes.found == {"passed": 10, "skipped": 3, "xfailed": 1}
+
+
+def test_the_tests_of_a_file_run(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["other.py", "-k", "one"])
+    monkeypatch.setattr(pytest, "main", lambda args: args)
+    with pytest.raises(SystemExit) as end:
+        testing.main()
+    assert end.value.code == [__file__, "-k", "one"]
 
 
 def test_gradients():

@@ -101,3 +101,12 @@ def test_sizes(name):
 def test_unknown():
     with pytest.raises(KeyError, match="no such workload"):
         workloads.create_te_workload("XYZ", 0)
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+def test_windows_of_a_pool(padding):
+    (data,), out = made(workloads.max_pool2d_nchw, 2, 4, 5, 3, padding)
+    last = np.moveaxis(data, 1, 3)
+    last = np.pad(last, [(0, 0), *[(padding,) * 2] * 2, (0, 0)], constant_values=-np.inf)
+    wanted = np.max([part for _, part in windows(last, 2, 1, 0, 1)], 0)
+    np.testing.assert_array_equal(out, np.moveaxis(wanted, 3, 1))
