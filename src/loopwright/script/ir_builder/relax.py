@@ -44,6 +44,9 @@ class FunctionFrame(IRBuilderFrame):
         var = self.builder.emit_func_output(self.result, list(self.params))
         self.scope.__exit__(None, None, None)
         function = self.builder.get()[var]
+        said = self.ret_struct_info
+        if said is not None and not said.is_base_of(function.ret_struct_info):
+            function = function.replace(ret_struct_info=said)
         attrs = self.attrs
         if self.name and not self.is_private and "global_symbol" not in attrs:
             attrs = {"global_symbol": self.name, **attrs}

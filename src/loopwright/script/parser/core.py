@@ -171,10 +171,6 @@ class Dialect:
         """Call something in an expression."""
         return fn(*args, **kwargs)
 
-    def bind(self, node: ast.expr, name: str, value: Any, span: Any = None) -> None:
-        """Let a name stand for a value."""
-        self.parser.scope.define(name, value)
-
     def assign(self, target: ast.expr, value: Any, bind: Callable[..., None]) -> None:
         """Bind a target (a name, or a tuple of them) to a value with `bind(node, name, value)`."""
         if isinstance(target, ast.Name):

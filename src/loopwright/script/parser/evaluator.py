@@ -386,11 +386,6 @@ def _mark(node: Node, span: Span) -> None:
             _mark(child, span)
 
 
-def unexpected(what: str, got: Any, instead: str | None = None) -> TypeError:
-    """A TypeError that `eval` will locate."""
-    return TypeError(explain(what, got=f"{got!r} of type {type(got).__name__}", instead=instead))
-
-
 _EVAL: dict[type, Callable[[Any, Any], Any]] = {
     ast.Constant: Evaluator._constant,
     ast.Name: Evaluator._name,

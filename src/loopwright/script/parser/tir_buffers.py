@@ -10,7 +10,7 @@ import numpy as np
 from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import IntImm as _IntImm
-from ...ir.prim_expr import PrimExpr, Ramp, Range, Var
+from ...ir.prim_expr import PrimExpr, PrimType, Ramp, Range, Var
 from ...ir.prim_op import cast as _cast
 from ...ir.prim_op import const as _const
 from ...ir.prim_op import convert as _convert
@@ -45,10 +45,21 @@ def func_attr(attrs: dict[str, Any]) -> None:
 
 
 def func_ret(ret_type: Any) -> Any:
-    """The type that the function returns."""
+    """The type that the function returns, such as T.int32; None for nothing."""
     frame = current(FuncFrame, "T.func_ret")
-    frame.ret_type = ret_type
-    return ret_type
+    frame.ret_type = returned_type(ret_type)
+    return frame.ret_type
+
+
+def returned_type(value: Any) -> PrimType | None:
+    """The type that `T.int32` or `T.int32()` stands for."""
+    value = value() if callable(value) else value
+    if value is None or isinstance(value, PrimType):
+        return value
+    if not isinstance(value, PrimExpr):
+        what = "a prim_func returns a scalar or nothing"
+        raise TypeError(explain(what, instead="write -> T.int32, or leave it out"))
+    return PrimType(value.dtype)
 
 
 def arg(name: str, obj: Any) -> Any:

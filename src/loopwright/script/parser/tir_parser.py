@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.errors import explain
 from ...ir.expr import GlobalVar
-from ...ir.prim_expr import Call, IntImm, IterVar, PrimExpr, PrimType, StringImm, Var
+from ...ir.prim_expr import Call, IntImm, IterVar, PrimExpr, StringImm, Var
 from ...ir.prim_op import const, convert
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
@@ -20,6 +20,7 @@ from .entry import READERS
 from .frames import BranchFrame, ForFrame, Frame, FuncFrame, IfFrame, WhileFrame, Wrap
 from .ir_parser import FUNCTIONS, read_function
 from .region import as_operand
+from .tir_buffers import returned_type
 
 _CHAINED = "consequential assignments like `a = b = c` are not supported"
 
@@ -69,14 +70,8 @@ class TirDialect(Dialect):
 
     def return_type(self, node: ast.expr) -> Any:
         value = self.parser.eval(annotation_tree(self.parser, node))
-        if callable(value):
-            value = value()
-        if value is None:
-            return None
-        if not isinstance(value, PrimExpr):
-            what = "a prim_func returns a scalar or nothing"
-            raise self.parser.source.error(node, what, instead="write -> T.int32, or leave it out")
-        return PrimType(value.dtype)
+        with self.parser.located(node):
+            return returned_type(value)
 
     def _parameter(self, param: ast.arg) -> Any:
         parser = self.parser

@@ -89,8 +89,6 @@ GAP = Gap()
 def mark_statements(stmts: list, start: int) -> None:
     """Underline the statements from index `start` on."""
     lines = [i for i in range(start, len(stmts)) if stmts[i] is not GAP]
-    if not lines:
-        return
     _mark_first(stmts, lines[0])
     _mark_last(stmts, lines[-1])
 

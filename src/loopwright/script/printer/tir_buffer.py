@@ -145,8 +145,7 @@ def declaration(
     offset_is_own = False
     if decl.is_new(offset):
         offset_is_own = True
-        if not decl.inline(offset, f"{name}.elem_offset"):
-            keywords["elem_offset"] = p.expr(offset)
+        decl.inline(offset, f"{name}.elem_offset")
     elif offset is not None:
         keywords["elem_offset"] = p.expr(offset)
     if node.scope() != "global":
