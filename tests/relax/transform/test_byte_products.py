@@ -240,3 +240,103 @@ def test_an_image_within_its_places(given: dict[str, int]) -> None:
     x = relax.Var("x", relax.TensorStructInfo((1, 2, 20), "uint8"))
     with pytest.raises(ValueError, match=r"must be of at least|no less than 0"):
         relax.BlockBuilder().normalize(relax.op.nn.byte_image(x, **given))
+
+
+def real(x, scale=0.5, zero=3, axis=0, dtype="uint8"):
+    """A quantized value as float32."""
+    numbers = [np.asarray(v, d) for v, d in ((scale, "float32"), (zero, dtype))]
+    return op.dequantize(x, *map(relax.const, numbers), axis)
+
+
+def whole(x):
+    return op.astype(x, "int32")
+
+
+SIGNED = relax.const(np.arange(-9, 15, dtype="int8").reshape(4, 6))
+UNSIGNED = relax.const(np.arange(9, 250, 10, dtype="uint8")[:24].reshape(4, 6))
+FILTER, SHORT, WINDOW = (
+    relax.const(np.arange(np.prod(s)).astype("int8").reshape(s))
+    for s in ((12, 4, 3), (11, 4, 3), (12, 4, 3, 2))
+)
+WEIGHT = real(SIGNED, 0.25, 1, 0, "int8")
+STAYS = {
+    "weights of floats": lambda e, x, *_: op.matmul(real(x), real(op.astype(SIGNED, "float32"))),
+    "bytes in int32": lambda e, x, *_: op.matmul(real(e(whole(x)), dtype="int32"), e(WEIGHT)),
+    "a scale for each of what is added": lambda e, x, *_: op.matmul(
+        e(real(x)), e(real(SIGNED, [1, 2, 3, 4], [0] * 4, 0, "int8"))
+    ),
+    "weights of more than 8 bits": lambda e, x, *_: op.matmul(
+        e(real(x)), e(real(UNSIGNED, [1] * 6, [0, 255] * 3, 1))
+    ),
+    "a scale for each column": lambda e, x, *_: op.matmul(e(real(x, [1] * 4, [3] * 4, 1)), e(WEIGHT)),
+    "a zero point for each column": lambda e, x, *_: op.matmul(
+        e(real(x, [1] * 4, [1, 2, 3, 4], 1)), e(WEIGHT)
+    ),
+    "a vector": lambda e, x, *_: op.matmul(e(real(e(op.reshape(x, [20])))), e(real(relax.const(np.ones((20, 2), "int8")), 1, 0, 0, "int8"))),
+    "many matrices": lambda e, x, *_: op.matmul(
+        e(real(x)), e(real(e(op.reshape(SIGNED, [2, 4, 3])), 1, 0, 0, "int8"))
+    ),
+    "sums in another type": lambda e, x, *_: op.matmul(
+        e(whole(x)), e(whole(SIGNED)), out_dtype="float32"
+    ),
+    "half sums": lambda e, x, *_: op.matmul(e(real(x)), e(WEIGHT), out_dtype="float16"),
+    "a factor of floats": lambda e, x, *_: op.matmul(e(whole(x)), e(WEIGHT), out_dtype="float32"),
+    "channels last": lambda e, x, y, z, i: op.nn.conv1d(
+        e(real(op.permute_dims(y, [0, 2, 1]))), e(real(FILTER, 1, 0, 0, "int8")), data_layout="NWC"
+    ),
+    "few outputs": lambda e, x, y, z, i: op.nn.conv1d(e(real(y)), e(real(SHORT, 1, 0, 0, "int8"))),
+    "a scale for each channel": lambda e, x, y, z, i: op.nn.conv1d(
+        e(real(y, [1] * 4, [3] * 4, 1)), e(real(FILTER, 1, 0, 0, "int8"))
+    ),
+    "a scale for each channel of an image": lambda e, x, y, z, i: op.nn.conv2d(
+        e(real(i, [1] * 4, [3] * 4, 1)), e(real(WINDOW, 1, 0, 0, "int8"))
+    ),
+    "a scale for each place of a window": lambda e, x, y, z, i: op.nn.conv2d(
+        e(real(i)), e(real(WINDOW, [1] * 3, [0] * 3, 2, "int8"))
+    ),
+}  # fmt: skip
+BECOMES = {
+    "weights of 8 bits after their zero point": lambda e, x, *_: op.matmul(
+        e(real(x)), e(real(UNSIGNED, [1, 2] * 3, [128, 130] * 3, 1))
+    ),
+    "a zero point that is given": lambda e, x, y, z, i: op.matmul(
+        e(op.dequantize(x, relax.const(np.float32(0.5)), z, 0)), e(WEIGHT)
+    ),
+    "the last axis counted from behind": lambda e, x, *_: op.matmul(
+        e(real(x)), e(real(SIGNED, [1, 2] * 3, [1, 2] * 3, -1, "int8"))
+    ),
+    "enough outputs": lambda e, x, y, z, i: op.nn.conv1d(e(real(y)), e(real(FILTER, 1, 0, 0, "int8"))),
+    "a window of two sizes": lambda e, x, y, z, i: op.nn.conv2d(
+        e(real(i)), e(real(WINDOW, 1, 0, 0, "int8")), strides=(1, 2)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*STAYS, *BECOMES])
+def test_what_becomes_a_product_of_bytes(name):
+    shapes = [(5, 4), (2, 4, 9), (), (1, 4, 9, 9)]
+    params = [relax.Var(f"x{k}", R.Tensor(s, "uint8")) for k, s in enumerate(shapes)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            made = {**STAYS, **BECOMES}[name](builder.emit, *params)
+            result = builder.emit_output(made)
+        builder.emit_func_output(result)
+    mod = builder.finalize()
+    with VNNI:
+        after = ByteProducts()(mod)
+    assert ("R.nn.byte" in after.script()) == (name in BECOMES)
+    given = [bytes_of(s, "uint8") for s in shapes]
+    want, got = (Interpreter(m)["main"](*given).numpy() for m in (mod, after))
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, 1e-5, 1e-3)
+
+
+def test_an_image_of_an_unknown_shape():
+    x = relax.Var("x", R.Tensor(ndim=4, dtype="uint8"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        product = op.nn.conv2d(builder.emit(real(x)), builder.emit(real(WINDOW, 1, 0, 0, "int8")))
+        builder.emit_func_output(builder.emit(product))
+    with VNNI:
+        assert "R.nn.byte" not in ByteProducts()(builder.finalize()).script()

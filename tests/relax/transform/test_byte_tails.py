@@ -7,9 +7,11 @@ import pytest
 
 from loopwright import relax
 from loopwright.driver import compile
+from loopwright.ir.module import IRModule
 from loopwright.relax import op
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import ByteProducts, ByteTails
+from loopwright.script import from_source
 from loopwright.script import relax as R
 
 from .test_byte_products import VNNI, bytes_of
@@ -158,3 +160,82 @@ def test_another_scale_is_quantized_again():
         return op.quantize(real, const(0.4, "float32"), const(7, "uint8"), 0, "uint8")
 
     check(function((3, 8), "uint8", build), bytes_of((3, 8), "uint8"), "quantize")
+
+
+TAIL = """
+@R.function
+def main(x: R.Tensor((2, 4), dtype="uint8"), w: R.Tensor((1, 8), dtype="int8"), s: R.Tensor((2, 2), dtype="int32"), f: R.Tensor((2,), dtype="float32")):
+    k = T.int64()
+    with R.dataflow():
+        sums = R.nn.byte_matmul(x, w)
+        less = R.subtract(sums, R.const([5, 6], "int32"))
+        wide = R.astype(less, dtype="float32")
+        real = R.multiply(wide, R.const([0.5, 0.25], "float32"))
+        step = R.dequantize(R.const([3, -4], "int32"), R.const([0.5, 0.25], "float32"), R.const(0, "int32"), axis=0)
+        whole = R.add(real, step)
+        gv = R.quantize(whole, R.const(2.0, "float32"), R.const(3, "uint8"), axis=0, out_dtype="uint8")
+        R.output(gv)
+    return gv
+"""
+KEPT = {
+    "no sums of bytes": ("R.nn.byte_matmul(x, w)", "R.matmul(s, s)"),
+    "given sums": ("R.subtract(sums", "R.subtract(s"),
+    "no integers": ("R.multiply(wide", "R.multiply(R.exp(wide)"),
+    "no offset": ("R.subtract(sums, R.const([5, 6], 'int32'))", "R.strided_slice(sums, [1], [0], [2])", "R.quantize(whole", "R.quantize(real"),
+    "an unknown number of columns": ("(1, 8)", "('k', 8)"),
+    "a number for each row": ("R.const([5, 6], 'int32')", "s"),
+    "a number for each sum": ("R.const([0.5, 0.25], 'float32'))\n        step", "R.const([[1.0], [2.0]]))\n        step"),
+    "an unknown number of factors": (
+        "f: R.Tensor((2,)", "f: R.Tensor(('k',)", "R.multiply(wide, R.const([0.5, 0.25], 'float32'))", "R.multiply(wide, f)",
+        "R.quantize(whole", "R.quantize(real",
+    ),
+    "one bias for two factors": ("R.const([3, -4], 'int32'), R.const([0.5, 0.25]", "R.const([3], 'int32'), R.const([0.5]"),
+    "a bias that is not quantized": ("step)", "R.exp(real))"),
+    "a bias that is no number times the scale": ("step)", "f)"),
+    "a bias that is not known": ("R.const([3, -4], 'int32')", "R.astype(f, 'int32')"),
+    "a bias with a zero point": ("R.const(0, 'int32')", "R.const([0, 1], 'int32')"),
+    "a bias of bytes": (
+        "R.const([3, -4], 'int32')", "R.const([3, -4], 'int8')", "R.const(0, 'int32')", "R.const(0, 'int8')"
+    ),
+    "a bias of another scale": ("[0.5, 0.25], 'float32'), R.const(0", "[0.5, 0.26], 'float32'), R.const(0"),
+    "sums of one column": ("(1, 8)", "(1, 4)"),
+    "a scale for each column": ("R.const(2.0,", "R.const([2.0, 1.0],", "axis=0, out", "axis=1, out"),
+    "a zero point for each column": ("R.const(3, 'uint8')", "R.const([3, 4], 'uint8')", "axis=0, out", "axis=1, out"),
+    "16 bits": ("R.const(3, 'uint8'), axis=0, out_dtype='uint8'", "R.const(3, 'int16'), axis=0, out_dtype='int16'"),
+}  # fmt: skip
+TAILS = {
+    "as it is": (),
+    "one offset": ("[5, 6]", "5"),
+    "one offset in a list": ("[5, 6]", "[5]"),
+    "offsets in a row": ("[5, 6]", "[[5, 6]]"),
+    "two offsets": ("R.const([5, 6], 'int32'))\n", "R.const([5, 6], 'int32'))\n        less = R.add(less, R.const([1, 8], 'int32'))\n"),
+    "one factor": ("R.const([0.5, 0.25]", "R.const(0.5"),
+    "a bias in a row": ("step)", "R.reshape(step, (1, 2)))"),
+    "a factor in another shape": (
+        "R.const([0.5, 0.25], 'float32'))\n        step",
+        "R.reshape(R.const([[0.5], [0.25]], 'float32'), (2,)))\n        step",
+    ),
+    "one bias": ("R.const([0.5, 0.25]", "R.const(0.5", "R.const([3, -4], 'int32')", "R.const(3, 'int32')"),
+    "a factor of factors": (
+        "R.const([0.5, 0.25], 'float32'))\n        step",
+        "R.divide(R.multiply(R.const([2.0, 1.0]), R.const(0.5)), R.const(2.0)))\n        step",
+    ),
+    "signed bytes": ("R.const(3, 'uint8'), axis=0, out_dtype='uint8'", "R.const(3, 'int8'), axis=0, out_dtype='int8'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*KEPT, *TAILS])
+def test_sums_that_are_made_bytes(name):
+    text = TAIL.replace('"', "'")
+    edits = {**KEPT, **TAILS}[name]
+    for old, new in zip(edits[::2], edits[1::2], strict=True):
+        assert old in text
+        text = text.replace(old, new)
+    mod = IRModule.from_expr(from_source(text))
+    made = ByteTails()(mod)
+    assert ("byte_matmul_bytes" in made.script()) == (name in TAILS)
+    rows = 1 if name == "sums of one column" else 2
+    given = bytes_of((2, 4), "uint8"), bytes_of((1, 4 * rows), "int8")
+    given = *given, np.int32([[9, 2], [3, 4]]), np.float32([1, 2])
+    want, got = (Interpreter(m)["main"](*given).numpy() for m in (mod, made))
+    np.testing.assert_array_equal(got, want)

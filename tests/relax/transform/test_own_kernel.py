@@ -13,7 +13,9 @@ from loopwright import relax
 from loopwright.ir import trace
 from loopwright.ir.target import Target
 from loopwright.relax.transform import LegalizeOps
-from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS
+from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS, taker
+from loopwright.relax.transform.legalize_ops.kernel import Kernel
+from loopwright.script import from_source
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -406,3 +408,101 @@ def test_a_store_through_a_name_is_no_elementwise_one():
                 Y[place] = X[vi]
 
     assert analyze_op_pattern(scatter) is OpPattern.OPAQUE
+
+
+# ---------------------------------------------------------------- why a kernel does not fit
+
+
+def kernel_of(*buffers, scalars=""):
+    """A PrimFunc of buffers, each {dimensions}: dtype, that does nothing."""
+    names = [f"B{k}" for k in range(len(buffers))]
+    lines = [
+        f"@T.prim_func\ndef made({', '.join(f'b{k}: T.handle' for k in range(len(names)))}{scalars}):"
+    ]
+    lines.append(
+        "    n, m, k = T.int64(), T.int64(), T.int64()"
+        if not scalars
+        else "    m, k = T.int64(), T.int64()"
+    )
+    lines += [
+        f"    {n} = T.match_buffer(b{k}, ({d},), '{t}')"
+        for k, (n, (d, t)) in enumerate(zip(names, buffers, strict=True))
+    ]
+    return from_source("\n".join([*lines, "    T.evaluate(0)"]))  # fmt: skip
+
+
+def tensor(*shape, dtype="float32"):
+    return relax.Var("t", relax.TensorStructInfo(shape, dtype))
+
+
+FLOAT = "float32"
+REFUSALS = [
+    (R.exp(tensor(4, 3)), kernel_of(("4", FLOAT), ("4", FLOAT)), "B0 has 1 dimensions, the tensor 2"),
+    (R.exp(tensor(4)), kernel_of(("n", FLOAT)), "the kernel has 1 buffers, the call 1 tensors in and 1 out"),
+    (R.exp(tensor(4)), kernel_of(*[("n", FLOAT)] * 3), "the kernel has 3 buffers, the call 1 tensors in and 1 out"),
+    (R.exp(tensor(4)), kernel_of(("n", "float64"), ("n", FLOAT)), "B0 is float64, the tensor float32"),
+    (R.exp(tensor(4)), kernel_of(("5", FLOAT), ("n", FLOAT)), "axis 0 of B0 is 5, of the tensor 4"),
+    (
+        R.exp(relax.Var("t", relax.TensorStructInfo(dtype=FLOAT, ndim=1))),
+        kernel_of(("n", FLOAT), ("n", FLOAT)), "the shape of the tensor for B0 is not known",
+    ),
+    (
+        R.concat(relax.Var("t", relax.TupleStructInfo([relax.TensorStructInfo((4,), FLOAT)] * 2))),
+        kernel_of(("n", FLOAT), ("n", FLOAT)), "B0 is a buffer, the argument is R.Tuple(",
+    ),
+    (
+        R.exp(tensor(4)), kernel_of(("4", FLOAT), ("4", FLOAT), scalars=", alpha: T.float32"),
+        "the operator has no number attribute alpha",
+    ),
+    (
+        R.exp(tensor(lw.tir.Var("a", "int64"))), kernel_of(("n", FLOAT), ("n", FLOAT), scalars=", n: T.int64"),
+        "the operator has no number attribute n",
+    ),
+    (R.exp(tensor(4)), lambda call: None, "the function that makes the kernel answered None"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSALS, ids=[c[2] for c in REFUSALS])
+def test_a_kernel_that_does_not_fit_says_why(case):
+    call, tir, why = case
+    builder = relax.BlockBuilder()
+    call = builder.normalize(call)
+    kernel = Kernel(call.op.name, tir)
+    assert kernel.refusal(call).startswith(why)
+    assert kernel(builder, call) is None
+
+
+def test_tensors_of_tuples_and_extents_as_scalars():
+    call = R.concat([tensor(2, 3), tensor(4, 3)], axis=0)
+    builder = relax.BlockBuilder()
+    call = builder.normalize(call)
+    buffers = [(f"{d}, 3", FLOAT) for d in ("n", "m", "k")]
+    kernel = Kernel("relax.concat", kernel_of(*buffers))
+    assert kernel.refusal(call) is None
+    called = kernel(builder, call)
+    assert [str(f.struct_info.shape) for f in called.args[1].fields] == [
+        "R.shape([2, 3])",
+        "R.shape([4, 3])",
+    ]
+    kernel = Kernel("relax.concat", kernel_of(*buffers, scalars=", n: T.int64"))
+    func, tensors = kernel.fit(call)
+    assert len(func.params) == len(tensors) + 1
+    assert [int(b.shape[0]) for b in func.buffers[:2]] == [2, 4]
+
+
+def test_a_maker_of_what_is_no_kernel():
+    call = relax.BlockBuilder().normalize(R.exp(tensor(4)))
+    with pytest.raises(TypeError, match=r"the kernel of relax.exp returns a PrimFunc"):
+        Kernel("relax.exp", lambda call: 3).refusal(call)
+
+
+def test_nobody_takes_what_has_no_rule():
+    call = relax.BlockBuilder().normalize(R.unique(tensor(4)))
+    own = LEGALIZATIONS.candidates(None, "relax.unique")
+    assert not own and (taker(call, None) is None)
+    func = kernel_of(("n", FLOAT), ("n", FLOAT))
+    call = relax.BlockBuilder().normalize(R.exp(tensor(4)))
+    assert taker(call, None) is None  # only a call of the rule would tell
+    with LEGALIZATIONS.registry.snapshot():
+        lw.register_legalize("relax.exp", tir=func)
+        assert str(taker(call, None)) == "default: kernel made"

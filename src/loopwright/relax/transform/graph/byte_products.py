@@ -46,10 +46,11 @@ from ....ir.transform import ModulePass, PassContext
 from ....runtime.tensor import Tensor
 from ... import op as relax_op
 from ...expr import Call, Constant, ShapeExpr, const
-from .._products import is_call, shape_of, transposes
+from .._products import is_call, keeps_dtype, shape_of, transposes
 from .._rewriting import SweepingRewriter
 
 _BYTES = ("uint8", "int8")
+_PRODUCTS = ("relax.matmul", "relax.nn.conv1d", "relax.nn.conv2d")
 _PLAIN = {("NCW", "OIW"), ("NCHW", "OIHW")}
 _FEW = 4  # lanes for each output, if more are filled up a product does not pay
 
@@ -119,12 +120,15 @@ class _Products(SweepingRewriter):
         self.rows, self.lanes, self.in_bytes = rows, lanes, in_bytes
 
     def call(self, call: Call) -> Any:
+        if not any(is_call(call, name) for name in _PRODUCTS):
+            return call
+        call = self.builder.normalize(call)
+        if not keeps_dtype(call):
+            return call
         if is_call(call, "relax.matmul"):
             return self.matmul(call)
-        if is_call(call, "relax.nn.conv2d"):
-            made = self.conv(call)
-            return self.conv_in_rows(call) if made is call else made
-        return self.conv_in_rows(call) if is_call(call, "relax.nn.conv1d") else call
+        made = self.conv(call) if is_call(call, "relax.nn.conv2d") else call
+        return self.conv_in_rows(call) if made is call else made
 
     # -- operands ------------------------------------------------------------------------------
 
@@ -236,7 +240,7 @@ class _Products(SweepingRewriter):
         shape = shape_of(call.args[0])
         if found is None or weight is None or shape is None or len(shape) < 2:
             return call
-        if weight.values.ndim != 2 or (found.scale is None) != (weight.factor is None):
+        if weight.values.ndim != 2:
             return call
         matrix = weight.with_ones(1)
         given = self.activation(found)
@@ -278,7 +282,7 @@ class _Products(SweepingRewriter):
             return call
         if any(map(is_zero, (*out, *(shape_of(call.args[0]) or ())))):
             return call
-        if (found.scale is None) != (weight.factor is None) or layouts not in _PLAIN:
+        if layouts not in _PLAIN:
             return call
         given, values = self.activation(found), weight.with_ones(0)
         outputs, channels, *kernel = values.shape
@@ -308,7 +312,7 @@ class _Products(SweepingRewriter):
         if not (known and plain and square):
             return call
         found, weight = self.operand(call.args[0]), self.weight(call.args[1], 0)
-        if found is None or weight is None or (found.scale is None) != (weight.factor is None):
+        if found is None or weight is None:
             return call
         given = self.activation(found)
         if given is None:

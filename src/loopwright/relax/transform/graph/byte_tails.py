@@ -37,6 +37,7 @@ from ....ir.transform import PassContext
 from ... import op as relax_op
 from ...analysis.variables import udchain, used_vars
 from ...expr import Call, Constant, Function, ShapeExpr, Var, const
+from ...relations import can_prove_shape_equal
 from .._decorators import FunctionPass
 from .._products import is_call, shape_of
 from .._rewriting import SweepingRewriter
@@ -114,7 +115,7 @@ class _Tails(SweepingRewriter):
     def vector(self, expr: Any, axis: int, rank: int, count: int) -> Any:
         """One number for each channel, as a vector; None for what is not. axis: of `rank`, the channels'."""
         dims = _numbers(expr)
-        if dims is None or len(dims) > rank:
+        if dims is None:
             return None
         at = axis - (rank - len(dims))
         if any(d != 1 for k, d in enumerate(dims) if k != at):
@@ -148,7 +149,7 @@ class _Tails(SweepingRewriter):
         while is_call(found, "relax.add") or is_call(found, "relax.subtract"):
             terms.append((found.op.name, found.args[1]))
             found = self.only(found.args[0])
-        moves: list[Call] = []
+        added, moves = found, []
         while isinstance(found, Call) and isinstance(found.op, Op) and found.op.name in _MOVES:
             moves.append(found)
             found = self.only(found.args[0])
@@ -157,8 +158,10 @@ class _Tails(SweepingRewriter):
         if found.op.name not in _SUMS:
             return None
         at, axis = 1, rank - 1 if found.op.name == "relax.nn.byte_matmul" else 1
-        dims, sums = shape_of(given), shape_of(found)
-        if dims is None or sums is None or not isinstance(dims[axis], IntImm):
+        dims, own, sums = shape_of(given), shape_of(added), shape_of(found)
+        if dims is None or own is None or sums is None or not isinstance(dims[axis], IntImm):
+            return None
+        if not can_prove_shape_equal(dims, own):  # the sums are broadcast
             return None
         if not isinstance(sums[at], IntImm):
             return None
