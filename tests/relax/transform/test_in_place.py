@@ -115,9 +115,9 @@ def test_calls_that_cannot_are_refused():
     product = Chain["main"].body.blocks[0].bindings[1].value
     dataflow_single_inplace_call(Chain, product, [0])
     unique = relax.BlockBuilder().normalize(R.unique(call.args[1]))  # a function of the run time
-    for call, places in ((call, [0, 1]), (product, [1]), (unique, [0])):
+    for refused, places in ((call, [0, 1]), (product, [1]), (unique, [0])):
         with pytest.raises(ValueError, match="cannot write over these arguments"):
-            dataflow_single_inplace_call(Chain, call, places)
+            dataflow_single_inplace_call(Chain, refused, places)
 
 
 def test_a_fused_kernel_reads_before_it_writes_over():
