@@ -52,8 +52,17 @@ CASES = {
         ),
         ('a = R.matmul(y, z, out_dtype="float64"); b = mm(x, R.astype(a, "float32"))',
          {"x": (8,), "y": (8, 1), "z": (1, 8)}, SAME),
+        ('a = R.matmul(y, z, out_dtype="float64"); b = mm(R.astype(x, "float64"), a)',
+         {"x": (8,), "y": (8, 1), "z": (1, 8)}, SAME),
+        ('a = mm(y, z); b = R.matmul(x, a, out_dtype="float64")',
+         {"x": (8,), "y": (8, 1), "z": (1, 8)}, SAME),
     ],
     ExpandMatmulOfSum: [
+        (
+            "a = R.add(y, z); t = R.permute_dims(a, [1, 0, 2]); b = mm(x, t)",
+            {"x": (2,), "y": (2, 3, 4), "z": (2, 3, 4)},
+            SAME,
+        ),
         ("a = R.add(y, z); b = mm(x, a)", {"x": (4,), "y": (4, 5), "z": (4, 5)}, "add(mm(x, y), mm(x, z))"),
         (
             "a = R.add(y, z); b = mm(x, a)",
@@ -100,6 +109,7 @@ CASES = {
             {"x": ("n", 3, 4), "y": (5, 4, "k"), "i": "n"},
             "einsum((take(reshape(mm(x, reshape(T(y), s)), s), i)))",
         ),
+        ("a = R.take(y, i); b = mm(x, a)", {"x": (6,), "y": (8,), "i": 6}, SAME),
         ("a = R.take(y, i, axis=0); b = mm(x, a)", {"x": (2, 6), "y": (8, 4), "i": 6}, SAME),
         ("a = R.take(y, i, axis=0); b = mm(x, a)", {"x": (1, 3, 4), "y": (5, 4, 2), "i": 6}, SAME),
     ],
@@ -113,6 +123,7 @@ CASES = {
         ),
         ("a = R.permute_dims(y, [0, 1]); b = mm(x, a)", {"x": (3, 4), "y": (4, 4)}, SAME),
         ("a = R.permute_dims(y); b = mm(a, x)", {"x": (3, 4), "y": (3, 4)}, SAME),
+        ("a = R.permute_dims(y); b = mm(x, a)", {"x": (3, 4), "y": (4,)}, SAME),
         ("a = R.permute_dims(y); b = mm(x, a)", {"x": (4,), "y": (5, 4, 2)}, SAME),
     ],
     CombineParallelMatmul: [
@@ -219,6 +230,31 @@ def test_pass(made, text, shapes, expected):
     assert made()(after) is after
 
 
+ANY = 'R.Tensor({}dtype="float32")'
+KNOWN = 'R.Tensor((4, 4), "float32")'
+FLAT, ALL = ANY.format("ndim=2, "), ANY.format("")
+# pass: (program, the parameters whose shape, and whose rank, it needs)
+UNKNOWN = {
+    AdjustMatmulOrder: ("a = R.matmul(y, z); b = R.matmul(x, a)", "xyz", "xyz"),
+    ExpandMatmulOfSum: ("a = R.add(y, z); t = R.permute_dims(a); b = R.matmul(x, t)", "yz", "yz"),
+    ReorderPermuteDimsAfterConcat: (
+        "a = R.permute_dims(x); b = R.permute_dims(y); c = R.concat([a, b], axis=1)", "", "xy"
+    ),
+    ReorderTakeAfterMatmul: ("a = R.take(y, i, axis=0); b = R.matmul(x, a)", "xy", "xy"),
+    FuseTransposeMatmul: ("a = R.permute_dims(y); b = R.matmul(x, a)", "xy", "xy"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("made", UNKNOWN)
+def test_what_has_an_unknown_shape_stays(made):
+    text, of_shape, of_rank = UNKNOWN[made]
+    for kind, needed in ((FLAT, of_shape), (ALL, of_rank)):
+        for whose in [*needed, needed]:
+            infos = {k: kind if k in whose else KNOWN for k in "xyz"}
+            mod = graph(text, **infos, i=INT.format("(4,)"))
+            assert not whose or made()(mod) is mod
+
+
 def with_attr(text: str, shapes: dict, **attrs):
     mod = program(text, shapes)
     gvar = mod.get_global_var("main")
@@ -235,6 +271,18 @@ def test_what_is_known_at_compile_time_stays_together(made, inputs, stays):
     assert (made()(mod) is mod) is stays
 
 
+def test_weights_only_stay():
+    shapes = {"x": (8,), "y": (8, 1), "z": (1, 8)}
+    mod = with_attr("a = mm(y, z); b = mm(x, a)", shapes, num_input=0)
+    assert AdjustMatmulOrder()(mod) is mod
+
+
+def test_the_left_two_weights_are_multiplied_first():
+    shapes = {"z": (8, 2), "x": (8, 8), "y": (8, 8)}
+    mod = with_attr("a = mm(y, z); b = mm(x, a)", shapes, num_input=1)
+    assert described(AdjustMatmulOrder()(mod)) == "mm(mm(x, y), z)"
+
+
 def test_two_weights_are_multiplied_first():
     shapes = {"x": (2, 8), "y": (8, 1), "z": (1, 8)}
     mod = with_attr("a = mm(x, y); b = mm(a, z)", shapes, num_input=1)
@@ -248,6 +296,11 @@ def test_bounds_of_symbolic_dimensions_decide():
     mod = with_attr("a = mm(y, z); b = mm(x, a)", shapes, tir_var_upper_bound={"m": 32})
     assert described(AdjustMatmulOrder()(mod)) == "mm(mm(x, y), z)"
     mod = with_attr("a = mm(y, z); b = mm(x, a)", shapes, tir_var_upper_bound={"m": 64})
+    assert AdjustMatmulOrder()(mod) is mod
+    shapes = {"x": ("n", 64), "y": (64, "n"), "z": ("n", 64)}
+    mod = with_attr("a = mm(y, z); b = mm(x, a)", shapes, tir_var_upper_bound={"n": 63})
+    assert described(AdjustMatmulOrder()(mod)) == "mm(mm(x, y), z)"
+    mod = with_attr("a = mm(y, z); b = mm(x, a)", shapes, tir_var_upper_bound={"n": 64})
     assert AdjustMatmulOrder()(mod) is mod
 
 

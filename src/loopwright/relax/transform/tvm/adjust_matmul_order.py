@@ -141,20 +141,18 @@ class _Order:
     def always(self, costs: Any, dims: tuple[Any, ...]) -> bool:
         """Whether the first cost is less than the second for all dimensions of at least 1.
 
-        Both are linear in each dimension, so that for one with a bound its least and greatest value
+        Both are linear in each of the four, so that for one with a bound its least and greatest value
         stand for all in between.
         """
         analyzer = Analyzer()
         for var in vars_in(rx.ShapeExpr(dims)):
             analyzer.bind(var, Range.from_min_extent(const(1, "int64"), const(MANY, "int64")))
-        ends = [self.ends(dim, dims) for dim in dims]
+        ends = [self.ends(dim) for dim in dims]
         return all(analyzer.can_prove_less(*costs(*values)) for values in choices(*ends))
 
-    def ends(self, dim: Any, dims: tuple[Any, ...]) -> list[Any]:
-        """The least and the greatest value of a dimension that is like no other; else itself."""
+    def ends(self, dim: Any) -> list[Any]:
+        """The least and the greatest value of a dimension that has a bound; else itself."""
         if not isinstance(dim, Var) or self.bounds.get(dim.name) is None:
-            return [dim]
-        if sum(dim in vars_in(rx.ShapeExpr([other])) for other in dims) > 1:
             return [dim]
         return [const(1, "int64"), const(int(self.bounds[dim.name]), "int64")]
 
