@@ -14,9 +14,9 @@ from loopwright.ir.prim_expr import Let, Not, Select
 from loopwright.ir.prim_expr import Var as TirVar
 from loopwright.ir.prim_op import const, floordiv, floormod, minimum
 from loopwright.relax import BlockBuilder
-from loopwright.relax.interpreter import Interpreter, evaluate_scalar
+from loopwright.relax.interpreter import Interpreter, evaluate_scalar, to_numpy, to_runtime
 from loopwright.runtime.packed_func import register_func, remove_global_func
-from loopwright.runtime.tensor import Tensor
+from loopwright.runtime.tensor import ShapeTuple, Tensor
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.tir.function import PrimFunc
@@ -303,3 +303,137 @@ def test_closures_take_what_they_captured_last():
     x, held = np.array([5, 5], "float32"), np.array([1, 2], "float32")
     np.testing.assert_array_equal(Interpreter(Module)["main"](x, held).numpy(), [4, 3])
     np.testing.assert_array_equal(lw.compile(Module)["main"](x, held).numpy(), [4, 3])
+
+
+def call_main(info, *args):
+    """What main(x) gives of a parameter of this struct info: the parameter."""
+    p = relax.Var("p", info)
+    return run(one(lambda bb: p, p), *args)
+
+
+N = TirVar("n", "int64")
+PRIM = relax.PrimStructInfo(value=N * 2)
+SHAPES = relax.TupleStructInfo([relax.ShapeStructInfo([N]), relax.PrimStructInfo(value=N + 1)])
+ARGUMENT_ERRORS = [
+    (relax.ShapeStructInfo(ndim=2), 3, TypeError, "argument p of main must be a shape\n  got: int"),
+    (relax.ShapeStructInfo(ndim=2), (3,), ValueError, "must have 2 dims\n  got: (3,)"),
+    (relax.PrimStructInfo("int64"), ONES, TypeError, "must be a int64 scalar\n  got: a tensor"),
+    (SHAPES, 3, TypeError, "must be 2 values\n  got: int"),
+    (SHAPES, ((3,), 4, 5), TypeError, "must be 2 values\n  got: 3 fields"),
+    (SHAPES, ((3,), 5), ValueError, "field 1 of argument p of main must be 4\n  got: 5"),
+    (SHAPES, (3, 4), TypeError, "field 0 of argument p of main must be a shape\n  got: int"),
+    (relax.FuncStructInfo.opaque_func(), 3, TypeError, "must be a function\n  got: int"),
+    (relax.TensorStructInfo(dtype="int8", ndim=1), 3, TypeError, "must be a tensor\n  got: int"),
+]
+
+
+@pytest.mark.parametrize(("info", "value", "kind", "message"), ARGUMENT_ERRORS)
+def test_arguments_that_do_not_fit(info, value, kind, message):
+    with pytest.raises(kind) as error:
+        call_main(info, value)
+    assert message in str(error.value)
+
+
+def test_arguments_that_fit():
+    assert call_main(relax.ShapeStructInfo(ndim=2), (3, 4)) == (3, 4)
+    assert call_main(relax.ShapeStructInfo(ndim=-1), (3,)) == (3,)
+    assert call_main(SHAPES, ((3,), 4)) == ((3,), 4)
+    assert call_main(relax.PrimStructInfo(value=N), 4) == 4
+    scalar = relax.TensorStructInfo((), "int8")
+    for given in (3, True, 3.0):
+        made = call_main(scalar, given)
+        assert made.dtype == "int8" and made.numpy() == given
+    assert call_main(relax.TensorStructInfo(None, "void"), ONES).shape == (3, 4)
+    n = relax.Var("n", relax.PrimStructInfo(value=N))
+    assert run(one(lambda bb: relax.ShapeExpr([N, N + 1]), n), 3) == (3, 4)
+
+
+class Shared:
+    """An array of another library."""
+
+    def __init__(self, array):
+        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+
+def test_arrays_of_other_libraries_share_their_memory():
+    array = np.zeros(4, "float32")
+    made = to_numpy(Shared(array))
+    array[1] = 5
+    assert made.tolist() == [0, 5, 0, 0]
+    assert to_numpy([array, (array, "text", None, 3)])[1][1:] == ("text", None, 3)
+    assert to_numpy(np.float32(3)).shape == ()
+
+
+def test_values_for_callers():
+    assert isinstance(to_runtime((1, 2)), ShapeTuple)
+    assert to_runtime(()) == () and not isinstance(to_runtime(()), ShapeTuple)
+    for mixed in ((1, 2.0), (1, True), ((1,), 2)):
+        assert not isinstance(to_runtime(mixed), ShapeTuple)
+    assert isinstance(to_runtime((np.zeros(2), 1))[0], Tensor)
+
+
+def test_values_that_are_not_there():
+    x, stranger = var("x", 4), var("stranger", 4)
+    mod = one(lambda bb: bb.emit(twice(stranger)), x)
+    with pytest.raises(LoopwrightError, match="variable stranger has no value in main"):
+        run(mod, np.ones(4, "float32"))
+    made = one(lambda bb: relax.ShapeExpr([N]), x)
+    with pytest.raises(LoopwrightError, match="symbolic variable n has no value in main"):
+        run(made, np.ones(4, "float32"))
+    unknown = relax.op.call_dps_packed("test.fill", x, tensor(ndim=1))
+    with pytest.raises(LoopwrightError, match="in destination-passing style needs a known shape"):
+        run(one(lambda bb: bb.emit(unknown), x), np.ones(4, "float32"))
+
+
+def test_errors_of_operators_are_told_once():
+    """What an operator says with `got` is left as it is; another error is said of the operator."""
+    x, op = var("x", 4), register_op("test.raises")
+    op.set_attr("FInferStructInfo", lambda call, bb: tensor(4))
+    errors = {
+        ValueError("wrong\n  got: 3"): (ValueError, r"^wrong\n  got: 3"),
+        IndexError("beyond"): (IndexError, r"test.raises cannot be computed: beyond\n  got: float"),
+        TypeError("kind"): (TypeError, "test.raises cannot be computed: kind"),
+        UnicodeError("text"): (ValueError, "test.raises cannot be computed: text"),
+        KeyError("key"): (KeyError, "key"),
+    }
+    for error, (kind, message) in errors.items():
+
+        def raises(*_, error=error):
+            raise error
+
+        op.set_attr("FNumpy", raises)
+        with pytest.raises(kind, match=message) as caught:
+            run(one(lambda bb: bb.emit(relax.Call(op, [x])), x, pure=False), np.ones(4, "float32"))
+        of_op = "in the numpy definition of test.raises" in caught.value.__notes__
+        assert of_op is isinstance(error, KeyError)
+
+
+def test_functions_passed_to_functions(packed):
+    packed("test.negated", lambda a: Tensor(-a.numpy()))
+    packed("test.context", lambda machine, a: (isinstance(machine, Interpreter), a))
+    x, f = var("x", 4), relax.Var("f", relax.FuncStructInfo([tensor(4)], tensor(4), False))
+    mod = one(lambda bb: bb.emit(relax.Call(f, [x])), x, f, pure=False)
+    four = np.arange(4, dtype="float32")
+    extern = relax.ExternFunc("test.negated")
+    assert run(mod, four, extern).numpy().tolist() == [0, -1, -2, -3]
+    assert run(mod, four, lambda a: Tensor(a.numpy() * 2)).numpy().tolist() == [0, 2, 4, 6]
+    bb = BlockBuilder(mod)
+    bb.add_func(extern, "external")
+    assert Interpreter(bb.get())["external"](four).numpy().tolist() == [0, -1, -2, -3]
+    call = relax.op.call_builtin_with_ctx("test.context", [x], sinfo_args=relax.ObjectStructInfo())
+    known, same = run(one(lambda bb: bb.emit(call), x, pure=False), four)
+    assert known is True and same.numpy().tolist() == four.tolist()
+
+
+def test_bound_arguments_of_closures_add_up():
+    x, y, z = (var(name, 4) for name in "xyz")
+
+    def emit(bb):
+        inner = bb.emit(relax.Function([x, y, z], relax.SeqExpr([], plus(x, twice(y))), tensor(4)))
+        first = bb.emit(relax.op.make_closure(inner, [y]))
+        second = bb.emit(relax.op.make_closure(first, [z]))
+        return bb.emit(relax.op.invoke_closure(second, [x], tensor(4)))
+
+    ones = np.ones(4, "float32")
+    mod = one(emit, x, y, z, pure=False)
+    assert run(mod, ones, ones * 10, ones * 100).numpy().tolist() == [21.0] * 4

@@ -6,9 +6,9 @@ import pytest
 
 from loopwright import relax
 from loopwright.base.errors import LoopwrightError
-from loopwright.ir.expr import GlobalVar
+from loopwright.ir.expr import Attrs, GlobalVar
 from loopwright.ir.module import IRModule
-from loopwright.ir.op import register_op
+from loopwright.ir.op import Op, register_op
 from loopwright.ir.prim_expr import Var as TirVar
 from loopwright.relax import BlockBuilder, DataflowBlock, DataflowVar, VarBinding
 from loopwright.relax.analysis import RULES, assert_well_formed, find_violations, well_formed
@@ -63,10 +63,26 @@ BRANCH = typed(relax.If(COND, x, x))
 MYSTERY = register_op("test.unknown_result")
 MYSTERY.set_attr("FPurity", True)
 CALL_TIR = typed(relax.op.call_tir(GlobalVar("kernel"), [x, x], tensor(4)))
+PACKED = typed(Call(relax.ExternFunc("packed"), [x]))
+PAIR = relax.Var("pair", relax.TupleStructInfo([tensor(4), tensor(4)]))
+
+
+def in_place(args, indices) -> IRModule:
+    """A module with a call of a kernel that writes over some of its arguments."""
+    attrs = Attrs("relax.call_tir_inplace", {"inplace_indices": indices})
+    given = args if isinstance(args, relax.Var) else relax.Tuple(args)
+    op = Op.get("relax.call_tir_inplace")
+    call = typed(Call(op, [GlobalVar("kernel"), given], attrs, [tensor(4)]))
+    params = [v for v in (args if isinstance(args, list) else [args]) if isinstance(v, relax.Var)]
+    func = function([BindingBlock([bind(a, call)])], a, params=dict.fromkeys(params))
+    buffers = [decl_buffer([4], "float32", name) for name in "ab"]
+    return IRModule({"f": func, "kernel": PrimFunc(buffers, Evaluate(0))})
+
 
 BROKEN = {
     "struct-info": [
         (function([BindingBlock([bind(a, twice(x))])], a), "a Call has none; normalize it"),
+        (function([BindingBlock([bind(bare, typed(twice(x)))])], x), "bare has none"),
     ],
     "annotation": [
         (
@@ -126,11 +142,24 @@ BROKEN = {
             "an argument must be a variable or literal, not a Call",
         ),
         (function([], typed(twice(x))), "a result must be a variable or literal, not a Call"),
+        (typed(function([], x).replace(body=x)), "a body is a SeqExpr, not Var"),
+        (
+            function([BindingBlock([bind(a, typed(SeqExpr([], x)))])], a),
+            "a value cannot be a SeqExpr; bind its parts first",
+        ),
     ],
     "pure": [
         (
             function([BindingBlock([bind(relax.Var("p", relax.TupleStructInfo([])), PRINT)])], x),
             "relax.print may have side effects; say pure=False",
+        ),
+        (
+            function([], x, pure=False, attrs={"relax.force_pure": True}),
+            "relax.force_pure is of a function that is pure",
+        ),
+        (
+            function([BindingBlock([bind(a, PACKED)])], a),
+            'the packed function "packed" may have side effects',
         ),
     ],
     "callee": [
@@ -155,6 +184,12 @@ BROKEN = {
             ),
             "kernel is not a PrimFunc; call it directly",
         ),
+        (in_place([x, relax.const([1.0] * 4)], [1]), "call_tir_inplace writes over a constant"),
+        (in_place([x, x], [2]), "there is no argument 2 to write over"),
+        (in_place([x, x], [-2]), "there is no argument -2 to write over"),
+        (in_place([x, var("y", 5)], [1]), "is not written over an argument of R.Tensor((5,)"),
+        (in_place([x, relax.PrimValue(1)], [1]), "is not written over an argument of R.Prim"),
+        (in_place(PAIR, [0]), "its arguments must be a tuple written in place"),
     ],
     "parameter": [
         (function([], x, params=(x, d)), "d is not a Var with struct info"),
@@ -181,6 +216,13 @@ def test_rule(rule, graph, message):
     assert rule in {v.rule for v in found}, found
     assert any(message in v.message for v in found if v.rule == rule), found
     assert not well_formed(graph)
+
+
+def test_what_is_written_over_in_place():
+    for indices in ([0], [1]):
+        assert find_violations(in_place([x, var("y", 4)], indices)) == []
+    mixed = in_place([x, relax.const([1.0] * 4)], [0])
+    assert find_violations(mixed) == []
 
 
 def test_number_of_kernel_arguments():

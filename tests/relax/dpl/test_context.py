@@ -17,6 +17,7 @@ from loopwright.relax.dpl import (
     is_var,
     wildcard,
 )
+from loopwright.relax.dpl.context import GraphSearch
 from loopwright.script import relax as R
 
 
@@ -336,3 +337,63 @@ def test_errors():
         wildcard() | "relax.add"
     with pytest.raises(AttributeError, match="no operator of this name"):
         is_op("relax.no_such")
+
+
+def test_conditions_on_what_is_no_tensor():
+    @R.function
+    def func(x: R.Tensor((4,), "float32")) -> R.Object:
+        with R.dataflow():
+            a = R.split(x, 2)
+            b = R.exp(a[0])
+            R.output(a, b)
+        return (a, b)
+
+    with PatternContext() as ctx:
+        split, exp = is_op("relax.split")(wildcard()), is_op("relax.exp")(wildcard())
+        assert ctx.match_dfb(block_of(func))[split].name_hint == "a"
+        is_same_shape(exp, exp)
+        assert ctx.match_dfb(block_of(func)) is not None
+        is_same_shape(exp, split)
+        assert ctx.match_dfb(block_of(func)) is None
+
+
+def test_operands_of_values_of_all_kinds():
+    """A callee, the fields of a tuple, what a branch and a local function use."""
+    info = R.Tensor((4,), "float32")
+    x, y, c = relax.Var("x", info), relax.Var("y", info), relax.Var("c", R.Tensor((), "bool"))
+    f = relax.Var("f", relax.FuncStructInfo([info], info))
+    values = {
+        "called": (relax.Call(f, [x]), ["f", "x"]),
+        "packed": (R.call_dps_packed("k", (x, y), out_sinfo=info), ["x", "y"]),
+        "nested": (relax.Tuple([x, relax.Tuple([y, x])]), ["x", "y", "x"]),
+        "field": (relax.TupleGetItem(relax.Tuple([x, y]), 1), ["x", "y"]),
+        "alias": (y, ["y"]),
+        "branch": (relax.If(c, relax.SeqExpr([], x), relax.SeqExpr([], y)), ["c", "x", "y"]),
+    }
+    with PatternContext() as ctx:
+        pass
+    for value, expected in values.values():
+        v = relax.Var("v", info)
+        search = GraphSearch(ctx, {v: value})
+        found = [
+            n for o in search.operands[v] for n in ([o] if isinstance(o, relax.Var) else o.fields)
+        ]
+        assert [o.name_hint for o in found] == expected
+        assert set(search.users) == set(found) and search.vars[-1] is v
+
+
+def test_patterns_without_a_place():
+    """More patterns than variables; an empty block."""
+    info = R.Tensor((4,), "float32")
+    x = relax.Var("x", info)
+    for count, fits in ((1, True), (2, True), (3, False)):
+        with PatternContext() as ctx:
+            patterns = [is_var() for _ in range(count)]
+            ctx.nodes.update(dict.fromkeys(patterns))
+        values = {relax.Var("y", info): relax.TupleGetItem(relax.Var("t", R.Object()), 0)}
+        if count == 2:
+            values = {relax.Var("y", info): R.add(x, relax.Var("z", info))}
+        assert (next(GraphSearch(ctx, values).matches(), None) is not None) is fits
+    with PatternContext() as ctx:
+        ctx.nodes[wildcard()] = None
+    assert next(GraphSearch(ctx, {}).matches(), None) is None

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from loopwright import relax, tir
+from loopwright.ir.expr import Attrs
 from loopwright.ir.module import VDevice
 from loopwright.ir.op import Op
 from loopwright.ir.target import Target
@@ -492,3 +493,89 @@ def test_only_a_chain_needs_a_context():
     assert PatternSeq([wildcard()]).links == ()
     with pytest.raises((ValueError, RuntimeError), match="PatternContext"):
         PatternSeq([wildcard(), wildcard()])
+
+
+def test_a_sequence_without_bindings_is_its_result():
+    x = relax.Var("x", R.Tensor((4,), "float32"))
+    relu = call("relax.nn.relu", x)
+    pattern = is_op("relax.nn.relu")(is_var("x"))
+    assert pattern.match(relax.SeqExpr([], relax.SeqExpr([], relu)))
+    block = relax.BindingBlock([relax.VarBinding(relax.Var("y", x.struct_info), relu)])
+    assert not pattern.match(relax.SeqExpr([block], relu))
+
+
+def test_attributes_that_are_expressions():
+    n = tir.Var("n", "int64")
+    value = relax.Call(Op.get("relax.nn.relu"), [], Attrs("test", {"size": n + 1, "other": [n, 2]}))
+    relu = CallPattern(is_op("relax.nn.relu"), None)
+    for attrs, fits in (
+        ({"size": n + 1}, True),
+        ({"size": n + 2}, False),
+        ({"size": 3}, False),
+        ({"other": (n, 2)}, True),
+        ({"other": [n]}, False),
+        ({"other": [n, 3]}, False),
+        ({"size": n + 1, "other": [n, 3]}, False),
+        ({}, True),
+    ):
+        assert relu.has_attr(attrs).match(value) is fits
+    assert not relu.has_attr({}).match(relax.Call(Op.get("relax.nn.relu"), []))
+
+
+def test_what_has_no_struct_info():
+    assert not wildcard().has_struct_info(R.Object()).match(relax.Var("u"))
+    assert not has_dtype("float32").match(relax.Var("u"))
+    assert not wildcard().has_shape([]).match(relax.Var("u"))
+
+
+def test_sequences_stand_for_their_pattern():
+    inner = is_var("x")
+    assert is_op("relax.nn.relu")(PatternSeq([inner])).args == (inner,)
+    with PatternContext():
+        first, second, third = (is_op("relax.exp")(wildcard()) for _ in range(3))
+        chain = first ^ second
+        with pytest.raises(TypeError, match="a pattern is made of patterns\n  got: PatternSeq"):
+            is_op("relax.nn.relu")(chain)
+        whole = (chain ^ third) if isinstance(chain, PatternSeq) else None
+        assert len(whole) == 3 and whole[-1] is third and len(chain) == 2
+        assert whole.links == ((False, -1), (False, -1))
+        assert (PatternSeq([first]) >> second).links == ((True, -1),)
+        assert first.used_by(second, 1).links == ((False, 1),)
+        assert first.only_used_by(second, 0).links == ((True, 0),)
+
+
+def test_dimensions_are_a_list():
+    with pytest.raises(ValueError, match="is_shape takes a list of dimensions\n  got: 3"):
+        is_shape(3)
+    pattern = is_shape((2, None))
+    assert len(pattern) == 2 and pattern[0] == 2 and pattern[1] is None
+    found = [pattern.match(relax.ShapeExpr(dims)) for dims in ((2, 3), (3, 3), (2,), (2, 3, 4))]
+    assert found == [True, False, False, False]
+
+
+def test_kernels_by_name_and_arguments():
+    x, y = (relax.Var(name, R.Tensor((4,), "float32")) for name in "xy")
+    n = tir.Var("n", "int64")
+    kernel = relax.GlobalVar("kernel")
+    kernel.struct_info = relax.FuncStructInfo.opaque_func()
+    one = R.call_tir(kernel, (x,), out_sinfo=R.Tensor((4,), "float32"))
+    with_n = R.call_tir(kernel, (x,), out_sinfo=R.Tensor((4,), "float32"), tir_vars=[n])
+    cases = [
+        (is_call_tir("kernel"), True, True),
+        (is_call_tir("other"), False, False),
+        (is_call_tir("kernel", [is_var("x")]), True, False),
+        (is_call_tir("kernel", [is_var("y")]), False, False),
+        (is_call_tir("kernel", [wildcard()], [n]), False, True),
+        (is_call_tir("kernel", [wildcard()], wildcard()), False, True),
+        (is_call_tir("kernel", wildcard(), (None,)), False, True),
+        (is_call_tir("kernel", None, [None, None]), False, False),
+    ]
+    for pattern, first, second in cases:
+        assert [pattern.match(one), pattern.match(with_n)] == [first, second], pattern
+    packed = R.call_dps_packed("f", (x, y), out_sinfo=R.Tensor((4,), "float32"))
+    assert is_call_dps_packed("f").match(packed) and not is_call_dps_packed("g").match(packed)
+    assert is_call_dps_packed("f", [is_var("x"), is_var("y")]).match(packed)
+    assert not is_call_dps_packed("f", [wildcard()]).match(packed)
+    direct = relax.Call(relax.ExternFunc("f"), [x])
+    assert is_call_packed("f").match(direct) and is_call_packed("f", [wildcard()]).match(direct)
+    assert not is_call_packed("f", [wildcard(), wildcard()]).match(direct)

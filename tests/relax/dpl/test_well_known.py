@@ -175,3 +175,53 @@ def test_layer_norm_and_rms_norm():
     matches = match(pattern, call)
     assert matches[parts["gv"]] is kernel and matches[parts["inp"]] is func.params[0]
     assert matches[parts["rms_norm"]] is call
+
+
+def test_attention_of_lengths_that_differ():
+    with pytest.raises(
+        AttributeError, match="no operator of this name\n  got: relax.nn.attention_v"
+    ):
+        well_known.make_attention_pattern(var_len=True)
+
+
+def primitives(heads: bool, **other) -> relax.Function:
+    """Attention in primitives, as `written_out`, with one of its parts changed."""
+    use = {
+        "query": [0, 2, 1, 3], "key": [0, 2, 1], "flat": (6, 5, 4), "softmax": -1,
+        "out": [0, 2, 1, 3], "back": (2, 3, 5, 4), **other,
+    }  # fmt: skip
+
+    def body(bb, q, k, v):
+        def flat(x):
+            return R.reshape(R.permute_dims(x, use["query"]), use["flat"]) if heads else x
+
+        scores = R.matmul(flat(q), R.permute_dims(flat(k), use["key"]))
+        scores = R.multiply(scores, R.const(0.25, "float32"))
+        out = R.matmul(R.nn.softmax(scores, axis=use["softmax"]), flat(v))
+        return R.permute_dims(R.reshape(out, use["back"]), use["out"]) if heads else out
+
+    return build(dict.fromkeys("qkv", use.get("shape", (2, 5, 3, 4) if heads else (2, 5, 4))), body)
+
+
+CHANGED = [
+    (True, {}, True),
+    (True, {"key": [0, -1, 1]}, True),
+    (True, {"softmax": 2}, True),
+    (True, {"softmax": 1}, False),
+    (True, {"query": [0, 1, 2, 3], "shape": (2, 3, 5, 4)}, False),
+    (True, {"query": [2, 0, 1, 3], "flat": (6, 5, 4), "shape": (2, 5, 3, 4)}, False),
+    (True, {"shape": (3, 5, 2, 4), "flat": (2, 15, 4), "back": (2, 5, 3, 4)}, False),
+    (True, {"out": [0, 1, 2, 3]}, False),
+    (True, {"back": (3, 2, 5, 4)}, False),
+    (False, {}, True),
+    (False, {"key": [0, 1, 2], "shape": (2, 4, 4)}, False),
+    (False, {"key": [1, 0], "shape": (4, 4)}, False),
+]
+
+
+@pytest.mark.parametrize(("heads", "other", "expected"), CHANGED)
+def test_attention_that_is_nearly_written_out(heads, other, expected):
+    func, layout = primitives(heads, **other), "BSNH" if heads else "BSH"
+    pattern, rewriter = well_known.make_attention_rewrite_pattern(layout, layout, False, False)
+    assert pattern.match(func.body.body, get_var2val(func))
+    assert ("nn.attention(" in str(rewrite_call(pattern, rewriter, func))) is expected

@@ -160,7 +160,7 @@ def _rewritten(func: Function, rules: list[Rule], mod: IRModule | None) -> Funct
         rewritten = _once(func, rules, mod)
         if rewritten is func:
             return func
-        rewritten = tidy(rewritten, mod)
+        rewritten = tidy(rewritten)
         if structural_equal(rewritten, func):
             return func
         func = rewritten
@@ -192,10 +192,9 @@ def _checked(pattern: Any) -> DFPattern:
     return pattern
 
 
-def tidy(func: Function, mod: IRModule | None) -> Function:
+def tidy(func: Function) -> Function:
     """Remove aliases, duplicate computations and unused values."""
-    reuse = EliminateCommonSubexpr()
-    owner = IRModule() if mod is None else mod
+    reuse, owner = EliminateCommonSubexpr(), IRModule()
     while True:
         tidied = canonicalize(func, owner)
         tidied = canonicalize(reuse.run_function(tidied, owner, PassContext.current()), owner)
@@ -239,7 +238,7 @@ def rewrite_bindings(
     _checked_function("rewrite_bindings", func)
     allow_deep_programs()
     rewritten = BindingsRewriting(None, ctx, rewriter, new_struct_info).function(func)
-    return func if rewritten is func else tidy(rewritten, None)
+    return func if rewritten is func else tidy(rewritten)
 
 
 def _checked_function(who: str, func: Any) -> None:

@@ -75,13 +75,13 @@ class ExprRewriting(GraphRewriter):
         for param in func.params:
             self.graft.define(param)
         new = super().function(func)
-        self._leave(mark)
+        self.graft.forget(mark)
         return new
 
     def seq(self, seq: rx.SeqExpr, in_dataflow: bool = False) -> rx.SeqExpr:
         mark = len(self.graft.scope)
         new = super().seq(seq, in_dataflow)
-        self._leave(mark)
+        self.graft.forget(mark)
         return new
 
     def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
@@ -89,20 +89,14 @@ class ExprRewriting(GraphRewriter):
         new = super().block(block)
         if isinstance(block, rx.DataflowBlock):
             # Its own variables go out of scope, and with them the values computed from them.
-            outputs = [v for v in self._leave(mark, keep=True) if not isinstance(v, rx.DataflowVar)]
+            gone = self.graft.forget(mark)
+            outputs = [v for v in gone if not isinstance(v, rx.DataflowVar)]
             for var in outputs:
                 self.graft.define(var)
                 value = self.bound.get(var)
                 if value is not None and any(v not in self.graft.scope for v in used_vars(value)):
                     del self.bound[var]
         return new
-
-    def _leave(self, mark: int, keep: bool = False) -> list[rx.Var]:
-        gone = self.graft.forget(mark)
-        for var in gone:
-            if not keep or isinstance(var, rx.DataflowVar):
-                self.bound.pop(var, None)
-        return gone
 
     def binding(self, binding: Any) -> None:
         value = self.value(binding.value)

@@ -215,11 +215,7 @@ def _sinfo_args(sinfo_args: Any) -> list[si.StructInfo]:
     if sinfo_args is None:
         return []
     many = sinfo_args if isinstance(sinfo_args, (list, tuple)) else [sinfo_args]
-    return [rx.as_struct_info(s() if callable(s) and not _is_info(s) else s) for s in many]
-
-
-def _is_info(value: Any) -> bool:
-    return isinstance(value, si.StructInfo) or hasattr(value, "as_struct_info")
+    return [rx.as_struct_info(s() if callable(s) else s) for s in many]  # `R.Tensor` alone: any
 
 
 def call_packed(

@@ -226,7 +226,7 @@ def _reach(
         return need + first, have, "bytes"
     if None not in counts and not typed:
         return convert(counts[1]), convert(counts[0]), "elements"
-    if None not in sizes and not shaped:
+    if typed and None not in sizes and not shaped:
         return convert(sizes[1]), convert(sizes[0]), "bytes an element"
     return None if shaped or typed else (first, convert(0), "bytes further")
 
