@@ -17,7 +17,7 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
-from ...ir.prim_expr import Call, IntImm, Not, PrimExpr
+from ...ir.prim_expr import Call, IntImm, Not
 from ...ir.prim_op import cast
 from ...tir import stmt as st
 from ...tir.buffer import ALIGNMENT
@@ -265,12 +265,8 @@ def task_count(ctx: FunctionText, node: st.For, extent: str) -> str:
     for each thread where they are enough: of five tasks two threads would do three and two."""
     threads = ctx.fresh(ctx.calling("i32", "lw_num_threads"))
     wide = ctx.fresh(f"sext i32 {threads} to i64")
-    grain = node.annotations.get("grain", 1)
-    wanted = extent
-    if isinstance(grain, PrimExpr):
-        wanted = ctx.fresh(f"sdiv i64 {extent}, {ctx.to_i64(ctx.expr(grain), grain.dtype)}")
-    elif grain != 1:
-        wanted = ctx.fresh(f"sdiv i64 {extent}, {grain}")
+    grain = int(node.annotations.get("grain", 1))
+    wanted = extent if grain == 1 else ctx.fresh(f"sdiv i64 {extent}, {grain}")
     single = ctx.fresh(f"icmp eq i32 {threads}, 1")
     four = ctx.fresh(f"mul i64 {wide}, 4")
     most = ctx.fresh(f"select i1 {single}, i64 1, i64 {four}")

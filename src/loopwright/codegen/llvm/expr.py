@@ -117,10 +117,13 @@ def ramp(ctx: FunctionText, node: Ramp) -> str:
         ctx.spread(base, dtype) if inner == 1 else tiled(ctx, base, node.base.dtype, dtype.lanes)
     )
     counts = [k // inner for k in range(dtype.lanes)]
-    if isinstance(node.stride, IntImm):
-        offsets = _vector([wrap(k * node.stride.value, element) for k in counts], element)
+    step = node.stride.value if isinstance(node.stride, Broadcast) else node.stride
+    if isinstance(step, IntImm):
+        offsets = _vector([wrap(k * step.value, element) for k in counts], element)
     else:
-        stride = ctx.spread(ctx.expr(node.stride), dtype)
+        value = ctx.expr(step)
+        one = step.dtype.lanes == 1
+        stride = ctx.spread(value, dtype) if one else tiled(ctx, value, step.dtype, dtype.lanes)
         offsets = ctx.op("mul", dtype, stride, _vector(counts, element))
     if base == "0" and inner == 1:
         return offsets

@@ -49,9 +49,8 @@ class _TirWriter(Writer):
         params = [self.lists[k] for k in "vrcf"]
         return PrimFunc(params, st.seq(*self.stmts), attrs=attrs)
 
-    def position(self) -> int:
+    def after_checks(self, kind: str) -> None:
         """No instructions are jumped to."""
-        return 0
 
     def do(self, call: PrimExpr) -> None:
         self.stmts.append(st.Evaluate(call))

@@ -32,9 +32,9 @@ def vector_index_from_data(index: Any, extent: Any, mask: Any, where: str) -> np
 
 
 def ramp(base: Any, stride: Any, lanes: int) -> np.ndarray:
-    """base, base + stride, ...; a vector base is repeated whole."""
-    steps = np.arange(lanes, dtype=np.int64) * stride
-    return np.add.outer(steps, base).reshape(-1)
+    """base, base + stride, ...; a vector base is repeated whole, with one stride or one per lane."""
+    steps = np.multiply.outer(np.arange(lanes, dtype=np.int64), stride)
+    return (steps.reshape(lanes, -1) + base).reshape(-1)
 
 
 def broadcast(value: Any, lanes: int, kind: np.dtype) -> np.ndarray:
