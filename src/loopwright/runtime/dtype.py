@@ -6,7 +6,7 @@ import re
 from functools import cache
 from math import prod
 
-import ml_dtypes
+import ml_dtypes  # noqa: F401 (numpy then knows its types by name)
 import numpy as np
 
 _CODES = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "complex": 5}
@@ -62,12 +62,7 @@ def numpy_dtype(dtype: str) -> np.dtype:
     try:
         return np.dtype(dtype)
     except TypeError:
-        extension = getattr(ml_dtypes, dtype, None)
-        if extension is None:
-            raise ValueError(
-                f"dtype {dtype!r} has no numpy type, so no tensor can hold it"
-            ) from None
-        return np.dtype(extension)
+        raise ValueError(f"dtype {dtype!r} has no numpy type, so no tensor can hold it") from None
 
 
 @cache
