@@ -145,7 +145,7 @@ def bisect(
     tolerance: the greatest relative difference of a tensor, by its largest element.
     keywords: as for `compile`: pipelines with passes of your own, params...
 
-    Raises LoopwrightError for an unknown `against` and for a model that it cannot run.
+    Raises LoopwrightError for an unknown `against`, a kernel, and a model that it cannot run.
     """
     judges = ["interpreter", *PEERS]
     if isinstance(against, str) and against not in judges:
@@ -153,6 +153,9 @@ def bisect(
         hint = suggest(against, judges, "one of")
         raise LoopwrightError(explain(what, got=against, instead=hint))
     search = _Search(model, target, CompileOptions.of(keywords), tolerance)
+    if isinstance(search.graphs[0][1]["main"], PrimFunc):
+        what = "the search is for models, whose main is a graph"
+        raise LoopwrightError(explain(what, got="a kernel", instead="a model that calls it"))
     make = (lambda exe: make_feeds(exe, None, "")) if feeds is None else feeds
     given = dict(make(search.exe) if callable(make) else make)
     search.args = [to_numpy(given[name]) for name in search.exe.input_names()]
