@@ -63,6 +63,46 @@ def tag_inside() -> None:
         te.compute((4,), lambda i: V[i], tag="inner")
 
 
+def two_by_four() -> Any:
+    x = te.placeholder((2, 4), name="x")
+    y = te.compute((2, 4), lambda i, j: x[i, j] * 2.0, name="y")
+    return te.decl_tensor_intrin(y.op, nothing, name="two")
+
+
+def fewer_axes() -> None:
+    out = te.compute((4,), lambda i: V[i] * 2.0, name="out")
+    s = scheduled(out)
+    s[out].tensorize(out.op.axis[0], two_by_four())
+    te.lower(s, [V, out])
+
+
+def beyond_the_end() -> None:
+    wide = te.placeholder((8, 6), name="wide")
+    out = te.compute((8, 6), lambda i, j: wide[i, j] * 2.0, name="out")
+    s = scheduled(out)
+    s[out].tensorize(s[out].split(out.op.axis[1], factor=4)[1], intrin())
+    te.lower(s, [wide, out])
+
+
+def copy_beyond_the_end(factor: int = 3) -> None:
+    s = scheduled(PART)
+    s[PART].split(PART.op.axis[0], factor=factor)
+    s.cache_write(PART, "local")
+
+
+def bound_to(buffer: Any) -> Any:
+    x = te.placeholder((4,), name="x")
+    y = te.compute((4,), lambda i: x[i] * 2.0, name="y")
+    return te.decl_tensor_intrin(y.op, nothing, name="mine", binds={x: buffer})
+
+
+def part_of_a_call() -> Any:
+    call = intrin()
+    return te.compute((8, 4), lambda i: call(A[i, 0:4]), name="part")
+
+
+PART = part_of_a_call()
+OTHER = te.compute((4,), lambda i: V[i], name="other")
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no readers": (lambda: scheduled().cache_read(A, "local", []), "cache_read of A needs its readers\n  got: none"),
     "a late layout": (with_layout_late, "transform_layout of B comes before its other steps\n  got: i_outer, i_inner, j"),
@@ -90,6 +130,17 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "scalars": (lambda: intrin(scalar_params=[1]), r"mine: scalar parameters are not passed to intrinsics\n  got: \[1\]"),
     "a tensor of no use": (lambda: intrin(binds={V: tir.decl_buffer((4,))}), "mine binds a tensor that it does not use\n  got: V\n  instead: one of x, y"),
+    "another type": (lambda: bound_to(tir.decl_buffer((4,), "int8")), "mine: x is float32 with 1 dimensions\n  got: a buffer of int8 with 1"),
+    "another rank": (lambda: bound_to(tir.decl_buffer((4, 1))), "mine: x is float32 with 1 dimensions\n  got: a buffer of float32 with 2"),
+    "an empty group": (
+        lambda: scheduled(B, OTHER).create_group(outputs=B, inputs=V),
+        "no operation leads from the inputs of the group to its outputs\n  got: B",
+    ),
+    "no reduction": (lambda: scheduled().rfactor(B, B.op.axis[0]), "rfactor: B is not a reduction"),
+    "a call as a function": (lambda: te.create_prim_func([A, PART]), "create_prim_func knows .*\n  got: TensorComputeOp"),
+    "a copy of calls": (copy_beyond_the_end, "cache_write of part: its intrinsic would run beyond the result"),
+    "a call beyond the end": (beyond_the_end, "tensorize of out: the intrinsic would run beyond the end"),
+    "fewer axes": (fewer_axes, "tensorize of out: two .*\n  got: 1 axes"),
     "two statements": (lambda: intrin(lambda i, o: (nothing(i, o), None)), "gives a body, or .body, reset, update.\n  got: 2 statements"),
     "no body": (lambda: intrin(lambda i, o: None), "mine: fcompute gives a body"),
     "another element": (lambda: tensorized(lambda i, j: A[i, j] * 3.0), "mine"),
@@ -185,3 +236,8 @@ def test_a_layout_of_what_is_computed_at_a_loop() -> None:
     result = result.astype("float32")
     tir.interpreter.run(func, [given, result])
     np.testing.assert_allclose(result, given * 2 + 1, rtol=1e-6)
+
+
+def test_what_is_just_accepted() -> None:
+    copy_beyond_the_end(factor=2)
+    assert bound_to(tir.decl_buffer((4,))).buffers[0].name == "buffer"

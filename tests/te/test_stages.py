@@ -474,3 +474,100 @@ def test_buffers_of_tensors_among_the_arguments():
     x, out = RNG.random((32, 16)).astype("float32"), np.zeros((32, 16), "float32")
     run(func, [x, out])
     np.testing.assert_allclose(out, x * 2 + 1, rtol=1e-6)
+
+
+K = te.reduce_axis((0, 4), "k")
+A, V = te.placeholder((8, 4), name="A"), te.placeholder((4,), name="V")
+ROWS = te.compute((8,), lambda i: te.sum(A[i, K], axis=K), name="rows")
+
+
+def test_a_copy_of_loops_that_run_beyond_the_end():
+    s = te.create_schedule(ROWS.op)
+    s[ROWS].split(ROWS.op.axis[0], factor=3)
+    copy = s.cache_write(ROWS, "local")
+    assert [int(e) for e in copy.shape] == [3, 3]
+    check(s, [A, ROWS], lambda a, _: a.sum(1))
+
+
+def triangle():
+    def row(i):
+        k = te.reduce_axis((0, i // 2 + 1), "k")
+        return te.sum(A[i, k], axis=k)
+
+    return te.compute((8,), row, name="triangle")
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_reduction_as_long_as_its_row(cached):
+    out = triangle()
+    s = te.create_schedule(out.op)
+    if cached:
+        s.cache_write(out, "local")
+    check(s, [A, out], lambda a, _: np.array([a[i, : i // 2 + 1].sum() for i in range(8)]))
+
+
+def test_an_intrinsic_that_does_a_part_of_a_sum():
+    """Without a reset, the first step is the body, and those after it the update."""
+    x = te.placeholder((2,), name="x")
+    k = te.reduce_axis((0, 2), "k")
+    y = te.compute((1,), lambda _: te.sum(x[k], axis=k), name="y")
+
+    def body(ins, outs):
+        def stored(first):
+            total = ins[0].vload([0]) + ins[0].vload([1])
+            return outs[0].vstore([0], total if first else outs[0].vload([0]) + total)
+
+        return stored(True), None, stored(False)
+
+    intrin = te.decl_tensor_intrin(
+        y.op, body, name="pair", default_buffer_params={"offset_factor": 1}
+    )
+    w = te.placeholder((3, 8), name="W")
+    r = te.reduce_axis((0, 8), "r")
+    out = te.compute((3, 1), lambda i, _: te.sum(w[i, r], axis=r), name="out")
+    s = te.create_schedule(out.op)
+    outer, inner = s[out].split(r, factor=2)
+    s[out].reorder(out.op.axis[0], outer, out.op.axis[1], inner)
+    s[out].tensorize(out.op.axis[1], intrin)
+    check(s, [w, out], lambda a, _: a.sum(1, keepdims=True))
+
+
+def test_externs_of_one_dimension():
+    def fill(ins, outs):
+        ib = tir.ir_builder.create()
+        result = ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 4, "i") as i:
+            result[i] = ib.buffer_ptr(ins[0])[i] * 3.0
+        return ib.get()
+
+    for shape in (4, (4,), [4], te.placeholder((4,)).shape):
+        e = te.extern(shape, [V], fill, name="E")
+        assert [int(x) for x in e.shape] == [4] and e.dtype == "float32"
+        check(te.create_schedule(e.op), [V, e], lambda v, _: v * 3)
+    assert [int(x) for x in te.extern([4, 4], [V], lambda ins, outs: tir.Evaluate(0)).shape] == [
+        4,
+        4,
+    ]
+    nothing = lambda ins, outs: tir.Evaluate(0)  # noqa: E731
+    two = te.extern([(4,), (3,)], [V], nothing, dtype=["int8", "float32"])
+    assert [t.dtype for t in two] == ["int8", "float32"]
+
+
+def test_an_extern_of_a_function_and_copies_around_it():
+    """Also of one whose blocks have axes and reset a sum."""
+    func = te.create_prim_func([A, ROWS])
+    x = te.compute((8, 4), lambda i, j: A[i, j] + 1.0, name="x")
+    e = te.extern_primfunc([x], func)
+    out = te.compute((8,), lambda i: e[i] - 1.0, name="out")
+    for cached in (False, True):
+        s = te.create_schedule(out.op)
+        if cached:
+            s.cache_read(x, "local", [e])
+        check(s, [A, out], lambda a, _: (a + 1).sum(1) - 1)
+
+
+def test_attach_paths():
+    _, b, c, s = two_steps()
+    s[b].compute_at(s[c], c.op.axis[1])
+    paths = te.schedule.CreateAttachPath(s)
+    assert list(paths[b.op]) == [c.op.axis[1], c.op.axis[0]] and not paths[c.op]

@@ -74,7 +74,7 @@ class Relation:
     @property
     def results(self) -> tuple[IterVar, ...]:
         """The loops in their place."""
-        return ()
+        raise NotImplementedError
 
     def ranges(self, doms: Ranges, ana: Analyzer, tight: Callable[[IterVar], bool]) -> list[Range]:
         """The ranges of the results; `tight` says whether a loop may be shortened."""

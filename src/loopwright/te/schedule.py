@@ -26,8 +26,10 @@ from ..ir.pass_context import PassContext
 from ..ir.prim_expr import IterVar, Var
 from ..tir.buffer import Buffer as Buffer
 from ..tir.transform import (
+    ConvertBlocksToOpaque,
     FlattenBuffer,
     HoistIfThenElse,
+    LowerInitBlock,
     LowerMatchBuffer,
     LowerOpaqueBlock,
     RemoveNoOp,
@@ -241,7 +243,13 @@ def schedule_to_module(
     return _module(prim_func(normal, given, body, dict(binds or {})), name)
 
 
-_TO_LOOPS = (LowerMatchBuffer(), LowerOpaqueBlock(), Simplify())
+_TO_LOOPS = (
+    LowerInitBlock(),
+    ConvertBlocksToOpaque(),
+    LowerMatchBuffer(),
+    LowerOpaqueBlock(),
+    Simplify(),
+)
 _TO_FLAT = (FlattenBuffer(), Simplify(), HoistIfThenElse(), RemoveNoOp())
 
 
