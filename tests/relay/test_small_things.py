@@ -12,6 +12,7 @@ from loopwright import IRModule, relay, te
 from loopwright.base.errors import DiagnosticError, LoopwrightError, TVMError
 from loopwright.ir import assert_structural_equal
 from loopwright.ir.op import Op
+from loopwright.ir.prim_op import min_value
 from loopwright.ir.target import Target
 from loopwright.relay import analysis
 from loopwright.relay import transform as passes
@@ -336,9 +337,85 @@ def test_steps_of_passes() -> None:
         becomes(atrous, other, other)
 
 
-@pytest.mark.parametrize(("count", "limit", "parts"), [(4, 5, 1), (4, 6, 0), (4, 3, 3), (1, 1, 0)])
+@pytest.mark.parametrize(
+    ("count", "limit", "parts"), [(4, 5, 1), (4, 6, 0), (4, 3, 3), (1, 1, 0), (3, 1, 3)]
+)
 def test_concatenations_in_parts(count: int, limit: int, parts: int) -> None:
     values = [relay.var(f"v{k}", shape=(k + 1,)) for k in range(count)]
     mod = passes.SplitArgs(limit)(module(relay.concatenate(values, 0)))
     marks = analysis.list_op_freqs(mod).get("annotation.stop_fusion", 0)
     assert marks == parts, mod
+
+
+@pytest.mark.parametrize(("limit", "parts"), [(9, 2), (11, 2), (12, 1), (13, 0)])
+def test_arguments_of_kernels_of_free_extents(limit: int, parts: int) -> None:
+    """A matrix of an unknown extent is 4 arguments: its data, the extent, and 2 strides."""
+    free = [relay.var(f"f{k}", relay.TensorType((2, relay.Any()))) for k in range(2)]
+    mod = passes.SplitArgs(limit)(module(relay.concatenate(free, 1)))
+    assert analysis.list_op_freqs(mod).get("annotation.stop_fusion", 0) == parts, mod
+
+
+def test_variables_that_are_bound() -> None:
+    z = relay.var("z", shape=(2, 3))
+    unused = relay.bind(relay.Function([x, y], x), {y: z})
+    assert unused.params == (x, z) and unused.body is x
+    free = relay.bind(relay.Function([x], x + y), {y: z})
+    assert free.params == (x, z) and free.body.args[1] is z
+    same = relay.Function([x], x + y)
+    assert relay.bind(same, {z: x}) is same
+    again = relay.bind(relay.Function([x, y], x + y), {y: x * z})
+    assert again.params == (x, z)
+
+
+def test_devices_of_executors() -> None:
+    assert relay.create_executor().device == lw.cpu(0)
+    assert relay.create_executor("vm", device=lw.cpu(1)).device == lw.cpu(1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_one_of_the_pads_of_a_pool(dtype: str) -> None:
+    image = relay.var("i", shape=(1, 2, 4, 4), dtype=dtype)
+    least, pads = float(min_value(dtype).value), ((0, 0), (0, 0), (1, 0), (2, 1))
+    for value, calls in ((least, ["nn.max_pool2d"]), (0.0, ["nn.pad", "nn.max_pool2d"])):
+        pad = relay.nn.pad(image, pads, relay.const(value, dtype))
+        pool = relay.nn.max_pool2d(pad, (2, 2), padding=(0, 1))
+        func = passes.FoldExplicitPadding()(module(pool))["main"]
+        assert [*relay.testing.count_ops(func)] == calls
+        wanted = (1, 3, 0, 2) if len(calls) == 1 else (0, 1, 0, 1)
+        assert tuple(func.body.attrs.padding) == wanted
+
+
+def test_shapes_that_are_constants() -> None:
+    for shape in (relay.const([2, 3]), (2, 3), [2, 3]):
+        assert module(relay.zeros(shape, "int8"))["main"].ret_type == tensor((2, 3), "int8")
+    assert module(relay.zeros(relay.const(4), "int8"))["main"].ret_type == tensor((4,), "int8")
+
+
+def test_names_that_are_meant() -> None:
+    for name, hint in (("conv2d", "relay.nn.conv2d"), ("tanhh", "relay.tanh")):
+        with pytest.raises(AttributeError, match=f"has no operator '{name}'\n.*did you.*{hint}"):
+            getattr(relay.op, name)
+    with pytest.raises(AttributeError, match="has no operator 'qqqqqqqq'$"):
+        _ = relay.op.qqqqqqqq
+
+
+def test_matches_are_numbered() -> None:
+    body = relay.exp(relay.tanh(relay.exp(x)))
+    found = is_op("exp")(wildcard()).partition(body)
+    funcs = [n for n in relay.walk.post_order(found) if isinstance(n, relay.Function)]
+    assert [f.params[0].name_hint for f in funcs] == [
+        "FunctionVar_0_0",
+        "FunctionVar_1_0",
+    ]  # the last one first
+
+
+def test_marks_of_products_alone() -> None:
+    def marks(body: Any) -> list[int]:
+        made = relay.testing.byoc.CcompilerAnnotator().visit(body)
+        found = relay.testing.count_ops(made)
+        return [found["annotation.compiler_begin"], found["annotation.compiler_end"]]
+
+    z, u = relay.var("z", shape=(2, 3)), relay.var("u", shape=(2, 3))
+    assert marks((x + y - z) * u) == [4, 1]
+    assert marks(x + y) == [0, 0] and marks(x - y) == [0, 0]
+    assert marks(relay.exp(x + y)) == [0, 0]

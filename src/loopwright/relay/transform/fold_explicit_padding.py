@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ...ir.module import IRModule
 from ...ir.op import Op
+from ...ir.prim_op import min_value
 from ..expr import Call, Constant, Function
+from ..operators.common import sides
 from ..walk import rewrite
 from .base import RelayPass
 
@@ -53,7 +53,7 @@ def _folded(old: Call, call: Call) -> Any:
     if any(any(w) for w, c in zip(width, letters, strict=True) if c not in _SPATIAL):
         return None
     spatial = [w for w, c in zip(width, letters, strict=True) if c in _SPATIAL]
-    have = _both_sides(call.attrs.padding, len(spatial))
+    have = sides(call.attrs.padding, len(spatial))
     if name.startswith("nn.avg_pool") and not call.attrs.count_include_pad and any(have):
         return None
     new = [v for side in (0, 1) for v in (w[side] for w in spatial)]
@@ -68,12 +68,4 @@ def _neutral(name: str, value: Constant) -> Any:
     """What the operator pads with."""
     if "max_pool" not in name:
         return 0
-    dtype = np.dtype(value.data.numpy().dtype)
-    return np.finfo(dtype).min if dtype.kind == "f" else np.iinfo(dtype).min
-
-
-def _both_sides(padding: Any, axes: int) -> list[int]:
-    given = [int(p) for p in padding]
-    if len(given) == 1:
-        return given * (2 * axes)
-    return given * 2 if len(given) == axes else given
+    return min_value(value.data.dtype).value

@@ -207,8 +207,6 @@ class Partition:
             return
         sink = dominator.parent.node
         target = self.groups[sink.index]
-        if self._size(node) + target.find().count > self.most:
-            return
         if phase == 2:
             if group.kind <= INJECTIVE and target.kind == TUPLE and target.find().kind != TUPLE:
                 small = target.find().kind <= INJECTIVE
@@ -236,9 +234,6 @@ class Partition:
             return lambda k, last: k <= INJECTIVE
         return None
 
-    def _size(self, node: Node) -> int:
-        return self.groups[node.index].find().count
-
     def _path(self, source: Node, sink: Node, allowed: Callable[[int, bool], bool]) -> bool:
         """Whether all nodes on the ways from `source` to `sink` are allowed."""
         seen: set[int] = set()
@@ -255,20 +250,22 @@ class Partition:
         return True
 
     def _merge(self, source: Node, sink: Node) -> None:
-        """All nodes on the ways from `source` to `sink` into the group of `sink`."""
-        target = self.groups[sink.index]
-        seen: set[int] = set()
+        """All nodes on the ways from `source` to `sink` into the group of `sink`, if they are not too
+        many."""
+        target = self.groups[sink.index].find()
+        found = {sink.index: target}
         waiting = [source]
         while waiting:
             node = waiting.pop()
-            if node is sink or node.index in seen:
-                continue
-            seen.add(node.index)
-            self._join(self.groups[node.index], target)
-            waiting += [user for user, _ in node.outputs]
+            if node.index not in found:
+                found[node.index] = self.groups[node.index].find()
+                waiting += [user for user, _ in node.outputs]
+        groups = {id(group): group for group in found.values()}
+        if sum(group.count for group in groups.values()) <= self.most:
+            for group in groups.values():
+                self._join(group, target)
 
     def _join(self, child: Group, parent: Group) -> None:
-        child, parent = child.find(), parent.find()
         if child is parent:
             return
         parent.count += child.count

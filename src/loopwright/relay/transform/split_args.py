@@ -47,8 +47,7 @@ class SplitArgs(RelayPass):
     def _split(self, old: Call, new: Call) -> Any:
         types = [f.checked_type for f in old.args[0].fields]
         counts = [_arguments(t) for t in types]
-        result = _arguments(old.checked_type)
-        limit = self.max_function_args - (result if is_dynamic(old.checked_type) else 1)
+        limit = self.max_function_args - _arguments(old.checked_type)
         if sum(counts) < limit or len(types) < 2:
             return None
         axis = int(new.attrs.axis)
@@ -56,7 +55,7 @@ class SplitArgs(RelayPass):
         parts: list[Any] = []
         taken = 0
         for field, count in zip(new.args[0].fields, counts, strict=True):
-            if taken + count > limit:
+            if parts and taken + count > limit:
                 parts = [concatenate(stop(Tuple(parts)), axis)]
                 taken = count
             taken += count
