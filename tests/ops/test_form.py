@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from types import FunctionType
+
 import numpy as np
 import pytest
 
@@ -32,12 +35,27 @@ def test_views_are_one():
 
 
 def test_signature_and_doc_are_the_bodys():
-    import inspect
-
     signature = inspect.signature(R_op.nn.softmax)
     assert list(signature.parameters) == ["data", "axis"]
     assert signature.parameters["axis"].default == -1
     assert "exp(x - max)" in R_op.nn.softmax.__doc__
+
+
+def functions_of(operator):
+    """What an operator is made of: its body, numpy reference, inference and checks."""
+    parts = [*operator.hooks.values(), operator.body, operator.op.get_attr("FNumpy")]
+    parts = [p for p in parts if isinstance(p, FunctionType)]
+    cells = [c.cell_contents for p in parts for c in p.__closure__ or ()]
+    return [*parts, *(c for c in cells if isinstance(c, FunctionType))]
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=str)
+def test_defaults_of_an_operators_parts_are_its_own(operator):
+    own = operator.signature.parameters
+    for part in functions_of(operator):
+        for name, param in inspect.signature(part).parameters.items():
+            if name in own and param.default is not param.empty:
+                assert repr(param.default) == repr(own[name].default), (part, name)
 
 
 def test_wrong_arguments_say_what_is_taken():

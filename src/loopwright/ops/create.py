@@ -338,7 +338,7 @@ def _triangle(name: str, keep, meaning) -> None:
     operator = op(f"relax.{name}")(body)
 
     @operator.infer
-    def _(x: TensorStructInfo, k=None):
+    def _(x: TensorStructInfo, k):
         if x.ndim in (0, 1):
             raise ValueError(explain("needs a tensor of two axes or more", got=f"rank {x.ndim}"))
         return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)

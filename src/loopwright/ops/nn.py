@@ -262,7 +262,7 @@ def batch_norm(
 
 
 @batch_norm.infer
-def _(data, gamma, beta, moving_mean, moving_var, axis=1, **_):
+def _(data, gamma, beta, moving_mean, moving_var, axis, **_):
     given = {"gamma": gamma, "beta": beta, "moving_mean": moving_mean, "moving_var": moving_var}
     proved = check_params(data, [axis], **given)
     return TupleStructInfo([like_data(t, proved) for t in (data, moving_mean, moving_var)])

@@ -302,7 +302,7 @@ def _adaptive(rank: int) -> None:
         return values
 
     @operator.infer
-    def _(data: TensorStructInfo, output_size=None, layout="", out_layout=None):
+    def _(data: TensorStructInfo, output_size, layout, out_layout):
         def dims(shape, plan):
             sizes = {s: extent(plan, shape, s) for s in spatial(plan)}
             wanted = dict(zip(spatial(plan), _wanted(output_size, sizes), strict=True))

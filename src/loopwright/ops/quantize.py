@@ -257,7 +257,7 @@ def requantize(
 
 
 @requantize.infer
-def _(data, multiplier, shift, axis=-1, zero_point=0, low=0, high=0, out_dtype="int32", once=False):
+def _(data, multiplier, shift, axis=-1, *, out_dtype="int32", **_):
     wide = ("int32", "int64")
     for what, dtype, allowed in (
         ("data", data.dtype, wide),

@@ -323,9 +323,9 @@ def _(**given):
 
 @recurrence.numpy
 def _(
-    gates, weight, lengths, states, extra=None, kind="lstm", direction="forward", activations=(),
-    alpha=(), beta=(), clip=0.0, input_forget=False, linear_before_reset=False,
-    rounded=False,
+    gates, weight, lengths, states, extra=None, kind="lstm", direction="forward",
+    activations=("Sigmoid", "Tanh", "Tanh"), alpha=(0.0, 0.0, 0.0), beta=(0.0, 0.0, 0.0), clip=0.0,
+    input_forget=False, linear_before_reset=False, rounded=False,
 ):  # fmt: skip
     flip, (many, blocks, size) = WAYS[direction], weight.shape[1:4]
     weight = weight.transpose(0, 3, 1, 2, 4).reshape(-1, size, many, blocks * LANES)

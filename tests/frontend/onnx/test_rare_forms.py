@@ -58,6 +58,16 @@ TEXTS = [
     row("TfIdfVectorizer", texts(*"bcdcd"), opset=9, mode="TF", max_skip_count=0, **GRAMS, **NAMES),
     row("TfIdfVectorizer", texts(*"bcdc").reshape(2, 2), opset=9, mode="TF", max_skip_count=0, **GRAMS, **NAMES),
 ]  # fmt: skip
+NUMBERED = {
+    "coefficients": [1.0, 2.0, -1.0, 0.0, 3.0, 1.0],
+    "intercepts": [0.5, 0.0, -1.0],
+    "post_transform": "NONE",
+}
+TEXTS += [
+    *[row("OneHotEncoder", x, domain=ML, cats_strings=["the", "A", "b"], zeros=1) for x in (LINES, LINES.reshape(5, 1))],
+    row("OneHotEncoder", LINES[:2], domain=ML, cats_strings=["the", "A", "b"], zeros=0),
+    row("LinearClassifier", F32([[1, 2], [3, -4], [0, 1]]), domain=ML, outputs=2, classlabels_strings=["x", "yy", "z"], **NUMBERED),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def _inverse_erf(cx: Context, x: Value) -> Value:
 def _matrix(values: list[float], rows: int, what: str, dtype: Any) -> np.ndarray:
     if rows < 1 or len(values) % rows:
         raise ValueError(explain(f"attribute {what} must have {rows} rows", got=len(values)))
-    return np.asarray(values, dtype.numpy()).reshape(rows, -1)
+    return np.asarray(values, dtype.numpy()).reshape(rows, len(values) // rows)
 
 
 def _linear(cx: Context, x: Value, weight: np.ndarray, bias: list[float] | None) -> Value:

@@ -415,7 +415,7 @@ def tile(cx: Context, node: Node, data: Value, repeats: Value) -> Any:
         wide = [n for c, d in zip(counts, old, strict=True) for n in (c, d)]
         spread = cx.value(op.broadcast_to(apart.expr, ShapeExpr(wide)))
         return view(cx, spread, [c * d for c, d in zip(counts, old, strict=True)])
-    if len(counts) != data.ndim or any(c < 0 for c in counts):
+    if len(counts) != data.ndim:
         what = "repeats must hold a count for each axis"
         raise ValueError(explain(what, got=f"{counts} for rank {data.ndim}"))
     return op.tile(data.expr, counts)
