@@ -11,7 +11,6 @@ import loopwright as lw
 from loopwright import tir
 from loopwright.explore import command, notebook, origins, recording, work
 from loopwright.explore.bisect import (
-    CODE,
     Finding,
     _distance,
     _elements,

@@ -223,3 +223,11 @@ def test_a_constant_scalar_becomes_a_literal():
         lowered = relax.transform.LegalizeOps()(bb.get())
         (loops,) = [f for f in lowered.functions.values() if isinstance(f, tir.PrimFunc)]
         assert len(loops.params) == arguments + 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "repeats"), [((2, 3), (2,)), ((3,), (2, 3)), ((2, 3), (3, 2)), ((), (2,))]
+)
+def test_tile_of_other_counts_than_axes(shape, repeats):
+    info = inferred(R_op.tile(var(*shape) if shape else relax.const(1.0), list(repeats)))
+    assert tuple(int(d) for d in info.shape.values) == np.tile(np.zeros(shape), repeats).shape

@@ -98,6 +98,7 @@ def test_what_is_returned(kind):
 
 WRONG = [
     (kernel("for i in range(0, 3000000, 2):", "    A[i] = 0.0"), r"has step 1\n  got: 2"),
+    (kernel("for i in T.thread_binding(0, 3):", "    A[i] = 0.0"), "needs the name of a thread axis"),
     (kernel("A[0] = [][1]"), "IndexError: list index out of range"),
     (kernel("A[0] = {}['k']"), "KeyError: k"),
     (kernel("with T.block('b'):", "    T.evaluate(A.data)"), r"'b' accesses through pointers cannot be inferred\n  got: A"),
@@ -387,3 +388,13 @@ def test_coloured(capsys):
     cprint("x=1")
     ansi, dark, plain, *_ = capsys.readouterr().out.split("\n")
     assert plain == "x=1" and "\x1b[34m1" in ansi and "\x1b[38;5;" in dark
+
+
+def test_frames_of_a_builder_that_end_early():
+    no_result = pytest.raises(RuntimeError, match="function main has no result")
+    with IRBuilder(), no_result, BR.function():
+        BR.arg("x", R.Object())
+    with pytest.raises(KeyError, match="mine"), IRBuilder() as ib, BR.function():
+        BR.func_ret_value(BR.arg("x", R.Object()))
+        raise KeyError("mine")
+    assert not ib.results

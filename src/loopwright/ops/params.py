@@ -78,7 +78,7 @@ def read_params(name: str, body: Callable[..., Any]) -> list[Param]:
     params = []
     for p in inspect.signature(body).parameters.values():
         text = p.annotation if isinstance(p.annotation, str) else str(p.annotation)
-        base = text.split("|")[0].strip().rsplit(".", 1)[-1]
+        base = text.split("|")[0].strip().rpartition(".")[2]
         if p.annotation is p.default is inspect.Parameter.empty:
             what = f"the parameter {p.name} of operator {name} has no annotation"
             hint = f"write {p.name}: Tensor, or for an attribute its type, such as {p.name}: int"

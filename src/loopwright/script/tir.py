@@ -459,7 +459,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _unknown(space: str, name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, 3)
+    close = difflib.get_close_matches(name, known)
     hint = f"did you mean {', '.join(f'{space}.{n}' for n in close)}?" if close else None
     return explain(f"{space} has no {name!r}", instead=hint)
 

@@ -140,6 +140,8 @@ VALUES = [
     ("DequantizeLinear", [BYTES, np.float16(0.5), np.uint8(100)], {"opset": 23}, ((BYTES - 100.0) * 0.5).astype(np.float16)),
     ("QuantizeLinear", [np.int32([1, 3, 5, -100, 600]), np.float32(2), np.uint8(3)], {"opset": 19}, np.uint8([3, 5, 5, 0, 255])),
     ("Cast", [np.float32([1, -500, 1e6])], {"opset": 19, "to": TensorProto.FLOAT8E4M3FN}, np.float32([1, -448, 448])),
+    ("DequantizeLinear", [BYTES, np.float32([1, 2, 4]), np.uint8([0, 1, 2])], {}, (BYTES - np.float32([0, 1, 2])) * np.float32([1, 2, 4])),
+    ("QuantizeLinear", [np.float32([[1, 2, 9], [-4, 7, 0]]), np.float32([1, 2, 4]), np.uint8([0, 1, 2])], {}, np.uint8([[1, 2, 4], [0, 5, 2]])),
     ("Split", [X], {"outputs": 1, "opset": 13}, X),
     ("OneHotEncoder", [ints(3, 1, 4)], {"domain": ML, "cats_int64s": [1, 3]}, np.float32([[0, 1], [1, 0], [0, 0]])),
     ("Add", [ints(1 << 62), ints(1 << 62)], {"fed": 0}, ints(-(1 << 63))),
@@ -157,3 +159,12 @@ def test_values(op_type, inputs, options, wanted):
         found = found.astype(np.float32)
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
     assert found.dtype == wanted.dtype
+
+
+@pytest.mark.parametrize(("length", "shown"), [(60, "a" * 60), (61, "a" * 57 + "...")])
+@pytest.mark.no_roundtrip
+def test_long_texts_of_attributes_are_cut(length, shown):
+    model, _ = operator("Gather", X, ints(0), axis="a" * length)
+    with pytest.raises(LoopwrightError) as caught:
+        from_onnx(model)
+    assert f" {shown}\n" in str(caught.value)

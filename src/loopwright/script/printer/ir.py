@@ -18,10 +18,10 @@ mode_of(IRModule, IR)
 _ORDER = {PrimFunc: 1, ExternFunc: 2, Function: 3}
 
 
-def _sort_key(item: tuple[GlobalVar, Any]) -> tuple[int, str]:
+def _sort_key(item: tuple[GlobalVar, Any]) -> tuple[bool, int, str]:
     """Primitive functions, external ones, graph functions; `main` last."""
     gvar, func = item
-    return (1000 if gvar.name_hint == "main" else _ORDER.get(type(func), 4), gvar.name_hint)
+    return (gvar.name_hint == "main", _ORDER.get(type(func), 4), gvar.name_hint)
 
 
 @stmt_of(IRModule)
