@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections import namedtuple
+from contextlib import ExitStack
 from enum import IntEnum
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ import pytest
 from loopwright import relax, tir
 from loopwright.base.errors import DiagnosticError
 from loopwright.ir import IRModule, Range, assert_structural_equal
+from loopwright.ir.diagnostics import override_renderer
 from loopwright.script import from_source
 from loopwright.script import ir as I
 from loopwright.script import relax as R
@@ -22,8 +24,10 @@ from loopwright.script.ir_builder import IRBuilder
 from loopwright.script.ir_builder import ir as BI
 from loopwright.script.ir_builder import relax as BR
 from loopwright.script.ir_builder import tir as BT
+from loopwright.script.parser.core import Parser
 from loopwright.script.parser.evaluator import ExprEvaluator
-from loopwright.script.parser.source import find_class, find_function
+from loopwright.script.parser.scope import Scope
+from loopwright.script.parser.source import find_class, find_function, parse_text
 from loopwright.script.printer import highlight
 from loopwright.script.printer.highlight import cprint
 from loopwright.script.printer.lines import numbered
@@ -398,3 +402,17 @@ def test_frames_of_a_builder_that_end_early():
         BR.func_ret_value(BR.arg("x", R.Object()))
         raise KeyError("mine")
     assert not ib.results
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_an_error_is_reported_once(depth):
+    seen: list = []
+    override_renderer(seen.append)
+    try:
+        with pytest.raises(DiagnosticError), ExitStack() as stack:
+            for _ in range(depth):
+                stack.enter_context(Parser(*parse_text("1")[:1], Scope({})).active())
+            raise DiagnosticError("no")
+    finally:
+        override_renderer(None)
+    assert len(seen) == 1
