@@ -9,6 +9,7 @@ from loopwright.ir.expr import GlobalVar
 from loopwright.ir.module import IRModule
 from loopwright.ir.prim_expr import Var as TirVar
 from loopwright.relax import BlockBuilder, analysis, layout
+from loopwright.relax.analysis.in_place import in_place_calls, liveness
 from loopwright.relax.analysis.variables import overwritten
 from loopwright.tir import layout as layout_of
 
@@ -205,3 +206,87 @@ def test_symbols_of_the_first_weight_are_known():
         bb.emit_func_output(out)
     known = analysis.computable_at_compile_time(bb.get()["main"])
     assert names(known) == ["w", "a", "b", "gv"]
+
+
+def test_local_functions_are_swept():
+    x, y = var("x", 4), var("y", 4)
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        inner = relax.Function([y], relax.SeqExpr([], y), tensor(4))
+        unused = relax.VarBinding(var("unused", 4), bb.normalize(twice(y)))
+        inner = inner.replace(body=inner.body.replace(blocks=(relax.BindingBlock([unused]),)))
+        f = bb.emit(inner)
+        bb.emit_func_output(bb.emit(relax.Call(f, [x])))
+    swept = analysis.remove_all_unused(bb.get()["main"])
+    local, call = swept.body.blocks[0].bindings
+    assert local.value.body.blocks == () and call.value.op is local.var
+    with pytest.raises(TypeError, match="takes a function, a sequence or a dataflow block"):
+        analysis.remove_all_unused(x)
+
+
+def flow(*values, inputs=(), outputs=1) -> relax.DataflowBlock:
+    """A dataflow block; the last variables are its outputs."""
+    bindings = []
+    for n, make in enumerate(values):
+        value = BlockBuilder().normalize(make(*(b.var for b in bindings)))
+        kind = relax.DataflowVar if n < len(values) - outputs else relax.Var
+        bindings.append(relax.VarBinding(kind(f"v{n}", value.struct_info), value))
+    return relax.DataflowBlock(bindings)
+
+
+X, Y = var("x", 4), var("y", 4)
+ADD, EXP = relax.op.add, relax.op.exp
+PAIR = relax.TupleStructInfo([tensor(4), tensor(4)])
+
+
+def packed(*args, info=PAIR):
+    return relax.op.call_pure_packed("f", *args, sinfo_args=info)
+
+
+IN_PLACE = {
+    "of its own": (flow(lambda: EXP(X), lambda a: EXP(a)), [(1, (0,))]),
+    "an input": (flow(lambda: EXP(X)), []),
+    "used later": (flow(lambda: EXP(X), lambda a: EXP(a), lambda a, b: ADD(a, b)), [(2, (0, 1))]),
+    "both": (flow(lambda: EXP(X), lambda a: ADD(a, a)), [(1, (0, 1))]),
+    "an output": (flow(lambda: EXP(X), lambda a: EXP(a), outputs=2), []),
+    "another type": (
+        flow(lambda: EXP(X), lambda a: relax.op.astype(a, "int32"), lambda a, b: EXP(a)),
+        [(2, (0,))],
+    ),
+    "broadcast": (flow(lambda: EXP(var("r", 1)), lambda a: ADD(a, X)), []),
+    "a field that lives on": (
+        flow(
+            lambda: EXP(X),
+            lambda a: relax.Tuple([a, a]),
+            lambda a, t: EXP(a),
+            lambda a, t, b: relax.TupleGetItem(t, 0),
+        ),
+        [],
+    ),
+    "perhaps a view": (
+        flow(
+            lambda: EXP(X),
+            lambda a: packed(a),
+            lambda a, t: EXP(a),
+            lambda a, t, b: relax.TupleGetItem(t, 1),
+        ),
+        [],
+    ),
+    "of a packed call": (flow(lambda: packed(X, info=tensor(4)), lambda a: EXP(a)), []),
+    "of unknown shape": (
+        flow(lambda: EXP(relax.Var("u", tensor(ndim=1))), lambda a: EXP(a)),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_calls_that_may_write_over_an_argument(name):
+    block, expected = IN_PLACE[name]
+    assert [tuple(found) for found in in_place_calls(block, [X, Y])] == expected
+
+
+def test_how_long_variables_live():
+    block = flow(lambda: EXP(X), lambda a: ADD(a, X), lambda a, b: EXP(b), lambda *v: EXP(X))
+    ranges = {var.name_hint: ends for var, ends in liveness(block).items()}
+    assert ranges == {"x": (-1, 4), "v0": (0, 1), "v1": (1, 2), "v2": (2, 2), "v3": (3, 4)}

@@ -16,7 +16,7 @@ from ..ir.variables import substitute
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
-from ..tir.stmt import Block, BlockRealize, BufferStore, Evaluate, Stmt
+from ..tir.stmt import BufferStore, Evaluate, Stmt
 from ..tir.stmt_functor import substitute_buffers
 from .tag import current_tag
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor, TensorSlice
@@ -131,7 +131,7 @@ def extern(
     attrs: dict[str, Any] | None = None,
 ) -> Any:
     """Tensors computed by statements: `fcompute(ins, outs)` is given the buffers of the inputs and
-    results and returns a statement (or an expression to evaluate, or a PrimFunc over ins and outs).
+    results and returns a statement, or an expression to evaluate.
 
     shape: one shape, or a list of shapes for several results (then a list of tensors is returned).
     """
@@ -152,7 +152,8 @@ def extern(
         pairs = zip(shapes, kinds, strict=True)
         out_bufs = [_view_of(dims, kind, name) for dims, kind in pairs]
     _check_buffers(name, sources, in_bufs, out_bufs)
-    body = _as_stmt(fcompute(in_bufs, out_bufs), (*in_bufs, *out_bufs))
+    made = fcompute(in_bufs, out_bufs)
+    body = made if isinstance(made, Stmt) else Evaluate(made)
     op = ExternOp(name, current_tag(tag), attrs, sources, in_bufs, out_bufs, body)
     outputs = [op.output(n) for n in range(op.num_outputs)]
     return outputs[0] if single else outputs
@@ -211,17 +212,6 @@ def _extern_dtypes(name: str, dtype: Any, inputs: list[Tensor], count: int) -> l
             raise ValueError(explain(what, got=", ".join(sorted(kinds)), instead="pass dtype="))
         return list(kinds) * count
     return [dtype] * count if isinstance(dtype, str) else list(dtype)
-
-
-def _as_stmt(value: Any, buffers: tuple[Buffer, ...]) -> Stmt:
-    if isinstance(value, PrimFunc):
-        body = value.body
-        if isinstance(body, BlockRealize) and not body.block.iter_vars:
-            inner: Block = body.block
-            if not (inner.alloc_buffers or inner.match_buffers or inner.init):
-                body = inner.body
-        return substitute_buffers(body, dict(zip(value.buffers, buffers, strict=True)))
-    return value if isinstance(value, Stmt) else Evaluate(value)
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
