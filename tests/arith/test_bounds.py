@@ -300,3 +300,77 @@ LINE = Ramp(X, 4, 4)
 def test_forms_of_vectors(e, wanted):
     found = Analyzer().simplify(e)
     assert structural_equal(found, wanted), found
+
+
+def ceil_log2(x):
+    return tir.ceil(tir.log2(x.astype("float64"))).astype("int64")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "found"),
+    [(1, 8, (0, 3)), (2, 9, (1, 4)), (5, 5, (3, 3)), ((1 << 40) - 1, (1 << 40) - 1, (40, 40)), (0, 8, None), (5, 1 << 40, None)],
+)  # fmt: skip
+def test_bounds_of_the_logarithm_of_a_whole_number(low, high, found):
+    ana, x = Analyzer(), Var("x", "int64")
+    ana.update(x, ConstIntBound(low, high))
+    bound = ana.const_int_bound(ceil_log2(x))
+    assert (bound.min_value, bound.max_value) == (found or (-INF, INF))
+
+
+@pytest.mark.parametrize(
+    ("begin", "extent", "holds", "exact", "upper"),
+    [
+        (X, 1, tir.all(X >= 3, X < 7), (3, 6), (3, 6)), (X * 2 + Y, 1, tir.all(X >= 3, X < 7), (6, 13), (6, 13)),
+        (9 - X, 1, True, (0, 9), (0, 9)), (9 - X * 2, 2, X < 5, (1, 10), (1, 10)), (9 - X * 2, 1, X < 5, None, (1, 9)),
+        (X, X + 1, True, None, (0, 18)), (X * 3, 2, True, None, (0, 28)), (X * 3, 3, True, (0, 29), (0, 29)),
+        (X + 1, 1, X < 1, (1, 1), (1, 1)),
+    ],
+)  # fmt: skip
+def test_dense_regions(begin, extent, holds, exact, upper):
+    """x is of 0 to 9, y of 0 and 1."""
+    domain = {X: (0, 10), Y: (0, 2)}
+    assert region([begin], [extent], domain, holds) == (exact and [exact])
+    assert region([begin], [extent], domain, holds, exact=False) == [upper]
+    if isinstance(extent, int):
+
+        def at(e, values):
+            there = tir.stmt_functor.substitute(e, {v: tir.const(values[v.name]) for v in (X, Y)})
+            return Analyzer().simplify(there).value
+
+        begins = [lambda values: at(begin, values)]
+        points = {
+            p
+            for (p,) in points_of(begins, [extent], domain, lambda v: holds is True or at(holds, v))
+        }
+        assert (min(points), max(points)) == upper
+        assert (len(points) == upper[1] - upper[0] + 1) == (exact is not None)
+
+
+def test_vectors_of_conditions():
+    ramp = Ramp(0, 1, 4)
+    ana = Analyzer()
+    assert ana.can_prove(ramp < Broadcast(tir.const(4), 4))
+    assert not ana.can_prove(ramp < Broadcast(tir.const(3), 4))
+    assert ana.can_prove(Broadcast(tir.const(True), 4)) and not ana.can_prove(
+        Broadcast(tir.const(False), 4)
+    )
+
+
+@pytest.mark.parametrize(
+    ("e", "simple"),
+    [
+        (Ramp(X * 4, 8, 4) // Broadcast(4, 4), Ramp(X, 2, 4)), (Ramp(X * 4, 8, 4) % Broadcast(4, 4), Broadcast(0, 4)),
+        (Ramp(X * 4, 1, 4) // Broadcast(4, 4), Broadcast(X, 4)), (Ramp(X * 4, 1, 4) % Broadcast(4, 4), Ramp(0, 1, 4)),
+        (Ramp(X * 4, 1, 5) // Broadcast(4, 5), None), (Ramp(X, 1, 4) // Broadcast(Y, 4), None),
+        (Ramp(X, Y, 4) // Broadcast(4, 4), None), (Ramp(X, 1, 4) % Broadcast(-4, 4), None),
+        (Ramp(X * 4 + 3, -1, 4) // Broadcast(4, 4), Broadcast(X, 4)), (Ramp(X * 4 + 3, -1, 4) % Broadcast(4, 4), Ramp(3, -1, 4)),
+        (Ramp(X * 4 + 2, -1, 4) % Broadcast(4, 4), Ramp(2, -1, 4) % Broadcast(4, 4)), (Ramp(X, 1, 4) * Broadcast(0, 4), Broadcast(0, 4)),
+        (Var("v", "int32x4") + Broadcast(0, 4), Var("v", "int32x4")), (Ramp(X, 2, 4) - Ramp(Y, 2, 4), Broadcast(X - Y, 4)),
+        (Var("v", "float32x4") + Broadcast(tir.const(0.0, "float32"), 4), Var("v", "float32x4")),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_vectors_of_places(e, simple):
+    assert structural_equal(
+        Analyzer().simplify(e), e if simple is None else simple, map_free_vars=True
+    )

@@ -286,6 +286,8 @@ def test_sets_of_points():
     assert low.union(PresburgerSet(x > -1)).is_everything()
     assert PresburgerSet(pe.Not(pe.EQ(x, x))).is_nothing()
     assert not PresburgerSet(pe.NE(x, y)).is_nothing()
+    assert not PresburgerSet(pe.Not(pe.Not(x < 2))).is_nothing()
+    assert PresburgerSet(pe.Not(pe.Or(x < 2, pe.Not(x < 2)))).is_nothing()
 
 
 def test_sets_and_counts_of_an_analyzer():
@@ -342,3 +344,10 @@ def test_conditions_joined_by_and_are_several():
     joined = solve_linear_inequalities(pe.And(pe.And(x >= 1, x + 2 <= 5), IntImm("bool", 1)), [x])
     apart = solve_linear_inequalities([x >= 1, x + 2 <= 5], [x])
     assert str(joined) == str(apart) and len(joined.relations) == 0
+
+
+def test_no_equations_leave_the_variables_free():
+    x = Var("x", "int32")
+    found = solve_linear_equations([], [x])
+    (new,) = found.dst.variables
+    assert found.src_to_dst == {x: new} and found.dst_to_src == {new: x} and not found.dst.relations

@@ -18,7 +18,7 @@ from loopwright.ir.instrument import (
     VerifyInstrument,
     pass_instrument,
 )
-from loopwright.ir.transform import PassContext, Sequential, module_pass
+from loopwright.ir.transform import PassContext, Sequential, code_span, module_pass
 
 from .little import Func
 
@@ -273,3 +273,16 @@ def test_verify(mod):
     ):
         second(first(mod))
     assert error.value.__notes__[0] == "the module is not valid after pass 'Second'"
+
+
+def test_a_class_that_is_an_instrument_stays_itself():
+    assert (
+        pass_instrument(DumpIR) is DumpIR
+        and pass_instrument()(VerifyInstrument) is VerifyInstrument
+    )
+
+
+def test_where_a_function_is_written():
+    assert code_span(len) is None
+    span = code_span(test_verify)
+    assert span is not None and "def test_verify" in span.render()

@@ -193,3 +193,12 @@ def test_listeners_hear_of_every_module():
 def test_module_is_a_node():
     assert isinstance(IRModule(), Node)
     assert isinstance(IRModule({"f": Func()}).script(), str)
+
+
+def test_text_and_renaming_of_nothing():
+    mod = IRModule({"f": Func()})
+    assert mod.replace_global_vars({}) is mod
+    assert mod.astext() == mod.script(show_meta=True)
+    f = mod.get_global_var("f")
+    f.struct_info = "callable"
+    assert f.checked_type == "callable"

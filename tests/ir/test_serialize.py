@@ -25,7 +25,7 @@ from loopwright.ir import (
 )
 from loopwright.ir import serialize as serializing
 from loopwright.ir.dtype import DataType
-from loopwright.ir.expr import Attrs, DictAttrs
+from loopwright.ir.expr import Attrs, DictAttrs, Extent
 from loopwright.ir.node import Node
 from loopwright.ir.prim_expr import Call, Range, Var
 from loopwright.ir.prim_op import const
@@ -267,3 +267,10 @@ def test_make_node():
         make_node("ir.Range", min=const(0))
     with pytest.raises(ValueError, match="no node class has this key"):
         make_node("ir.Nope")
+
+
+def test_values_of_fields_that_are_places_or_numbers_of_a_list():
+    span = Span("here")
+    assert through_json(Bag((span, 1))).items == (span, 1)
+    again = pickle.loads(pickle.dumps(Extent(3)))
+    assert again == 3 and type(again) is int and Extent(3).value == 3 and Extent(3).dtype == "int64"

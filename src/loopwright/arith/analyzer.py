@@ -67,11 +67,11 @@ class IntSet(Node):
 
     def is_nothing(self) -> bool:
         """Whether the set is known to be empty."""
-        return False
+        raise NotImplementedError
 
     def is_everything(self) -> bool:
         """Whether the set is unbounded."""
-        return False
+        raise NotImplementedError
 
     @staticmethod
     def single_point(point: Any) -> IntervalSet:

@@ -54,6 +54,49 @@ BEHIND = {
             B[v] = A[v] + B[T.max(v - 1, 0)]""",
     "an opaque block of other places": """
             B[13 - i] = A[i]""",
+    "a definition around": """
+            v = T.axis.spatial(14, i)
+            x: T.int32 = 13 - v
+            B[x] = A[x]""",
+    "a definition of the value": """
+            v = T.axis.spatial(14, i)
+            x: T.int32 = A[v] + 1
+            B[v] = x""",
+    "a condition inside": """
+            v = T.axis.spatial(14, i)
+            if v < 9:
+                B[v] = A[v]""",
+    "a loop of its length": """
+            for j in range(i + 1):
+                B[i] = A[j]""",
+    "a call": """
+            v = T.axis.spatial(14, i)
+            B[v] = A[v]
+            T.evaluate(A[v])""",
+    "two axes of one loop": """
+            v, w = T.axis.spatial(14, i), T.axis.spatial(14, i)
+            B[v] = A[w]""",
+    "a block inside": """
+            v = T.axis.spatial(14, i)
+            for j in range(3):
+                with T.block("inner"):
+                    w = T.axis.opaque(3, j)
+                    B[v] = A[v] + w""",
+}
+TRAVERSALS = {
+    "an opaque block": """
+            B[i] = A[i]""",
+    "an axis beside it": """
+            w, v, u = T.axis.spatial(1, 0), T.axis.spatial(14, i), T.axis.spatial(1, 0)
+            B[v] = A[v + w] + u""",
+    "a loop inside": """
+            v = T.axis.spatial(14, i)
+            for j in range(3):
+                B[v] = A[v] + j""",
+    "a loop of an axis's length": """
+            v = T.axis.spatial(14, i)
+            for j in range(v + 1):
+                B[v] = A[j]""",
 }
 
 
@@ -104,6 +147,53 @@ def main(A: T.Buffer((14,), "int32"), B: T.Buffer((14,), "int32"), D: T.Buffer((
     run(before, [x, plain, np.zeros(14, "int32")])
     run(sch.mod["main"], [x, padded, np.zeros(14, "int32")])
     np.testing.assert_array_equal(padded.reshape(-1), [*plain, 7, 7])
+
+
+@pytest.mark.parametrize("body", TRAVERSALS.values(), ids=TRAVERSALS)
+def test_a_nest_in_the_order_of_the_buffer_runs_over_the_padding(body):
+    head = """
+@T.prim_func
+def main(A: T.Buffer((14,), "int32"), B: T.Buffer((14,), "int32")):
+    for i in range(14):
+        with T.block("B"):"""
+    before, sch = moved(head + body, "B", "B", 7)
+    assert len(blocks(sch)) == 1 and len(sch.get_loops(blocks(sch)[0])) == 2
+    x = np.arange(14, dtype="int32")
+    plain, padded = np.zeros(14, "int32"), np.zeros((4, 4), "int32")
+    run(before, [x, plain])
+    run(sch.mod["main"], [x, padded])
+    np.testing.assert_array_equal(padded.reshape(-1), [*plain, 7, 7])
+
+
+@pytest.mark.parametrize(
+    "loops, whole",
+    [
+        ("for i, j in T.grid(14, 3):", True), ("for j, i in T.grid(3, 14):", False), ("for i, j in T.grid(13, 3):", False),
+        ("for i in range(1, 14):\n      for j in range(3):", False), ("for i in range(14):\n      for j in T.parallel(3):", False),
+        ("for i in range(14):\n      for j in T.serial(3, annotations={'pragma_x': 1}):", False),
+        ("for i in range(14):\n     A[0, 0] = 1\n     for j in range(3):", False), ("for i, o, j in T.grid(14, 2, 3):", False),
+    ],
+)  # fmt: skip
+def test_what_runs_over_the_whole_buffer(loops, whole):
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((14, 3), "int32"), B: T.Buffer((14, 3), "int32")):
+    {loops}
+        with T.block("B"):
+            v, w = T.axis.spatial(14, i), T.axis.spatial(3, j)
+            B[v, w] = A[v, w] * 2
+"""
+    before, sch = moved(text, "B", "B", 7, lambda i, j: [i // 4, j, i % 4])
+    assert len(blocks(sch)) == (1 if whole else 2)
+    x, plain, padded = (
+        np.arange(42, dtype="int32").reshape(14, 3),
+        np.zeros((14, 3), "int32"),
+        np.zeros((4, 3, 4), "int32"),
+    )
+    run(before, [x.copy(), plain])
+    run(sch.mod["main"], [x.copy(), padded])
+    rows = padded.transpose(0, 2, 1).reshape(16, 3)
+    np.testing.assert_array_equal(rows, np.concatenate([plain, np.full((2, 3), 7)]))
 
 
 def test_padding_of_what_is_only_read_is_assumed():

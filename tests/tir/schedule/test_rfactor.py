@@ -310,3 +310,51 @@ def test_operators(value: str, init: str, refused: bool) -> None:
         return
     with pytest.raises(ScheduleError):
         combined(text)
+
+
+@pytest.mark.parametrize(
+    ("second", "first", "refused"),
+    [
+        ("I[v] + u", "0", ""), ("I[v] + u", "1", "init T.int32(1)|init 1"), ("T.max(u, I[v])", "-1", ""), ("I[v] - u", "0", "not recognized"),
+        ("T.Select(I[v] > u, I[v], u)", "-1", ""), ("T.Select(I[v] < u, u, I[v])", "-1", ""), ("T.Select(u < I[v], u, I[v])", "99", ""),
+        ("T.Select(V[v] < A[v, u], I[v], u)", "99", "same in any grouping"), ("T.Select(V[v] >= A[v, u], I[v], I[v])", "99", "not recognized"),
+        ("T.Select(V[v] >= A[v, u], I[v], u + 1)", "99", ""), ("I[v] + V[v]", "0", "not recognized"), ("I[v] * (u % 2 + 1)", "1", ""),
+        ("T.Select(not V[v] < A[v, u] and V[v] != A[v, u] or V[v] == A[v, u], I[v], u)", "99", ""),
+        ("T.Select(T.likely(V[v] >= A[v, u]), I[v], u)", "99", "not recognized"),
+    ],
+)  # fmt: skip
+def test_what_is_combined_beside_a_maximum(second: str, first: str, refused: str) -> None:
+    y = "y: T.int32 = {choice}({condition}, I[v], u)"
+    text = COMBINED.replace(y, f"y: T.int32 = {second}")
+    text = text.format(condition="V[v] >= A[v, u]", choice="T.Select", low="-1", first=first)
+    if not refused:
+        combined(text)
+        return
+    with pytest.raises(ScheduleError) as error:
+        combined(text)
+    assert any(said in str(error.value) for said in refused.split("|"))
+
+
+def test_three_that_are_compared() -> None:
+    three = COMBINED.replace(
+        'I: T.Buffer((4,), "int32")', 'I: T.Buffer((4,), "int32"), J: T.Buffer((4,), "int32")'
+    )
+    three = three.replace("I[v] = {first}", "I[v] = {first}\n                J[v] = -1").replace(
+        "            V[v] = x\n",
+        "            z: T.int32 = T.max(J[v], u)\n            V[v] = x\n            J[v] = z\n",
+    )
+    one, two = "V[v] > A[v, u]", "V[v] == A[v, u] and I[v] < u"
+    for condition, refused in (
+        (one, False),
+        (f"{one} or {two}", False),
+        (f"{one} or {two} or J[v] > u", True),
+    ):
+        sch = tir.Schedule(
+            from_source(three.format(condition=condition, choice="T.Select", low="-1", first="99"))
+        )
+        step = lambda s=sch: s.rfactor(s.get_loops("V")[1], 0)  # noqa: E731
+        if refused:
+            with pytest.raises(ScheduleError, match="same in any grouping"):
+                step()
+        else:
+            step()

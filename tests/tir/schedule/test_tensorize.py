@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import pytest
 
 from loopwright import tir
@@ -89,3 +91,78 @@ def test_what_may_differ() -> None:
         sch, program = tensorized({}, desc)
         assert "Z[0:4] = X[0:4] * Y[0:4]" in sch.mod.script()
         check(sch, program, replay=False)
+
+
+NESTED = """
+@T.prim_func
+def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32")):
+    for i in range(8):
+        with T.block("O"):
+            v = T.axis.spatial(8, i)
+            T.reads(A[v, 0:4], B[v, 0:4], C[v, 0:4])
+            T.writes(C[v, 0:4])
+            for k in range(4):
+                with T.block("C"):
+{}
+"""
+ALIKE = """
+@T.prim_func
+def {name}(
+    X: T.Buffer((4,), "float32", offset_factor=1), Y: T.Buffer((4,), "float32", offset_factor=1),
+    Z: T.Buffer((4,), "float32", offset_factor=1),
+):
+    {body}
+"""
+PLAIN = "C[v, u] = A[v, u] * B[v, u]"
+WISE = "Z[0:4] = X[0:4] * Y[0:4]"
+DOT = "Z[0] = X[0] * Y[0] + X[1] * Y[1] + X[2] * Y[2] + X[3] * Y[3]"
+SUM = "u = T.axis.reduce(4, k)\nwith T.init():\n    C[v, 0] = T.float32(0)\nC[v, 0] = C[v, 0] + A[v, u] * B[v, u]"
+SEVERAL = "u = T.axis.spatial(4, k)\nC[v, u] = A[v, u]\nC[v, u] = C[v, u] * B[v, u]"
+
+
+def of_desc(ours: str) -> str:
+    """The same for the buffers of the description."""
+    for a, b in (("A[v, ", "X["), ("B[v, ", "Y["), ("C[v, ", "Z[")):
+        ours = ours.replace(a, b)
+    return ours
+
+
+@pytest.mark.parametrize(
+    ("ours", "desc", "impl", "said"),
+    [
+        ("u = T.axis.spatial(4, k)\n" + PLAIN, None, WISE, None),
+        ("z, u = T.axis.spatial(1, 0), T.axis.spatial(4, k)\n" + PLAIN, "u = T.axis.spatial(4, k)\n" + PLAIN, WISE, None),
+        ("z, u = T.axis.spatial(2, 0), T.axis.spatial(4, k)\n" + PLAIN, "u = T.axis.spatial(4, k)\n" + PLAIN, WISE,
+         "the number of axes\n  got: 2 in the program\n  instead: 1, as"),
+        ("u = T.axis.spatial(4, k)\n" + PLAIN, "z, u = T.axis.spatial(1, 0), T.axis.spatial(4, k)\n" + PLAIN, WISE,
+         "the number of axes\n  got: 1 in the program\n  instead: 2, as"),
+        (SUM, None, DOT, None), (SUM, SUM.replace("T.float32(0)", "T.float32(1)"), DOT, "a number\n  got: T.float32(0.0) in"),
+        (SUM, SUM.replace("with T.init():\n    C[v, 0] = T.float32(0)\n", ""), DOT, "the init\n  got: "),
+        (SEVERAL, None, WISE, None), (SEVERAL, SEVERAL + "\nC[v, u] = C[v, u] + A[v, u]", WISE, "operands"),
+        (SEVERAL, SEVERAL.replace("* B[v, u]", "+ B[v, u]"), WISE, "an expression"),
+        ("u = T.axis.spatial(4, k)\nT.where(k < 4 - v)\n" + PLAIN, "u = T.axis.spatial(4, k)\n" + PLAIN, WISE, "a number\n  got: k < 4 - v in"),
+        ("u = T.axis.spatial(4, k)\nif u < 2:\n    " + PLAIN, "u = T.axis.spatial(4, k)\nif u < 3:\n    " + PLAIN, WISE, "a number"),
+        ("u = T.axis.spatial(4, k)\nif u < 2:\n    " + PLAIN, "u = T.axis.spatial(4, k)\n" + PLAIN, WISE, "other kinds of statement"),
+        ("u = T.axis.spatial(4, k)\nif u < 2:\n    " + PLAIN, None, "Z[0:2] = X[0:2] * Y[0:2]", None),
+        ("u = T.axis.spatial(4, k)\nif u < 2:\n    " + PLAIN + "\nelse:\n    C[v, u] = T.float32(1)", "u = T.axis.spatial(4, k)\nif u < 2:\n    " + PLAIN,
+         WISE, "operands"),
+    ],
+)  # fmt: skip
+def test_blocks_inside(ours: str, desc: str | None, impl: str, said: str | None) -> None:
+    program = from_source(NESTED.format(indent(ours, " " * 20)))
+    loop = 'for k in range(4):\n        with T.block("x"):\n' + indent(
+        of_desc(desc or ours), " " * 12
+    )
+    root = 'with T.block("root"):\n        ' + impl
+    texts = (ALIKE.format(name="desc", body=loop), ALIKE.format(name="impl", body=root))
+    intrin = tir.TensorIntrin(*map(from_source, texts))
+    sch = tir.Schedule(program, debug_mask="all")
+    if said is None:
+        block = sch.get_block("O")
+        sch.tensorize(block, intrin)
+        assert impl in sch.mod.script() and sch.get(block).name_hint == "O"
+        check(sch, program, replay=False)
+    else:
+        with pytest.raises(ScheduleError) as error:
+            sch.tensorize("O", intrin)
+        assert said in str(error.value)

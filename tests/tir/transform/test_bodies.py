@@ -44,6 +44,13 @@ VIRTUAL = (
     "    B[t] = L[0]",
     "{}L = T.decl_buffer((n + 2,), 'int32', scope='local')\n    L[n] = A[t]\n    B[t] = L[n]",
     "{}B[t] = T.Let(x + x * t, where={{x: A[t]}})",
+    "{}for k in range(t, t + 2):\n        B[t * 8 + k] = A[k]",
+    "{}L = T.decl_buffer((t + 1,), 'int32', scope='local')\n    for k in range(t + 1):\n        L[k] = A[k]\n    B[t] = L[t]",
+    "{}L = T.decl_buffer((4,), 'int32', scope='local')\n    L[1] = A[t]\n    if n > 2:\n        L[1] = L[1] + t\n    B[t] = L[1]",
+    "{}L = T.decl_buffer((4,), 'int32', scope='local')\n    for k in range(4):\n        L[k] = A[k] + n\n    M = T.decl_buffer((4,), 'int32', scope='local')\n"
+    "    for k in range(4):\n        M[k] = L[k] + t\n    B[t] = M[t % 4] + L[3]",
+    "{}x: T.int32 = n * 2\n    y: T.int32 = x + t\n    if y > 7:\n        B[y] = x\n    T.evaluate(A[t])",
+    "{}with T.attr(0, 'pragma_x', n):\n        B[t] = 1\n    assert n < 100, 'large'\n    B[t + 8] = 2",
 )  # fmt: skip
 FETCH = """
 for i in range({}):
@@ -59,6 +66,8 @@ RANGES = (
     "i < 20", "20 <= i and i < n", "i == 7 or n <= i", "i != 30", "not i < 9", "i // 8 == 3", "i * 2 > n + 3",
     "n - i > 5", "i + m == 9", "i // 8 < m", "(i + 1) // 4 > 3", "i < 0", "i < 48", "T.likely(i < 20)",
     "T.likely(i < 20 and m < 3)", "i % 5 == 0", "i < 20 or i > 23", "i < 20 and 23 < i", "7 - i // 8 > 2",
+    "i * m < 9", "i % 3 == n", "i * i < 30", "i // 4 * 4 == i", "n < m", "i != n", "n == i and i < 40", "i // -3 > -5",
+    "i < 20 and (i < 10 or m > 2)", "i // m > 1 and m > 0", "A[i] < 3", "i < 20 and A[i] < 5", "T.int64(3) * i < 70", "i < n or i > n", "i // (n + 1) > 2",
 )  # fmt: skip
 MEMORY = (
     "A[0] = 3\nB[0] = A[0] + 1\nB[0] = A[0] + 2",
@@ -99,6 +108,47 @@ MEMORY = (
     "A[T.Ramp(n, 3, 4)] = B[T.Broadcast(m, 4)]",
     "if n >= 0 and n < 64:\n    A[n] = B[T.Let(x + 1, where={x: m})]",
     "for i in T.parallel(4):\n    for j in T.vectorized(4):\n        A[i * 4 + j] = B[i * 4 + j]",
+    "x: T.int32 = n + 1\ny: T.int32 = A[x]\nz: T.int32 = x + y\nA[0] = z - y",
+    "for i in range(2, 6):\n    A[7 - i] = i\nif A[1] == 6:\n    B[0] = 1\nif A[2] == 5:\n    B[1] = 1\nif A[5] == 2:\n    B[2] = 1\nif A[6] == 1:\n    B[3] = 1",
+    "for i, j in T.grid(4, 4):\n    A[i * 4 + j] = i - j\nif A[6] == -1:\n    B[0] = 1\nif A[n] == 0:\n    B[1] = 1",
+    "assert n < 100, 'n'\nwith T.attr(0, 'pragma_x', 1):\n    A[0] = n\nB[0] = A[0]\nT.evaluate(n + m)\nT.evaluate(A[n])",
+    "A[0] = 1\nif n > 5:\n    A[0] = 2\nif n > 5:\n    B[0] = A[0]\nelse:\n    B[1] = A[0]",
+    "for i in range(8):\n    A[i] = i\nfor i in range(8):\n    A[i] = 3\nfor i in range(8):\n    B[i] = 1\nfor i in range(7):\n    B[i] = 2",
+    "for i in range(4, 8):\n    A[i] = i\nfor i in range(8):\n    A[i] = 3\nfor i in range(4):\n    B[i * 2] = i\nfor i in range(7):\n    B[i] = 1",
+    "for i in range(8):\n    A[i] = i\nfor i in range(4):\n    A[i * 2] = 1\nfor i in range(n):\n    B[i] = 1\nfor i in range(n):\n    B[i] = i",
+    "for i in range(8):\n    if i < n:\n        A[i] = 1\nfor i in range(8):\n    if i < n + 1:\n        A[i] = 2\nfor i in range(8):\n    if i < n:\n        B[i] = 1\nfor i in range(8):\n    if i < n - 1:\n        B[i] = 2",
+    "A[n] = 1\nA[m] = A[n]\nA[n] = 2\nB[n] = 3\nB[m] = 4\nB[n] = 5",
+    "for i in range(4):\n    x: T.int32 = n * m\n    for j in range(4):\n        if x > j and i > 1:\n            A[i * 4 + j] = x\n    if n > 3 or i > 2:\n        B[i] = 1",
+    "K = T.decl_buffer((4,), 'int32', scope='local')\nL = T.decl_buffer((4,), 'int32', scope='local')\nfor i in range(4):\n    K[i] = A[i]\n"
+    "for i in range(4):\n    L[i] = K[i] + 1\nfor i in range(4):\n    B[i] = L[i]",
+    "K = T.decl_buffer((4,), 'int32', scope='shared.a')\nL = T.decl_buffer((4,), 'int32', scope='shared.a')\nM = T.decl_buffer((8,), 'int8')\n"
+    "for i in range(4):\n    K[i] = A[i]\nfor i in range(4):\n    L[i] = K[3 - i] + 1\nfor i in range(8):\n    M[i] = T.Cast('int8', L[i % 4])\nfor i in range(8):\n    B[i] = T.Cast('int32', M[i])",
+    "K = T.decl_buffer((8,), 'uint8')\nfor i in range(8):\n    K[i] = T.Cast('uint8', A[i] * 100)\n"
+    "for i in range(8):\n    B[i] = T.Cast('int32', K[i] >> T.uint8(1)) + T.Cast('int32', K[7 - i] % T.uint8(7))",
+    "K = T.decl_buffer((n + 1,), 'int32')\nL = T.decl_buffer((n + 1,), 'int32')\nfor i in range(n + 1):\n    K[i] = A[i]\nfor i in range(n + 1):\n    L[i] = K[n - i]\nfor i in range(n + 1):\n    B[i] = L[i]",
+    "for j in T.vectorized(4):\n    for i in range(3):\n        A[i * 4 + j] = B[j] + i",
+    "for j in T.vectorized(4):\n    y: T.int32 = B[j] + A[n + 8]\n    A[j] = y * y\n    A[j + 4] = T.Let(x + j, where={x: A[j] + 1})",
+    "for j in T.vectorized(4):\n    B[0] = B[0] + A[j]\n    B[j + 1] = A[0]",
+    "for j in T.vectorized(4):\n    A[j] = T.if_then_else(j > 1, B[j], T.int32(0)) + T.if_then_else(n > 2, B[j], j)",
+    "for j in T.vectorized(4):\n    L = T.decl_buffer((2,), 'int32', scope='local')\n    L[0] = B[j]\n    L[1] = L[0] + j\n    A[j] = L[j % 2]",
+    "for j in T.vectorized(4):\n    if n > 2:\n        A[j] = 1\n    else:\n        B[j] = 2",
+    "for j in T.vectorized(4):\n    if j < n and m > 1:\n        A[j] = 1\n    if j > 2:\n        B[j] = 1\n    else:\n        B[j] = 2",
+    "for j in T.vectorized(4):\n    for k in range(j):\n        A[j * 4 + k] = k\n    for k in range(n):\n        B[k * 4 + j] = j",
+    "for j in T.vectorized(4):\n    A[A[j] + 8] = j\n    B[j] = 0\n    while B[j] < j:\n        B[j] = B[j] + 1",
+    "for j in T.vectorized(1):\n    A[j] = j + 3\nfor j in T.vectorized(2, 6):\n    B[j] = j * n",
+    "for j in T.vectorized(4):\n    A[T.Ramp(j * 4, 1, 4)] = T.Broadcast(j, 4)\n    B[j] = T.Shuffle([A[T.Ramp(0, 1, 4)]], [2]) + j",
+    "for j in T.vectorized(4):\n    B[j] = T.Shuffle([A[T.Ramp(j, 1, 4)]], [2])\n    B[j + 4] = T.Shuffle([T.Ramp(n, m, 4)], [3]) * j",
+    "for j in T.vectorized(4):\n    assert n < 99, 'x'\n    with T.attr(0, 'pragma_y', 1):\n        A[j] = T.Select(B[j] > 1, B[j], n) + T.Select(n > 1, j, m)",
+    "for j in T.vectorized(4):\n    A[j] = T.Cast('int32', T.Cast('int8', j * 100)) + T.min(B[j], n) * T.max(3, m)\n    if not (j < n or m == 1):\n        B[j] = T.likely(j > 1)",
+    "for j in T.vectorized(4):\n    A[n] = j\n    A[n + 1] = A[n] + 1\n    B[j] = n",
+    "for i in T.parallel(4):\n    K = T.decl_buffer((4,), 'int32', scope='local')\n    for j in range(4):\n        K[j] = A[i * 4 + j]\n    for j in T.unroll(4):\n        B[i * 4 + j] = K[3 - j] + i",
+    "A[0] = (n + m) % 7 // 2\nA[1] = (n + m) % 7 // 2 + (n + m) % 7\nif n * (m + 1) > 3:\n    A[2] = n * m + n\nfor i in range(2):\n    A[i + 3] = (n + i) * (n + i) - (i + n)",
+    "for i in T.serial(T.int64(8)):\n    A[i] = T.Cast('int32', i * T.int64(3) // T.int64(2))\n    B[i * T.int64(2)] = T.Cast('int32', T.Cast('int64', n) * T.int64(1000000) * T.int64(5000) // T.int64(4096))",
+    "P = T.decl_buffer((4, 4), 'int32')\nfor i, j in T.grid(4, 4):\n    P[i, j] = A[i * 4 + j]\nP[1, T.Ramp(0, 1, 4)] = P[2, T.Ramp(3, -1, 4)]\nfor i, j in T.grid(4, 4):\n    B[i * 4 + j] = P[j, i]",
+    "P = T.decl_buffer((4,), 'bool')\nfor i in range(4):\n    P[i] = A[i] > n\nfor i in range(4):\n    if P[3 - i] and not P[0]:\n        B[i] = 1",
+    "for i in range(8):\n    if A[i] > 3 and B[i] < 0:\n        B[i] = A[i]\n        if A[i] > 2:\n            A[i] = 0\n    if not (i < 9):\n        A[i] = 5",
+    "A[1] = A[0]\nB[0] = A[1]\nA[0] = A[0] + 1\nB[1] = A[1] - A[0]\nA[2] = A[2] * 0 + 4\nif A[2] > 3:\n    B[2] = 1",
+    "for i in range(6):\n    for j in range(i, 6):\n        if j >= i:\n            A[i * 6 + j] = 1\n        if j < i:\n            B[i * 6 + j] = 1\n    for j in range(T.min(i, 3)):\n        if j < 3:\n            B[i * 6 + j] = j",
 )  # fmt: skip
 
 

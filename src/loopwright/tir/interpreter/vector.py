@@ -41,7 +41,8 @@ class VectorTranslator(ExprTranslator):
             return self.vector_load(expr)
         if isinstance(expr, pe.Ramp):
             text = f"{self.helper(lanes.ramp)}({self.value(expr.base)}, {self.value(expr.stride)}"
-            return f"{text}, {expr.lanes})"
+            text = f"{text}, {expr.lanes})"
+            return f"{text}.astype({self.kind(expr.dtype)})" if expr.dtype.bits < 32 else text
         if isinstance(expr, pe.Broadcast):
             kind = self.kind(expr.dtype)
             value = self.value(expr.value)

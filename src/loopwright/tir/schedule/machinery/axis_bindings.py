@@ -15,11 +15,12 @@ from .state import ScheduleState
 def one_to_one(state: ScheduleState, block: Ref, var: pe.Var) -> bool:
     """Whether two iterations of the loop `var` never give a block the same point, as far as each
     axis alone can tell: var is a digit of the mixed-radix number that drives an axis."""
-    loops = {ref.stmt.loop_var: ref.stmt.extent for ref in block.loops()}
-    for value in block.realize.iter_values:
-        if var in vars_in(value) and _is_digit(state.analyzer(block), value, var, loops):
-            return True
-    return False
+    loops = {ref.stmt.loop_var: ref for ref in block.loops()}
+    extents = {v: ref.stmt.extent for v, ref in loops.items()}
+    driven = [value for value in block.realize.iter_values if var in vars_in(value)]
+    if not any(_is_digit(state.analyzer(block), value, var, extents) for value in driven):
+        return False
+    return len(driven) > 1 or injective(state, block, [loops[var]])  # one digit alone, of several?
 
 
 def _is_digit(

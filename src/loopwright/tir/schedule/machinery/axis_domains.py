@@ -66,13 +66,17 @@ def _solve(
 ) -> tuple[Var, PrimExpr, PrimExpr] | None:
     """The range of an axis v where r = [a v + c, a v + c + extent) meets low..high."""
     begin, extent = r.min, r.extent
+    if vars_in(extent) & axes:
+        return None
+    last = subtract(extent, 1)
+    low, high = (subtract(low, last), high) if touching else (low, subtract(high, last))
     if isinstance(begin, FloorDiv) and isinstance(begin.b, IntImm) and isinstance(begin.a, Var):
         if begin.a in axes and begin.b.value > 0:  # v // c in low..high
             c = begin.b
             return begin.a, multiply(low, c), add(multiply(high, c), c.value - 1)
         return None
     moving = vars_in(begin) & axes
-    if len(moving) != 1 or vars_in(extent) & axes:
+    if len(moving) != 1:
         return None
     (var,) = moving
     terms = linear_terms(begin)
@@ -85,12 +89,7 @@ def _solve(
     if a == 0:
         return None
     rest = subtract(begin, multiply(var, a)) if a != 1 or begin is not var else const(0, var.dtype)
-    last = subtract(extent, 1)
     least, most = subtract(low, rest), subtract(high, rest)
-    if touching:
-        least = subtract(least, last)
-    else:
-        most = subtract(most, last)
     if a < 0:
         a, least, most = -a, subtract(0, most), subtract(0, least)
     if a == 1:

@@ -144,7 +144,8 @@ class _Vectorizer(StmtRewriter):
         value = self.visit(node.value)
         if value is node.value:
             return node
-        if type(value) is Ramp and node.dtype.is_int and value.dtype.is_int:
+        exact = value.dtype.bits >= min(node.dtype.bits, 32)  # of int8 the lanes may wrap around
+        if type(value) is Ramp and node.dtype.is_int and value.dtype.is_int and exact:
             parts = [pe.Cast._make(node.dtype, p) for p in (value.base, value.stride)]
             return Ramp._make(*map(self.ana.simplify, parts), value.lanes)
         return pe.Cast._make(node.dtype.like(value.dtype), value, span=node.span)
