@@ -13,6 +13,7 @@ from loopwright.ir.dtype import DataType, numpy_dtype
 from loopwright.ir.expr import GlobalVar
 from loopwright.runtime import tensor
 from loopwright.runtime.packed_func import register_func, remove_global_func
+from loopwright.script import from_source
 from loopwright.tir.interpreter import compile_func, run
 from loopwright.tir.interpreter.meaning import as_array, strided_view
 from loopwright.tir.stmt import seq
@@ -614,3 +615,44 @@ def test_arrays_of_others():
     assert np.shares_memory(as_array(array, "A"), array)
     with pytest.raises(ValueError, match="A needs an array\n  got: list"):
         as_array([1, 2], "A")
+
+
+@pytest.mark.parametrize(("at", "inside"), [("T.Ramp(4, 1, 4)", True), ("T.Ramp(5, 1, 4)", False), ("T.Ramp(3, -1, 4)", True),
+                                            ("T.Ramp(2, -1, 4)", False), ("7", True), ("n", False), ("-n", False)])  # fmt: skip
+def test_the_last_element_and_the_one_behind_it(at, inside):
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "int8"), n: T.int32):
+    A[{at}] = {"T.Broadcast(T.int8(3), 4)" if "Ramp" in at else "T.int8(3)"}
+""")
+    if inside:
+        run(func, [given := np.zeros(8, "int8"), 8])
+        assert set(given) == {0, 3}
+    else:
+        with pytest.raises(IndexError, match="A: index out of bounds on axis 0"):
+            run(func, [np.zeros(8, "int8"), 8])
+
+
+@pytest.mark.parametrize("offset", ["0", "1", "n"])
+def test_views_begin_at_their_offset(offset):
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), n: T.int32):
+    V = T.decl_buffer((4,), "int32", data=A.data, elem_offset={offset})
+    for i in range(4):
+        V[i] = i + 1
+""")
+    run(func, [given := np.zeros(8, "int32"), 3])
+    begin = 3 if offset == "n" else int(offset)
+    np.testing.assert_array_equal(given[begin : begin + 4], [1, 2, 3, 4])
+    assert given.sum() == 10
+
+
+def test_lanes_of_a_narrow_type_wrap_around():
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4,), "int32")):
+    A[T.Ramp(0, 1, 4)] = T.Cast("int32x4", T.Ramp(T.int8(0), T.int8(100), 4))
+""")
+    run(func, [given := np.zeros(4, "int32")])
+    np.testing.assert_array_equal(given, [0, 100, -56, 44])

@@ -122,6 +122,17 @@ def test_substitute():
     assert structural_equal(three, tir.Add(tir.Mul(tir.const(3), 2), y))
 
 
+def test_a_choice_is_made_where_its_condition_becomes_known():
+    x, y, c = tir.Var("x", "int32"), tir.Var("y", "int32"), tir.Var("c", "bool")
+    choice, likely = tir.if_then_else(c, x, y), tir.likely(c)
+    for value, made in ((True, x), (False, y)):
+        literal = tir.const(value, "bool")
+        known = stmt_functor.SubstituteStmt({c: literal})
+        assert known.visit(choice) is made and known.visit(likely) is literal
+    other = stmt_functor.SubstituteStmt({x: y}).visit(choice)
+    assert structural_equal(other, tir.if_then_else(c, y, y))
+
+
 def test_substitute_shape_variables_rebuilds_buffers_once():
     n = scale.buffers[0].shape[0]
     body = stmt_functor.substitute(scale.body, {n: tir.const(4)})

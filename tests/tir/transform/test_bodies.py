@@ -247,6 +247,10 @@ RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whet
     (tt.RewriteUnsafeSelect, "B[0] = T.Select(n > 2, T.popcount(m), T.likely(n))", "Select", True),
     (tt.RewriteUnsafeSelect, "B[T.Ramp(0, 1, 4)] = T.Select(A[T.Ramp(0, 1, 4)] < T.Broadcast(2, 4), "
      "A[T.Ramp(4, 1, 4)], A[T.Ramp(8, 1, 4)])", "Select", True),
+    (tt.RemoveNoOp, "x: T.int32 = 3 - 3\nfor i in range(x):\n    B[i] = 1", "for", False),
+    (tt.RemoveNoOp, "x: T.int32 = n + 1\nfor i in range(n - x):\n    B[i] = 1", "for", False),
+    (tt.RemoveNoOp, "x: T.int32 = n + 1\nfor i in range(x - n):\n    B[i] = 1", "for", True),
+    (tt.RemoveNoOp, "x: T.int32 = A[5]\nA[5] = 9\nfor i in range(A[5] - x):\n    B[i] = 1", "for", True),
     (tt.FlattenBuffer, "L = T.decl_buffer((2, 2), 'bool')\nL[1, 0] = n > 2\nif L[1, 0]:\n    B[0] = 1", "int8", True),
     (tt.InstrumentBoundCheckers, "B[T.Ramp(60, 1, 4)] = A[T.Ramp(n, 1, 4)]", "assert", True),
 )  # fmt: skip

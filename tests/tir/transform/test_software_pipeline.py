@@ -122,3 +122,37 @@ def test_separators_of_axes_move_with_the_versions():
     text = text.replace("X[j]", "X[j, 0]").replace("X[3 - j]", "X[3 - j, 0]")
     after = tt.InjectSoftwarePipeline()(IRModule({"main": from_source(text)}))["main"]
     assert "T.alloc_buffer((2, 4, 1), axis_separators=[2])" in after.script()
+
+
+@pytest.mark.parametrize(
+    ("head", "at", "refused"),
+    [
+        ("with T.block():", "i", False),
+        ("pass", "i", False),
+        ("with T.block():\n            v = T.axis.opaque(9, i)", "v", True),
+        (
+            "with T.block():\n            with T.init():\n                D[0] = T.float32(0)",
+            "0",
+            True,
+        ),
+    ],
+)
+def test_what_the_stages_stand_in(head, at, refused):
+    inner = " " * (12 if "block" in head else 8)
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((9,), "float32"), C: T.Buffer((9,), "float32"), D: T.Buffer((9,), "float32")):
+    for i in T.serial(9, annotations={{"software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1]}}):
+        {head}
+{inner}C[{at}] = A[{at}] * T.float32(2)
+{inner}D[{at}] = A[{at}] + T.float32(1)
+"""
+    mod = IRModule({"main": from_source(text)})
+    if refused:
+        with pytest.raises(ValueError, match="is a block with axes"):
+            tt.InjectSoftwarePipeline()(mod)
+        return
+    after = tt.InjectSoftwarePipeline()(mod)["main"]
+    a, c, d = np.arange(9, dtype="f4"), np.zeros(9, "f4"), np.zeros(9, "f4")
+    run(after, [a, c, d])
+    np.testing.assert_array_equal([c, d], [a * 2, a + 1])

@@ -184,8 +184,6 @@ class ScheduleBase:
     def value(self, expr: Any) -> Any:
         """The number that an expression of sampled numbers stands for; with other variables, the
         expression."""
-        if isinstance(expr, int) or expr is None:
-            return expr
         known = {v: const(self._symbols[v], v.dtype) for v in vars_in(expr) if v in self._symbols}
         result = substitute(expr, known)
         return result.value if isinstance(result, IntImm) else result
