@@ -10,7 +10,7 @@ import pytest
 import loopwright as lw
 from loopwright import IRModule, relay, te
 from loopwright.base.errors import DiagnosticError, LoopwrightError, TVMError
-from loopwright.ir import assert_structural_equal
+from loopwright.ir import assert_structural_equal, structural_hash
 from loopwright.ir.op import Op
 from loopwright.ir.prim_op import min_value
 from loopwright.ir.target import Target
@@ -419,3 +419,31 @@ def test_marks_of_products_alone() -> None:
     assert marks((x + y - z) * u) == [4, 1]
     assert marks(x + y) == [0, 0] and marks(x - y) == [0, 0]
     assert marks(relay.exp(x + y)) == [0, 0]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_types_of_weights_follow(rank: int, groups: int) -> None:
+    w, window = relay.var("w"), (3, 2, 1)[:rank]
+    options = {"channels": 8, "kernel_size": window, "groups": groups}
+    for name, lead in (("", (8, 4 // groups)), ("_transpose", (4, 8 // groups))):
+        conv = getattr(relay.nn, f"conv{rank}d{name}")
+        func = module(conv(relay.var("d", shape=(1, 4, *[6] * rank)), w, **options))["main"]
+        assert func.params[1].type_annotation == tensor((*lead, *window))
+    free = relay.var("d", tensor((1, relay.Any(), *[6] * rank)))
+    conv = getattr(relay.nn, f"conv{rank}d")
+    weight = module(conv(free, w, **options))["main"].params[1].type_annotation
+    assert isinstance(weight.shape[1], relay.Any) and weight.shape[0] == 8
+
+
+def test_hashes_of_types_and_attributes() -> None:
+    funcs = [
+        relay.Function([x], relay.exp(x)),
+        relay.Function([x], relay.exp(x), tensor((2, 3))),
+        relay.Function([x], relay.exp(x)).with_attr("a", 1),
+        relay.Function([x], relay.exp(x), None, [relay.TypeVar("t")]),
+    ]
+    assert len({structural_hash(f) for f in funcs}) == 4
+    assert structural_hash(funcs[3]) == structural_hash(
+        relay.Function([y], relay.exp(y), None, [relay.TypeVar("s")])
+    )

@@ -299,6 +299,6 @@ def graph_hash(root: Any, hasher: Any) -> int:
                 items = value if isinstance(value, tuple) else (value,)
                 parts.append(tuple(known[id(item)] for item in items))
             else:
-                parts.append(hasher.hash(value, role == "def"))
+                parts.append(hasher.hash(value, False))  # variables are bound above
         known[id(node)] = hash(tuple(parts))
     return hash((tuple(defined), shared, known[id(root)]))

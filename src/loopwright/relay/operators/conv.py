@@ -11,6 +11,7 @@ from ...ir.prim_expr import IntImm
 from ...ops.blocks import shape_in
 from ...tir import layout as layout_of
 from ...topi import nn as topi_nn
+from ..types import Any as AnyDim
 from ..types import TensorType
 from .common import LETTERS, as_plain, extents, shape_of, windows
 from .core import Input, R, Row, builder, kernel, op
@@ -69,7 +70,7 @@ def _window_types(
 
 
 def _share(dim: Any, groups: Any) -> Any:
-    return dim if groups == 1 else dim // groups
+    return dim if isinstance(dim, AnyDim) else dim // groups
 
 
 def _check_weight(types: list[Any], attrs: dict[str, Any], out: str) -> None:
