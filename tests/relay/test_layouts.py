@@ -215,6 +215,28 @@ def test_what_stands_for_a_call_is_checked(rule: Any, message: str) -> None:
         after(conv, alter)
 
 
+@pytest.mark.parametrize("made", [None, relay.reshape(x, (1, 288))])
+def test_operators_without_a_rule_of_layouts(made: Any) -> None:
+    flat = nn.batch_flatten(x)
+    with TempOpAttr("nn.batch_flatten", "FTVMAlterOpLayout", lambda *_: made):
+        found = after(nn.relu(flat), passes.AlterOpLayout())
+    assert names(found) == ["nn.batch_flatten" if made is None else "reshape", "nn.relu"]
+
+
+def test_a_conversion_of_ones_own() -> None:
+    asked: list[Any] = []
+
+    def rule(attrs: Any, inputs: Any, infos: Any, desired: Any) -> Any:
+        asked.append(([tuple(map(int, i.shape)) for i in infos], desired))
+        return relay.reshape(inputs[0], (1, 288)) if len(asked) == 1 else None
+
+    with TempOpAttr("nn.batch_flatten", "FTVMConvertOpLayout", rule):
+        for wanted in ("reshape", "nn.batch_flatten"):
+            steps = passes.ConvertLayout({"nn.batch_flatten": ["NHWC"]})
+            assert names(after(nn.batch_flatten(x), steps)) == [wanted]
+    assert asked == [([(1, 8, 6, 6)], ["NHWC"])] * 2
+
+
 def test_desired_layouts() -> None:
     pool = nn.max_pool2d(conv, (2, 2))
     found = after(

@@ -409,6 +409,14 @@ def test_matches_are_numbered() -> None:
     ]  # the last one first
 
 
+def test_what_is_in_a_match_is_in_no_other() -> None:
+    e = relay.exp(x)
+    pattern = is_op("add")(is_op("exp")(wildcard()), wildcard())
+    found = pattern.partition(e + (e + y))
+    funcs = [n for n in relay.walk.post_order(found) if isinstance(n, relay.Function)]
+    assert len(funcs) == 1 and found.op is funcs[0]
+
+
 def test_marks_of_products_alone() -> None:
     def marks(body: Any) -> list[int]:
         made = relay.testing.byoc.CcompilerAnnotator().visit(body)

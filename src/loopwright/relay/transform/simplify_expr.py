@@ -168,16 +168,10 @@ def _casts(call: Call) -> Any:
 
 
 def _widens(narrow: DataType, wide: DataType) -> bool:
-    """Whether every value of one dtype is one of the other."""
-    if narrow.is_bool or wide.is_bool:
-        return narrow == wide
-    if narrow.is_float:
-        return narrow == wide or (wide.is_float and wide.bits > narrow.bits)
-    if wide.is_float:
-        return wide.bits > narrow.bits
-    signed = str(wide).startswith("int") and str(narrow).startswith("uint")
-    same = str(wide).startswith("u") == str(narrow).startswith("u")
-    return wide.bits > narrow.bits if signed else same and wide.bits >= narrow.bits
+    """Whether every value of one dtype is one of the other, which is wider."""
+    if narrow.is_bool or wide.is_bool or wide.bits <= narrow.bits:
+        return False
+    return wide.is_float or narrow.is_uint or (narrow.is_int and wide.is_int)
 
 
 def _in_range(source: Any, have: DataType, want: DataType) -> bool:
