@@ -7,6 +7,7 @@ import os
 import re
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -135,3 +136,27 @@ def test_a_line_program(tmp_path, monkeypatch):
     ]
     other = struct.pack("<IH", 2, 5)
     assert list(jitdump._program(jitdump._Cursor(other), {})) == []
+
+
+def test_places_that_an_object_moves(monkeypatch):
+    """An address in the lines is that of its symbol and the addend further, in the symbol's section."""
+    text, line, other, table, names = (
+        SimpleNamespace(name=name, kind=kind, info=info, link=4)
+        for name, kind, info in (
+            (b".text", 1, 0),
+            (b".debug_line", 1, 0),
+            (b".rela.text", jitdump.RELA, 0),
+            (b".rela.debug_line", jitdump.RELA, 1),
+            (b".symtab", 2, 0),
+        )
+    )
+    symbols = [(b"", 0, 0, 0, 0, 0), (b"f", 0, 0, 7, 100, 8)]
+    elf = SimpleNamespace(
+        sections=[text, line, other, table, names],
+        section_name=lambda section: section.name,
+        entries=lambda section: symbols if section is names else None,
+        relocations=lambda section: [(5, 1 << 32 | 1, 20)] if section is table else [(6, 0, 1)],
+        content=lambda section: b"",
+    )
+    monkeypatch.setattr(jitdump, "_program", lambda cursor, moved: [moved])
+    assert list(jitdump.line_rows(elf)) == [{5: (7, 120)}]

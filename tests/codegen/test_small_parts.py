@@ -15,7 +15,7 @@ import loopwright as lw
 from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.compiled import CompiledModel
-from loopwright.codegen.llvm import cache, compiler, export, target_info, workers
+from loopwright.codegen.llvm import cache, compiler, export, support, target_info, workers
 from loopwright.codegen.llvm.jit import compile_object
 from loopwright.codegen.llvm.program import compile_options
 from loopwright.codegen.llvm.types import global_name
@@ -89,6 +89,11 @@ def test_levels_after_llvm_ended(monkeypatch):
     with pytest.raises(compiler.CompileError, match="LLVM ERROR: one"):
         workers.compile_object('define void @"a b"() {\n}\n')
     assert tried == ["short", "O1", "none"]
+
+
+def test_the_support_code_may_be_loaded_again():
+    again = support._helpers.__wrapped__()
+    assert again.keys() == support._helpers().keys() and all(again.values())
 
 
 def test_what_idle_workers_have_used(monkeypatch):

@@ -269,6 +269,8 @@ def test_the_table_of_a_profile(tmp_path):
     first, second, *_ = json.loads(text)["traceEvents"]
     assert (first["name"], first["ts"], first["dur"], first["ph"]) == ("b", 0, 10, "X")
     assert (second["ts"], second["dur"], second["pid"], second["tid"]) == (10, 1000.25, 1, 1)
+    fine = json.loads(Profile([("a", 0.12344), ("b", 0.98765)]).chrome_trace())["traceEvents"]
+    assert [(e["ts"], e["dur"]) for e in fine[:2]] == [(0, 0.123), (0.123, 0.988)]
 
 
 def test_conversions_keep_tuples_of_other_classes():

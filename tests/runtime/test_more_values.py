@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import shutil
+import struct
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -13,13 +15,14 @@ import loopwright as lw
 import loopwright.testing.vm  # registers functions
 from loopwright import runtime
 from loopwright.base.errors import LoopwrightError
-from loopwright.runtime import Module, ShapeTuple, Tensor, get_global_func, tensor, threads
+from loopwright.runtime import Module, ShapeTuple, Tensor, get_global_func, library, tensor, threads
 from loopwright.runtime.arguments import prepared
-from loopwright.runtime.c_compiler import find_compiler
+from loopwright.runtime.c_compiler import find_compiler, run_tool
 from loopwright.runtime.dtype import numpy_dtype
 from loopwright.runtime.extern import ExternLibrary
 from loopwright.runtime.ffi import ffi
 from loopwright.runtime.library import LoadedLibrary
+from loopwright.runtime.module import run_by_name
 from loopwright.runtime.native import PythonView
 from loopwright.runtime.signature import Argument, Signature
 from loopwright.runtime.tensor import PackedTensor, capsule_of
@@ -110,15 +113,15 @@ def test_what_a_library_from_outside_is_made_of(tmp_path):
 
 def test_profiles_of_libraries():
     calls = []
-    library = LoadedLibrary({"main": lambda *args: calls.append(args), "f": print}, kind="library")
-    profile = library.profile(1, 2, number=3)
+    loaded = LoadedLibrary({"main": lambda *args: calls.append(args), "f": print}, kind="library")
+    profile = loaded.profile(1, 2, number=3)
     assert calls == [(1, 2)] * 3
     (entry,) = profile
     assert (entry.name, entry.calls) == ("main", 3) and 0 <= entry.total_us < 1e6
-    library.profile(5)
+    loaded.profile(5)
     assert calls[3:] == [(5,)]
     with pytest.raises(LoopwrightError, match="native code, which calls nothing"):
-        library.watched_machine()
+        loaded.watched_machine()
 
 
 def test_functions_of_tvm_ffi_in_registers():
@@ -250,8 +253,7 @@ def test_how_many_threads(monkeypatch):
 
 
 def test_an_executable_is_its_library():
-    library = Module({"main": lambda x: x + 1, "f": len})
-    made = Executable(library)
+    made = Executable(Module({"main": lambda x: x + 1, "f": len}))
     assert made.module is made and made(1) == 2 and made["f"]([1]) == 1
     assert made.function_names() == ["main", "f"] == made.globals
     with pytest.raises(AttributeError):
@@ -286,3 +288,96 @@ def test_pictures(pixels, channels):
         assert abs(got[..., 0] - want).max() <= 1
     with pytest.raises(ValueError, match="the bytes are no picture"):
         decode(tensor(np.zeros(9, "uint8")), pixels)
+
+
+def test_code_of_executables():
+    compiled = Module({"main": len, "f": len})
+    compiled.input_names = lambda name: {"main": ["x", "y"], "f": []}[name]
+    compiled.mod = lw.IRModule({"kernel": add, "main": add})
+    code, same = Executable(compiled).save()
+    assert same is compiled
+    made = Executable.load_exec(bytes(code), compiled)
+    assert made.primitive_ops == ["kernel"] and made.get_function_params("main") == ["x", "y"]
+    assert made.stats == "functions: 2\n  main(x, y)\n  f()"
+    for wrong in (b"{}", b"[]", b"x", code.replace(b"loopwright", b"other")):
+        with pytest.raises(ValueError, match="was not written by save"):
+            Executable.load_exec(wrong, compiled)
+    with pytest.raises(TypeError, match="the code is a bytearray\n  got: str"):
+        Executable.load_exec("code", compiled)
+    with pytest.raises(ValueError, match="it lacks functions\n  got: f"):
+        Executable.load_exec(code, Module({"main": len}))
+
+
+def elf(**changes):
+    """The head of a library: a segment of 8 bytes behind it, a table of sections that ends the file."""
+    head = bytearray(64 + 56 + 8 + 64)
+    head[:5] = b"\x7fELF\x02"
+    struct.pack_into("<QQ", head, 32, 64, 128)
+    struct.pack_into("<HHHH", head, 54, 56, 1, 64, 1)
+    struct.pack_into("<Q", head, 64 + 8, 120)
+    struct.pack_into("<Q", head, 64 + 32, 8)
+    for kind, at, value in changes.values():
+        struct.pack_into(kind, head, at, value)
+    return bytes(head)
+
+
+WHOLE = elf()
+PARTS = {
+    "whole": (WHOLE, True),
+    "more": (WHOLE + b"x", True),
+    "less": (WHOLE[:-1], False),
+    "no sections": (elf(count=("<H", 60, 0))[:-64], True),
+    "a segment that ends later": (elf(filled=("<Q", 96, 73)), False),
+    "a segment that ends with it": (elf(filled=("<Q", 96, 72)), True),
+    "other segments": (elf(length=("<H", 54, 57)), False),
+    "no segments": (elf(length=("<H", 54, 0)), True),
+    "32 bits": (b"\x7fELF\x01" + WHOLE[5:], False),
+    "a head": (WHOLE[:64], False),
+    "part of a head": (WHOLE[:63], False),
+    "nothing": (b"", False),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_whole_libraries(name, tmp_path, monkeypatch):
+    data, whole = PARTS[name]
+    file = tmp_path / "lib.so"
+    file.write_bytes(data)
+    monkeypatch.setattr(sys, "platform", "linux")
+    if whole:
+        library._check_whole(file)
+    else:
+        with pytest.raises(ValueError, match=f"is not a whole library\n  got: {len(data)} bytes"):
+            library._check_whole(file)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    library._check_whole(file)
+
+
+def test_tools_that_fail():
+    run_tool([sys.executable, "-c", ""])
+    with pytest.raises(LoopwrightError, match="python.* failed\n  got: bad"):
+        run_tool([sys.executable, "-c", "import sys; sys.exit('bad')"])
+
+
+@pytest.mark.parametrize("name", ["x", "out"])
+def test_results_in_memory_that_is_given(name):
+    """`out` is memory for them, unless an input is called so."""
+
+    class Model(dict):
+        def input_names(self, function):
+            return [name]
+
+        def output_names(self, function):
+            return ["y"]
+
+    def call(value, out=None):
+        if out is not None:
+            np.copyto(out, value)
+        return value if out is None else out
+
+    model, x, y = Model(main=call), np.ones(2), np.zeros(2)
+    assert run_by_name(model, "main", {name: x}, {})["y"] is x
+    if name == "out":
+        assert run_by_name(model, "main", (), {"out": x})["y"] is x
+    else:
+        assert run_by_name(model, "main", {"x": x}, {"out": y})["y"] is y and y.tolist() == [1, 1]
