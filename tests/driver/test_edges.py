@@ -104,8 +104,8 @@ def test_what_the_demo_prints(capsys):
                      "    ... 2 more lines", "", ""]  # fmt: skip
     demo._head("t", "x" * 120, 1)
     assert capsys.readouterr().out.split("\n")[1:] == ["x" * 118, "", ""]
-    assert demo._middle(text, 3, "row 3") == "row 1\nrow 2\nrow 3\nrow 4"
-    assert demo._middle(text, 3, "row 1") == text == demo._middle(text, 3, "none")
+    assert demo._middle(text, "row 3") == "row 1\nrow 2\nrow 3\nrow 4"
+    assert demo._middle(text, "row 1") == text == demo._middle(text, "none")
     demo._stages([], {"machine code": 0.25}, graph("a = R.add(x, x)", x=(4,)), 0.5, 1.0)
     rows = capsys.readouterr().out.splitlines()
     assert rows[1:] == [

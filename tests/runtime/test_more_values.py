@@ -163,6 +163,8 @@ def test_what_arrives_in_registers():
     assert values.item(array, 0) == 1 and values.item((5, 6), 1) == 6
     plain = values.depart(np.arange(2))
     assert isinstance(plain, Tensor) and plain.numpy().tolist() == [0, 1]
+    inner = tensor([1]).__tvm_ffi_object__()
+    assert runtime.from_dlpack(inner).__tvm_ffi_object__() is inner
     known: dict[int, object] = {}
     inside = values.arrive(given := tensor([1]), known)
     assert values.depart(inside, known) is given and values.depart(inside) is not given

@@ -89,13 +89,13 @@ def _one_kernel(trace: tracing.Trace, exe: Executable) -> None:
     print(f"one fused kernel, {name}, at each level:\n")
     _head("graph (Relax)", "\n".join(row.strip() for row in graph), 2)
     _head("loops (TensorIR), as fused", fused[name].script(), 24)
-    _head("loops, scheduled and lowered", _middle(exe.lowered[name].script(), 20), 20)
-    _head("LLVM", _middle(exe.program.text(name), 16, "fmul contract"), 16)
-    _head("assembly", _middle(exe.program.assembly(name), 14, "vfmadd"), 14)
+    _head("loops, scheduled and lowered", _middle(exe.lowered[name].script()), 20)
+    _head("LLVM", _middle(exe.program.text(name), "fmul contract"), 16)
+    _head("assembly", _middle(exe.program.assembly(name), "vfmadd"), 14)
 
 
-def _middle(text: str, lines: int, mark: str = "Broadcast") -> str:
-    """The part of a text where `mark` is densest."""
+def _middle(text: str, mark: str = "Broadcast") -> str:
+    """A text from two lines before the first with `mark` on."""
     rows = text.splitlines()
     hits = [k for k, row in enumerate(rows) if mark in row]
     start = max(hits[0] - 2, 0) if hits else 0

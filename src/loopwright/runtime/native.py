@@ -161,7 +161,7 @@ def from_ffi(value: Any) -> Any:
 
 
 @cache
-def _array_functions() -> tuple[Any, Any]:
+def array_functions() -> tuple[Any, Any]:
     """Element and size of an array: a third of what its Python methods cost."""
     functions = ffi().get_global_func("ffi.ArrayGetItem"), ffi().get_global_func("ffi.ArraySize")
     for function in functions:
@@ -170,7 +170,7 @@ def _array_functions() -> tuple[Any, Any]:
 
 
 def _elements(array: Any, tensor_type: type) -> list[Any]:
-    get, size = _array_functions()
+    get, size = array_functions()
     result = []
     for i in range(size(array)):
         value = get(array, i)

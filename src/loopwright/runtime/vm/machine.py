@@ -10,6 +10,7 @@ from typing import Any
 
 from ...base.errors import explain
 from ..ffi import ffi
+from ..native import array_functions
 from ..packed_func import get_global_func
 from ..profiler import Profile
 from ..tensor import ShapeTuple, Tensor
@@ -24,7 +25,7 @@ from .builtins import (
 )
 from .bytecode import Operand, VMExecutable, VMFuncKind
 from .translate import Translated
-from .values import VMTypeError, array_item, arrive, depart, inward
+from .values import VMTypeError, arrive, depart, inward
 
 
 class VMInstrumentReturnKind(IntEnum):
@@ -150,7 +151,7 @@ class Machine:
             "shape": tuple.__new__,
             "ShapeTuple": ShapeTuple,
             "Tensor": ffi().Tensor,
-            "item": array_item(),
+            "item": array_functions()[0],
             "byte": byte_at,
         }
         for op in func.code:

@@ -7,14 +7,13 @@ numbers, strings, None; and numpy arrays of objects, which are tensors of texts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ..ffi import ffi
-from ..native import NativeFunction, PythonView
+from ..native import NativeFunction, PythonView, array_functions
 from ..packed_func import PackedFunc
 from ..tensor import ShapeTuple, Tensor, from_dlpack
 
@@ -109,16 +108,9 @@ def _native(function: NativeFunction) -> Callable[..., Any]:
     return function.__tvm_ffi_object__()
 
 
-@cache
-def array_item() -> Callable[[Any, int], Any]:
-    get = ffi().get_global_func("ffi.ArrayGetItem")
-    get.release_gil = False  # it takes less time than that would
-    return get
-
-
 def item(value: Any, index: int) -> Any:
     """A field of a tuple, or of a native function's results."""
-    return value[index] if type(value) is tuple else array_item()(value, index)
+    return value[index] if type(value) is tuple else array_functions()[0](value, index)
 
 
 def _for_ffi(value: Any) -> Any:
@@ -133,7 +125,6 @@ def wrong_kind(what: str, value: Any, context: str = "") -> VMTypeError:
 __all__ = [
     "VMTypeError",
     "VMValueError",
-    "array_item",
     "arrive",
     "depart",
     "inward",
