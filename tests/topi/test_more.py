@@ -62,13 +62,12 @@ def test_elements(make, arrays, expected):
 
 def test_eye_and_meshgrid():
     check(lambda x: topi.add(x, topi.eye(3, 4, 1)), [X], X + np.eye(3, 4, 1))
-    a, b, c = floats(3), floats(4), floats(2)
+    vectors = [floats(3), floats(4), floats(2)]
     for indexing in ("ij", "xy"):
-        check(
-            lambda *v, how=indexing: topi.meshgrid(v, how),
-            [a, b, c],
-            np.meshgrid(a, b, c, indexing=indexing),
-        )
+        for count in (1, 2, 3):
+            given = vectors[:count]
+            wanted = np.meshgrid(*given, indexing=indexing)
+            check(lambda *v, how=indexing: topi.meshgrid(v, how), given, wanted)
 
 
 def test_products():

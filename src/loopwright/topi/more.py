@@ -162,7 +162,7 @@ def meshgrid(a_tuple: Sequence[te.Tensor], indexing: str) -> list[te.Tensor]:
     if indexing not in ("ij", "xy"):
         raise ValueError(explain('meshgrid: indexing is "ij" or "xy"', got=indexing))
     order = list(range(len(a_tuple)))
-    if indexing == "xy" and len(order) > 1:
+    if indexing == "xy":
         order[:2] = order[1::-1]
     shape = [a_tuple[n].shape[0] for n in order]
     places = [order.index(n) for n in range(len(order))]
