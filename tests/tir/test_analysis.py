@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from loopwright.arith import Analyzer
 from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.tir import analysis
+from loopwright.tir import transform as tt
 from loopwright.tir.analysis.bounds import bounds_of, difference
+from loopwright.tir.analysis.op_pattern import analyze_op_pattern
 
 from ..programs import matmul, row_sums
 
@@ -452,3 +455,36 @@ def test_pure_functions(body: str, why: str) -> None:
             analysis.assert_pure_function(func)
     else:
         assert analysis.assert_pure_function(func)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("for i, j in T.grid(4, 4):\n    with T.block('B'):\n        v, w = T.axis.remap('SS', [i, j])\n        B[v, w] = A[v, w] + T.float32(1)", "ELEMWISE"),
+        ("for i, j in T.grid(4, 4):\n    with T.block('B'):\n        v, w = T.axis.remap('SS', [i, j])\n        B[v, w] = G[w]", "BROADCAST"),
+        ("for i, j in T.grid(4, 4):\n    with T.block('B'):\n        v, w = T.axis.remap('SS', [i, j])\n        B[v, w] = A[w, v]", "INJECTIVE"),
+        ("for i, k in T.grid(4, 4):\n    with T.block('B'):\n        v, w = T.axis.remap('SR', [i, k])\n        with T.init():\n            B[v, 0] = T.float32(0)\n"
+         "        B[v, 0] = B[v, 0] + A[v, w]", "COMM_REDUCE"),
+        ("for i, j, k in T.grid(4, 4, 4):\n    with T.block('B'):\n        v, w, u = T.axis.remap('SSR', [i, j, k])\n        with T.init():\n"
+         "            B[v, w] = T.float32(0)\n        B[v, w] = B[v, w] + A[v, u] * A[u, w]", "OUT_EWISE_FUSABLE"),
+        ("for i, j in T.grid(4, 4):\n    B[i, j] = A[i, j]", "OPAQUE"), ("T.evaluate(0)", "OPAQUE"),
+        ("B[0, 0] = T.float32(1)\nfor i, j in T.grid(4, 4):\n    with T.block('B'):\n        v, w = T.axis.remap('SS', [i, j])\n        B[v, w] = A[v, w]", "OPAQUE"),
+        ("with T.block('outer'):\n    for i, j in T.grid(4, 4):\n        with T.block('B'):\n            v, w = T.axis.remap('SS', [i, j])\n            B[v, w] = A[v, w]", "ELEMWISE"),
+        ("with T.block('root'):\n    B[0, 0] = A[0, 0]", None),
+    ],
+)  # fmt: skip
+def test_kinds_of_fusion(body: str, kind: str | None) -> None:
+    head = '@T.prim_func\ndef main(A: T.Buffer((4, 4), "float32"), B: T.Buffer((4, 4), "float32"), G: T.Buffer((4,), "float32")):\n'
+    func = from_source(head + indent(body, "    "))
+    found = analyze_op_pattern(func).name
+    assert found == kind if kind else found != "OPAQUE"
+
+
+@pytest.mark.parametrize(("align", "said"), [(0, None), (64, None), (128, 128), (256, 256)])
+def test_what_a_kernel_says_of_alignment(align: int, said: int | None) -> None:
+    func = from_source(
+        f'@T.prim_func\ndef main(A: T.Buffer((4,), "float32", align={align})):\n    A[0] = T.float32(1)'
+    )
+    made = tt.UnpackSignatures()(IRModule({"main": func}))["main"]
+    assert not made.buffer_map and len(made.params) == 1
+    assert [v for k, v in made.attrs.items() if "align" in k] == ([] if said is None else [said])

@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopwright import tir
+from loopwright.arith import Analyzer
+from loopwright.ir.prim_expr import Range
 from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.tir.schedule import ScheduleError
+from loopwright.tir.schedule.primitives.reverse_compute_inline import outside
 
 from .util import check
 
@@ -235,3 +238,21 @@ def test_a_part_of_tiles_that_are_not_all_read() -> None:
     sch.reverse_compute_inline("C")
     check(sch, f)
     assert "T.where(i * 4 + j < 15)" in sch.mod.script()
+
+
+@pytest.mark.parametrize(
+    ("shift", "extent", "tests"),
+    [(0, 8, ""), (-1, 9, "0 <= v - 1"), (0, 7, "v < 7"), (1, 9, ""), (1, 8, "v + 1 < 8"), (-1, 6, "0 <= v - 1, v - 1 < 6"), (3, 11, "")],
+)  # fmt: skip
+def test_what_says_that_a_value_is_in_a_domain(shift: int, extent: int, tests: str) -> None:
+    """v runs over 0 to 7."""
+    v, ana = tir.Var("v", "int32"), Analyzer()
+    ana.bind(v, Range(0, 8))
+    made = outside(ana, v + shift if shift else v, Range(0, extent))
+    for k in range(8):
+        hold = all(
+            Analyzer().simplify(tir.stmt_functor.substitute(t, {v: tir.const(k)})).value
+            for t in made
+        )
+        assert hold == (0 <= k + shift < extent)
+    assert len(made) == len(tests.split(", ")) * bool(tests)
