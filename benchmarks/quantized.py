@@ -3,8 +3,9 @@
 A stack of convolutions and a transformer block, and, where torch is installed, exports of resnet18, resnet50,
 mobilenet_v2 and a small BERT, in each form of the quantizer: static QDQ and QOperator, dynamic, scales per
 tensor and per channel, activations in uint8 and int8, weights also in 7 bits (onnxruntime's larger ones
-saturate on processors without VNNI); in float16 and, for comparison, as they are;
-interleaved as in `benchmarks.run`.
+saturate on processors without VNNI); in float16 and, for comparison, as they are; interleaved as in
+`benchmarks.run`. Two also have weights of a normal distribution: how many pairs of weights are large decides
+what processors without VNNI do.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .models import Case, load, names
 from .run import Result, measure, table
 
 EXPORTED = ("resnet18", "resnet50", "mobilenet_v2", "bert_tiny")
+_NORMAL = ("resnet18", "mobilenet_v2")
 _RNG = np.random.default_rng(0)
 
 
@@ -96,6 +98,21 @@ def networks(folder: Path) -> Iterator[Case]:
         path = folder / f"{name}.onnx"
         quant_pre_process(str(exported.path), str(path))
         yield Case(name, path, exported.feeds)
+        if name in _NORMAL:
+            yield Case(f"{name}-normal", _normal(path, folder), exported.feeds)
+
+
+def _normal(path: Path, folder: Path) -> Path:
+    """The same with windows of a normal distribution, not PyTorch's uniform one: as torchvision initializes
+    its networks, and nearer to trained ones."""
+    model = onnx.load(path)
+    for weight in model.graph.initializer:
+        if len(weight.dims) == 4:
+            old = numpy_helper.to_array(weight)
+            new = _RNG.normal(0, old.std(), old.shape).astype(old.dtype)
+            weight.CopyFrom(numpy_helper.from_array(new, weight.name))
+    onnx.save(model, folder / f"normal-{path.name}")
+    return folder / f"normal-{path.name}"
 
 
 def cases(plain: Case, folder: Path, only: str) -> Iterator[Case]:

@@ -20,6 +20,7 @@ with registering(__name__):
         binary,
         byte_rows,
         byte_windows,
+        byte_winograd,
         ccl,
         conv,
         conv_transpose,

@@ -21,22 +21,26 @@ from .common import compute
 from .core import case, op
 from .extents import extents_of
 from .integer import (
+    LANES,
+    Dots,
+    begun,
     buffers_of,
     bytes_again,
     bytes_again_info,
     bytes_again_numpy,
     bytes_of,
-    check_bytes,
+    check_dtypes,
     check_extent,
     dots_of,
     finished,
     open_shape,
+    part,
     ramp,
 )
 from .params import DType, Ints, Tensor
 from .statements import long, prim_func
 
-_READ = 64  # bytes of a vector
+READ = 64  # bytes of a vector
 _MOST = 1 << 20  # bytes of a channel within its frame
 
 
@@ -79,7 +83,7 @@ def _filled(kernel: Any) -> int:
 
 @byte_depthwise.infer
 def _info(data, zero, weight, before, kernel, stride, height, width):
-    check_bytes(data, weight)
+    check_dtypes(data=(data, "uint8"), weight=(weight, "int8"))
     shape, taps = data.get_shape(), weight.get_shape()
     if min(kernel) < 1 or stride < 1:
         raise ValueError(explain("kernel and stride must be 1 or more", got=f"{kernel}, {stride}"))
@@ -143,14 +147,36 @@ def _(
     return bytes_again_numpy(total, 1, offset, factor, zero_out, out_dtype)
 
 
-def _pieces(count: int, lanes: int) -> list[int]:
+def pieces(count: int, lanes: int) -> list[int]:
     """Where vectors of `lanes` begin that cover `count` places; the last may overlap the one before."""
     return list(dict.fromkeys([*range(0, count - lanes, lanes), count - lanes]))
 
 
-def _power(most: int) -> int:
+def largest_power(most: int) -> int:
     """The largest power of 2 up to a number of 1 or more."""
     return 1 << most.bit_length() - 1
+
+
+def framed(
+    ib: Any,
+    frame: Any,
+    size: int,
+    pitch: int,
+    row: Any,
+    outside: Any,
+    sides: tuple[int, int],
+    before: tuple[int, int],
+) -> None:
+    """Fill a frame of `size` bytes, whose rows are of `pitch`, with a channel, `row(i, places)` of which are its
+    pixels, and with what is outside."""
+    (h, w), (top, left) = sides, before
+    with ib.for_range(long(0), long(size // READ), "k", "int64") as k:
+        frame[ramp(k * READ, READ)] = Broadcast(outside, READ)
+    whole = min(READ, largest_power(w))
+    with ib.for_range(long(0), long(h), "i", "int64") as i:
+        first = ib.let("first", (i + top) * pitch + left)
+        for j in pieces(w, whole):
+            frame[ramp(first + j, whole)] = row(i, ramp(long(j), whole))
 
 
 def _vector_depthwise(call: Any) -> Any:
@@ -167,46 +193,101 @@ def _vector_depthwise(call: Any) -> Any:
     h, w = (d.value for d in data[2:])
     (top, left), kernel = ([int(v) for v in a] for a in (given.before, given.kernel))
     stride, height, width = int(given.stride), int(given.height), int(given.width)
-    lanes = min(dots.lanes, _power(width))
-    reach = (lanes - 1) * stride + 4
     pitch = max(left + w, (width - 1) * stride + kernel[1])
     rows = max(top + h, (height - 1) * stride + kernel[0])
-    size = -(-(rows * pitch + 2 * _READ) // _READ) * _READ
-    if lanes < 4 or reach > _READ or min(top, left) < 0 or size > _MOST:
+    size = -(-(rows * pitch + 2 * READ) // READ) * READ
+    reach = (LANES - 1) * stride + 4
+    if width < 4 or reach > READ or min(top, left) < 0 or size > _MOST:
         return None
-    read = _power(2 * reach - 1)
-    order = [k * stride + v for k in range(lanes) for v in range(4)]
     inputs = {"data": (data, "uint8"), "zero": ((), "uint8"), "weight": (weight, "int8")}
     buffers = buffers_of(bytes_of(call, 3), inputs, (*data[:2], long(height), long(width)), data[1])
-    taps = [(i, j) for i in range(kernel[0]) for j in range(0, _filled(kernel), 4)]
+    lanes = min(LANES, largest_power(width)) if dots.in_one else LANES
 
     def write(ib, x, zero, weights, *others):
         *tail, out = others
         with ib.for_range(long(0), data[0] * data[1], "channel", "int64", "parallel") as item:
             n, c = ib.let("n", item // data[1]), ib.let("c", item % data[1])
             frame = ib.allocate("uint8", size, "frame", scope="local")
-            with ib.for_range(long(0), long(size // _READ), "k", "int64") as k:
-                frame[ramp(k * _READ, _READ)] = Broadcast(zero[()], _READ)
-            whole = min(_READ, _power(w))
-            with ib.for_range(long(0), long(h), "i", "int64") as i:
-                first = ib.let("first", (i + top) * pitch + left)
-                for j in _pieces(w, whole):
-                    frame[ramp(first + j, whole)] = x[n, c, i, ramp(long(j), whole)]
-            own = [
-                ib.let(f"tap{k}", tir.reinterpret("int32", weights[c, ramp(long(k * 4), 4)]))
-                for k in range(len(taps))
-            ]
+            framed(
+                ib, frame, size, pitch, lambda i, at: x[n, c, i, at], zero[()], (h, w), (top, left)
+            )
+            make = _fours if dots.in_one else _pairs
+            begin = lambda lanes: begun(tail, c, lanes)  # noqa: E731
+            sums = make(ib, dots, lanes, stride, kernel, lambda at: weights[c, at], begin)
             with ib.for_range(long(0), long(height), "i", "int64") as i:
                 start = ib.let("start", i * (stride * pitch))
-                for j in _pieces(width, lanes):
-                    total: Any = Broadcast(const(0, "int32"), lanes)
-                    for tap, (a, b) in zip(own, taps, strict=True):
-                        row = frame[ramp(start + (a * pitch + j * stride + b), read)]
-                        fours = tir.reinterpret(f"int32x{lanes}", Shuffle([row], order))
-                        total = dots(total, fours, Broadcast(tap, lanes))
-                    out[n, c, i, ramp(long(j), lanes)] = finished(total, tail, c, out)
+                for j in pieces(width, lanes) if width >= lanes else [0]:
+                    value = sums(lambda a, b, j=j: start + (a * pitch + j * stride + b), frame)
+                    made = finished(value, tail, c, out)
+                    some = min(lanes, largest_power(width))
+                    for k in pieces(min(lanes, width), some):
+                        out[n, c, i, ramp(long(j + k), some)] = part(made, k, some)
 
     return prim_func(buffers, write)
+
+
+def _fours(
+    ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weight: Any, begin: Any
+) -> Any:
+    """The sums of a vector of places: of each row of the window four products in one instruction.
+    begin(lanes): what they begin with."""
+    read = largest_power(2 * ((lanes - 1) * stride + 4) - 1)
+    order = [k * stride + v for k in range(lanes) for v in range(4)]
+    taps = [(i, j) for i in range(kernel[0]) for j in range(0, _filled(kernel), 4)]
+    own = [
+        ib.let(f"tap{k}", tir.reinterpret("int32", weight(ramp(long(k * 4), 4))))
+        for k in range(len(taps))
+    ]
+
+    def sums(place: Any, frame: Any) -> Any:
+        total = begin(lanes)
+        for tap, at in zip(own, taps, strict=True):
+            row = Shuffle([frame[ramp(place(*at), read)]], order)
+            total = dots(total, tir.reinterpret(f"int32x{lanes}", row), Broadcast(tap, lanes))
+        return total
+
+    return sums
+
+
+def _pairs(
+    ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weight: Any, begin: Any
+) -> Any:
+    """The same by products of 16 bits, of two taps at a time: those of places 0 to 3 and 8 to 11, and the
+    others, as processors unpack vectors of 32 bytes."""
+    taps = [(i, j) for i in range(kernel[0]) for j in range(kernel[1])]
+    pairs = [taps[k : k + 2] for k in range(0, len(taps), 2)]
+    numbers = []
+    for k, pair in enumerate(pairs):
+        low, *high = [cast("int32", weight(i * _filled(kernel) + j)) for i, j in pair]
+        low = tir.bitwise_and(low, const(0xFFFF, "int32"))
+        number = tir.bitwise_or(low, high[0] << const(16, "int32")) if high else low
+        numbers.append(Broadcast(ib.let(f"taps{k}", number), lanes // 2))
+    quarters = [range(k, k + 4) for k in (0, 8, 4, 12)]
+    halves = [[v + b for q in quarters[k : k + 2] for v in q for b in (0, lanes)] for k in (0, 2)]
+    places = [v for q in quarters for v in q]
+
+    def words(frame: Any, first: Any) -> Any:
+        if stride == 2:  # the others are the high bytes
+            both = tir.reinterpret(f"int16x{lanes}", frame[ramp(first, 2 * lanes)])
+            return tir.bitwise_and(both, Broadcast(const(0xFF, "int16"), lanes))
+        read = largest_power(2 * ((lanes - 1) * stride + 1) - 1)
+        row = frame[ramp(first, read)]
+        if stride > 1:
+            row = Shuffle([row], [k * stride for k in range(lanes)])
+        return cast(f"int16x{lanes}", row)
+
+    def sums(place: Any, frame: Any) -> Any:
+        total = [begin(lanes // 2)] * 2
+        for number, pair in zip(numbers, pairs, strict=True):
+            values = [ib.let("words", words(frame, place(*at))) for at in pair]
+            for k, order in enumerate(halves):
+                both = tir.reinterpret(
+                    f"int32x{lanes // 2}", Shuffle([values[0], values[-1]], order)
+                )
+                total[k] = dots.of_words(total[k], both, number)
+        return Shuffle(total, [places.index(v) for v in range(lanes)])
+
+    return sums
 
 
 def _vector_max_pool(call: Any) -> Any:
@@ -224,10 +305,10 @@ def _vector_max_pool(call: Any) -> Any:
     pool, strides, dilation, (top, left, *_) = ([int(v) for v in a] for a in lists)
     h, w = (d.value for d in data[2:])
     height, width = (d.value for d in out[2:])
-    lanes = min(_READ // 2, _power(width))
-    while lanes > 1 and (lanes - 1) * strides[1] >= _READ:
+    lanes = min(READ // 2, largest_power(width))
+    while lanes > 1 and (lanes - 1) * strides[1] >= READ:
         lanes //= 2
-    read = _power(2 * ((lanes - 1) * strides[1] + 1) - 1)
+    read = largest_power(2 * ((lanes - 1) * strides[1] + 1) - 1)
     reach = (width - 1) * strides[1] + (pool[1] - 1) * dilation[1]
     # Every window must have a place inside: then the nearest one is a place of it.
     last = [(n - 1) * s - b for n, s, b in zip((height, width), strides, (top, left), strict=True)]
@@ -235,10 +316,10 @@ def _vector_max_pool(call: Any) -> Any:
     inside = inside and all(
         (p - 1) * d >= b and d == 1 for p, d, b in zip(pool, dilation, (top, left), strict=True)
     )
-    if lanes < 4 or not inside or read > _READ:
+    if lanes < 4 or not inside or read > READ:
         return None
-    size = -(-(max(left + w, reach + 1) + 2 * _READ) // _READ) * _READ
-    whole = min(_READ, _power(w))
+    size = -(-(max(left + w, reach + 1) + 2 * READ) // READ) * READ
+    whole = min(READ, largest_power(w))
     order = [k * strides[1] for k in range(lanes)]
     dims = {"data": data, "out": (*data[:2], *out[2:])}
     buffers = [tir.decl_buffer(s, dtype, n) for n, s in dims.items()]
@@ -247,20 +328,20 @@ def _vector_max_pool(call: Any) -> Any:
         with ib.for_range(long(0), data[0] * data[1], "channel", "int64", "parallel") as item:
             n, c = ib.let("n", item // data[1]), ib.let("c", item % data[1])
             line = ib.allocate(dtype, size, "line", scope="local")
-            for k in range(0, size, _READ):
-                line[ramp(long(k), _READ)] = Broadcast(min_value(dtype), _READ)
+            for k in range(0, size, READ):
+                line[ramp(long(k), READ)] = Broadcast(min_value(dtype), READ)
             with ib.for_range(long(0), long(height), "i", "int64") as i:
                 rows = [
                     ib.let(f"row{a}", tir.max(tir.min(i * strides[0] + a - top, h - 1), long(0)))
                     for a in range(pool[0])
                 ]
-                for j in _pieces(w, whole):
+                for j in pieces(w, whole):
                     at = ramp(long(j), whole)
                     most = x[n, c, rows[0], at]
                     for row in rows[1:]:
                         most = tir.max(most, x[n, c, row, at])
                     line[ramp(long(left + j), whole)] = most
-                for j in _pieces(width, lanes):
+                for j in pieces(width, lanes):
                     parts = [
                         Shuffle([line[ramp(long(j * strides[1] + b), read)]], order)
                         for b in range(pool[1])

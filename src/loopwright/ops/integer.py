@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import ExitStack
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.literals import int_value
 from ..ir.prim_expr import Broadcast, IntImm, Ramp, Shuffle
-from ..ir.prim_op import cast, const, max_value, min_value
+from ..ir.prim_op import add, cast, const, max_value, min_value
 from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
 from ..relax.transform.legalize_ops.common import register_legalize
@@ -32,6 +32,7 @@ LANES, ROWS, VECTORS = 16, 8, 3  # a tile: rows x vectors of lanes
 # Four numbers as AVX2 multiplies them in 16 bits: the first of each pair, the others.
 HALVES = [0, 2, 1, 3]
 _WIDE = LANES * VECTORS
+_AGAIN = 4 + ROWS * 4  # bytes of a convolution's step that is done again
 _FEW, _PARTS = 16, 4  # tasks; parts of their weights where tiles are fewer
 
 
@@ -68,9 +69,8 @@ def bytes_again_numpy(total, axis, offset, factor, zero, dtype):
 
 def bytes_again_info(total, axis, offset, factor, zero, dtype):
     """The type of that. Raises TypeError, ValueError."""
-    for name, info, kind in (("offset", offset, "int32"), ("factor", factor, "float32")):
-        if str(info.dtype) != kind:
-            raise TypeError(explain(f"{name} must hold {kind}", got=str(info.dtype)))
+    check_dtypes(offset=(offset, "int32"), factor=(factor, "float32"))
+    for name, info in (("offset", offset), ("factor", factor)):
         dims, own = info.get_shape(), total.get_shape()
         if dims is not None and own is not None:
             check_extent(name, 0, dims[0], own[axis])
@@ -79,13 +79,18 @@ def bytes_again_info(total, axis, offset, factor, zero, dtype):
     return TensorStructInfo(total.shape, str(dtype), ndim=total.ndim)
 
 
-def shrunk(total: Any, offset: Any, factor: Any, zero: Any, dtype: str) -> Any:
-    """`bytes_again` of a vector of sums; offset and factor: vectors."""
+def shrunk(total: Any, factor: Any, zero: Any, dtype: str) -> Any:
+    """`bytes_again` of a vector of sums with their offset; factor: a vector."""
     lanes = total.dtype.lanes
-    wide = lambda v: Broadcast(cast("float32", v), lanes)  # noqa: E731
-    value = tir.round(cast(f"float32x{lanes}", total + offset) * factor) + wide(zero)
-    value = tir.max(tir.min(value, wide(max_value(dtype))), wide(min_value(dtype)))
-    return cast(f"{dtype}x{lanes}", cast(f"int32x{lanes}", value))
+    wide = lambda v, kind="int32": Broadcast(cast(kind, v), lanes)  # noqa: E731
+    value = cast(f"float32x{lanes}", total) * factor
+    # What is beyond int32 is the least one there, which an unsigned zero leaves below all bytes.
+    value = tir.min(value, wide(1 << 16, "float32"))
+    if dtype == "int8":
+        value = tir.max(value, wide(-1 << 16, "float32"))
+    whole = cast(f"int32x{lanes}", tir.round(value)) + wide(zero)
+    whole = tir.max(tir.min(whole, wide(max_value(dtype))), wide(min_value(dtype)))
+    return cast(f"{dtype}x{lanes}", whole)
 
 
 # ---------------------------------------------------------------- matrix products
@@ -125,7 +130,7 @@ def _(data, weight, offset, factor, zero, out_dtype):
 
 @byte_matmul.infer
 def _matmul_info(data, weight):
-    check_bytes(data, weight)
+    check_dtypes(data=(data, "uint8"), weight=(weight, "int8"))
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=2)
@@ -134,9 +139,9 @@ def _matmul_info(data, weight):
     return TensorStructInfo([a[0], simplify(b[0] * (b[1] // a[1]))], "int32")
 
 
-def check_bytes(data, weight, *dtypes):
-    """Check the dtypes of bytes and of what they are multiplied by: by default int8."""
-    for name, info, some in (("data", data, ["uint8"]), ("weight", weight, dtypes or ["int8"])):
+def check_dtypes(**tensors: Any) -> None:
+    """Check the dtypes of tensors: name=(struct info, one dtype or several)."""
+    for name, (info, *some) in tensors.items():
         if str(info.dtype) not in some:
             what = f"{name} must hold {' or '.join(some)}"
             raise TypeError(explain(what, got=str(info.dtype)))
@@ -182,9 +187,7 @@ class Dots(NamedTuple):
             name = f"llvm.x86.avx512.vpdpbusd.{32 * count}"
             return tir.call_llvm_pure_intrin(f"int32x{count}", name, total, a, *b)
         if count > self.lanes:
-            starts = range(0, count, self.lanes)
-            parts = [self(*(_part(v, k, self.lanes) for v in (total, a, *b))) for k in starts]
-            return Shuffle(parts, list(range(count)))
+            return self._in_parts(Dots.__call__, total, a, *b)
         number = lambda v: Broadcast(const(v, "int16"), 2 * count)  # noqa: E731
         of_bytes, of_words = _PAIRS[count]
         if self.narrow:
@@ -196,8 +199,22 @@ class Dots(NamedTuple):
             b = [(b[0] << number(8)) >> number(8), b[0] >> number(8)]
         a = [tir.bitwise_and(v, number(255)) for v in (a, a >> number(8))]
         for pair in zip(a, b, strict=True):
-            total = total + tir.call_llvm_pure_intrin(f"int32x{count}", of_words, *pair)
+            total = self.of_words(total, *pair)
         return total
+
+    def of_words(self, total: Any, a: Any, b: Any) -> Any:
+        """total + sums of two products of 16 bits; a and b: vectors of int32, as these or in int16."""
+        count = total.dtype.lanes
+        if count > self.lanes:
+            return self._in_parts(Dots.of_words, total, a, b)
+        pair = [tir.reinterpret(f"int16x{2 * count}", v) for v in (a, b)]
+        return total + tir.call_llvm_pure_intrin(f"int32x{count}", _PAIRS[count][1], *pair)
+
+    def _in_parts(self, add: Any, total: Any, *others: Any) -> Any:
+        """`add`, of vectors of more lanes than the processor's."""
+        starts, given = range(0, total.dtype.lanes, self.lanes), (total, *others)
+        parts = [add(self, *(part(v, k, self.lanes) for v in given)) for k in starts]
+        return joined(parts)
 
 
 _PAIRS = {
@@ -207,7 +224,13 @@ _PAIRS = {
 }
 
 
-def _part(vector: Any, first: int, lanes: int) -> Any:
+def joined(vectors: list[Any]) -> Any:
+    """Vectors, one behind the other."""
+    return Shuffle(vectors, list(range(sum(v.dtype.lanes for v in vectors))))
+
+
+def part(vector: Any, first: int, lanes: int) -> Any:
+    """Some lanes of a vector, or of a number in all of them."""
     if isinstance(vector, Broadcast):
         return Broadcast(vector.value, lanes)
     return Shuffle([vector], list(range(first, first + lanes)))
@@ -235,27 +258,31 @@ def _tile(
     vectors: Any,
     fours: Any,
     signed_lanes: bool,
+    begin: Any,
     store: Any,
+    lanes: int = LANES,
 ) -> None:
     """dots: also how much of the tile is computed at a time. size: so many rows, each of so many vectors of
-    sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of 16 lanes; fours(k, r):
-    four bytes of a row, in one int32, or in two (`HALVES`); store(r, n, sums) puts them away."""
+    sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of `lanes` lanes; fours(k, r):
+    four bytes of a row, in one int32, or in two (`HALVES`); begin(r, n): what the sums begin with; store(r, n,
+    sums) puts them away."""
     rows, count = size
     tall = min(rows, dots.rows)
     wide = min(count, dots.rows * dots.vectors // tall)
-    total = ib.allocate("int32", tall * wide * LANES, "total", scope="local")
-    at = lambda r, n: ramp(long((r * wide + n) * LANES), LANES)  # noqa: E731
+    total = ib.allocate("int32", tall * wide * lanes, "total", scope="local")
+    at = lambda r, n: ramp(long((r * wide + n) * lanes), lanes)  # noqa: E731
 
     def together(row: int, some: int, vector: Any, many: int) -> None:
         places = [*itertools.product(range(some), range(many))]
         for r, n in places:
-            total[at(r, n)] = Broadcast(const(0, "int32"), LANES)
+            total[at(r, n)] = begin(row + r, vector + n)
 
         def step(k: Any) -> None:
-            lanes = [tir.reinterpret("int32x16", vectors(k, vector + n)) for n in range(many)]
+            own = [vectors(k, vector + n) for n in range(many)]
+            own = [tir.reinterpret(f"int32x{lanes}", v) for v in own]
             for r, n in places:
-                four = [Broadcast(part, LANES) for part in fours(k, row + r)]
-                pair = (*four, lanes[n]) if signed_lanes else (lanes[n], *four)
+                four = [Broadcast(part, lanes) for part in fours(k, row + r)]
+                pair = (*four, own[n]) if signed_lanes else (own[n], *four)
                 total[at(r, n)] = dots(total[at(r, n)], *pair)
 
         steps(step)
@@ -288,15 +315,21 @@ def buffers_of(dtype: str | None, given: dict[str, Any], shape: Any, count: Any)
     return [tir.decl_buffer(s, k, n) for n, (s, k) in {**given, "out": (shape, dtype)}.items()]
 
 
+def begun(tail: Any, at: Any, lanes: int) -> Any:
+    """What a vector of sums begins with; at: the channel, or a vector of them."""
+    return _of_channel(tail[0], at, lanes) if tail else Broadcast(const(0, "int32"), lanes)
+
+
 def finished(sums: Any, tail: Any, at: Any, out: Any) -> Any:
-    """A vector of sums as the output has them; at: the channel, or a vector of them."""
+    """A vector of sums, begun so, as the output has them."""
     if not tail:
         return sums
-    offset, factor, zero = tail
-    parts = [offset[at], factor[at]]
-    if not isinstance(at, Ramp):
-        parts = [Broadcast(p, sums.dtype.lanes) for p in parts]
-    return shrunk(sums, *parts, zero[()], str(out.dtype))
+    _, factor, zero = tail
+    return shrunk(sums, _of_channel(factor, at, sums.dtype.lanes), zero[()], str(out.dtype))
+
+
+def _of_channel(numbers: Any, at: Any, lanes: int) -> Any:
+    return numbers[at] if isinstance(at, Ramp) else Broadcast(numbers[at], lanes)
 
 
 def _vector_matmul(call: Any) -> Any:
@@ -338,9 +371,11 @@ def _matmul_kernel(
                 with ib.for_range(long(0), depth // 4, "k", "int64") as k:
                     body(k)
 
+            def column(n):
+                return ramp((panel * VECTORS + n) * LANES, LANES)
+
             def store(r, n, sums):
-                column = ramp((panel * VECTORS + n) * LANES, LANES)
-                out[own[r], column] = finished(sums, tail, column, out)
+                out[own[r], column(n)] = finished(sums, tail, column(n), out)
 
             _tile(
                 ib,
@@ -350,6 +385,7 @@ def _matmul_kernel(
                 lambda k, n: b[panel, ramp((k * VECTORS + n) * (4 * LANES), 4 * LANES)],
                 lambda k, r: [tir.reinterpret("int32", a[own[r], ramp(k * 4, 4)])],
                 True,
+                lambda _, n: begun(tail, column(n), LANES),
                 store,
             )
 
@@ -457,9 +493,11 @@ def byte_conv2d(
     of eight outputs their bytes for four channels side by side, in the order in which a tile reads them; in
     int16 in the order `HALVES`. int32 (batch, outputs, places): each place is one of the image's rows of
     `width` one after another. narrow: of each pair of int8 weights those of one sign add up to at most 128,
-    so that two products fit 16 bits."""
+    so that two products fit 16 bits. Where they would not, the rest follows: steps that are done again, for
+    each its number in 4 bytes (the last one for any greater), and 32 weights more."""
     batch, fours, _, _ = extents_of(data, "data", None, None, None, None)
     blocks, _ = extents_of(weight, "weight", None, None)
+    again, behind = _again(data.shape, weight.shape, weight.dtype, kernel)
     axes = [te.reduce_axis((const(0, "int64"), d), name=n) for d, n in (
         (fours, "c"), (long(kernel[0]), "kh"), (long(kernel[1]), "kw"), (long(4), "v"))]  # fmt: skip
 
@@ -471,7 +509,45 @@ def byte_conv2d(
         tap += v if weight.dtype == "int8" else v % 2 * 2 + v // 2
         return te.sum(cast("int32", byte) * cast("int32", weight(o // ROWS, tap)), axis=axes)
 
-    return compute([batch, simplify(blocks * ROWS), long(places)], cell, "byte_conv2d")
+    shape = [batch, simplify(blocks * ROWS), long(places)]
+    total = compute(shape, cell, "byte_conv2d")
+    if not again:
+        return total
+    axes = [
+        te.reduce_axis((const(0, "int64"), long(d)), name=n) for d, n in ((again, "e"), (4, "v"))
+    ]
+
+    def step(block, e):
+        parts = [cast("uint8", weight(block, behind + e * _AGAIN + k)) for k in range(4)]
+        number = reduce(add, [cast("int64", p) << long(8 * k) for k, p in enumerate(parts)])
+        return tir.min(number, fours * (kernel[0] * kernel[1]) - 1)
+
+    steps = compute([blocks, long(again)], step, "byte_conv2d_steps")
+
+    def more(n, o, p):
+        e, v = axes
+        at = steps(o // ROWS, e)
+        c, kh, kw = at // (kernel[0] * kernel[1]), at // kernel[1] % kernel[0], at % kernel[1]
+        phase, shift = _tap(kh, kw, stride, dilation, width)
+        tap = weight(o // ROWS, behind + e * _AGAIN + 4 + o % ROWS * 4 + v)
+        byte = data(n, c, phase, (p + shift) * 4 + v)
+        return te.sum(cast("int32", byte) * cast("int32", tap), axis=axes)
+
+    rest = compute(shape, more, "byte_conv2d_again")
+    return compute(shape, lambda *i: total(*i) + rest(*i), "byte_conv2d_sum")
+
+
+def _again(data: Any, weight: Any, dtype: str, kernel: Any) -> tuple[int, int]:
+    """How many steps are done again, and where they begin in the weights. Raises ValueError where these do not
+    end with one."""
+    fours, size = int_value(data[1]), int_value(weight[1])
+    if fours is None or size is None or dtype != "int8":
+        return 0, 0
+    behind = fours * kernel[0] * kernel[1] * (ROWS * 4)
+    if size < behind or (size - behind) % _AGAIN:
+        what = f"axis 1 of weight must be {behind}, or that and a multiple of {_AGAIN}"
+        raise ValueError(explain(what, got=str(size)))
+    return (size - behind) // _AGAIN, behind
 
 
 @op("relax.nn.byte_conv2d_bytes", alone=True)
@@ -520,12 +596,13 @@ def _tap(kh, kw, stride, dilation, width):
 
 @byte_conv2d.infer
 def _conv_info(data, weight, kernel, stride, dilation, width, places, narrow):
-    check_bytes(data, weight, "int8", "int16")
+    check_dtypes(data=(data, "uint8"), weight=(weight, "int8", "int16"))
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=3)
     phase, shift = zip(*(_tap(i, j, stride, dilation, width) for i, j in np.ndindex(*kernel)))
-    check_extent("weight", 1, b[1], a[1] * (kernel[0] * kernel[1] * ROWS * 4))
+    if not any(_again(a, b, weight.dtype, kernel)):
+        check_extent("weight", 1, b[1], a[1] * (kernel[0] * kernel[1] * ROWS * 4))
     _check_axes(a, {2: max(phase) + 1, 3: (max(shift) + places) * 4}, min(*shift, places))
     return TensorStructInfo([a[0], simplify(b[0] * ROWS), places], "int32")
 
@@ -544,6 +621,16 @@ def _check_axes(shape: Any, least: dict[int, int], lowest: int) -> None:
 def _conv_numpy(data, weight, kernel, stride, dilation, width, places, narrow):
     batch, fours, _, _ = data.shape
     out = np.zeros((batch, len(weight) * ROWS, places), np.int32)
+    again, behind = _again(data.shape, weight.shape, weight.dtype, kernel)
+    for block, e in np.ndindex(len(weight), again):
+        own = weight[block, behind + e * _AGAIN :][:_AGAIN]
+        number = min(own[:4].copy().view("<u4")[0], fours * kernel[0] * kernel[1] - 1)
+        c, kh, kw = np.unravel_index(number, (fours, *kernel))
+        phase, shift = _tap(kh, kw, stride, dilation, width)
+        part = data[:, c, phase, shift * 4 : (shift + places) * 4].astype(np.int32)
+        rows = np.einsum("npv,ov->nop", part.reshape(batch, places, 4), own[4:].reshape(ROWS, 4))
+        out[:, block * ROWS : (block + 1) * ROWS] += rows
+    weight = weight[:, : behind or None]
     taps = weight.astype(np.int32).reshape(len(weight), fours, *kernel, ROWS, 4)
     taps = np.moveaxis(taps, 4, 1).reshape(-1, fours, *kernel, 4)
     if weight.dtype == np.int16:
@@ -558,33 +645,50 @@ def _conv_numpy(data, weight, kernel, stride, dilation, width, places, narrow):
 
 
 @op("relax.nn.byte_image")
-def byte_image(data: Tensor, channels: int, height: int, columns: int, width: int):
-    """The image (batch, channels, height, columns) in the places of `byte_conv2d`, whose rows are of
-    `width`."""
+def byte_image(
+    data: Tensor,
+    channels: int,
+    height: int,
+    columns: int,
+    width: int,
+    tile: int = 1,
+    apart: int = 0,
+):
+    """The image (batch, channels, height, columns) in the places of `byte_conv2d`, whose rows are of `width`,
+    or in those of `byte_winograd`: first those rows that are the first of `tile` ones, then, `apart` places from
+    them, the second ones, ..."""
     (batch, *_) = extents_of(data, "data", None, None, None)
     dims = [batch, long(channels), long(height), long(columns)]
-    return compute(
-        dims, lambda n, c, i, j: data(n, c, i * width + j), "byte_image", tag="injective"
-    )
+
+    def cell(n, c, i, j):
+        return data(n, c, i % tile * apart + i // tile * width + j)
+
+    return compute(dims, cell, "byte_image", tag="injective")
 
 
 @byte_image.infer
-def _(data, channels, height, columns, width):
+def _(data, channels, height, columns, width, tile, apart):
     shape, dims = data.get_shape(), [channels, height, columns]
+    if tile < 1:
+        raise ValueError(explain("tile must be 1 or more", got=str(tile)))
     if shape is None:
         return TensorStructInfo(dtype=data.dtype, ndim=4)
-    _check_axes(shape, {1: channels, 2: (height - 1) * width + columns}, min(*dims, width))
+    size = (min(height, tile) - 1) * apart + (-(-height // tile) - 1) * width + columns
+    _check_axes(shape, {1: channels, 2: size}, min(*dims, width, apart))
     return TensorStructInfo([shape[0], *map(long, dims)], data.dtype)
 
 
 @byte_image.numpy
-def _(data, channels, height, columns, width):
-    places = np.arange(height)[:, None] * width + np.arange(columns)
+def _(data, channels, height, columns, width, tile, apart):
+    rows = np.arange(height)
+    rows = rows % tile * apart + rows // tile * width
+    places = rows[:, None] + np.arange(columns)
     return np.ascontiguousarray(data[:, :channels, places])
 
 
-def _spread(places: int) -> tuple[int, int, int]:
-    """Places over tiles: (vectors of a tile, how many tiles, vectors of what is left over).
+def _spread(places: int, lanes: int) -> tuple[int, int, int]:
+    """Places over tiles: (vectors of a tile, how many tiles, how many places are left over, filled up to a
+    multiple of the processor's lanes).
 
     A tile of one vector loads 9 or 10 times for 8 products, where the processor does two of each in a
     cycle: it takes 5 / 4 of the time of a wider tile for each vector.
@@ -593,10 +697,29 @@ def _spread(places: int) -> tuple[int, int, int]:
     options = []
     for count in range(VECTORS, 0, -1):
         full = places // (count * LANES)
-        rest = -(-(places - full * count * LANES) // LANES)
+        rest = -(-(places - full * count * LANES) // lanes) * lanes
         if full:
-            options.append((full * cost(count) + cost(rest), -count, (count, full, rest)))
+            whole = full * cost(count) + cost(rest / LANES)
+            options.append((whole, -count, (count, full, rest)))
     return min(options)[2]
+
+
+def tiles_of_tasks(
+    ib: Any, stack: ExitStack, batch: Any, blocks: int, tiles: int, heavy: bool
+) -> tuple[Any, Any, Any]:
+    """Loops over images, blocks of weights and tiles of the image: (n, block, tile). A task is a tile with all
+    weights, or, where these are more than the image (heavy), some weights with all tiles: the greater of
+    the two is read once."""
+    own, parts = (tiles, _FEW) if heavy else (1, _PARTS if tiles < _FEW else 1)
+    parts = min(parts, blocks)
+    tasks = tiles // own * parts
+    loop = lambda *given: stack.enter_context(ib.for_range(long(0), *given))  # noqa: E731
+    item = loop(batch * tasks, "task", "int64", "parallel")
+    n, part = ib.let("n", item // tasks), item % parts
+    begin = ib.let("begin", part * blocks // parts)
+    end = ib.let("end", (part + 1) * blocks // parts)
+    block = ib.let("block", begin + loop(end - begin, "k", "int64"))
+    return n, block, item % tasks // parts * own + loop(long(own), "j", "int64")
 
 
 def _vector_conv(call: Any) -> Any:
@@ -620,27 +743,17 @@ def _vector_conv(call: Any) -> Any:
         (data[0], outputs, long(places)),
         outputs,
     )
-    count, tiles, rest = _spread(places)
-    # A task is a tile with all weights, or, where these are more than the image, some weights with all tiles:
-    # the greater of the two is read once.
+    count, tiles, rest = _spread(places, dots.lanes)
     taps, phases = kernel[0] * kernel[1], stride * stride
+    again, behind = _again(data, weight, dtype, kernel)
     heavy = blocks * ROWS * taps > places * phases
-    own, parts = (tiles, _FEW) if heavy else (1, _PARTS if tiles < _FEW else 1)
-    parts = min(parts, blocks)
-    tasks = tiles // own * parts
 
     def write(ib, x, w, *others):
         *tail, out = others
         with ExitStack() as stack:
-            loop = lambda *given: stack.enter_context(ib.for_range(long(0), *given))  # noqa: E731
-            item = loop(data[0] * tasks, "task", "int64", "parallel")
-            n, part = ib.let("n", item // tasks), item % parts
-            begin = ib.let("begin", part * blocks // parts)
-            end = ib.let("end", (part + 1) * blocks // parts)
-            block = ib.let("block", begin + loop(end - begin, "k", "int64"))
-            tile = item % tasks // parts * own + loop(long(own), "j", "int64")
+            n, block, tile = tiles_of_tasks(ib, stack, data[0], blocks, tiles, heavy)
 
-            def sums(start, vectors):
+            def sums(start, vectors, lanes=LANES):
                 def steps(body):
                     with (
                         ib.for_range(long(0), data[1], "c", "int64") as c,
@@ -655,30 +768,45 @@ def _vector_conv(call: Any) -> Any:
                             ahead = tir.address_of(w[tir.min(block + 1, blocks - 1), tap])
                             ib.emit(tir.call_intrin("void", "tir.prefetch", ahead, 0, 2, 1))
                         body((c, ib.let("phase", phase), first, tap))
+                    if not again:
+                        return
+                    with ib.for_range(long(0), long(again), "e", "int64") as e:
+                        own = ib.let("own", e * _AGAIN + behind)
+                        step = cast("int64", tir.reinterpret("uint32", w[block, ramp(own, 4)]))
+                        step = ib.let("step", tir.min(step, data[1] * taps - 1))
+                        kh, kw = step // kernel[1] % kernel[0], step % kernel[1]
+                        phase, shift = _tap(kh, kw, stride, dilation, width)
+                        first = ib.let("first", (start + shift) * 4)
+                        body((step // taps, ib.let("phase", phase), first, own + 4))
 
                 def store(r, j, sums):
                     row = block * ROWS + r
                     value = finished(sums, tail, row, out)
-                    out[n, row, ramp(start + j * LANES, LANES)] = value
+                    out[n, row, ramp(start + j * LANES, lanes)] = value
 
                 _tile(
                     ib,
                     dots,
                     (ROWS, vectors),
                     steps,
-                    lambda k, j: x[n, k[0], k[1], ramp(k[2] + j * 4 * LANES, 4 * LANES)],
+                    lambda k, j: x[n, k[0], k[1], ramp(k[2] + j * 4 * LANES, 4 * lanes)],
                     lambda k, r: [
                         tir.reinterpret("int32", w[block, ramp(k[3] + r * 4 + v, some)])
                         for v in range(0, 4, some)
                     ],
                     False,
+                    lambda r, _: begun(tail, block * ROWS + r, lanes),
                     store,
+                    lanes,
                 )
 
             sums(ib.let("start", tile * (count * LANES)), count)
             if rest:  # the last tile does them, as they may overlap it
                 with ib.if_scope(tile.equal(tiles - 1)):
-                    sums(long(places - rest * LANES), rest)
+                    if rest // LANES:
+                        sums(long(places - rest), rest // LANES)
+                    if rest % LANES:
+                        sums(long(places - rest % LANES), 1, rest % LANES)
 
     return prim_func(buffers, write)
 
@@ -710,8 +838,24 @@ byte_places.samples(
     case(_bytes(2, 3, 4, 5), np.uint8(7), before=[1, 1], stride=1, height=7, width=7),
     case(_bytes(1, 5, 6, 5), np.uint8(7), before=[1, 0], stride=2, height=4, width=3),
 )
-byte_image.samples(case((2, 3, 20), channels=2, height=3, columns=4, width=6))
+
+
+def _with_steps(weight: np.ndarray, *numbers: list[int]) -> np.ndarray:
+    """Weights of blocks, and random ones for steps that are done again."""
+    steps = np.array(numbers, "<i4")[..., None].view(np.int8)
+    more = np.concatenate([steps, _bytes(*steps.shape[:2], 32, dtype="int8")], 2)
+    return np.concatenate([weight, more.reshape(len(weight), -1)], 1)
+
+
+byte_image.samples(
+    case((2, 3, 20), channels=2, height=3, columns=4, width=6),
+    case((2, 3, 38), channels=3, height=5, columns=4, width=6, tile=3, apart=14),
+)
 byte_conv2d.samples(
+    case(
+        _bytes(1, 2, 4, 80 * 4), _with_steps(_bytes(2, 2 * 9 * 32, dtype="int8"), [0, 17, 5], [9, 9, 99]),
+        kernel=[3, 3], stride=2, dilation=1, width=7, places=48, narrow=False,
+    ),
     case(
         _bytes(2, 2, 1, 80 * 4), _bytes(1, 2 * 9 * 32, dtype="int8"),
         kernel=[3, 3], stride=1, dilation=1, width=7, places=48,

@@ -51,11 +51,11 @@ def transforms(tile: int, size: int = 3) -> Transforms:
     return Transforms(np.array(results), np.array(data), np.array([*window, last]))
 
 
-def _row(matrix, at, term):
+def row_of(matrix, at, term):
     """Row `at` of a matrix of constants by a column, whose elements `term` gives by number."""
     rows = []
     for row in matrix:
-        parts = [term(k) if v == 1 else term(k) * float(v) for k, v in enumerate(row) if v]
+        parts = [term(k) if v == 1 else term(k) * v.item() for k, v in enumerate(row) if v]
         rows.append(reduce(add, parts))
     value = rows[-1]
     for k in range(len(rows) - 2, -1, -1):
@@ -63,9 +63,9 @@ def _row(matrix, at, term):
     return value
 
 
-def _along(matrix, tensor, axis):
+def along(matrix, tensor, axis):
     """The elements of a matrix times a tensor along an axis."""
-    return lambda *at: _row(matrix, at[axis], lambda k: tensor(*at[:axis], k, *at[axis + 1 :]))
+    return lambda *at: row_of(matrix, at[axis], lambda k: tensor(*at[:axis], k, *at[axis + 1 :]))
 
 
 @op("relax.nn.winograd_weight")
@@ -80,8 +80,8 @@ def winograd_weight(weight: Tensor, tile: int, block: int):
         return tir.if_then_else(inside, weight(k, c, a, b), const(0, weight.dtype))
 
     filled = compute([outputs, inputs, 3, 3], window, "winograd_window")
-    half = compute([outputs, inputs, count, 3], _along(matrix, filled, 2), "winograd_rows")
-    whole = compute([outputs, inputs, count, count], _along(matrix, half, 3), "winograd_cols")
+    half = compute([outputs, inputs, count, 3], along(matrix, filled, 2), "winograd_rows")
+    whole = compute([outputs, inputs, count, count], along(matrix, half, 3), "winograd_cols")
 
     def cell(at, c, k):
         return whole(k, c, floordiv(at, count), floormod(at, count))
@@ -120,8 +120,8 @@ def winograd_tiles(data: Tensor, tile: int, padding: Ints):
         return tir.if_then_else(inside, value, const(0, data.dtype))
 
     pixels = _step(shape, pixel, "winograd_pixels", tile)
-    half = _step(shape, _along(matrix, pixels, 0), "winograd_rows", tile)
-    return _step(shape, _along(matrix, half, 1), "winograd_tiles", tile)
+    half = _step(shape, along(matrix, pixels, 0), "winograd_rows", tile)
+    return _step(shape, along(matrix, half, 1), "winograd_tiles", tile)
 
 
 @winograd_tiles.numpy
@@ -149,12 +149,12 @@ def winograd_join(products: Tensor, tile: int, sides: Ints, block: int):
     check_columns(simplify(multiply(wide, tile)), last_column=sides[1] - 1)
     matrix = transforms(tile).results
     shape = [tile, count, n, high, wide, channels]
-    half = _step(shape, _along(matrix, products, 0), "winograd_rows", tile)
+    half = _step(shape, along(matrix, products, 0), "winograd_rows", tile)
 
     def pixel(*place):
         i, c, y, x, inner = place
         at = (i, floordiv(y, tile), floordiv(x, tile), c * block + inner)
-        return _row(matrix, floormod(x, tile), lambda k: half(floormod(y, tile), k, *at))
+        return row_of(matrix, floormod(x, tile), lambda k: half(floormod(y, tile), k, *at))
 
     shape = [n, simplify(floordiv(channels, block)), *sides, block]
     return _step(shape, pixel, "winograd_join", tile)

@@ -167,6 +167,67 @@ def test_weights_of_convolutions_have_the_bits_that_pairs_of_products_need(proce
     np.testing.assert_array_equal(compile(given)["main"](x).numpy(), want)
 
 
+@pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
+@pytest.mark.parametrize(
+    ("shape", "weight", "attrs"),
+    [((1, 64, 7, 9), (13, 64, 1, 1), {}), ((2, 31, 9, 8), (24, 31, 3, 3), {"strides": 2})],
+)
+def test_what_two_products_have_too_much_is_added_after(shape, weight, attrs, cpu):
+    """As trained weights are: few pairs of them are large, and all data are."""
+    values = _RNG.normal(0, 25, weight).clip(-128, 127).astype(np.int8)
+    values[0, :4] = 127
+    given = module(
+        shape, values, lambda x, w: op.nn.conv2d(x, w, **attrs), "uint8", 0, False, whole=True
+    )
+    with Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"):
+        made = ByteProducts()(given)
+    calls = [b.value for block in made["main"].body.blocks for b in block.bindings]
+    (conv,) = [c for c in calls if c.op.name == "relax.nn.byte_conv2d"]
+    packed = conv.args[1].data.numpy()
+    outputs, channels = -weight[0] // 8 * -8, -weight[1] // 4 * -4
+    assert conv.attrs.narrow and packed.dtype == np.int8
+    assert 0 < packed.size - outputs * channels * np.prod(weight[2:]) < packed.size / 3
+    x = np.full(shape, 255, np.uint8)
+    x[..., 3:] = bytes_of(x[..., 3:].shape, "uint8")
+    want = Interpreter(given)["main"](x).numpy()
+    target = f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"
+    np.testing.assert_array_equal(Interpreter(made)["main"](x).numpy(), want)
+    legal = lower(given, target).last("LegalizeOps").after
+    np.testing.assert_array_equal(Interpreter(legal)["main"](x).numpy(), want)
+    np.testing.assert_array_equal(compile(given)["main"](x).numpy(), want)
+
+
+WINDOWS = [  # shape, outputs, the size of all weights, the tile: results are below 2**29 or 2**25
+    ((2, 17, 17, 18), 13, 127, 4),
+    ((1, 128, 16, 16), 8, 114, 4),
+    ((1, 128, 16, 16), 8, 115, 2),
+    ((1, 64, 8, 8), 64, 127, 2),
+    ((1, 1848, 9, 8), 8, 126, 2),
+    ((1, 1848, 9, 8), 8, 127, 0),
+    ((1, 64, 6, 8), 64, 127, 0),
+]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("shape", "outputs", "size", "tile"), WINDOWS)
+def test_windows_by_winograd_are_exact(shape, outputs, size, tile, sign):
+    weight = np.full((outputs, shape[1], 3, 3), sign * size, np.int8)
+    weight[1:] = _RNG.integers(-size, size + 1, weight[1:].shape)
+    given = module(
+        shape, weight, lambda x, w: op.nn.conv2d(x, w, padding=1), "uint8", 0, False, whole=True
+    )
+    with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell"):
+        made = ByteProducts()(given)
+    calls = [b.value for block in made["main"].body.blocks for b in block.bindings]
+    tiles = [c.attrs.tile for c in calls if c.op.name == "relax.nn.byte_winograd"]
+    assert tiles == [tile] * (tile > 0)
+    x = np.full(shape, 255, np.uint8)
+    x[..., 5:] = bytes_of(x[..., 5:].shape, "uint8")
+    want = Interpreter(given)["main"](x).numpy()
+    np.testing.assert_array_equal(Interpreter(made)["main"](x).numpy(), want)
+    np.testing.assert_array_equal(compile(given)["main"](x).numpy(), want)
+
+
 def test_other_processors_keep_the_graph():
     given = module((3, 8), bytes_of((8, 4), "int8"), op.matmul, "uint8", 1, False)
     with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=nehalem"):
@@ -176,7 +237,7 @@ def test_other_processors_keep_the_graph():
 PROCESSORS = {"haswell": "avx2", "skylake-avx512": "avx512bw", "cascadelake": "avx512vnni"}
 INSTRUCTIONS = {
     "haswell": "avx2.pmadd.wd",
-    "skylake-avx512": "pmaddw.d.512",
+    "skylake-avx512": "pmadd",  # of 256 bits in depthwise ones
     "cascadelake": "vpdpbusd",
 }
 EXTREMES = {

@@ -10,10 +10,10 @@ import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType, numpy_dtype
-from ...ir.prim_expr import Cast, Var
+from ...ir.prim_expr import Call, Cast, PrimExpr, Var
 from ..context import INDEX
 from .function_text import FunctionText
-from .types import is_soft, literal, llvm_type, scalar_type, vector_of
+from .types import is_soft, literal, llvm_type, mangle, scalar_type, vector_of
 
 F32, F64, I32, I64 = (DataType(t) for t in ("float32", "float64", "int32", "int64"))
 
@@ -30,6 +30,10 @@ def convert(ctx: FunctionText, value: str, old: DataType, new: DataType) -> str:
 def cast(ctx: FunctionText, node: Cast) -> str:
     """A conversion that the machine has."""
     old, new = node.value.dtype, node.dtype
+    if ctx.module.rounds and (old.base, new.base) == ("float32", "int32") and _is_round(node.value):
+        kind, value = llvm_type(old), ctx.data(node.value.args[0])
+        name = f"llvm.lrint.{mangle(new)}.{mangle(old)}"  # one instruction
+        return ctx.value(ctx.calling(llvm_type(new), name, (kind, value)))
     value = ctx.data(node.value) if old.is_float and ctx.mode == INDEX else ctx.expr(node.value)
     if scalar_type(old) == scalar_type(new) and not old.is_float:
         return value
@@ -46,6 +50,10 @@ def cast(ctx: FunctionText, node: Cast) -> str:
     if name == "fptosi":  # out-of-range values must not be poison
         return ctx.value(f"freeze {llvm_type(new)} {converted}")
     return converted
+
+
+def _is_round(node: PrimExpr) -> bool:
+    return isinstance(node, Call) and getattr(node.op, "name", "") == "tir.round"
 
 
 def _instruction(old: DataType, new: DataType) -> str:

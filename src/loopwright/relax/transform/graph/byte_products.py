@@ -108,10 +108,49 @@ def _padded(array: np.ndarray, more: list[int]) -> np.ndarray:
     return np.pad(array, [(0, k) for k in more]) if any(more) else array
 
 
-def _narrow(weights: np.ndarray) -> bool:
-    """Whether bytes times each pair of weights add up to 16 bits: 255 * 128 does, 255 * 129 does not."""
-    pairs = weights.reshape(-1, 2).astype(np.int16)
-    return pairs.clip(0).sum(1).max() <= 128 and pairs.clip(max=0).sum(1).min() >= -128
+def _narrow(weights: np.ndarray) -> np.ndarray | None:
+    """Weights (blocks, steps, rows, 4) as `byte_conv2d` reads them if bytes times each pair must add up to 16
+    bits: 255 * 128 does, 255 * 129 does not. What is too much of a pair is done again; None where that
+    are too many steps."""
+    blocks, steps = weights.shape[:2]
+    pairs = weights.reshape(blocks, steps, -1, 2).astype(np.int16)
+    over = (pairs.clip(0).sum(-1) > 128) | (pairs.clip(max=0).sum(-1) < -128)
+    done = np.where(over[..., None], pairs.clip(-64, 64), pairs)
+    rest, again = pairs - done, over.any(2)
+    count = int(again.sum(1).max())
+    if count * _AGAIN > steps:
+        return None
+    own = np.argsort(~again, 1, kind="stable")[:, :count]  # and some that have no rest
+    numbers = own.astype("<i4")[..., None].view(np.int8)
+    rest = np.take_along_axis(rest.reshape(blocks, steps, -1), own[..., None], 1).astype(np.int8)
+    more = np.concatenate([numbers, rest], 2).reshape(blocks, -1)
+    return np.concatenate([done.astype(np.int8).reshape(blocks, -1), more], 1)
+
+
+# Instructions for 8 products of a convolution in 16 bits, in bytes (narrow), and of Winograd's algorithm.
+_COST, _COST_NARROW, _COST_OF_TILES = 1.4, 0.95, 1.4
+_AGAIN = 3  # of so many steps at most one is done again
+_OF_TILE = 10  # those of a number of a tile, read or made, for all 8
+# Bits of the results of byte_winograd by tile; see there.
+_BITS = {4: 25, 2: 29}
+
+
+def _tile(weights: np.ndarray, high: int, wide: int, cost: float) -> int:
+    """The tile for which Winograd's algorithm takes the fewest instructions; 0 where `cost`, of the products of
+    each input with each output, is less."""
+    outputs, inputs, *_ = weights.shape
+    sums = weights.reshape(outputs, -1).astype(np.int64)
+    most = 255 * int(max(sums.clip(0).sum(1).max(), -sums.clip(max=0).sum(1).min()))
+    best, found = cost * outputs * inputs, 0
+    for tile, bits in _BITS.items():
+        tiles = [-(-d // tile) for d in (high, wide)]
+        count = tiles[0] * tiles[1]
+        if count < 16 or tiles[1] < 2 or most >= 1 << bits:
+            continue
+        each = _COST_OF_TILES * outputs * inputs + _OF_TILE * (outputs + inputs)
+        if (own := (tile + 2) ** 2 * -(-count // 8) * 8 * each) < best:
+            best, found = own, tile
+    return found
 
 
 class _Products(SweepingRewriter):
@@ -334,33 +373,55 @@ class _Products(SweepingRewriter):
                 data, filled, taps, [top, left], kernel, stride, high, wide
             )
             return self.real(total, 1, zero, found, weight, 0)
-        if (
-            stride > 1 and kernel == [1, 1] and not any(map(int, attrs.padding))
-        ):  # the other phases are not read
+        if stride > 1 and kernel == [1, 1] and not any(map(int, attrs.padding)):
+            # The other phases are not read.
             data = relax_op.strided_slice(data, [2, 3], [0, 0], list(shape[2:]), strides)
             stride = 1
         reach = [(k - 1) * dilation // stride for k in kernel]
         width = wide + reach[1]
         places = max((high - 1) * width + wide, self.lanes)
+        packed, narrow = self.packed(values)
+        if not self.in_bytes and kernel == [3, 3] and stride == dilation == 1:
+            cost = _COST_NARROW * packed.size / values.size if narrow else _COST
+            if tile := _tile(values, high, wide, 9 * places * cost):
+                image = _of_tiles(data, filled, values, [top, left], tile, high, wide)
+                return self.real(image, 1, zero, found, weight, 0)
         rows = -(-places // width)
         height = rows + -(-(reach[0] * width + reach[1]) // width)
         blocks = relax_op.nn.byte_places(data, filled, [top, left], stride, height, width)
-        fours = -(-channels // 4)
-        packed = _padded(values, [-outputs % self.rows, -channels % 4, 0, 0])
-        filled_up = len(packed)
-        packed = packed.reshape(-1, self.rows, fours, 4, *kernel).transpose(0, 2, 4, 5, 1, 3)
-        narrow = not self.in_bytes and _narrow(packed)
-        if not (self.in_bytes or narrow):  # `ops.integer.HALVES`
-            packed = packed[..., [0, 2, 1, 3]].astype(np.int16)
-        packed = np.ascontiguousarray(packed).reshape(len(packed), -1)
-        total = relax_op.nn.byte_conv2d(
-            blocks, const(Tensor(packed)), kernel, stride, dilation, width, places, narrow
-        )
-        if filled_up == outputs and places == high * wide:
+        taps = const(Tensor(packed))
+        given = kernel, stride, dilation, width, places, narrow
+        total = relax_op.nn.byte_conv2d(blocks, taps, *given)
+        if outputs % self.rows == 0 and places == high * wide:
             total = relax_op.reshape(total, ShapeExpr([shape[0], outputs, high, wide]))
         else:
             total = relax_op.nn.byte_image(total, outputs, high, wide, width)
         return self.real(total, 1, zero, found, weight, 0)
+
+    def packed(self, values: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Weights as `byte_conv2d` reads them, and whether they are narrow."""
+        outputs, channels, *kernel = values.shape
+        filled = _padded(values, [-outputs % self.rows, -channels % 4, 0, 0])
+        fours = filled.reshape(-1, self.rows, filled.shape[1] // 4, 4, *kernel)
+        fours = fours.transpose(0, 2, 4, 5, 1, 3).reshape(len(fours), -1, self.rows, 4)
+        narrow = None if self.in_bytes else _narrow(fours)
+        if narrow is not None:
+            return narrow, True
+        if not self.in_bytes:  # `ops.integer.HALVES`
+            fours = fours[..., [0, 2, 1, 3]].astype(np.int16)
+        return np.ascontiguousarray(fours).reshape(len(fours), -1), False
+
+
+def _of_tiles(
+    data: Any, zero: Any, values: np.ndarray, before: list[int], tile: int, high: int, wide: int
+) -> Any:
+    """The convolution with windows of 3 x 3 by Winograd's algorithm."""
+    rows, columns = (-(-d // tile) for d in (high, wide))
+    tiles = relax_op.nn.byte_winograd_tiles(data, zero, before, tile, rows, columns)
+    weight = relax_op.nn.byte_winograd_weight(const(Tensor(values)), tile)
+    total = relax_op.nn.byte_winograd(tiles, weight, tile, rows, columns)
+    apart = -(-rows * columns // 8) * 8 * tile  # 8: the tiles of a block
+    return relax_op.nn.byte_image(total, len(values), high, wide, columns * tile, tile, apart)
 
 
 __all__ = ["ByteProducts"]

@@ -1,0 +1,525 @@
+"""Convolutions of bytes with windows of 3 x 3 by Winograd's algorithm, exact: in int16, added in int32.
+
+As in `ops.winograd`, with its matrices in whole numbers: G without its rows' divisors, which A^T has
+instead, so that the results are multiples of `_unit(tile)` squared. int32 counts modulo 2**32, which an
+odd factor can be divided out of; what is left is a power of 2, so results must be that much smaller.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .. import te, tir
+from ..ir.literals import int_value
+from ..ir.prim_expr import Broadcast, IntImm, Shuffle
+from ..ir.prim_op import cast, const
+from ..ir.target import Target
+from ..relax.struct_info import TensorStructInfo
+from ..relax.transform.legalize_ops.common import register_legalize
+from .byte_windows import READ, framed, largest_power, pieces
+from .common import compute
+from .core import case, op
+from .extents import extents_of, simplify
+from .integer import (
+    begun,
+    buffers_of,
+    bytes_again,
+    bytes_again_info,
+    bytes_again_numpy,
+    bytes_of,
+    check_dtypes,
+    check_extent,
+    dots_of,
+    finished,
+    joined,
+    open_shape,
+    ramp,
+    tiles_of_tasks,
+)
+from .params import DType, Ints, Tensor
+from .statements import long, prim_func
+from .winograd import Transforms, along, row_of, transforms
+
+ROWS = 4  # outputs of a block of weights
+LANES = 8  # tiles of a block
+
+
+@cache
+def whole(tile: int) -> tuple[Transforms, int]:
+    """The matrices in int64, and the unit: A^T times the unit over the divisors of G's rows."""
+    given = transforms(tile)
+    divisors = np.array([*np.rint(1 / given.window[:-1, 0]), 1]).astype(np.int64)
+    unit = int(np.lcm.reduce(divisors))
+    window = np.rint(given.window * divisors[:, None])
+    results = given.results * (unit / divisors)
+    return Transforms(*(m.astype(np.int64) for m in (results, given.data, window))), unit
+
+
+def _divided(value: Any, unit: int) -> Any:
+    """value / unit**2, of int32 modulo 2**32."""
+    odd = unit * unit
+    shift = (odd & -odd).bit_length() - 1
+    odd >>= shift
+    inverse = pow(odd, -1, 1 << 32)
+    inverse -= (inverse >> 31) << 32
+    if isinstance(value, np.ndarray):
+        with np.errstate(over="ignore"):
+            return (value.astype(np.int32) * np.int32(inverse)) >> np.int32(shift)
+    return (value * _vector(inverse, value) if odd > 1 else value) >> _vector(shift, value)
+
+
+# ---------------------------------------------------------------- weights
+
+
+@op("relax.nn.byte_winograd_weight")
+def byte_winograd_weight(weight: Tensor, tile: int):
+    """Windows (outputs, inputs, 3, 3) in int8 as `byte_winograd` reads them: int16 (outputs / 4, m * m, inputs / 2
+    * 8) with m = tile + 2. Of each place of G g G^T, the numbers of two inputs side by side for four outputs.
+    Zeros fill up outputs and inputs."""
+    outputs, inputs, _, _ = extents_of(weight, "weight", None, None, 3, 3)
+    matrix, m = whole(tile)[0].window, tile + 2
+    blocks, pairs = (outputs + ROWS - 1) // ROWS, (inputs + 1) // 2
+
+    def window(k, c, a, b):
+        inside = tir.all(k < outputs, c < inputs)
+        return tir.if_then_else(inside, cast("int16", weight(k, c, a, b)), const(0, "int16"))
+
+    filled = compute([blocks * ROWS, pairs * 2, 3, 3], window, "winograd_window")
+    half = compute([blocks * ROWS, pairs * 2, m, 3], along(matrix, filled, 2), "winograd_rows")
+    made = compute([blocks * ROWS, pairs * 2, m, m], along(matrix, half, 3), "winograd_cols")
+
+    def cell(block, at, k):
+        return made(block * ROWS + k // 2 % ROWS, k // (2 * ROWS) * 2 + k % 2, at // m, at % m)
+
+    shape = [simplify(blocks), long(m * m), simplify(pairs * (2 * ROWS))]
+    return compute(shape, cell, "byte_winograd_weight")
+
+
+@byte_winograd_weight.numpy
+def _(weight, tile):
+    fill = [(0, -weight.shape[0] % ROWS), (0, weight.shape[1] % 2), (0, 0), (0, 0)]
+    matrix = whole(tile)[0].window
+    made = np.pad(weight, fill).astype(np.int16)
+    made = np.einsum("ay,kcyx,bx->kcab", matrix, made, matrix, optimize=True).astype(np.int16)
+    outputs, inputs, m, _ = made.shape
+    made = made.reshape(outputs // ROWS, ROWS, inputs // 2, 2, m * m).transpose(0, 4, 2, 1, 3)
+    return np.ascontiguousarray(made).reshape(outputs // ROWS, m * m, inputs * ROWS)
+
+
+# ---------------------------------------------------------------- tiles of the image
+
+
+@op("relax.nn.byte_winograd_tiles", alone=True)
+def byte_winograd_tiles(
+    data: Tensor, zero: Tensor, before: Ints, tile: int, rows: int, columns: int
+):
+    """uint8 (batch, channels, h, w) as int16 (batch, m * m, tiles / 8, channels / 2, 16) with m = tile + 2: B^T d B of
+    rows * columns tiles of m x m pixels that overlap by 2, of 8 tiles those of two channels side by side.
+    `before`: how much is put before h and w. What lies outside is `zero`, what is of no channel anything, and
+    what is of no tile 0."""
+    batch, channels, h, w = extents_of(data, "data", None, None, None, None)
+    fill = zero() if isinstance(zero, te.Tensor) else zero
+    matrix, m, count = whole(tile)[0].data, tile + 2, rows * columns
+
+    def pixel(a, b, n, c, t):
+        row, column = t // columns * tile + a - before[0], t % columns * tile + b - before[1]
+        inside = tir.all(row >= 0, row < h, column >= 0, column < w)
+        value = data(n, tir.min(c, channels - 1), row, column)
+        return cast("int16", tir.if_then_else(inside, value, fill))
+
+    pairs = (channels + 1) // 2
+    shape = [long(m), long(m), batch, pairs * 2, long(count)]
+    pixels = compute(shape, pixel, "winograd_pixels")
+    half = compute(shape, along(matrix, pixels, 0), "winograd_rows")
+    made = compute(shape, along(matrix, half, 1), "winograd_cols")
+
+    def cell(n, at, block, c, k):
+        t = block * LANES + k // 2
+        value = made(at // m, at % m, n, c * 2 + k % 2, tir.min(t, count - 1))
+        return tir.if_then_else(t < count, value, const(0, "int16"))
+
+    shape = [batch, long(m * m), long(-(-count // LANES)), simplify(pairs), long(2 * LANES)]
+    return compute(shape, cell, "byte_winograd_tiles")
+
+
+@byte_winograd_tiles.infer
+def _(data, zero, before, tile, rows, columns):
+    check_dtypes(data=(data, "uint8"), zero=(zero, "uint8"))
+    shape = data.get_shape()
+    if shape is None:
+        return TensorStructInfo(dtype="int16", ndim=5)
+    pairs, blocks = simplify((shape[1] + 1) // 2), -(-rows * columns // LANES)
+    return TensorStructInfo([shape[0], (tile + 2) ** 2, blocks, pairs, 2 * LANES], "int16")
+
+
+@byte_winograd_tiles.numpy
+def _(data, zero, before, tile, rows, columns):
+    batch, channels, h, w = data.shape
+    data = np.concatenate([data, data[:, -1:]], 1) if channels % 2 else data
+    used = tile * rows + 2, tile * columns + 2
+    size = [max(u, b + d) for u, b, d in zip(used, before, (h, w), strict=True)]
+    framed = np.full((*data.shape[:2], *size), zero, np.int16)
+    framed[:, :, before[0] : before[0] + h, before[1] : before[1] + w] = data
+    framed = framed[:, :, : used[0], : used[1]]
+    views = np.lib.stride_tricks.sliding_window_view(framed, (tile + 2, tile + 2), (2, 3))
+    views = views[:, :, ::tile, ::tile]
+    matrix = whole(tile)[0].data.astype(np.int16)
+    made = np.einsum("ay,bx,ncpqyx->nabcpq", matrix, matrix, views)
+    made = made.reshape(batch, (tile + 2) ** 2, -1, 2, rows * columns)
+    made = np.pad(made, [(0, 0)] * 4 + [(0, -made.shape[4] % LANES)])
+    made = made.reshape(*made.shape[:4], -1, LANES).transpose(0, 1, 4, 2, 5, 3)
+    return np.ascontiguousarray(made).reshape(*made.shape[:4], 2 * LANES)
+
+
+def _times(ib: Any, matrix: np.ndarray, terms: list[Any], name: str) -> list[Any]:
+    """A matrix times vectors. Rows, or columns, that are equal but for signs share their sums: those of
+    points a and -a are."""
+    matrix, terms = matrix.copy(), list(terms)
+    for i, j in _alike(matrix.T):
+        a, b = terms[i], terms[j]
+        terms[i], terms[j] = ib.let(f"{name}_sum", a + b), ib.let(f"{name}_difference", a - b)
+        first = matrix[:, i].copy()
+        equal = first == matrix[:, j]
+        matrix[:, i], matrix[:, j] = np.where(equal, first, 0), np.where(equal, 0, first)
+    rows: list[Any] = [None] * len(matrix)
+    for i, j in _alike(matrix):
+        equal = matrix[i] == matrix[j]
+        a, b = (ib.let(f"{name}_part", _dot(matrix[i] * k, terms)) for k in (equal, ~equal))
+        rows[i], rows[j] = a + b, a - b
+    made = [_dot(matrix[k], terms) if row is None else row for k, row in enumerate(rows)]
+    return [ib.let(f"{name}{k}", row) for k, row in enumerate(made)]
+
+
+def _alike(rows: np.ndarray) -> list[tuple[int, int]]:
+    """Neighbours equal but for signs, some of which are and some are not."""
+    pairs = []
+    for k in range(len(rows) - 1):
+        a, b = rows[k], rows[k + 1]
+        signs = set(np.sign(a * b)) - {0}
+        if (abs(a) == abs(b)).all() and len(signs) == 2 and (not pairs or pairs[-1][1] < k):
+            pairs.append((k, k + 1))
+    return pairs
+
+
+def _vector(value: int, like: Any) -> Any:
+    """A number as a vector of the type of another, or as a number of it."""
+    number = const(value, like.dtype.with_lanes(1))
+    return Broadcast(number, like.dtype.lanes) if like.dtype.lanes > 1 else number
+
+
+def _dot(numbers: np.ndarray, terms: list[Any]) -> Any:
+    """Numbers, some of which are not 0, times vectors; positive ones first."""
+    total: Any = None
+    for number, term in sorted(zip(numbers.tolist(), terms, strict=True), key=lambda p: -p[0]):
+        if not number:
+            continue
+        part = term if abs(number) == 1 else term * _vector(abs(number), term)
+        if total is None:
+            total = part if number > 0 else _vector(0, term) - part
+        else:
+            total = total + part if number > 0 else total - part
+    return total
+
+
+def _vector_tiles(call: Any) -> Any:
+    """The kernel for x86; None where an extent is not known or tiles are few."""
+    given, data = call.attrs, open_shape(call.args[0].struct_info.get_shape())
+    known = all(isinstance(d, IntImm) and d.value for d in data[1:])
+    tile, rows, columns = int(given.tile), int(given.rows), int(given.columns)
+    if not known or call.args[1].struct_info.ndim or tile not in (2, 4) or columns < 2:
+        return None
+    channels, h, w = (d.value for d in data[1:])
+    top, left = (int(b) for b in given.before)
+    matrix, m, pairs = whole(tile)[0].data, tile + 2, -(-channels // 2)
+    lanes = min(8, largest_power(columns))
+    pitch = max(left + w, columns * tile + 2)
+    size = -(-(max(top + h, rows * tile + 2) * pitch + 2 * READ) // READ) * READ
+    blocks = -(-rows * columns // LANES)
+    shape = (data[0], long(m * m), long(blocks), long(pairs), long(2 * LANES))
+    buffers = [
+        tir.decl_buffer(s, k, n)
+        for s, k, n in ((data, "uint8", "data"), ((), "uint8", "zero"), (shape, "int16", "out"))
+    ]
+
+    def write(ib, x, zero, out):
+        with ib.for_range(long(0), data[0] * pairs, "pair", "int64", "parallel") as item:
+            n, c = ib.let("n", item // pairs), ib.let("c", item % pairs)
+            frames = []
+            for v in range(2):
+                channel = ib.let(f"channel{v}", tir.min(c * 2 + v, channels - 1))
+                frame = ib.allocate("uint8", size, f"frame{v}", scope="local")
+                framed(ib, frame, size, pitch, lambda i, at, k=channel: x[n, k, i, at], zero[()],
+                       (h, w), (top, left))  # fmt: skip
+                frames.append(frame)
+
+            def word(frame, at):
+                bits = tir.reinterpret(f"uint{8 * tile}x{lanes}", frame[ramp(at, tile * lanes)])
+                return ib.let("word", cast(f"uint32x{lanes}", bits))
+
+            def pixel(words, b):
+                """Byte b of each word of two channels, as pairs of int16."""
+                number = lambda v: Broadcast(const(v, "uint32"), lanes)  # noqa: E731
+                low = words[0] >> number(8 * b) & number(0xFF)
+                shift = 16 - 8 * b
+                upper = words[1] << number(shift) if shift > 0 else words[1] >> number(-shift)
+                return tir.reinterpret(f"int16x{2 * lanes}", low | upper & number(0xFF0000))
+
+            length = blocks * (2 * LANES)
+            lines = ib.allocate("int16", m * m * length, "lines", scope="local")
+            starts = pieces(columns, lanes)
+            step = starts[1] if len(starts) > 1 else 0
+            with (
+                ib.for_range(long(0), long(rows), "i", "int64") as i,
+                ib.for_range(long(0), long(len(starts)), "part", "int64") as part,
+            ):
+                j = ib.let("j", tir.min(part * step, long(starts[-1])))
+                first = ib.let("first", i * (tile * pitch) + j * tile)
+                places: list[list[Any]] = [[] for _ in range(m)]
+                for a in range(m):
+                    for b in range(0, m, tile):
+                        words = [word(f, first + (a * pitch + b)) for f in frames]
+                        for k in range(min(tile, m - b)):
+                            places[b + k].append(ib.let("pixel", pixel(words, k)))
+                halves = [_times(ib, matrix, column, "half") for column in places]
+                place = (i * columns + j) * 2
+                for a in range(m):
+                    made = _times(ib, matrix, [half[a] for half in halves], "made")
+                    for b, value in enumerate(made):
+                        lines[ramp(place + (a * m + b) * length, 2 * lanes)] = value
+            with ib.for_range(long(0), long(m * m), "p", "int64") as p:
+                unused = length - 2 * rows * columns
+                if unused:
+                    lines[ramp((p + 1) * length - unused, unused)] = Broadcast(
+                        const(0, "int16"), unused
+                    )
+                with ib.for_range(long(0), long(blocks), "block", "int64") as k:
+                    whole_block = ramp(long(0), 2 * LANES)
+                    out[n, p, k, c, whole_block] = lines[
+                        ramp(p * length + k * (2 * LANES), 2 * LANES)
+                    ]
+
+    return prim_func(buffers, write)
+
+
+# ---------------------------------------------------------------- products
+
+
+@op("relax.nn.byte_winograd", alone=True)
+def byte_winograd(data: Tensor, weight: Tensor, tile: int, rows: int, columns: int):
+    """The convolution of what `byte_winograd_tiles` and `byte_winograd_weight` make. int32 (batch, outputs, tile *
+    tiles * tile), the tiles filled up to a multiple of 8: of all their first rows, one after another, then
+    their second ones, ...; see `byte_image`. The results must be less than 2**29 where tile is 2, than 2**25 where it is 4."""
+    m, count = tile + 2, rows * columns
+    given = m * m, -(-count // LANES), None, 2 * LANES
+    batch, _, _, pairs, _ = extents_of(data, "data", None, *given)
+    blocks, _, _ = extents_of(weight, "weight", None, m * m, None)
+    (matrix, _, _), unit = whole(tile)
+    k = te.reduce_axis((const(0, "int64"), pairs), name="k")
+    v = te.reduce_axis((const(0, "int64"), const(2, "int64")), name="v")
+
+    def product(a, b, n, o, t):
+        number = weight(o // ROWS, a * m + b, (k * ROWS + o % ROWS) * 2 + v)
+        value = data(n, a * m + b, t // LANES, k, t % LANES * 2 + v)
+        return te.sum(cast("int32", value) * cast("int32", number), axis=[k, v])
+
+    outputs, count = simplify(blocks * ROWS), -(-count // LANES) * LANES
+    dims = [batch, outputs, long(count)]
+    products = compute([long(m), long(m), *dims], product, "winograd_products")
+    half = compute([long(tile), long(m), *dims], along(matrix, products, 0), "winograd_rows")
+
+    def cell(n, o, place):
+        i, t, j = place // (count * tile), place // tile % count, place % tile
+        return _divided(row_of(matrix, j, lambda b: half(i, b, n, o, t)), unit)
+
+    return compute([batch, outputs, long(tile * count * tile)], cell, "byte_winograd")
+
+
+@byte_winograd.infer
+def _info(data, weight, tile, rows, columns):
+    check_dtypes(data=(data, "int16"), weight=(weight, "int16"))
+    a, b = data.get_shape(), weight.get_shape()
+    if a is None or b is None:
+        return TensorStructInfo(dtype="int32", ndim=3)
+    check_extent("data", 1, a[1], long((tile + 2) ** 2))
+    check_extent("data", 2, a[2], long(-(-rows * columns // LANES)))
+    check_extent("data", 4, a[4], long(2 * LANES))
+    check_extent("weight", 1, b[1], long((tile + 2) ** 2))
+    check_extent("weight", 2, b[2], a[3] * (2 * ROWS))
+    places = tile * -(-rows * columns // LANES) * LANES * tile
+    return TensorStructInfo([a[0], simplify(b[0] * ROWS), places], "int32")
+
+
+@byte_winograd.numpy
+def _numpy(data, weight, tile, rows, columns):
+    m, (batch, _, blocks, pairs, _) = tile + 2, data.shape
+    values = data.swapaxes(2, 3).reshape(batch, m, m, pairs, -1, 2).astype(np.int64)
+    numbers = weight.astype(np.int64).reshape(len(weight), m, m, pairs, ROWS, 2)
+    (matrix, _, _), unit = whole(tile)
+    products = np.einsum("nabktv,oabkrv->nabort", values, numbers, optimize=True)
+    made = np.einsum("ia,jb,nabort->noritj", matrix, matrix, products, optimize=True)
+    return _divided(made.reshape(batch, -1, tile * blocks * LANES * tile), unit)
+
+
+@op("relax.nn.byte_winograd_bytes", alone=True)
+def byte_winograd_bytes(
+    data: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    factor: Tensor,
+    zero: Tensor,
+    tile: int,
+    rows: int,
+    columns: int,
+    out_dtype: DType,
+):
+    """round((`byte_winograd` + offset) * factor) + zero in `out_dtype`, int8 or uint8, saturated; offset (int32) and
+    factor (float32): one for each output channel."""
+    total = byte_winograd.body(data, weight, tile, rows, columns)
+    return bytes_again(total, 1, offset, factor, zero, out_dtype)
+
+
+@byte_winograd_bytes.infer
+def _(data, weight, offset, factor, zero, tile, rows, columns, out_dtype):
+    total = _info(data, weight, tile, rows, columns)
+    return bytes_again_info(total, 1, offset, factor, zero, out_dtype)
+
+
+@byte_winograd_bytes.numpy
+def _(data, weight, offset, factor, zero, tile, rows, columns, out_dtype):
+    total = _numpy(data, weight, tile, rows, columns)
+    return bytes_again_numpy(total, 1, offset, factor, zero, out_dtype)
+
+
+def _vector_winograd(call: Any) -> Any:
+    """The kernel for x86; None where tiles are few."""
+    data, weight = (open_shape(a.struct_info.get_shape()) for a in call.args[:2])
+    tile, rows, columns = (int(v) for v in (call.attrs.tile, call.attrs.rows, call.attrs.columns))
+    blocks, pairs = int_value(weight[0]), int_value(data[3])
+    dots = dots_of(Target.current(allow_none=True))
+    m, lines = tile + 2, -(-rows * columns // LANES)
+    if not (dots and blocks and pairs and lines > 1):
+        return None
+    (matrix, _, _), unit = whole(tile)
+    outputs = long(blocks * ROWS)
+    buffers = buffers_of(
+        bytes_of(call, 2),
+        {"data": (data, "int16"), "weight": (weight, "int16")},
+        (data[0], outputs, long(tile * lines * LANES * tile)),
+        outputs,
+    )
+    order = [j * LANES + t for t in range(LANES) for j in range(tile)]
+
+    def write(ib, x, w, *others):
+        *tail, out = others
+        with ExitStack() as stack:
+            heavy = blocks * ROWS > lines * LANES
+            n, block, at = tiles_of_tasks(ib, stack, data[0], blocks, lines // 2, heavy)
+
+            def results(first, count):
+                """Of so many lines of tiles."""
+                products = ib.allocate(
+                    "int32", m * m * ROWS * count * LANES, "products", scope="local"
+                )
+                with ib.for_range(long(0), long(m * m), "p", "int64") as p:
+                    add_products(first, count, p, products)
+                with (
+                    ib.for_range(long(0), long(ROWS), "r", "int64") as r,
+                    ib.for_range(long(0), long(count), "q", "int64") as q,
+                ):
+                    row = ib.let("row", block * ROWS + r)
+                    halves = []
+                    for b in range(m):
+                        column = []
+                        for a in range(m):
+                            place = ((a * m + b) * ROWS + r) * count + q
+                            place = ramp(place * LANES, LANES)
+                            column.append(ib.let("product", products[place]))
+                        halves.append(_times(ib, matrix, column, "half"))
+                    for i in range(tile):
+                        made = _times(ib, matrix, [half[i] for half in halves], "made")
+                        made = [ib.let("sum", _divided(v, unit)) for v in made]
+                        value = joined(made)
+                        if tail:
+                            value = value + begun(tail, row, tile * LANES)
+                        pixels = Shuffle([finished(value, tail, row, out)], order)
+                        place = (i * lines + first + q) * (LANES * tile)
+                        out[n, row, ramp(place, tile * LANES)] = pixels
+
+            def add_products(first, count, p, products):
+                some = min(count, dots.lanes // LANES)  # lines of a vector
+                lanes = some * LANES
+                places = [(r, q) for r in range(ROWS) for q in range(0, count, some)]
+                total = ib.allocate("int32", ROWS * count * LANES, "total", scope="local")
+                own = {(r, q): ramp(long((r * count + q) * LANES), lanes) for r, q in places}
+                for place in places:
+                    total[own[place]] = Broadcast(const(0, "int32"), lanes)
+                with ib.for_range(long(0), long(pairs), "k", "int64") as k:
+                    line = ramp(long(0), 2 * LANES)
+                    lines = [x[n, p, first + q, k, line] for q in range(count)]
+                    for r, q in places:
+                        values = tir.reinterpret(f"int32x{lanes}", joined(lines[q : q + some]))
+                        number = w[block, p, ramp((k * ROWS + r) * 2, 2)]
+                        number = Broadcast(tir.reinterpret("int32", number), lanes)
+                        total[own[r, q]] = dots.of_words(total[own[r, q]], values, number)
+                for r, q in places:
+                    place = ((p * ROWS + r) * count + q) * LANES
+                    products[ramp(place, lanes)] = total[own[r, q]]
+
+            results(ib.let("first", at * 2), 2)
+            if lines % 2:
+                with ib.if_scope(at.equal(lines // 2 - 1)):
+                    results(long(lines - 1), 1)
+
+    return prim_func(buffers, write)
+
+
+_KERNELS = {
+    byte_winograd_tiles: _vector_tiles,
+    byte_winograd: _vector_winograd,
+    byte_winograd_bytes: _vector_winograd,
+}
+for _operator, _kernel in _KERNELS.items():
+    register_legalize(_operator.name, tir=_kernel, target="llvm")
+
+_RNG = np.random.default_rng(0)
+
+
+def _random(low: int, high: int, shape: Any, dtype: str) -> np.ndarray:
+    return _RNG.integers(low, high, shape).astype(dtype)
+
+
+byte_winograd_weight.samples(
+    case(_random(-128, 128, (5, 3, 3, 3), "int8"), tile=2),
+    case(_random(-128, 128, (8, 4, 3, 3), "int8"), tile=4),
+)
+byte_winograd_tiles.samples(
+    case(
+        _random(0, 256, (2, 3, 7, 9), "uint8"), np.uint8(7),
+        before=[1, 1], tile=2, rows=4, columns=5,
+    ),
+    case(
+        _random(0, 256, (1, 4, 15, 30), "uint8"), np.uint8(7),
+        before=[1, 0], tile=4, rows=4, columns=8,
+    ),
+)  # fmt: skip
+byte_winograd.samples(
+    case(
+        _random(-1020, 1021, (2, 16, 3, 2, 16), "int16"), _random(-1152, 1153, (2, 16, 16), "int16"),
+        tile=2, rows=4, columns=5,
+    ),
+    case(
+        _random(-9000, 9001, (1, 36, 4, 1, 16), "int16"), _random(-900, 901, (1, 36, 8), "int16"),
+        tile=4, rows=5, columns=6,
+    ),
+)  # fmt: skip
+byte_winograd_bytes.samples(
+    case(
+        _random(-1020, 1021, (1, 16, 4, 3, 16), "int16"), _random(-1152, 1153, (1, 16, 24), "int16"),
+        np.array([5, -300, 0, 90], np.int32), _RNG.uniform(1e-6, 1e-5, 4).astype(np.float32),
+        np.int8(-3), tile=2, rows=3, columns=9, out_dtype="int8",
+    ),
+)  # fmt: skip
