@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright import relax
 from loopwright.ir.module import VDevice
 from loopwright.relax.analysis import assert_well_formed
 from loopwright.relax.interpreter import Interpreter
@@ -160,3 +161,35 @@ def test_kernels_are_made_for_each_set_of_scopes():
     (x,) = values((4,))
     for got, want in zip(*(Interpreter(m)["main"](x) for m in (after, Scoped)), strict=True):
         np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+@I.ir_module
+class Cast:
+    """A match_cast on a device, and a call that states two results."""
+
+    I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 0)]})
+
+    @R.function
+    def main(x: R.Tensor(("n",), "float32"), y: R.Tensor(("n",), "float32")):
+        m = T.int64()
+        a = R.hint_on_device(x, lw.cuda())
+        b = R.match_cast(y, R.Tensor((m,), "float32"))
+        c = R.hint_on_device(b, lw.cuda())
+        d = R.call_dps_packed(
+            "test.two", (a, c), out_sinfo=[R.Tensor((m,), "float32"), R.Tensor((m,), "float32")]
+        )
+        return R.add(d[0], d[1])
+
+
+def test_a_match_cast_and_calls_that_state_their_results():
+    after = RealizeVDevice()(Cast)
+    assert_well_formed(after)
+    func = after["main"]
+    bindings = [b for block in func.body.blocks for b in block.bindings]
+    (cast,) = [b for b in bindings if isinstance(b, relax.MatchCast)]
+    assert device(cast.struct_info) == device(cast.var.struct_info) == "cuda"
+    (call,) = [b.value for b in bindings if getattr(b.value, "sinfo_args", ())]
+    assert [device(info) for info in call.sinfo_args[0].fields] == ["cuda", "cuda"]
+    assert device(func.ret_struct_info) == "cuda"
+    # A hint says where a tensor is, if nothing else does.
+    assert [device(p.struct_info) for p in func.params] == ["cuda", "cuda"]

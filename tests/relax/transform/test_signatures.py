@@ -204,3 +204,38 @@ def test_new_struct_infos_of_parameters_reach_the_result():
     after = UpdateParamStructInfo(wider)(IRModule({"main": main}))
     assert_well_formed(after)
     assert str(after["main"].ret_struct_info) == 'R.Tensor((8,), dtype="float32")'
+
+
+@I.ir_module
+class Sized:
+    """A parameter that is a symbol, and a tuple that is a parameter."""
+
+    @R.function
+    def main(
+        t: R.Tuple(R.Tensor((3,), "float32"), R.Tuple(R.Tensor((2,), "float32"))), x: R.Tensor(("m",), "float32")
+    ):
+        m = T.int64()
+        return Sized.func(x, R.prim_value(m + 1), t)
+
+    @R.function(private=True)
+    def func(
+        unused: R.Tensor(("k",), "float32"),
+        size: R.Prim(value="n"),
+        t: R.Tuple(R.Tensor((3,), "float32"), R.Tuple(R.Tensor((2,), "float32"))),
+    ):
+        n, k = T.int64(), T.int64()
+        inner = t[1]
+        return (R.zeros((n,), "float32"), R.exp(inner[0]), R.ones((k,), "float32"))
+
+
+def test_symbols_that_are_parameters_and_tuples_that_are_given():
+    x, y, z = values((3,), (2,), (5,))
+    for transform in (RemoveUnusedParameters(), ExpandTupleArguments()):
+        after = transform(Sized)
+        assert_well_formed(after)
+        want, got = (Interpreter(m)["main"]((x, (y,)), z) for m in (Sized, after))
+        for a, b in zip(want, got, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+        names = [p.name_hint for p in after["func"].params]
+        removes = isinstance(transform, RemoveUnusedParameters)
+        assert names == (["size", "t", "param_k"] if removes else ["unused", "size", "t_0", "t_1_0"])

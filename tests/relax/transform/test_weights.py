@@ -239,3 +239,97 @@ def test_an_input_that_is_read_elsewhere_too_is_not_split_off():
     block = kernel.body.block.replace(body=tir.SeqStmt([*body.seq, extra]))
     other = kernel.replace(body=kernel.body.replace(block=block))
     assert split_layout_rewrite_preproc.split(other) is None
+
+
+# ---------------------------------------------------------------- what is rare
+
+
+@I.ir_module
+class Stopped:
+    @R.function
+    def main(
+        x: R.Tensor((4,), "float32"),
+        w: R.Tensor((4,), "float32"),
+        up: R.Tensor((), "bool"),
+        s: R.Shape(["k"]),
+        p: R.Prim(value="q"),
+    ):
+        R.func_attr({"num_input": 1})
+        k, q = T.int64(), T.int64()
+        scaled = R.multiply(w, R.const(2.0, "float32"))
+        end = R.builtin.stop_lift_params(scaled)
+        later = R.exp(end)
+        if up:
+            part = R.negative(scaled)
+        else:
+            part = R.abs(scaled)
+        y = R.add(x, R.add(later, part))
+        z = R.zeros((k, q), "float32")
+        return (y, z)
+
+
+@pytest.mark.parametrize("consume", [False, True])
+def test_what_is_not_lifted(consume):
+    with PassContext(config={"relax.lift_transform_params.consume_params": consume}):
+        after = LiftTransformParams()(Stopped)
+    assert_well_formed(after)
+    lifted, rest = after["main_transform_params"].script(), after["main"].script()
+    for name, place in (("multiply", lifted), ("exp", rest), ("negative", rest), ("abs", rest)):
+        assert [f"R.{name}(" in text for text in (lifted, rest)] == [place is lifted, place is rest]
+    assert "stop_lift_params" not in lifted + rest
+    assert [p.name_hint for p in after["main"].params] == ["x", "up", "s", "p", "scaled"]
+    (x, w), up = values((4,), (4,)), np.array(False)
+    transformed = run(after, (w, up, (2,), 3), name="main_transform_params")
+    for got, want in zip(
+        run(after, x, *transformed), run(Stopped, x, w, up, (2,), 3), strict=True
+    ):
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+@I.ir_module
+class Plain:
+    """Weights that are results, constants that are, and a weight of another name."""
+
+    @R.function
+    def transform_params(w: R.Tensor((4,), "float32"), v: R.Tensor((4,), "float32")):
+        R.func_attr({"num_input": 0})
+        own = w
+        a = R.exp(own)
+        return (v, a, R.const(3.0, "float32"), a)
+
+
+def test_results_that_are_no_bindings_are_handed_out_too():
+    weights = dict(enumerate(values((4,), (4,))))
+    want = run(Plain, *weights.values(), name="transform_params")
+    got = {}
+
+    def store(index, value):
+        got[int(index)] = value.numpy()
+        return ()
+
+    after = LazySetOutput()(Plain)
+    assert_well_formed(after)
+    run(after, store, *weights.values(), name="transform_params")
+    register_func("test.get_one", lambda i: weights[int(i)], override=True)
+    register_func("test.set_one", store, override=True)
+    one_by_one = LazyTransformParams("test.get_one", "test.set_one")(Plain)
+    assert_well_formed(one_by_one)
+    for index, value in enumerate(want):
+        np.testing.assert_array_equal(got.pop(index), value.numpy())
+    assert not got
+    run(one_by_one, name="transform_params")
+    for index, value in enumerate(want):
+        np.testing.assert_array_equal(got.pop(index), value.numpy())
+    returned = LazyTransformParams("test.get_one", None)(Plain)
+    for a, b in zip(run(returned, name="transform_params"), want, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_a_weight_of_another_name_comes_out_of_the_bundle():
+    after = BundleModelParams()(Plain)
+    assert_well_formed(after)
+    assert [p.name_hint for p in after["transform_params"].params] == ["model_params"]
+    weights = values((4,), (4,))
+    want = run(Plain, *weights, name="transform_params")
+    for a, b in zip(run(after, tuple(weights), name="transform_params"), want, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
