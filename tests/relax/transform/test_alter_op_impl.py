@@ -129,7 +129,9 @@ def test_separators_stand_with_their_buffer():
     mod = from_source(ONE)
     maps, separators = [halves, None, halves], ([[1], None, []], [None, None, [1]])
     after = AlterOpImpl(
-        {"test.add": add((2, 4), (2, 4))}, {"test.add": maps}, *({"test.add": s} for s in separators)
+        {"test.add": add((2, 4), (2, 4))},
+        {"test.add": maps},
+        *({"test.add": s} for s in separators),
     )(mod)
     calls = [b.value for b in after["main"].body.blocks[0].bindings]
     changes = [c.attrs for c in calls if c.op.name == "relax.layout_transform"]
@@ -138,7 +140,11 @@ def test_separators_stand_with_their_buffer():
 
 
 def test_an_unknown_shape_has_no_other_layout():
-    mod = from_source(ONE.replace('out_sinfo=R.Tensor((8,), "float32")', 'out_sinfo=R.Tensor(ndim=1, dtype="float32")'))
+    mod = from_source(
+        ONE.replace(
+            'out_sinfo=R.Tensor((8,), "float32")', 'out_sinfo=R.Tensor(ndim=1, dtype="float32")'
+        )
+    )
     alter = AlterOpImpl({"test.add": add((8,), (2, 4))}, {"test.add": [None, None, halves]})
     with pytest.raises(ValueError, match="a tensor whose shape is not known"):
         alter(mod)

@@ -212,7 +212,8 @@ class Sized:
 
     @R.function
     def main(
-        t: R.Tuple(R.Tensor((3,), "float32"), R.Tuple(R.Tensor((2,), "float32"))), x: R.Tensor(("m",), "float32")
+        t: R.Tuple(R.Tensor((3,), "float32"), R.Tuple(R.Tensor((2,), "float32"))),
+        x: R.Tensor(("m",), "float32"),
     ):
         m = T.int64()
         return Sized.func(x, R.prim_value(m + 1), t)
@@ -238,4 +239,6 @@ def test_symbols_that_are_parameters_and_tuples_that_are_given():
             np.testing.assert_array_equal(a.numpy(), b.numpy())
         names = [p.name_hint for p in after["func"].params]
         removes = isinstance(transform, RemoveUnusedParameters)
-        assert names == (["size", "t", "param_k"] if removes else ["unused", "size", "t_0", "t_1_0"])
+        assert names == (
+            ["size", "t", "param_k"] if removes else ["unused", "size", "t_0", "t_1_0"]
+        )

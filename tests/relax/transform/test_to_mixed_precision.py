@@ -9,6 +9,7 @@ from loopwright import relax
 from loopwright.relax.analysis import assert_well_formed
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import BindParams, ToMixedPrecision
+from loopwright.script import from_source
 
 from ...programs import graph
 
@@ -51,6 +52,26 @@ CASES = {
         "b = R.nn.softmax(x); a = R.matmul(x, w); c = R.matmul(x, w); d = (a, b, c)",
         "astype:h nn.softmax astype:h matmul astype:h matmul astype:h astype astype",
     ),
+    "a result of two tensors": (
+        "a = R.matmul(x, w); b = R.split(a, 2, axis=1)",
+        "astype:h astype:h matmul astype:h split astype astype",
+    ),
+    "a result of two tensors, taken apart": (
+        "a = R.matmul(x, w); b = R.split(a, 2, axis=1); c = (b, v); d = R.nn.relu(c[0][1])",
+        "astype:h astype:h matmul astype:h split nn.relu:h astype",
+    ),
+    "a cast": (
+        'a = R.matmul(x, w); b = R.match_cast(a, R.Tensor((2, 4), "float32")); c = R.nn.relu(b)',
+        "astype:h astype:h matmul astype:h astype nn.relu",
+    ),
+    "a weight that is float16": (
+        'u = R.wrap_param(h, "float32"); a = R.matmul(x, u); b = R.add(u, w); c = (a, b)',
+        "astype:h matmul astype:h astype add astype",
+    ),
+    "a weight that is float32": (
+        'u = R.wrap_param(w, "float32"); a = R.matmul(x, u)',
+        "astype:h wrap_param astype:h matmul",
+    ),
     "nothing to do": ("a = R.add(x, x)", None),
     "integers": ("a = R.matmul(i, i)", None),
 }
@@ -58,7 +79,8 @@ SHAPES = {"x": (2, 3), "w": (3, 4), "v": (2, 4), "small": (4,), "large": (4,)}
 
 
 def program(text: str):
-    mod = graph(text, **SHAPES, i='R.Tensor((3, 3), "int8")')
+    others = {"i": 'R.Tensor((3, 3), "int8")', "h": 'R.Tensor((3, 4), "float16")'}
+    mod = graph(text, **SHAPES, **others)
     constants = {"small": np.ones(4, "float32"), "large": np.full(4, 1e5, "float32")}
     return BindParams("main", constants)(mod)
 
@@ -66,13 +88,13 @@ def program(text: str):
 def inputs() -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     arrays = [rng.uniform(-1, 1, SHAPES[k]).astype("float32") for k in "xwv"]
-    return [*arrays, np.ones((3, 3), "int8")]
+    return [*arrays, np.ones((3, 3), "int8"), rng.uniform(-1, 1, (3, 4)).astype("float16")]
 
 
 def operators(mod) -> str:
     values = [b.value for block in mod["main"].body.blocks for b in block.bindings]
     calls = [v for v in values if isinstance(v, relax.Call)]
-    half = {v: ":h" if v.struct_info.dtype == "float16" else "" for v in calls}
+    half = {v: ":h" if getattr(v.struct_info, "dtype", "") == "float16" else "" for v in calls}
     return " ".join(v.op.name.removeprefix("relax.") + half[v] for v in calls)
 
 
@@ -115,3 +137,27 @@ def test_parameters_of_half_precision():
     mod = program("a = R.nn.softmax(v)")
     after = ToMixedPrecision(fp16_input_names=["v"])(mod)
     assert operators(after) == "astype nn.softmax"  # what needs float32 gets it
+
+
+def test_a_function_inside_keeps_its_types():
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
+        with R.dataflow():
+            a = R.matmul(x, w)
+            b = R.nn.relu(a)
+            @R.function
+            def inner(y: R.Tensor((2, 4), "float32")) -> R.Tensor((2, 4), "float32"):
+                c = R.nn.softmax(b)
+                return R.add(c, y)
+            d = inner(a)
+            R.output(d)
+        return d
+""")
+    after = ToMixedPrecision()(mod)
+    assert_well_formed(after)
+    got, want = (Interpreter(m)["main"](*inputs()[:2]).numpy() for m in (after, mod))
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-2, atol=1e-2)

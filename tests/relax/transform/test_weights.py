@@ -280,9 +280,7 @@ def test_what_is_not_lifted(consume):
     assert [p.name_hint for p in after["main"].params] == ["x", "up", "s", "p", "scaled"]
     (x, w), up = values((4,), (4,)), np.array(False)
     transformed = run(after, (w, up, (2,), 3), name="main_transform_params")
-    for got, want in zip(
-        run(after, x, *transformed), run(Stopped, x, w, up, (2,), 3), strict=True
-    ):
+    for got, want in zip(run(after, x, *transformed), run(Stopped, x, w, up, (2,), 3), strict=True):
         np.testing.assert_array_equal(got.numpy(), want.numpy())
 
 

@@ -176,8 +176,6 @@ class _Mixer(SweepingRewriter):
 
     def typed(self, value: Any, info: Any) -> Any:
         """A value cast to the types of a struct info."""
-        if value.struct_info is None:
-            value = self.builder.normalize(value)
         own = value.struct_info
         if isinstance(info, TensorStructInfo) and isinstance(own, TensorStructInfo):
             return value if own.dtype == info.dtype else relax_op.astype(value, str(info.dtype))
