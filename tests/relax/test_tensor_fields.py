@@ -8,6 +8,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import relax
+from loopwright.base.errors import LoopwrightError
 from loopwright.ir import prim_expr as pe
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.runtime import empty, tensor
@@ -181,3 +182,43 @@ def test_views_that_may_fit(shape, dtype, view, expected):
     x = relax.Var("x", relax.TensorStructInfo(shape, dtype))
     found = relax.BlockBuilder().normalize(relax.op.memory.view(x, **view)).struct_info
     assert_structural_equal(found, relax.expr.as_struct_info(expected))
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        ({"dtype": "int32"}, lambda x: x.view("int32")),
+        ({"shape": R.shape([2, 6])}, lambda x: x.reshape(2, 6)),
+        ({"shape": R.shape([2]), "relative_byte_offset": 8}, lambda x: x.reshape(-1)[2:4]),
+    ],
+)
+def test_a_view_states_what_is_not_given(given, want):
+    x = relax.Var("x", relax.TensorStructInfo((3, 4), "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(relax.op.memory.view(x, **given)))
+    low = relax.transform.LowerRuntimeBuiltin()(bb.get())
+    (binding,) = low["main"].body.blocks[0].bindings
+    shape, dtype, offset = binding.value.args[1:]
+    data = np.arange(12, dtype="float32").reshape(3, 4)
+    array = want(data)
+    assert [int(d) for d in shape.values] == list(array.shape)
+    assert (str(dtype.value), int(offset.value)) == (
+        str(array.dtype),
+        given.get("relative_byte_offset", 0),
+    )
+    np.testing.assert_array_equal(lw.compile(bb.get(), "llvm")["main"](data).numpy(), array)
+
+
+def test_a_view_of_what_is_known_at_run_time():
+    x = relax.Var("x", relax.TensorStructInfo(ndim=2, dtype="float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(relax.op.memory.view(x, dtype="int32")))
+    assert "vm.builtin.shape_of" in relax.transform.LowerRuntimeBuiltin()(bb.get()).script()
+    x = relax.Var("x", relax.TensorStructInfo((4,), "void"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(relax.op.memory.view(x, R.shape([2, 2]))))
+    with pytest.raises(LoopwrightError, match="data type is not known"):
+        relax.transform.LowerRuntimeBuiltin()(bb.get())

@@ -22,6 +22,8 @@ from loopwright.relax.training.optimizer import SGD, Adam, MomentumSGD
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 
+from ...programs import graph
+
 # ---------------------------------------------------------------- losses
 
 N, C = 6, 5
@@ -405,3 +407,40 @@ def _two():
         return a, b
 
     return main
+
+
+LOSSES = {
+    "takes": (
+        "the loss is to take 2 results of the function\\n.*1 results, and a loss of 1 parameters",
+        "out = R.sum(p)",
+        "out",
+        2,
+    ),
+    "no scalar": ("must return a scalar variable", "out = R.exp(p)", "out", 1),
+    "no variable": ("must return a scalar variable", "out = R.sum(p)", "R.const(1.0)", 1),
+    "a tuple": ("must return a scalar variable", "out = (p, p)", "out", 1),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_that_do_not_fit(name):
+    match, body, result, count = LOSSES[name]
+    model = graph("out = R.exp(x)", x=(2, 3))
+    loss = graph(body, result if result == "out" else "out", p=(2, 3))["main"]
+    if result != "out":
+        loss = loss.replace(body=loss.body.replace(body=relax.const(1.0)))
+    with pytest.raises(LoopwrightError, match="(?s)" + match):
+        AppendLoss("main", loss, count)(model)
+
+
+def test_a_model_that_returns_no_variable():
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            out = R.exp(x)
+            R.output(out)
+        return (out, R.const(1.0, "float32"))
+
+    loss = graph("out = R.sum(p)", p=(2, 3))["main"]
+    with pytest.raises(LoopwrightError, match="the function must return variables"):
+        AppendLoss("main", loss)(IRModule({"main": main}))

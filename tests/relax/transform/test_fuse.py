@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from loopwright import relax, tir
 from loopwright.base.span import Span
 from loopwright.ir import trace
+from loopwright.ir.functor import post_order_visit
 from loopwright.ir.module import IRModule
+from loopwright.ir.prim_expr import IntImm
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.ir.transform import PassContext
 from loopwright.relax import op
+from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import AnnotateTIROpPattern, FuseOps, FuseTIR, LegalizeOps
+from loopwright.script import from_source
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -497,3 +502,118 @@ def test_a_pattern_that_is_there_is_kept():
                 y[vi] = x[vi]
 
     assert pattern(marked) == 8
+
+
+KERNEL_CALLS = """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def add(x: T.Buffer((T.int64(2),), "float32"), y: T.Buffer((T.int64(2),), "float32"), z: T.Buffer((T.int64(2),), "float32")):
+        for i in range(T.int64(2)):
+            with T.block("z"):
+                vi = T.axis.spatial(T.int64(2), i)
+                z[vi] = x[vi] + y[vi]
+
+    @R.function(private=True)
+    def fused(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
+        R.func_attr({"Primitive": True})
+        cls = Module
+        with R.dataflow():
+            a = R.call_tir(cls.add, (x, y), out_sinfo=R.Tensor((2,), "float32"))
+            b = a
+            o = (b,)
+            R.output(o)
+        return o
+
+    @R.function
+    def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
+        cls = Module
+        with R.dataflow():
+            r = cls.fused(x, y)
+            R.output(r)
+        return r
+"""
+NOT_FUSED = {
+    "a parameter of an unknown shape": (
+        'def fused(x: R.Tensor((2,), "float32")',
+        'def fused(x: R.Tensor(ndim=1, dtype="float32")',
+        "R.call_tir(cls.add, (x, y)",
+        "R.call_tir(cls.add, (y, y)",
+    ),
+    "one result twice": ("o = (b,)", "o = (a, b)"),
+    "no kernels": ('R.call_tir(cls.add, (x, y), out_sinfo=R.Tensor((2,), "float32"))', "x"),
+    "a parameter as a result": ("o = (b,)", "o = (b, y)", "(x, y), out", "(x, x), out"),
+    "an argument that is no variable": (
+        "R.call_tir(cls.add, (x, y)",
+        'R.call_tir(cls.add, (x, R.const([1, 2], "float32"))',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["none", *NOT_FUSED])
+def test_functions_that_cannot_be_one_kernel(name):
+    text, edits = KERNEL_CALLS, NOT_FUSED.get(name, ())
+    for old, new in zip(edits[::2], edits[1::2], strict=True):
+        assert old in text
+        text = text.replace(old, new)
+    mod = from_source(text)
+    after = FuseTIR()(mod)
+    assert ("Primitive" in after.script()) == (name in NOT_FUSED)
+    args = values((2,), (2,))
+    for got, want in zip(*(Interpreter(m)["main"](*args) for m in (after, mod)), strict=True):
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+@I.ir_module
+class Rows:
+    """Loops over the rows but one, and a scalar parameter of the fused function."""
+
+    @T.prim_func(private=True)
+    def shift(x: T.handle, y: T.handle, k: T.int64):
+        m = T.int64()
+        X = T.match_buffer(x, (m,))
+        Y = T.match_buffer(y, (m,))
+        for i in range(m * T.int64(2) - m):
+            with T.block("Y"):
+                vi = T.axis.spatial(m * T.int64(2) - m, i)
+                Y[vi] = X[vi] + T.Cast("float32", k)
+
+    @R.function(private=True)
+    def fused(
+        x: R.Tensor((4,), "float32"), s: R.Prim(value="k"), unused: R.Tensor(("n",), "float32")
+    ):
+        R.func_attr({"Primitive": True})
+        k, n = T.int64(), T.int64()
+        cls = Rows
+        with R.dataflow():
+            a = R.call_tir(
+                cls.shift, (x,), out_sinfo=R.Tensor((4,), "float32"), tir_vars=R.shape([k + n])
+            )
+            b = R.call_tir(
+                cls.shift, (a,), out_sinfo=R.Tensor((4,), "float32"), tir_vars=R.shape([k])
+            )
+            R.output(b)
+        return b
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), s: R.Prim(value="q"), u: R.Tensor(("p",), "float32")):
+        q = T.int64()
+        cls = Rows
+        with R.dataflow():
+            a = cls.fused(x, R.prim_value(q + 1), u)
+            b = cls.fused(a, s, u)
+            R.output(b)
+        return b
+
+
+def test_scalars_are_passed_and_known_extents_are_folded():
+    after = FuseTIR()(Rows)
+    extents = []
+    post_order_visit(
+        after["fused"].body, lambda n: extents.append(n.extent) if isinstance(n, tir.For) else None
+    )
+    assert extents and all(isinstance(e, IntImm) and e.value == 4 for e in extents)
+    x, u = values((4,), (5,))
+    got, want = (Interpreter(m)["main"](x, 3, u).numpy() for m in (after, Rows))
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_allclose(got, x + (4 + 5) + 4 + (3 + 5) + 3, rtol=1e-6)

@@ -9,7 +9,11 @@ import pytest
 import loopwright as lw
 from loopwright import relax
 from loopwright.relax import op
+from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import LowerMatmulPrecision
+from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS
+
+from ...programs import graph
 
 RNG = np.random.default_rng(0)
 LOWER = {"relax.matmul_precision": "bfloat16"}
@@ -66,3 +70,23 @@ def test_what_stays() -> None:
             made = bb.emit_output(op.matmul(x, x))
         bb.emit_func_output(made)
     assert "bfloat16" not in LowerMatmulPrecision("bfloat16")(bb.get()).script(), "no constant"
+
+
+def test_without_a_target():
+    w = np.arange(9, dtype="float32").reshape(3, 3) / 7
+    mod = graph("a = R.matmul(x, w)", values={"w": relax.const(w)}, x=(2, 3))
+    made = LowerMatmulPrecision("bfloat16")(mod)
+    x = np.ones((2, 3), "float32")
+    want = x @ w.astype(ml_dtypes.bfloat16).astype("float32")
+    np.testing.assert_allclose(Interpreter(made)["main"](x).numpy(), want, rtol=1e-6)
+    for info in ('R.Tensor((2, 3), "float16")', 'R.Tensor((2, 3), "float64")'):
+        other = {"w": relax.const(w.astype(info[-9:-2].strip('"')))}
+        mod = graph("a = R.matmul(x, w)", values=other, x=info)
+        assert LowerMatmulPrecision("bfloat16")(mod) is mod
+    batch = {"w": relax.const(np.ones((2, 3, 3), "float32"))}
+    mod = graph("a = R.matmul(x, w)", values=batch, x=(2, 3))
+    assert LowerMatmulPrecision("bfloat16")(mod) is mod
+    with LEGALIZATIONS.registry.snapshot():
+        lw.register_legalize("relax.matmul", lambda bb, call: None)
+        mod = graph("a = R.matmul(x, w)", values={"w": relax.const(w)}, x=(2, 3))
+        assert LowerMatmulPrecision("bfloat16")(mod) is mod, "a rule of the user's may take it"

@@ -213,3 +213,22 @@ def test_batch_norms_in_training_are_folded_where_the_user_asks():
     )
     assert FoldBatchnormToConv2D(keep_training=True)(mod) is mod
     assert operators(FoldBatchnormToConv2D()(mod)) == ["multiply", "add"]
+
+
+def test_a_norm_of_a_convolution():
+    rng = np.random.default_rng(0)
+    data = {k: rng.uniform(0.5, 1, 3).astype("float32") for k in ("gamma", "beta", "mean", "var")}
+    data["w"] = rng.uniform(-1, 1, (3, 2, 2, 2)).astype("float32")
+    values = {k: relax.const(v) for k, v in data.items()}
+    x = rng.uniform(-1, 1, (1, 2, 4, 4)).astype("float32")
+    for options in ("", ", scale=False", ", center=False"):
+        mod = graph(
+            f"c = R.nn.conv2d(x, w); bn = R.nn.batch_norm(c, gamma, beta, mean, var, axis=1, training=False{options}); a = bn[0]",
+            values=values,
+            x=(1, 2, 4, 4),
+        )
+        after = FoldBatchnormToConv2D()(mod)
+        calls = [b.value.op.name for b in after["main"].body.blocks[0].bindings]
+        assert calls == ["relax.nn.conv2d", "relax.add"]
+        want, got = (Interpreter(m)["main"](x).numpy() for m in (mod, after))
+        np.testing.assert_allclose(got, want, 1e-4, 1e-5)

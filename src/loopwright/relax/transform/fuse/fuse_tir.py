@@ -460,10 +460,11 @@ class _Fuser:
         return kept, used
 
     def symbols(self) -> set[TirVar]:
-        """The variables in the shapes of the buffers."""
+        """The variables in the shapes of the buffers and in the loops."""
         shapes = [b.shape for b in self.allocated]
         shapes += [s.buffer.shape for s in self.inputs if s.buffer is not None]
-        return vars_in(shapes) - set(self.scalars)
+        inside = (_pointers(s)[0] for s in self.stmts)
+        return set(vars_in(shapes)).union(*inside) - set(self.scalars)
 
 
 def _pointers(stmt: Stmt) -> tuple[set[TirVar], set[TirVar]]:
