@@ -409,7 +409,7 @@ def _two():
     return main
 
 
-LOSSES = {
+UNFIT = {
     "takes": (
         "the loss is to take 2 results of the function\\n.*1 results, and a loss of 1 parameters",
         "out = R.sum(p)",
@@ -422,9 +422,9 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", UNFIT)
 def test_losses_that_do_not_fit(name):
-    match, body, result, count = LOSSES[name]
+    match, body, result, count = UNFIT[name]
     model = graph("out = R.exp(x)", x=(2, 3))
     loss = graph(body, result if result == "out" else "out", p=(2, 3))["main"]
     if result != "out":
