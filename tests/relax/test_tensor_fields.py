@@ -215,7 +215,8 @@ def test_a_view_of_what_is_known_at_run_time():
     bb = relax.BlockBuilder()
     with bb.function("main", [x]):
         bb.emit_func_output(bb.emit(relax.op.memory.view(x, dtype="int32")))
-    assert "vm.builtin.shape_of" in relax.transform.LowerRuntimeBuiltin()(bb.get()).script()
+    ready = relax.transform.RemovePurityChecking()(bb.get())
+    assert "vm.builtin.shape_of" in relax.transform.LowerRuntimeBuiltin()(ready).script()
     x = relax.Var("x", relax.TensorStructInfo((4,), "void"))
     bb = relax.BlockBuilder()
     with bb.function("main", [x]):
