@@ -21,8 +21,10 @@ LEFT_OUT = {
     "relax.ml.couple_pairs",  # of trees and vector machines: tests/frontend/onnx/test_ml.py
     "relax.ml.tree_ensemble",
     # ByteProducts and ByteTails make these of quantized networks.
-    *(f"relax.nn.byte_{n}" for n in ("matmul", "rows", "places", "conv2d", "depthwise", "image")),
-    *(f"relax.nn.byte_{n}_bytes" for n in ("matmul", "conv2d", "depthwise")),
+    *(f"relax.nn.byte_{n}" for n in ("rows", "places", "blocks", "image")),
+    *(f"relax.nn.byte_{n}" for n in ("matmul", "conv2d", "depthwise", "winograd")),
+    *(f"relax.nn.byte_{n}_bytes" for n in ("matmul", "conv2d", "depthwise", "winograd")),
+    *(f"relax.nn.byte_winograd_{n}" for n in ("tiles", "weight")),
     "relax.nn.matmul_nbits",  # of MatMulNBits, like the next
     "relax.nn.byte_matmul_nbits",
     "relax.linalg.inv",  # of random matrices ill-conditioned: tests/ops, test_contrib_words.py

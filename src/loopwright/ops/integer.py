@@ -231,6 +231,8 @@ def joined(vectors: list[Any]) -> Any:
 
 def part(vector: Any, first: int, lanes: int) -> Any:
     """Some lanes of a vector, or of a number in all of them."""
+    if lanes == vector.dtype.lanes:
+        return vector
     if isinstance(vector, Broadcast):
         return Broadcast(vector.value, lanes)
     return Shuffle([vector], list(range(first, first + lanes)))
@@ -478,6 +480,60 @@ def _vector_places(call: Any) -> Any:
     return prim_func(buffers, write)
 
 
+@op("relax.nn.byte_blocks", alone=True)
+def byte_blocks(data: Tensor, block: int):
+    """uint8 (batch, channels, places) in blocks of places, as `byte_conv2d` reads them for windows of one place:
+    (batch, places / block, channels / 4, block * 4), with channel 4 * c + v of place block * b + p at [b, c, 4 * p +
+    v]. What is of no channel or place anything."""
+    batch, channels, places = extents_of(data, "data", None, None, None)
+
+    def cell(n, b, c, k):
+        channel = tir.min(c * 4 + k % 4, channels - 1)
+        return data(n, channel, tir.min(b * block + k // 4, places - 1))
+
+    count = simplify((places + block - 1) // block)
+    return compute(
+        [batch, count, simplify((channels + 3) // 4), long(block * 4)], cell, "byte_blocks"
+    )
+
+
+@byte_blocks.numpy
+def _(data, block):
+    fill = [(0, 0), (0, -data.shape[1] % 4), (0, -data.shape[2] % block)]
+    data = np.pad(data, fill, "edge")
+    batch, channels, places = data.shape
+    split = data.reshape(batch, channels // 4, 4, places // block, block).transpose(0, 3, 1, 4, 2)
+    return split.reshape(batch, places // block, channels // 4, block * 4).copy()
+
+
+def _vector_blocks(call: Any) -> Any:
+    """A kernel of whole vectors; None where an extent is not known or places are few."""
+    data, block = open_shape(call.args[0].struct_info.get_shape()), int(call.attrs.block)
+    channels, places = int_value(data[1]), int_value(data[2])
+    if not channels or not places or places < block:
+        return None
+    fours, count = -(-channels // 4), -(-places // block)
+    out_shape = (data[0], long(count), long(fours), long(block * 4))
+    buffers = [tir.decl_buffer(s, "uint8", n) for s, n in ((data, "data"), (out_shape, "out"))]
+
+    def write(ib, x, out):
+        with ib.for_range(long(0), data[0] * fours, "task", "int64", "parallel") as task:
+            n, c = ib.let("n", task // fours), ib.let("c", task % fours)
+            own = [ib.let(f"channel{v}", tir.min(c * 4 + v, channels - 1)) for v in range(4)]
+
+            def move(b, have):
+                parts = [x[n, channel, ramp(b * block, have)] for channel in own]
+                order = [v * have + min(k, have - 1) for k in range(block) for v in range(4)]
+                out[n, b, c, ramp(long(0), block * 4)] = Shuffle(parts, order)
+
+            with ib.for_range(long(0), long(places // block), "b", "int64") as b:
+                move(b, block)
+            if places % block:
+                move(long(places // block), places % block)
+
+    return prim_func(buffers, write)
+
+
 @op("relax.nn.byte_conv2d", alone=True)
 def byte_conv2d(
     data: Tensor,
@@ -488,23 +544,32 @@ def byte_conv2d(
     width: int,
     places: int,
     narrow: bool = False,
+    block: int = 0,
 ):
     """data: what `byte_places` makes of the image; weight int8 (outputs / 8, channels / 4 * window * 8 * 4):
     of eight outputs their bytes for four channels side by side, in the order in which a tile reads them; in
     int16 in the order `HALVES`. int32 (batch, outputs, places): each place is one of the image's rows of
     `width` one after another. narrow: of each pair of int8 weights those of one sign add up to at most 128,
     so that two products fit 16 bits. Where they would not, the rest follows: steps that are done again, for
-    each its number in 4 bytes (the last one for any greater), and 32 weights more."""
-    batch, fours, _, _ = extents_of(data, "data", None, None, None, None)
+    each its number in 4 bytes (the last one for any greater), and 32 weights more. block: data is what `byte_blocks` makes of the image,
+    of which a window sees one place."""
+    batch, first, second, _ = extents_of(data, "data", None, None, None, None)
+    fours = second if block else first
     blocks, _ = extents_of(weight, "weight", None, None)
-    again, behind = _again(data.shape, weight.shape, weight.dtype, kernel)
+    again, behind = _again(fours, weight.shape, weight.dtype, kernel)
+
+    def byte_at(n, c, phase, p, v):
+        if block:
+            return data(n, p // block, c, p % block * 4 + v)
+        return data(n, c, phase, p * 4 + v)
+
     axes = [te.reduce_axis((const(0, "int64"), d), name=n) for d, n in (
         (fours, "c"), (long(kernel[0]), "kh"), (long(kernel[1]), "kw"), (long(4), "v"))]  # fmt: skip
 
     def cell(n, o, p):
         c, kh, kw, v = axes
         phase, shift = _tap(kh, kw, stride, dilation, width)
-        byte = data(n, c, phase, (p + shift) * 4 + v)
+        byte = byte_at(n, c, phase, p + shift, v)
         tap = (((c * kernel[0] + kh) * kernel[1] + kw) * ROWS + o % ROWS) * 4
         tap += v if weight.dtype == "int8" else v % 2 * 2 + v // 2
         return te.sum(cast("int32", byte) * cast("int32", weight(o // ROWS, tap)), axis=axes)
@@ -530,17 +595,17 @@ def byte_conv2d(
         c, kh, kw = at // (kernel[0] * kernel[1]), at // kernel[1] % kernel[0], at % kernel[1]
         phase, shift = _tap(kh, kw, stride, dilation, width)
         tap = weight(o // ROWS, behind + e * _AGAIN + 4 + o % ROWS * 4 + v)
-        byte = data(n, c, phase, (p + shift) * 4 + v)
+        byte = byte_at(n, c, phase, p + shift, v)
         return te.sum(cast("int32", byte) * cast("int32", tap), axis=axes)
 
     rest = compute(shape, more, "byte_conv2d_again")
     return compute(shape, lambda *i: total(*i) + rest(*i), "byte_conv2d_sum")
 
 
-def _again(data: Any, weight: Any, dtype: str, kernel: Any) -> tuple[int, int]:
+def _again(inputs: Any, weight: Any, dtype: str, kernel: Any) -> tuple[int, int]:
     """How many steps are done again, and where they begin in the weights. Raises ValueError where these do not
     end with one."""
-    fours, size = int_value(data[1]), int_value(weight[1])
+    fours, size = int_value(inputs), int_value(weight[1])
     if fours is None or size is None or dtype != "int8":
         return 0, 0
     behind = fours * kernel[0] * kernel[1] * (ROWS * 4)
@@ -564,26 +629,51 @@ def byte_conv2d_bytes(
     places: int,
     out_dtype: DType,
     narrow: bool = False,
+    block: int = 0,
 ):
     """round((`byte_conv2d` + offset) * factor) + zero in `out_dtype`, int8 or uint8, saturated; offset
     (int32) and factor (float32): one for each output channel."""
-    total = byte_conv2d.body(data, weight, kernel, stride, dilation, width, places, narrow)
+    total = byte_conv2d.body(data, weight, kernel, stride, dilation, width, places, narrow, block)
     return bytes_again(total, 1, offset, factor, zero, out_dtype)
 
 
 @byte_conv2d_bytes.infer
 def _(
-    data, weight, offset, factor, zero, kernel, stride, dilation, width, places, out_dtype, narrow
+    data,
+    weight,
+    offset,
+    factor,
+    zero,
+    kernel,
+    stride,
+    dilation,
+    width,
+    places,
+    out_dtype,
+    narrow,
+    block,
 ):
-    total = _conv_info(data, weight, kernel, stride, dilation, width, places, narrow)
+    total = _conv_info(data, weight, kernel, stride, dilation, width, places, narrow, block)
     return bytes_again_info(total, 1, offset, factor, zero, out_dtype)
 
 
 @byte_conv2d_bytes.numpy
 def _(
-    data, weight, offset, factor, zero, kernel, stride, dilation, width, places, out_dtype, narrow
+    data,
+    weight,
+    offset,
+    factor,
+    zero,
+    kernel,
+    stride,
+    dilation,
+    width,
+    places,
+    out_dtype,
+    narrow,
+    block,
 ):
-    total = _conv_numpy(data, weight, kernel, stride, dilation, width, places, narrow)
+    total = _conv_numpy(data, weight, kernel, stride, dilation, width, places, narrow, block)
     return bytes_again_numpy(total, 1, offset, factor, zero, out_dtype)
 
 
@@ -595,14 +685,21 @@ def _tap(kh, kw, stride, dilation, width):
 
 
 @byte_conv2d.infer
-def _conv_info(data, weight, kernel, stride, dilation, width, places, narrow):
+def _conv_info(data, weight, kernel, stride, dilation, width, places, narrow, block):
     check_dtypes(data=(data, "uint8"), weight=(weight, "int8", "int16"))
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=3)
+    fours = a[2] if block else a[1]
+    if not any(_again(fours, b, weight.dtype, kernel)):
+        check_extent("weight", 1, b[1], fours * (kernel[0] * kernel[1] * ROWS * 4))
+    if block:
+        check_extent("data", 3, a[3], long(block * 4))
+        _check_axes(a, {1: -(-places // block)}, min(block, places))
+        if [*kernel, stride] != [1, 1, 1]:
+            raise ValueError(explain("blocks are for windows of one place", got=str([*kernel])))
+        return TensorStructInfo([a[0], simplify(b[0] * ROWS), places], "int32")
     phase, shift = zip(*(_tap(i, j, stride, dilation, width) for i, j in np.ndindex(*kernel)))
-    if not any(_again(a, b, weight.dtype, kernel)):
-        check_extent("weight", 1, b[1], a[1] * (kernel[0] * kernel[1] * ROWS * 4))
     _check_axes(a, {2: max(phase) + 1, 3: (max(shift) + places) * 4}, min(*shift, places))
     return TensorStructInfo([a[0], simplify(b[0] * ROWS), places], "int32")
 
@@ -618,10 +715,13 @@ def _check_axes(shape: Any, least: dict[int, int], lowest: int) -> None:
 
 
 @byte_conv2d.numpy
-def _conv_numpy(data, weight, kernel, stride, dilation, width, places, narrow):
+def _conv_numpy(data, weight, kernel, stride, dilation, width, places, narrow, block):
+    if block:
+        data = data.reshape(*data.shape[:3], block, 4).transpose(0, 2, 1, 3, 4)
+        data = data.reshape(len(data), data.shape[1], 1, -1)
     batch, fours, _, _ = data.shape
     out = np.zeros((batch, len(weight) * ROWS, places), np.int32)
-    again, behind = _again(data.shape, weight.shape, weight.dtype, kernel)
+    again, behind = _again(fours, weight.shape, weight.dtype, kernel)
     for block, e in np.ndindex(len(weight), again):
         own = weight[block, behind + e * _AGAIN :][:_AGAIN]
         number = min(own[:4].copy().view("<u4")[0], fours * kernel[0] * kernel[1] - 1)
@@ -743,9 +843,11 @@ def _vector_conv(call: Any) -> Any:
         (data[0], outputs, long(places)),
         outputs,
     )
-    count, tiles, rest = _spread(places, dots.lanes)
+    block_size = int(given.block)
+    count, tiles, rest = _spread(places, block_size or dots.lanes)
     taps, phases = kernel[0] * kernel[1], stride * stride
-    again, behind = _again(data, weight, dtype, kernel)
+    fours = data[2] if block_size else data[1]
+    again, behind = _again(fours, weight, dtype, kernel)
     heavy = blocks * ROWS * taps > places * phases
 
     def write(ib, x, w, *others):
@@ -753,10 +855,17 @@ def _vector_conv(call: Any) -> Any:
         with ExitStack() as stack:
             n, block, tile = tiles_of_tasks(ib, stack, data[0], blocks, tiles, heavy)
 
-            def sums(start, vectors, lanes=LANES):
+            def sums(start, vectors, lanes=LANES, used=LANES):
+                def bytes_at(k, j):
+                    if not block_size:
+                        return x[n, k[0], k[1], ramp(k[2] + j * 4 * LANES, 4 * lanes)]
+                    first = (start + j * LANES) // block_size
+                    line = ramp(long(0), 4 * block_size)
+                    return joined([x[n, first + b, k[0], line] for b in range(lanes // block_size)])
+
                 def steps(body):
                     with (
-                        ib.for_range(long(0), data[1], "c", "int64") as c,
+                        ib.for_range(long(0), fours, "c", "int64") as c,
                         ib.for_range(long(0), long(kernel[0]), "kh", "int64") as kh,
                         ib.for_range(long(0), long(kernel[1]), "kw", "int64") as kw,
                     ):
@@ -773,7 +882,7 @@ def _vector_conv(call: Any) -> Any:
                     with ib.for_range(long(0), long(again), "e", "int64") as e:
                         own = ib.let("own", e * _AGAIN + behind)
                         step = cast("int64", tir.reinterpret("uint32", w[block, ramp(own, 4)]))
-                        step = ib.let("step", tir.min(step, data[1] * taps - 1))
+                        step = ib.let("step", tir.min(step, fours * taps - 1))
                         kh, kw = step // kernel[1] % kernel[0], step % kernel[1]
                         phase, shift = _tap(kh, kw, stride, dilation, width)
                         first = ib.let("first", (start + shift) * 4)
@@ -781,15 +890,15 @@ def _vector_conv(call: Any) -> Any:
 
                 def store(r, j, sums):
                     row = block * ROWS + r
-                    value = finished(sums, tail, row, out)
-                    out[n, row, ramp(start + j * LANES, lanes)] = value
+                    value = part(finished(sums, tail, row, out), 0, used)
+                    out[n, row, ramp(start + j * LANES, used)] = value
 
                 _tile(
                     ib,
                     dots,
                     (ROWS, vectors),
                     steps,
-                    lambda k, j: x[n, k[0], k[1], ramp(k[2] + j * 4 * LANES, 4 * lanes)],
+                    bytes_at,
                     lambda k, r: [
                         tir.reinterpret("int32", w[block, ramp(k[3] + r * 4 + v, some)])
                         for v in range(0, 4, some)
@@ -803,15 +912,21 @@ def _vector_conv(call: Any) -> Any:
             sums(ib.let("start", tile * (count * LANES)), count)
             if rest:  # the last tile does them, as they may overlap it
                 with ib.if_scope(tile.equal(tiles - 1)):
-                    if rest // LANES:
-                        sums(long(places - rest), rest // LANES)
-                    if rest % LANES:
-                        sums(long(places - rest % LANES), 1, rest % LANES)
+                    first = tiles * count * LANES if block_size else places - rest
+                    last = rest % LANES  # lanes of a vector that is not whole, or not all used
+                    if first + rest > places:
+                        last = last or LANES
+                    if whole := (rest - last) // LANES:
+                        sums(long(first), whole)
+                    if last:
+                        first += whole * LANES
+                        sums(long(first), 1, last, min(last, places - first))
 
     return prim_func(buffers, write)
 
 
 _KERNELS = {
+    byte_blocks: _vector_blocks,
     byte_matmul: _vector_matmul,
     byte_matmul_bytes: _vector_matmul,
     byte_places: _vector_places,
@@ -847,6 +962,10 @@ def _with_steps(weight: np.ndarray, *numbers: list[int]) -> np.ndarray:
     return np.concatenate([weight, more.reshape(len(weight), -1)], 1)
 
 
+byte_blocks.samples(
+    case(_bytes(2, 5, 25), block=8),
+    case(_bytes(1, 8, 32), block=16),
+)
 byte_image.samples(
     case((2, 3, 20), channels=2, height=3, columns=4, width=6),
     case((2, 3, 38), channels=3, height=5, columns=4, width=6, tile=3, apart=14),
@@ -863,6 +982,10 @@ byte_conv2d.samples(
     case(
         _bytes(1, 2, 1, 30 * 4), _bytes(2, 2 * 3 * 32, dtype="int8").astype(np.int16),
         kernel=[1, 3], stride=1, dilation=2, width=26, places=26, narrow=True,
+    ),
+    case(
+        _bytes(2, 5, 3, 32), _with_steps(_bytes(2, 3 * 32, dtype="int8"), [1], [2]),
+        kernel=[1, 1], stride=1, dilation=1, width=5, places=35, narrow=False, block=8,
     ),
     case(
         _bytes(1, 2, 4, 80 * 4), _with_steps(_bytes(2, 2 * 9 * 32, dtype="int8"), [0, 17, 5], [9, 9, 99]),

@@ -24,9 +24,11 @@ Before (-) and after (+)::
 The sum of (q - zero) * w is that of q * w without zero times the sum of w, which is known. Weights are
 constants in int8 after their zero point; activations have one scale and zero point, int8 ones become
 uint8. A convolution reads its image as `relax.nn.byte_places` arranges it, a depthwise one as it is, one
-of an unknown size or over one side as `relax.nn.byte_rows` does. Its weights are widened to int16 for
-processors without VNNI, which multiply 16 bits exactly, unless they are so small (7 bits are) that bytes
-are, too.
+of an unknown size or over one side as `relax.nn.byte_rows` does.
+
+Processors without VNNI multiply 16 bits exactly, so weights are widened to int16, unless few are so large
+that bytes would not do: what these have too much is added after. Windows of 3 x 3 are added by Winograd's
+algorithm where that takes fewer instructions; windows of one pixel read blocks of places.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ from .._rewriting import SweepingRewriter
 _BYTES = ("uint8", "int8")
 _PRODUCTS = ("relax.matmul", "relax.nn.conv1d", "relax.nn.conv2d")
 _PLAIN = {("NCW", "OIW"), ("NCHW", "OIHW")}
+_BLOCK, _LEAST = 8, 16  # tiles or places of a block; places of an image that is read by blocks
 _FEW = 4  # lanes for each output, if more are filled up a product does not pay
 
 
@@ -131,6 +134,7 @@ def _narrow(weights: np.ndarray) -> np.ndarray | None:
 _COST, _COST_NARROW, _COST_OF_TILES = 1.4, 0.95, 1.4
 _AGAIN = 3  # of so many steps at most one is done again
 _OF_TILE = 10  # those of a number of a tile, read or made, for all 8
+_BYTES_OF_TILES = 1 << 24  # of what one image becomes, at most: not measured beyond
 # Bits of the results of byte_winograd by tile; see there.
 _BITS = {4: 25, 2: 29}
 
@@ -146,6 +150,8 @@ def _tile(weights: np.ndarray, high: int, wide: int, cost: float) -> int:
         tiles = [-(-d // tile) for d in (high, wide)]
         count = tiles[0] * tiles[1]
         if count < 16 or tiles[1] < 2 or most >= 1 << bits:
+            continue
+        if (tile + 2) ** 2 * count * inputs * 2 > _BYTES_OF_TILES:
             continue
         each = _COST_OF_TILES * outputs * inputs + _OF_TILE * (outputs + inputs)
         if (own := (tile + 2) ** 2 * -(-count // 8) * 8 * each) < best:
@@ -373,10 +379,43 @@ class _Products(SweepingRewriter):
                 data, filled, taps, [top, left], kernel, stride, high, wide
             )
             return self.real(total, 1, zero, found, weight, 0)
-        if stride > 1 and kernel == [1, 1] and not any(map(int, attrs.padding)):
-            # The other phases are not read.
+        pointwise = kernel == [1, 1] and not any(map(int, attrs.padding))
+        if stride > 1 and pointwise:  # the other phases are not read
             data = relax_op.strided_slice(data, [2, 3], [0, 0], list(shape[2:]), strides)
             stride = 1
+        image = [shape[0], outputs, high, wide]
+        if pointwise and not self.in_bytes and high * wide >= _LEAST:
+            total = self.conv_of_one(data, values, image)
+        else:
+            total = self.windows(data, filled, values, [top, left], stride, dilation, image)
+        return self.real(total, 1, zero, found, weight, 0)
+
+    def conv_of_one(self, data: Any, values: np.ndarray, image: list[Any]) -> Any:
+        """The sums of windows of one pixel."""
+        batch, outputs, high, wide = image
+        packed, narrow = self.packed(values)
+        places = high * wide
+        flat = relax_op.reshape(data, ShapeExpr([batch, values.shape[1], places]))
+        blocks = relax_op.nn.byte_blocks(flat, _BLOCK)
+        given = [1, 1], 1, 1, wide, places, narrow, _BLOCK
+        total = relax_op.nn.byte_conv2d(blocks, const(Tensor(packed)), *given)
+        if outputs % self.rows:
+            total = relax_op.strided_slice(total, [1], [0], [outputs], assume_inbound=True)
+        return relax_op.reshape(total, ShapeExpr(image))
+
+    def windows(
+        self,
+        data: Any,
+        zero: Any,
+        values: np.ndarray,
+        before: list[int],
+        stride: int,
+        dilation: int,
+        image: list[Any],
+    ) -> Any:
+        """The sums of windows; before: how far the first begins before the data, which are `zero` there."""
+        _, outputs, high, wide = image
+        kernel = list(values.shape[2:])
         reach = [(k - 1) * dilation // stride for k in kernel]
         width = wide + reach[1]
         places = max((high - 1) * width + wide, self.lanes)
@@ -384,19 +423,15 @@ class _Products(SweepingRewriter):
         if not self.in_bytes and kernel == [3, 3] and stride == dilation == 1:
             cost = _COST_NARROW * packed.size / values.size if narrow else _COST
             if tile := _tile(values, high, wide, 9 * places * cost):
-                image = _of_tiles(data, filled, values, [top, left], tile, high, wide)
-                return self.real(image, 1, zero, found, weight, 0)
+                return _of_tiles(data, zero, values, before, tile, high, wide)
         rows = -(-places // width)
         height = rows + -(-(reach[0] * width + reach[1]) // width)
-        blocks = relax_op.nn.byte_places(data, filled, [top, left], stride, height, width)
-        taps = const(Tensor(packed))
+        blocks = relax_op.nn.byte_places(data, zero, before, stride, height, width)
         given = kernel, stride, dilation, width, places, narrow
-        total = relax_op.nn.byte_conv2d(blocks, taps, *given)
+        total = relax_op.nn.byte_conv2d(blocks, const(Tensor(packed)), *given)
         if outputs % self.rows == 0 and places == high * wide:
-            total = relax_op.reshape(total, ShapeExpr([shape[0], outputs, high, wide]))
-        else:
-            total = relax_op.nn.byte_image(total, outputs, high, wide, width)
-        return self.real(total, 1, zero, found, weight, 0)
+            return relax_op.reshape(total, ShapeExpr(image))
+        return relax_op.nn.byte_image(total, outputs, high, wide, width)
 
     def packed(self, values: np.ndarray) -> tuple[np.ndarray, bool]:
         """Weights as `byte_conv2d` reads them, and whether they are narrow."""
@@ -420,7 +455,7 @@ def _of_tiles(
     tiles = relax_op.nn.byte_winograd_tiles(data, zero, before, tile, rows, columns)
     weight = relax_op.nn.byte_winograd_weight(const(Tensor(values)), tile)
     total = relax_op.nn.byte_winograd(tiles, weight, tile, rows, columns)
-    apart = -(-rows * columns // 8) * 8 * tile  # 8: the tiles of a block
+    apart = -(-rows * columns // _BLOCK) * _BLOCK * tile
     return relax_op.nn.byte_image(total, len(values), high, wide, columns * tile, tile, apart)
 
 
