@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import te, tir
+from ..base.errors import explain
 from ..ir.literals import int_value
 from ..ir.prim_expr import Broadcast, IntImm, Shuffle
 from ..ir.prim_op import cast, const
@@ -50,7 +51,10 @@ LANES = 8  # tiles of a block
 
 @cache
 def whole(tile: int) -> tuple[Transforms, int]:
-    """The matrices in int64, and the unit: A^T times the unit over the divisors of G's rows."""
+    """The matrices in int64, and the unit: A^T times the unit over the divisors of G's rows. Raises ValueError for
+    tiles whose matrices are not whole numbers."""
+    if tile not in (2, 4):
+        raise ValueError(explain("tile must be 2 or 4", got=str(tile)))
     given = transforms(tile)
     divisors = np.array([*np.rint(1 / given.window[:-1, 0]), 1]).astype(np.int64)
     unit = int(np.lcm.reduce(divisors))
@@ -149,11 +153,18 @@ def byte_winograd_tiles(
 @byte_winograd_tiles.infer
 def _(data, zero, before, tile, rows, columns):
     check_dtypes(data=(data, "uint8"), zero=(zero, "uint8"))
+    _check_tiles(tile, rows, columns)
     shape = data.get_shape()
     if shape is None:
         return TensorStructInfo(dtype="int16", ndim=5)
     pairs, blocks = simplify((shape[1] + 1) // 2), -(-rows * columns // LANES)
     return TensorStructInfo([shape[0], (tile + 2) ** 2, blocks, pairs, 2 * LANES], "int16")
+
+
+def _check_tiles(tile: int, rows: int, columns: int) -> None:
+    whole(tile)
+    if min(rows, columns) < 1:
+        raise ValueError(explain("rows and columns must be 1 or more", got=f"{rows}, {columns}"))
 
 
 @byte_winograd_tiles.numpy
@@ -341,6 +352,7 @@ def byte_winograd(data: Tensor, weight: Tensor, tile: int, rows: int, columns: i
 @byte_winograd.infer
 def _info(data, weight, tile, rows, columns):
     check_dtypes(data=(data, "int16"), weight=(weight, "int16"))
+    _check_tiles(tile, rows, columns)
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=3)

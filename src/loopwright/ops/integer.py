@@ -486,6 +486,8 @@ def byte_blocks(data: Tensor, block: int):
     (batch, places / block, channels / 4, block * 4), with channel 4 * c + v of place block * b + p at [b, c, 4 * p +
     v]. What is of no channel or place anything."""
     batch, channels, places = extents_of(data, "data", None, None, None)
+    if block < 1:
+        raise ValueError(explain("block must be 1 or more", got=str(block)))
 
     def cell(n, b, c, k):
         channel = tir.min(c * 4 + k % 4, channels - 1)

@@ -401,3 +401,36 @@ def test_an_image_of_an_unknown_shape():
         builder.emit_func_output(builder.emit(product))
     with VNNI:
         assert "R.nn.byte" not in ByteProducts()(builder.finalize()).script()
+
+
+X, V = (1, 4, 8, 8), (1, 16, 2, 2, 16)
+REFUSED = {
+    "tiles of 3": ("byte_winograd_tiles", [X, ()], ([1, 1], 3, 4, 4), "tile must be 2 or 4"),
+    "no tiles": ("byte_winograd_tiles", [X, ()], ([1, 1], 2, 0, 4), "rows and columns must be"),
+    "windows": ("byte_winograd_weight", [(4, 4, 3, 3)], (6,), "tile must be 2 or 4"),
+    "sums of 6": ("byte_winograd", [V, (1, 16, 16)], (6, 4, 4), "tile must be 2 or 4"),
+    "other tiles": ("byte_winograd", [V, (1, 16, 16)], (2, 5, 4), "axis 2 of data must be 3"),
+    "other inputs": ("byte_winograd", [V, (1, 16, 24)], (2, 4, 4), "axis 2 of weight must be 16"),
+    "no block": ("byte_blocks", [(1, 4, 9)], (0,), "block must be 1 or more"),
+    "windows of blocks": (
+        "byte_conv2d", [(1, 2, 1, 32), (1, 96)], ([1, 3], 1, 1, 4, 16, False, 8), "of one place",
+    ),
+    "few blocks": (
+        "byte_conv2d", [(1, 2, 1, 32), (1, 32)], ([1, 1], 1, 1, 4, 17, False, 8), "at least 3",
+    ),
+    "half a step": (
+        "byte_conv2d", [(1, 1, 1, 64), (1, 50)], ([1, 1], 1, 1, 4, 16), "multiple of 36",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "shapes", "attrs", "message"), REFUSED.values(), ids=REFUSED)
+def test_extents_that_do_not_fit(name, shapes, attrs, message):
+    kinds = {"byte_winograd": ["int16", "int16"], "byte_winograd_weight": ["int8"]}
+    kinds = kinds.get(name, ["uint8", "int8" if name == "byte_conv2d" else "uint8"])
+    given = [
+        relax.Var(f"x{k}", relax.TensorStructInfo(shape, kind))
+        for k, (shape, kind) in enumerate(zip(shapes, kinds, strict=False))
+    ]
+    with pytest.raises(ValueError, match=message):
+        relax.BlockBuilder().normalize(getattr(op.nn, name)(*given, *attrs))
