@@ -168,6 +168,12 @@ def test_arguments():
         func["main"](np.zeros((9, 4), "float32"), x, x)
 
 
+@pytest.mark.parametrize("made", [None, 0, "text", tir.PrimFunc([], tir.Evaluate(0))])
+def test_what_the_function_of_an_extern_returns(made):
+    with pytest.raises(ValueError, match="must return a statement or an expression"):
+        te.extern((4,), [te.placeholder((4,), name="A")], lambda ins, outs: made)
+
+
 def test_externs():
     a = te.placeholder((8,), name="A")
 

@@ -153,6 +153,10 @@ def extern(
         out_bufs = [_view_of(dims, kind, name) for dims, kind in pairs]
     _check_buffers(name, sources, in_bufs, out_bufs)
     made = fcompute(in_bufs, out_bufs)
+    if not isinstance(made, Stmt | PrimExpr):
+        what = f"fcompute of {name} must return a statement or an expression"
+        hint = "of a PrimFunc: te.extern_primfunc"
+        raise ValueError(explain(what, got=type(made).__name__, instead=hint))
     body = made if isinstance(made, Stmt) else Evaluate(made)
     op = ExternOp(name, current_tag(tag), attrs, sources, in_bufs, out_bufs, body)
     outputs = [op.output(n) for n in range(op.num_outputs)]

@@ -42,8 +42,7 @@ from .._decorators import FunctionPass
 from .._products import is_call, shape_of
 from .._rewriting import SweepingRewriter
 
-_SUMS = ("relax.nn.byte_matmul", "relax.nn.byte_conv2d", "relax.nn.byte_winograd")
-_SUMS += ("relax.nn.byte_depthwise",)
+_SUMS = tuple(f"relax.nn.byte_{name}" for name in ("matmul", "conv2d", "winograd", "depthwise"))
 _MOVES = ("relax.nn.byte_image", "relax.reshape", "relax.strided_slice")
 _KEEP = ("relax.nn.max_pool2d", "relax.reshape", "relax.permute_dims")
 _FOLDED = {"relax.multiply": np.multiply, "relax.divide": np.divide}
