@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ import contextlib
 
 from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.tflite import from_tflite
+from tests.counting import calls
 
 from .support import Graph, model
 from .test_importer import detection, doubling, lstm_model, two_convolutions
@@ -51,7 +50,6 @@ def test_parts_of_a_file():
 def test_changed_bytes(make):
     """A changed file is a model or refused; nothing else is raised."""
     data, rng = make(), np.random.default_rng(5)
-    start = time.process_time()
     for _ in range(150):
         changed = bytearray(data)
         for _ in range(rng.integers(1, 4)):
@@ -59,7 +57,6 @@ def test_changed_bytes(make):
             changed[where] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.integers(256)])
         with contextlib.suppress(LoopwrightError):
             from_tflite(bytes(changed))
-    assert time.process_time() - start < 150
 
 
 def with_tensor(**more) -> Graph:
@@ -109,9 +106,8 @@ def test_more_tables_than_bytes():
     graph = tflite.Model.GetRootAs(big, 0).Subgraphs(0)
     at = graph._tab.Vector(graph._tab.Offset(10)) - 4  # the number of operators
     big[at : at + 4] = (1 << 30).to_bytes(4, "little")
-    start = time.process_time()
-    refused(bytes(big), "its tables hold more than its bytes can")
-    assert time.process_time() - start < 5
+    read = calls(lambda: refused(bytes(big), "its tables hold more than its bytes can"))
+    assert read < 10_000
 
 
 def test_a_small_file_that_asks_for_much_memory():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from loopwright import relax, tir
@@ -447,9 +445,7 @@ def test_alternatives_in_alternatives_take_linear_time(bottom, share):
             unary = gelu(pattern) | relu(pattern)
             pattern = add(unary, is_const()) | add(unary, x if share else is_var("x"))
         func = _chain(length)
-        start = time.perf_counter()
         assert pattern.match(func.body.body, get_var2val(func)) is (bottom is wildcard)
-        assert time.perf_counter() - start < 20
         counts.append(_steps(pattern, func))
     assert counts[1] < 5 * counts[0]
 

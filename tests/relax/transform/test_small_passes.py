@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from loopwright.relax.transform import (
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
+from tests.counting import calls
 
 from .graphs import graph, kernels, values
 
@@ -599,22 +599,11 @@ def test_a_remainder_by_a_named_dimension_is_simplified_before() -> None:
 def test_sums_of_many_sizes_take_time_by_their_length() -> None:
     """It was the square: for each part of a sum again, and for each pair of terms."""
 
-    def calls(terms: int) -> int:
-        mod, count = joined(terms), 0
+    def work(terms: int) -> int:
+        mod = joined(terms)
+        return calls(lambda: NameDimensions()(LegalizeOps()(mod)))
 
-        def called(frame: Any, event: str, arg: Any) -> None:
-            nonlocal count
-            count += event == "call"
-
-        before = sys.getprofile()
-        sys.setprofile(called)
-        try:
-            NameDimensions()(LegalizeOps()(mod))
-        finally:
-            sys.setprofile(before)
-        return count
-
-    assert calls(32) < 5 * calls(8)  # 10.6 before
+    assert work(32) < 5 * work(8)  # 10.6 before
 
 
 def test_common_subexpressions_of_outputs_and_casts():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
-from benchmarks.schedule_speed import hundred_steps
 from loopwright import tir
 from loopwright.ir import IRModule
 from loopwright.ir.structural import assert_structural_equal
@@ -308,31 +306,6 @@ def test_several_functions() -> None:
     assert_structural_equal(again.mod, sch.mod)
     with pytest.raises(ScheduleError, match="no such PrimFunc"):
         sch.work_on("nobody")
-
-
-def test_speed() -> None:
-    """A chain of 100 primitives, and one primitive in a function of 64 blocks. The limits are
-    far above what is needed, for busy machines."""
-    sch = tir.Schedule(p.matmul)
-    start = time.process_time()
-    hundred_steps(sch)
-    assert time.process_time() - start < 2
-    lines = ["@T.prim_func", "def main(A: T.Buffer((8, 8)), Z: T.Buffer((8, 8))):"]
-    lines += [f"    B{n} = T.alloc_buffer((8, 8))" for n in range(63)]
-    for n in range(64):
-        source = "A" if n == 0 else f"B{n - 1}"
-        target = "Z" if n == 63 else f"B{n}"
-        lines += [
-            "    for i, j in T.grid(8, 8):",
-            f'        with T.block("b{n}"):',
-            '            vi, vj = T.axis.remap("SS", [i, j])',
-            f"            {target}[vi, vj] = T.exp({source}[vi, vj])",
-        ]
-    sch = tir.Schedule(from_source("\n".join(lines)))
-    sch.get_block("b30")
-    start = time.process_time()
-    sch.compute_at("b30", sch.get_loops("b31")[0])
-    assert time.process_time() - start < 0.05
 
 
 # ------------------------------------------------------------------ refused

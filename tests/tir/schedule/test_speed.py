@@ -3,34 +3,15 @@ over them once. Calls of Python functions are counted: they are the same on ever
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from benchmarks.schedule_speed import hundred_steps, kernel, many_blocks, matmul, steps
 from loopwright import tir
+from tests.counting import calls
 
 pytestmark = pytest.mark.no_roundtrip
 STEPS = steps()
 FUNCS = {count: many_blocks(count) for count in (32, 64, 128)}
-
-
-def calls(fn: Callable[[], Any]) -> int:
-    """How many Python functions are called."""
-    count = 0
-
-    def note(frame: Any, event: str, arg: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(note)
-    try:
-        fn()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 @pytest.mark.parametrize("name", STEPS)

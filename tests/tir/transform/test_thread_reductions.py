@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -214,10 +212,8 @@ def main(A: T.Buffer((4,), "float32")):
         T.tvm_storage_sync("shared")
     A[tx] = T.float32(1)
 """)
-    start = time.perf_counter()
     with pytest.raises(RuntimeError, match="did not come to this barrier"):
         run(func, [np.zeros(4, "float32")])
-    assert time.perf_counter() - start < 5
 
 
 def test_an_allreduce_runs_before_it_is_lowered():
