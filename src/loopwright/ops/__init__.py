@@ -18,6 +18,7 @@ with registering(__name__):
         attention,
         backward,
         binary,
+        byte_conv,
         byte_rows,
         byte_windows,
         byte_winograd,

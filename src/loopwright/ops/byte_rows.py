@@ -6,10 +6,10 @@ import numpy as np
 
 from .. import te, tir
 from ..ir.prim_op import add, floordiv, multiply
-from .byte_windows import _bytes
 from .common import compute
 from .core import case, op
 from .extents import extents_of, simplify
+from .integer import random_bytes
 from .params import Ints, Tensor
 from .statements import long
 
@@ -62,10 +62,10 @@ def _(data, zero, kernel, strides, dilation, padding):
 
 byte_rows.samples(
     case(
-        _bytes(2, 9, 3), np.uint8(7), kernel=[3], strides=[2], dilation=[2], padding=[1, 3]
+        random_bytes(2, 9, 3), np.uint8(7), kernel=[3], strides=[2], dilation=[2], padding=[1, 3]
     ),
     case(
-        _bytes(1, 5, 6, 4), np.uint8(7),
+        random_bytes(1, 5, 6, 4), np.uint8(7),
         kernel=[3, 2], strides=[1, 2], dilation=[1, 1], padding=[1, 0, 1, 1],
     ),
 )  # fmt: skip

@@ -6,7 +6,8 @@ needs: four neighbours, which are multiplied and added in one instruction, or ev
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,11 +24,9 @@ from .extents import extents_of
 from .integer import (
     LANES,
     Dots,
+    as_bytes,
     begun,
     buffers_of,
-    bytes_again,
-    bytes_again_info,
-    bytes_again_numpy,
     bytes_of,
     check_dtypes,
     check_extent,
@@ -36,8 +35,10 @@ from .integer import (
     open_shape,
     part,
     ramp,
+    random_bytes,
+    tail_and_out,
 )
-from .params import DType, Ints, Tensor
+from .params import Ints, Tensor
 from .statements import long, prim_func
 
 READ = 64  # bytes of a vector
@@ -110,41 +111,7 @@ def _numpy(data, zero, weight, before, kernel, stride, height, width):
     return out
 
 
-@op("relax.nn.byte_depthwise_bytes", alone=True)
-def byte_depthwise_bytes(
-    data: Tensor,
-    zero: Tensor,
-    weight: Tensor,
-    offset: Tensor,
-    factor: Tensor,
-    zero_out: Tensor,
-    before: Ints,
-    kernel: Ints,
-    stride: int,
-    height: int,
-    width: int,
-    out_dtype: DType,
-):
-    """round((`byte_depthwise` + offset) * factor) + zero_out in `out_dtype`, int8 or uint8, saturated; offset
-    (int32) and factor (float32): one for each channel."""
-    total = byte_depthwise.body(data, zero, weight, before, kernel, stride, height, width)
-    return bytes_again(total, 1, offset, factor, zero_out, out_dtype)
-
-
-@byte_depthwise_bytes.infer
-def _(
-    data, zero, weight, offset, factor, zero_out, before, kernel, stride, height, width, out_dtype
-):
-    total = _info(data, zero, weight, before, kernel, stride, height, width)
-    return bytes_again_info(total, 1, offset, factor, zero_out, out_dtype)
-
-
-@byte_depthwise_bytes.numpy
-def _(
-    data, zero, weight, offset, factor, zero_out, before, kernel, stride, height, width, out_dtype
-):
-    total = _numpy(data, zero, weight, before, kernel, stride, height, width)
-    return bytes_again_numpy(total, 1, offset, factor, zero_out, out_dtype)
+byte_depthwise_bytes = as_bytes(byte_depthwise)
 
 
 def pieces(count: int, lanes: int) -> list[int]:
@@ -202,9 +169,13 @@ def _vector_depthwise(call: Any) -> Any:
     inputs = {"data": (data, "uint8"), "zero": ((), "uint8"), "weight": (weight, "int8")}
     buffers = buffers_of(bytes_of(call, 3), inputs, (*data[:2], long(height), long(width)), data[1])
     lanes = min(LANES, largest_power(width)) if dots.in_one else LANES
+    starts = pieces(width, lanes) if width >= lanes else [0]
+    # All rows one after another, with what lies between them, where those are far fewer vectors.
+    flat = -(-((height - 1) * pitch + width) // LANES)
+    flat = flat if stride == 1 and 0 < flat * 5 < height * len(starts) * 4 else 0
 
     def write(ib, x, zero, weights, *others):
-        *tail, out = others
+        tail, out = tail_and_out(ib, others)
         with ib.for_range(long(0), data[0] * data[1], "channel", "int64", "parallel") as item:
             n, c = ib.let("n", item // data[1]), ib.let("c", item % data[1])
             frame = ib.allocate("uint8", size, "frame", scope="local")
@@ -212,59 +183,120 @@ def _vector_depthwise(call: Any) -> Any:
                 ib, frame, size, pitch, lambda i, at: x[n, c, i, at], zero[()], (h, w), (top, left)
             )
             make = _fours if dots.in_one else _pairs
-            begin = lambda lanes: begun(tail, c, lanes)  # noqa: E731
-            sums = make(ib, dots, lanes, stride, kernel, lambda at: weights[c, at], begin)
+            rows = make(ib, dots, LANES if flat else lanes, stride, kernel, lambda k: weights[c, k])
+            first = [begun(tail, c, rows.lanes)] * rows.parts
+
+            def store(i, j, value):
+                have = value.dtype.lanes
+                some = min(have, largest_power(width))
+                for k in pieces(min(have, width), some):
+                    out[n, c, i, ramp(long(j + k), some)] = part(value, k, some)
+
+            if not flat:
+                for j in starts:
+                    for i, sums in rows.rolling(frame, pitch, long(j * stride), height, first):
+                        store(i, j, finished(sums, tail, c, out))
+                return
+            line = ib.allocate(str(out.dtype), flat * LANES, "line", scope="local")
+            with ib.for_range(long(0), long(flat), "v", "int64") as v:
+                start, total = ib.let("start", v * LANES), first
+                for a in range(kernel[0]):
+                    total = rows.added(total, rows.seen(frame, start + a * pitch), a)
+                line[ramp(start, LANES)] = finished(rows.joined(total), tail, c, out)
             with ib.for_range(long(0), long(height), "i", "int64") as i:
-                start = ib.let("start", i * (stride * pitch))
-                for j in pieces(width, lanes) if width >= lanes else [0]:
-                    value = sums(lambda a, b, j=j: start + (a * pitch + j * stride + b), frame)
-                    made = finished(value, tail, c, out)
-                    some = min(lanes, largest_power(width))
-                    for k in pieces(min(lanes, width), some):
-                        out[n, c, i, ramp(long(j + k), some)] = part(made, k, some)
+                some = min(READ, largest_power(width))
+                for j in pieces(width, some):
+                    store(i, j, line[ramp(i * pitch + j, some)])
 
     return prim_func(buffers, write)
 
 
-def _fours(
-    ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weight: Any, begin: Any
-) -> Any:
-    """The sums of a vector of places: of each row of the window four products in one instruction.
-    begin(lanes): what they begin with."""
-    read = largest_power(2 * ((lanes - 1) * stride + 4) - 1)
-    order = [k * stride + v for k in range(lanes) for v in range(4)]
-    taps = [(i, j) for i in range(kernel[0]) for j in range(0, _filled(kernel), 4)]
-    own = [
-        ib.let(f"tap{k}", tir.reinterpret("int32", weight(ramp(long(k * 4), 4))))
-        for k in range(len(taps))
-    ]
+class _Rows(NamedTuple):
+    """How the rows of a window are multiplied with those of a channel, and added in `parts` vectors of `lanes`
+    sums."""
 
-    def sums(place: Any, frame: Any) -> Any:
-        total = begin(lanes)
-        for tap, at in zip(own, taps, strict=True):
-            row = Shuffle([frame[ramp(place(*at), read)]], order)
-            total = dots(total, tir.reinterpret(f"int32x{lanes}", row), Broadcast(tap, lanes))
+    ib: Any
+    parts: int
+    lanes: int
+    stride: int
+    taps: list[list[Any]]  # of each row of the window, by groups of columns
+    seen: Any  # (frame, place) -> of these groups the bytes or words for each part
+    dot: Any  # (sums, bytes or words, tap) -> sums
+    joined: Any  # (parts) -> the sums in their order
+
+    def added(self, total: list[Any], seen: list[list[Any]], a: int) -> list[Any]:
+        """The sums, and those of the window's row `a`."""
+        for group, tap in zip(seen, self.taps[a], strict=True):
+            total = [
+                self.dot(t, v, Broadcast(tap, self.lanes))
+                for t, v in zip(total, group, strict=True)
+            ]
         return total
 
-    return sums
+    def rolling(self, frame: Any, pitch: int, start: Any, height: int, first: Any) -> Iterator[Any]:
+        """The sums of each row, (its number, sums): a row of the channel is read once, for all windows that see
+        it, whose sums so far are kept."""
+        high, stride = len(self.taps), self.stride
+        ahead = -(-(high - stride) // stride) if high > stride else 0
+        kept = self.ib.allocate(
+            "int32", max(ahead, 1) * self.parts * self.lanes, "kept", scope="local"
+        )
+        at = lambda q, k: ramp(long((q * self.parts + k) * self.lanes), self.lanes)  # noqa: E731
+
+        def read(totals: list[Any], row: Any, own: int) -> None:
+            """Add row `row`, which is row `own` of the first of these windows."""
+            seen = self.seen(frame, start + row * pitch)
+            for q in range(len(totals)):
+                if 0 <= own - q * stride < high:
+                    totals[q] = self.added(totals[q], seen, own - q * stride)
+
+        def keep(totals: list[Any]) -> None:
+            for q, total in enumerate(totals):
+                for k, value in enumerate(total):
+                    kept[at(q, k)] = value
+
+        before: list[Any] = [first] * ahead
+        for row in range(max(high - stride, 0)):
+            read(before, row, row)
+        keep(before)
+        with self.ib.for_range(long(0), long(height), "i", "int64") as i:
+            totals = [[kept[at(q, k)] for k in range(self.parts)] for q in range(ahead)] + [first]
+            for own in range(max(high - stride, 0), high):
+                read(totals, i * stride + own, own)
+            totals = [[self.ib.let("sums", v) for v in total] for total in totals]
+            keep(totals[1:])
+            yield i, self.joined(totals[0])
 
 
-def _pairs(
-    ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weight: Any, begin: Any
-) -> Any:
-    """The same by products of 16 bits, of two taps at a time: those of places 0 to 3 and 8 to 11, and the
-    others, as processors unpack vectors of 32 bytes."""
-    taps = [(i, j) for i in range(kernel[0]) for j in range(kernel[1])]
-    pairs = [taps[k : k + 2] for k in range(0, len(taps), 2)]
-    numbers = []
-    for k, pair in enumerate(pairs):
-        low, *high = [cast("int32", weight(i * _filled(kernel) + j)) for i, j in pair]
-        low = tir.bitwise_and(low, const(0xFFFF, "int32"))
-        number = tir.bitwise_or(low, high[0] << const(16, "int32")) if high else low
-        numbers.append(Broadcast(ib.let(f"taps{k}", number), lanes // 2))
+def _fours(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weight: Any) -> _Rows:
+    """Four products in one instruction."""
+    read = largest_power(2 * ((lanes - 1) * stride + 4) - 1)
+    order = [k * stride + v for k in range(lanes) for v in range(4)]
+    groups = range(0, _filled(kernel), 4)
+
+    def tap(k: int) -> Any:
+        return ib.let("tap", tir.reinterpret("int32", weight(ramp(long(k), 4))))
+
+    def seen(frame: Any, place: Any) -> list[Any]:
+        rows = [Shuffle([frame[ramp(place + j, read)]], order) for j in groups]
+        return [[ib.let("fours", tir.reinterpret(f"int32x{lanes}", row))] for row in rows]
+
+    taps = [[tap(i * _filled(kernel) + j) for j in groups] for i in range(kernel[0])]
+    return _Rows(ib, 1, lanes, stride, taps, seen, dots, lambda parts: parts[0])
+
+
+def _pairs(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weight: Any) -> _Rows:
+    """Products of 16 bits, of two columns at a time: those of places 0 to 3 and 8 to 11, and the others, as
+    processors unpack vectors of 32 bytes."""
+    groups = [range(j, min(j + 2, kernel[1])) for j in range(0, kernel[1], 2)]
     quarters = [range(k, k + 4) for k in (0, 8, 4, 12)]
     halves = [[v + b for q in quarters[k : k + 2] for v in q for b in (0, lanes)] for k in (0, 2)]
     places = [v for q in quarters for v in q]
+
+    def tap(row: int, columns: range) -> Any:
+        low, *high = [cast("int32", weight(row * _filled(kernel) + j)) for j in columns]
+        low = tir.bitwise_and(low, const(0xFFFF, "int32"))
+        return ib.let("taps", tir.bitwise_or(low, high[0] << const(16, "int32")) if high else low)
 
     def words(frame: Any, first: Any) -> Any:
         if stride == 2:  # the others are the high bytes
@@ -276,18 +308,19 @@ def _pairs(
             row = Shuffle([row], [k * stride for k in range(lanes)])
         return cast(f"int16x{lanes}", row)
 
-    def sums(place: Any, frame: Any) -> Any:
-        total = [begin(lanes // 2)] * 2
-        for number, pair in zip(numbers, pairs, strict=True):
-            values = [ib.let("words", words(frame, place(*at))) for at in pair]
-            for k, order in enumerate(halves):
-                both = tir.reinterpret(
-                    f"int32x{lanes // 2}", Shuffle([values[0], values[-1]], order)
-                )
-                total[k] = dots.of_words(total[k], both, number)
-        return Shuffle(total, [places.index(v) for v in range(lanes)])
+    def seen(frame: Any, place: Any) -> list[Any]:
+        made = []
+        for columns in groups:
+            values = [ib.let("words", words(frame, place + j)) for j in columns]
+            both = [Shuffle([values[0], values[-1]], order) for order in halves]
+            made.append([ib.let("pairs", tir.reinterpret(f"int32x{lanes // 2}", v)) for v in both])
+        return made
 
-    return sums
+    def joined(parts: list[Any]) -> Any:
+        return Shuffle(parts, [places.index(v) for v in range(lanes)])
+
+    taps = [[tap(i, columns) for columns in groups] for i in range(kernel[0])]
+    return _Rows(ib, 2, lanes // 2, stride, taps, seen, dots.of_words, joined)
 
 
 def _vector_max_pool(call: Any) -> Any:
@@ -358,28 +391,21 @@ for _operator in (byte_depthwise, byte_depthwise_bytes):
     register_legalize(_operator.name, tir=_vector_depthwise, target="llvm")
 register_legalize("relax.nn.max_pool2d", tir=_vector_max_pool, target="llvm")
 
-_RNG = np.random.default_rng(0)
-
-
-def _bytes(*shape: int, dtype: str = "uint8") -> np.ndarray:
-    low, high = (0, 256) if dtype == "uint8" else (-128, 128)
-    return _RNG.integers(low, high, shape).astype(dtype)
-
 
 def _taps(channels: int, rows: int, columns: int) -> np.ndarray:
-    taps = _bytes(channels, rows, columns, dtype="int8")
+    taps = random_bytes(channels, rows, columns, dtype="int8")
     return np.pad(taps, [(0, 0), (0, 0), (0, -columns % 4)]).reshape(channels, -1)
 
 
 _WINDOW = {"before": [1, 1], "kernel": [3, 3], "stride": 1, "height": 6, "width": 9}
 _STRIDED = {"before": [0, 1], "kernel": [5, 5], "stride": 2, "height": 4, "width": 19}
 byte_depthwise.samples(
-    case(_bytes(2, 3, 6, 9), np.uint8(7), _taps(3, 3, 3), **_WINDOW),
-    case(_bytes(1, 2, 11, 40), np.uint8(7), _taps(2, 5, 5), **_STRIDED),
+    case(random_bytes(2, 3, 6, 9), np.uint8(7), _taps(3, 3, 3), **_WINDOW),
+    case(random_bytes(1, 2, 11, 40), np.uint8(7), _taps(2, 5, 5), **_STRIDED),
 )
 byte_depthwise_bytes.samples(
     case(
-        _bytes(1, 2, 11, 40), np.uint8(7), _taps(2, 5, 5),
+        random_bytes(1, 2, 11, 40), np.uint8(7), _taps(2, 5, 5),
         np.array([30, -900], np.int32), np.array([0.001, 0.02], np.float32), np.int8(-5),
         **_STRIDED, out_dtype="int8",
     ),

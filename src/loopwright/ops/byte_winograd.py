@@ -21,16 +21,15 @@ from ..ir.prim_op import cast, const
 from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
 from ..relax.transform.legalize_ops.common import register_legalize
+from .byte_conv import tiles_of_tasks
 from .byte_windows import READ, framed, largest_power, pieces
 from .common import compute
 from .core import case, op
 from .extents import extents_of, simplify
 from .integer import (
+    as_bytes,
     begun,
     buffers_of,
-    bytes_again,
-    bytes_again_info,
-    bytes_again_numpy,
     bytes_of,
     check_dtypes,
     check_extent,
@@ -39,9 +38,9 @@ from .integer import (
     joined,
     open_shape,
     ramp,
-    tiles_of_tasks,
+    tail_and_out,
 )
-from .params import DType, Ints, Tensor
+from .params import Ints, Tensor
 from .statements import long, prim_func
 from .winograd import Transforms, along, row_of, transforms
 
@@ -376,34 +375,7 @@ def _numpy(data, weight, tile, rows, columns):
     return _divided(made.reshape(batch, -1, tile * blocks * LANES * tile), unit)
 
 
-@op("relax.nn.byte_winograd_bytes", alone=True)
-def byte_winograd_bytes(
-    data: Tensor,
-    weight: Tensor,
-    offset: Tensor,
-    factor: Tensor,
-    zero: Tensor,
-    tile: int,
-    rows: int,
-    columns: int,
-    out_dtype: DType,
-):
-    """round((`byte_winograd` + offset) * factor) + zero in `out_dtype`, int8 or uint8, saturated; offset (int32) and
-    factor (float32): one for each output channel."""
-    total = byte_winograd.body(data, weight, tile, rows, columns)
-    return bytes_again(total, 1, offset, factor, zero, out_dtype)
-
-
-@byte_winograd_bytes.infer
-def _(data, weight, offset, factor, zero, tile, rows, columns, out_dtype):
-    total = _info(data, weight, tile, rows, columns)
-    return bytes_again_info(total, 1, offset, factor, zero, out_dtype)
-
-
-@byte_winograd_bytes.numpy
-def _(data, weight, offset, factor, zero, tile, rows, columns, out_dtype):
-    total = _numpy(data, weight, tile, rows, columns)
-    return bytes_again_numpy(total, 1, offset, factor, zero, out_dtype)
+byte_winograd_bytes = as_bytes(byte_winograd)
 
 
 def _vector_winograd(call: Any) -> Any:
@@ -426,7 +398,7 @@ def _vector_winograd(call: Any) -> Any:
     order = [j * LANES + t for t in range(LANES) for j in range(tile)]
 
     def write(ib, x, w, *others):
-        *tail, out = others
+        tail, out = tail_and_out(ib, others)
         with ExitStack() as stack:
             heavy = blocks * ROWS > lines * LANES
             n, block, at = tiles_of_tasks(ib, stack, data[0], blocks, lines // 2, heavy)

@@ -7,6 +7,7 @@ import pytest
 
 from loopwright import relax
 from loopwright.driver import compile, lower
+from loopwright.ir.op import Op
 from loopwright.ir.target import Target
 from loopwright.relax import op
 from loopwright.relax.interpreter import Interpreter
@@ -436,3 +437,53 @@ def test_extents_that_do_not_fit(name, shapes, attrs, message):
     ]
     with pytest.raises(ValueError, match=message):
         relax.BlockBuilder().normalize(getattr(op.nn, name)(*given, *attrs))
+
+
+# (h, w), (kernel rows, columns), stride, before: images whose rows are read one after another, once each
+# (the windows that see them are more, as many or fewer than rows apart), and small ones in one piece.
+DEPTHWISE_IMAGES = {
+    "in one piece": ((7, 7), (3, 3), 1, (1, 1)),
+    "in one piece of wide windows": ((6, 5), (5, 5), 1, (2, 2)),
+    "rows": ((5, 36), (3, 3), 1, (1, 1)),
+    "one row": ((1, 20), (3, 3), 1, (1, 1)),
+    "every other": ((11, 33), (3, 3), 2, (1, 1)),
+    "every third": ((10, 60), (3, 3), 3, (0, 0)),
+    "wide windows, every other": ((9, 40), (5, 5), 2, (2, 2)),
+    "windows apart": ((9, 34), (1, 2), 2, (0, 0)),
+    "tall windows": ((12, 16), (7, 1), 2, (3, 0)),
+}
+
+
+@pytest.mark.parametrize("in_bytes", [False, True])
+@pytest.mark.parametrize("cpu", PROCESSORS)
+@pytest.mark.parametrize("given", DEPTHWISE_IMAGES.values(), ids=DEPTHWISE_IMAGES)
+def test_rows_of_depthwise_windows(given, cpu, in_bytes):
+    (h, w), kernel, stride, before = given
+    out = [(d + b + b - k) // stride + 1 for d, k, b in zip((h, w), kernel, before, strict=True)]
+    taps = np.zeros((3, kernel[0], -(-kernel[1] // 4) * 4), np.int8)
+    taps[:, :, : kernel[1]] = bytes_of((3, *kernel), "int8")
+    arrays = [bytes_of((2, 3, h, w), "uint8"), np.uint8(7), taps.reshape(3, -1)]
+    attrs = {
+        "before": before,
+        "kernel": kernel,
+        "stride": stride,
+        "height": out[0],
+        "width": out[1],
+    }
+    name = "byte_depthwise"
+    if in_bytes:
+        name, attrs["out_dtype"] = "byte_depthwise_bytes", "int8"
+        arrays += [np.array([9, -300, 0], np.int32), np.float32([0.01, 0.002, 0.005]), np.int8(-3)]
+    want = Op.get(f"relax.nn.{name}").get_attr("FNumpy")(*arrays, **attrs)
+    bb = relax.BlockBuilder()
+    params = [
+        relax.Var(f"x{k}", relax.TensorStructInfo(np.shape(a), str(a.dtype)))
+        for k, a in enumerate(arrays)
+    ]
+    with bb.function("main", params):
+        bb.emit_func_output(bb.emit(getattr(op.nn, name)(*params, **attrs)))
+    target = f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"
+    legal = lower(bb.get(), target).last("LegalizeOps").after
+    np.testing.assert_array_equal(Interpreter(legal)["main"](*arrays).numpy(), want)
+    if PROCESSORS[cpu] in Target("llvm").features:
+        np.testing.assert_array_equal(compile(bb.get(), target)["main"](*arrays).numpy(), want)
