@@ -7,7 +7,8 @@ import pytest
 
 import loopwright as lw
 from loopwright import relax
-from loopwright.backend import cpu
+from loopwright.backend import cpu, pipeline
+from loopwright.ir.module import VDevice
 from loopwright.ir.target import Target
 from loopwright.ir.transform import Sequential
 from loopwright.relax.dpl import wildcard
@@ -150,3 +151,28 @@ def test_dispatchers():
     assert base.is_gpu_target(Target("cuda")) and not base.is_gpu_target(LLVM)
     with pytest.raises(ValueError, match="a tensor with a known shape is needed here"):
         base.get_shape_dtype(relax.Var("s", relax.ObjectStructInfo()))
+
+
+def test_the_target_of_a_value():
+    get = relax.backend.utils.BackendDispatcher()._get_target
+    here, there = (
+        relax.TensorStructInfo((2,), "float32", vdevice=VDevice(target, 0))
+        for target in ("llvm", "cuda")
+    )
+    assert get(here).kind_name == get(relax.TupleStructInfo([here, here])).kind_name == "llvm"
+    assert get(there).kind_name == "cuda"
+    with pytest.raises(ValueError, match="different targets\n  got: .*llvm.*, .*cuda"):
+        get(relax.TupleStructInfo([here, there]))
+    with pytest.raises(ValueError, match="different targets\n  got: no field"):
+        get(relax.TupleStructInfo([]))
+    plain = relax.TensorStructInfo((2,), "float32")
+    with pytest.raises(ValueError, match="there is no target to choose an implementation for"):
+        get(plain)
+    with Target("c"):
+        assert get(plain).kind_name == get(relax.ObjectStructInfo()).kind_name == "c"
+        assert get(here).kind_name == "llvm"
+
+
+def test_parts_that_a_pipeline_lacks():
+    with pytest.raises(ValueError, match="the pipeline of target llvm has no part tail"):
+        pipeline._phase(LLVM, "tail")

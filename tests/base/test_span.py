@@ -19,6 +19,11 @@ def test_text():
     assert str(Span("onnx:/fc1/Gemm")) == "onnx:/fc1/Gemm"
     assert repr(Span("a.py", 3, column=5)) == "Span(a.py:3:5)"
     assert Span("a.py").source_name == "a.py"
+    span = Span("a.py")
+    assert span.same_as(span) and not span.same_as(Span("a.py"))
+    assert (span.line, span.end_line, span.column, span.end_column) == (0, 0, 0, 1)
+    span = Span("a.py", 3, column=5)
+    assert (span.line, span.end_line, span.column, span.end_column) == (3, 3, 5, 6)
 
 
 def test_source_lines(tmp_path):

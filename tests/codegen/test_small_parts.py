@@ -84,6 +84,9 @@ def test_levels_after_llvm_ended(monkeypatch):
     with pytest.raises(compiler.CompileError, match="LLVM ends on the code of f\n") as told:
         workers.compile_object(ADD.format("f"))
     assert tried == ["short", "short", "O1", "none"] and "another -mcpu" in str(told.value)
+    for length, shown in ((100, 100), (101, 100)):
+        with pytest.raises(compiler.CompileError, match=f"the code of f{{{shown}}}\n"):
+            workers.compile_object(ADD.format("f" * length))
     tried.clear()
     words[:] = ["LLVM ERROR: one", "two"]
     with pytest.raises(compiler.CompileError, match="LLVM ERROR: one"):

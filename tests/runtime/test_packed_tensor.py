@@ -28,6 +28,7 @@ def test_values_shape_and_bytes(dtype, shape):
     assert (t.dtype, t.shape, t.size) == (dtype, shape, values.size)
     assert t.nbytes == -(-values.size * int(dtype[-1]) // 8)
     np.testing.assert_array_equal(t.numpy().astype(int), values)
+    np.testing.assert_array_equal(t.view().astype(int), values)
     assert tuple(t.__tvm_ffi_object__().__dlpack_device__()) == (1, 0)
     again = Tensor.from_ffi(t.__tvm_ffi_object__())
     assert (again.dtype, again.shape, again.strides) == (dtype, shape, t.strides)

@@ -235,8 +235,8 @@ def test_scalars_and_older_names():
 def test_devices_of_other_kinds():
     kinds = {"cuda": 2, "opencl": 4, "vulkan": 7, "metal": 8, "rocm": 10}
     for name, code in kinds.items():
-        made = getattr(runtime.device, name)() if hasattr(runtime.device, name) else None
-        made = made or runtime.device(name)
+        made = getattr(runtime, name)()
         assert (made.type, made.index, made.type_code) == (name, 0, code)
+        assert made == runtime.device(name) and getattr(runtime, name)(1).index == 1
         assert made != runtime.cpu() and made != name and not made.exist
         assert repr(made) == f"device(type={name!r}, index=0)" and str(made) == f"{name}:0"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 from onnx.backend.base import Backend as Interface
 
 from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.onnx import backend
 
 from .support import floats, graph, node, operator, value
+
+FLOAT = TensorProto.FLOAT
 
 
 def test_a_model():
@@ -36,6 +39,34 @@ def test_several_outputs():
     )
     first, second = backend.run_model(model, [floats(4)])
     np.testing.assert_array_equal(np.concatenate([first, second]), floats(4))
+
+
+NEG, ID = node("Neg", ["x"], ["y"]), node("Identity", ["x"], ["y"])
+AT = node("SequenceAt", ["x", "k"], ["y"])
+EMPTY = node("SequenceEmpty", [], ["y"], dtype=FLOAT)
+
+
+@pytest.mark.parametrize(
+    ("run", "given", "options", "wanted"),
+    [
+        (NEG, floats(3), {}, -floats(3)),  # of the newest operator set
+        (NEG, [floats(3)], {"outputs_info": [(np.float32, (3,))]}, -floats(3)),
+        (NEG, {"x": floats(3)}, {"device": "CPU:0"}, -floats(3)),
+        (ID, [[floats(2), -floats(2)]], {}, [floats(2), -floats(2)]),
+        (ID, [[np.int64([1, 2])]], {}, [np.int64([1, 2])]),
+        (AT, [[floats(2), -floats(2)], np.int64(1)], {}, -floats(2)),
+        (EMPTY, [], {}, []),
+    ],
+)
+def test_values_of_nodes(run, given, options, wanted):
+    if isinstance(given, np.ndarray):
+        model, _ = operator("Neg", given)
+        (got,) = backend.run_model(model, given)
+    else:
+        (got,) = backend.run_node(run, given, **options)
+    assert isinstance(got, list) == isinstance(wanted, list) and len(got) == len(wanted)
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(a, b, strict=True)
 
 
 def test_another_device():

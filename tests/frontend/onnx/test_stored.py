@@ -17,6 +17,7 @@ from loopwright.frontend.onnx import from_onnx
 from loopwright.frontend.onnx.importer import from_path_or_proto
 from loopwright.frontend.onnx.reader import load, read
 from loopwright.frontend.onnx.stored import LEAST, Stored, without_weights
+from loopwright.frontend.onnx.tensors import dtype_of
 
 RNG = np.random.default_rng(0)
 WEIGHTS = {
@@ -185,3 +186,9 @@ def test_a_file_that_changes_before_its_weights_are_read(path):
     path.unlink()
     with pytest.raises(LoopwrightError, match=r"a weight of .*model\.onnx: .*No such file"):
         lw.compile(mod)
+
+
+@pytest.mark.parametrize("number", sorted({*TensorProto.DataType.values()} - {0, 8}))
+def test_numbers_of_element_types(number):
+    """Those of onnx.proto but undefined and strings, by numpy's and ml_dtypes' names."""
+    assert dtype_of(number) == str(helper.tensor_dtype_to_np_dtype(number))

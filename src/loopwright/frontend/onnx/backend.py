@@ -113,7 +113,9 @@ def _result(name: str, index: int, infos: Sequence[Any] | None) -> Any:
     if infos is None:
         return helper.make_empty_tensor_value_info(name)
     dtype, shape = infos[index]
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape)
+    return helper.make_tensor_value_info(
+        name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
+    )
 
 
 def _plain(value: Any, kind: Any) -> Any:
@@ -125,7 +127,7 @@ def _plain(value: Any, kind: Any) -> Any:
         inner = getattr(kind, which).elem_type if which else kind
         return [_plain(v, inner) for v in value]
     array = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
-    number = kind.tensor_type.elem_type if kind.WhichOneof("value") == "tensor_type" else 0
+    number = kind.tensor_type.elem_type  # 0 where there is none
     dtype = helper.tensor_dtype_to_np_dtype(number) if number else array.dtype
     same_size = dtype.itemsize == array.dtype.itemsize  # a type below a byte, one element a byte
     return array.astype(dtype) if same_size and dtype.kind == "V" else array

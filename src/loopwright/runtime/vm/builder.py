@@ -164,8 +164,6 @@ def _constant(value: Any) -> Any:
         return ShapeTuple(value)
     if isinstance(value, (np.ndarray, np.generic)):
         return tensor(np.asarray(value))
-    if hasattr(value, "type_code") and hasattr(value, "lanes"):  # a data type
-        return str(value)
     return tensor(value) if hasattr(value, "__dlpack__") else str(value)
 
 
