@@ -499,3 +499,16 @@ def test_results_that_no_memory_holds():
     for info in (larger, relax.TupleStructInfo([tensor(4), larger])):
         with pytest.raises(ValueError, match="the result of test.huge is too large"):
             bb.normalize(relax.Call(op, [], sinfo_args=[info]))
+
+
+@pytest.mark.parametrize(
+    ("info", "kind", "message"),
+    [
+        (relax.ShapeStructInfo(ndim=2), ValueError, "a shape of known dimensions only"),
+        (relax.ObjectStructInfo(), TypeError, "emit_te cannot pass this expression on"),
+    ],
+)
+def test_kernels_of_what_cannot_be_passed_on(info, kind, message):
+    bb, given = BlockBuilder(), relax.Var("given", info)
+    with pytest.raises(kind, match=message), bb.function("main", [given]):
+        bb.emit_te(lambda a: te.compute((2,), lambda i: i), given)

@@ -632,3 +632,16 @@ def test_new_values_give_their_struct_info():
         bb.emit_func_output(bb.emit(twice(x), name_hint="y"))
     with pytest.raises(ValueError, match="the new value of y has no struct info"):
         Lost().visit_expr(bb.get()["main"])
+
+
+def test_a_recursive_function_is_not_inlined():
+    x, gvar = var("x", 2), GlobalVar("main")
+    gvar.struct_info = relax.FuncStructInfo([tensor(2)], tensor(2))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(relax.Call(gvar, [x])))
+    func = bb.get()["main"]
+    with pytest.raises(
+        ValueError, match="(?s)a recursive function cannot be inlined.*main -> main"
+    ):
+        func.inline_functions({gvar: func})

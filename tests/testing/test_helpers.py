@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relax, testing
+from loopwright import relax, te, testing
 from loopwright.testing import files, nn, vm
 
 size = testing.parameter(1, 7)
@@ -49,6 +49,54 @@ def test_folder():
     assert not os.path.exists(path)
 
 
+def test_folders_that_stay(tmp_path):
+    given = files.tempdir(str(tmp_path / "given"))
+    with given, files.tempdir(keep_for_debug=True) as kept:
+        (given / "a.txt").touch()
+    assert given.path == tmp_path / "given" and given.listdir() == ["a.txt"]
+    with pytest.raises(FileExistsError):
+        files.tempdir(str(given.path))
+    assert kept.listdir() == []
+    kept.path.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("segments", "last", "wanted"),
+    [
+        (2, False, "(exp tanh) (sigmoid negative) sqrt"),
+        (2, True, "(exp tanh) (sigmoid negative) (sqrt)"),
+        (1, False, "exp tanh sigmoid negative sqrt"),
+        (9, False, "(exp) (tanh) (sigmoid) (negative) sqrt"),
+        ([0, 2, 3], False, "(exp tanh) (sigmoid) negative sqrt"),
+    ],
+)
+def test_segments_that_are_checkpoints(segments, last, wanted):
+    names = ("exp", "tanh", "sigmoid", "negative", "sqrt")
+    bb, x = relax.BlockBuilder(), nn.Placeholder((2, 3), name="x")
+    with bb.function("main", [x]):
+        steps = [getattr(relax.op, name) for name in names]
+        bb.emit_func_output(nn.emit_checkpoint_sequential(steps, segments, x, last))
+    main = bb.finalize()["main"]
+    calls = [b.value.op.name.removeprefix("relax.") for b in main.body.blocks[0].bindings]
+    text = (
+        " ".join(calls).replace("grad.start_checkpoint ", "(").replace(" grad.end_checkpoint", ")")
+    )
+    assert text == wanted
+
+
+def test_layers_outside_of_a_function():
+    with pytest.raises(RuntimeError, match="no function is being built"):
+        nn.emit(relax.op.exp(nn.Placeholder((2,))))
+    bb, x = relax.BlockBuilder(), nn.Placeholder((2, 3), name="x")
+    with bb.function("main", [x]):
+        doubled = nn.emit_te(lambda t: te.compute(t.shape, lambda i, j: t[i, j] + t[i, j]), x)
+        bb.emit_func_output(nn.LogSoftmax()(doubled))
+    data = np.arange(6, dtype="float32").reshape(2, 3)
+    got = relax.interpreter.Interpreter(bb.finalize())["main"](data).numpy()
+    wanted = 2 * data - np.log(np.exp(2 * data).sum(-1, keepdims=True))
+    np.testing.assert_allclose(got, wanted, rtol=1e-5)
+
+
 def test_layers_of_graphs():
     bb = relax.BlockBuilder()
     model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2, bias=False))
@@ -74,6 +122,8 @@ def test_functions_of_the_machine():
     out = lw.runtime.empty((1, 4))
     call("test.vm.tile")(a, out)
     np.testing.assert_array_equal(out.numpy(), [[1, 0, 1, 0]])
+    call("test.vm.identity")(b, a)
+    np.testing.assert_array_equal(a.numpy(), [[2, 2]])
     assert vm.move(a) is a and vm.add_scalar(1, 2) == 3
     assert not vm.check_if_defined(None) and vm.get_device_id(lw.cpu()) == 0
 

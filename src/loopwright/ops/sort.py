@@ -216,10 +216,7 @@ def _sorting(
     """Each row along `axis` sorted; its first `count` (None: all) values and indices, in results
     with these names."""
     shape = list(x.get_shape() or ())
-    which = normalize_axis(axis, len(shape)) if shape else 0
-    if not shape:
-        what = "needs a tensor of rank 1 or more"
-        raise ValueError(explain(what, got="a scalar"))
+    which = normalize_axis(axis, len(shape))
     size = shape[which]
     kept = size if count is None else long(count)
     dims = [kept if a == which else d for a, d in enumerate(shape)]

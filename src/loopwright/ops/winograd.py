@@ -43,7 +43,10 @@ def transforms(tile: int, size: int = 3) -> Transforms:
         step *= 2
     points = points[: tile + size - 2]
     others = [[b for m, b in enumerate(points) if m != n] for n in range(len(points))]
-    data = [[*np.poly(rest)[::-1], 0.0] for rest in others] + [list(np.poly(points)[::-1])]
+    factors = [
+        [*np.atleast_1d(np.poly(rest))[::-1], 0.0] for rest in others
+    ]  # poly([]) is a scalar
+    data = [*factors, list(np.poly(points)[::-1])]
     scale = [np.prod([a - b for b in rest]) for a, rest in zip(points, others, strict=True)]
     window = [[a**k / s for k in range(size)] for a, s in zip(points, scale, strict=True)]
     results = [[a**k for a in points] + [float(k == tile - 1)] for k in range(tile)]

@@ -171,6 +171,8 @@ def test_an_optimizer_of_nothing_that_can_be_moved():
     for params, text in cases:
         with pytest.raises(ValueError, match=text):
             SGD(0.1).init(params)
+    with pytest.raises(RuntimeError, match=r"call init\(\) for the optimizer before"):
+        SGD(0.1).get_function()
     assert len(Adam(0.1).init(relax.Var("g", TensorStructInfo((), "float16"))).state) == 5
 
 
@@ -341,6 +343,13 @@ def test_states_are_kept():
     assert trainer.export_states()["s"].numpy() == 8
     with pytest.raises(ValueError, match="give s"):
         trainer.load_states({"t": np.float32(7)})
+    mod = SetupTrainer(MSELoss("sum"), SGD(0.1), [OUT, OUT])(Counting)
+    empty = Trainer(mod, trainer.vm, lw.cpu(), zero_init_param_state=False)
+    empty.zero_init_params()
+    with pytest.raises(
+        LoopwrightError, match="(?s)states.*got: s\n.*zero_init_states or load_states"
+    ):
+        empty.predict(x)
 
 
 def test_parameters_must_be_set():
@@ -357,6 +366,9 @@ def test_parameters_must_be_set():
     assert np.abs(drawn).max() <= np.sqrt(6 / 20) and drawn.std() > 0.1
     with pytest.raises(ValueError, match="the model takes 1 inputs"):
         trainer.predict([x, x])
+    w0, b0, w1, b1 = (p.numpy() for p in trainer.export_params().values())
+    wanted = np.tanh(x @ w0 + b0) @ w1 + b1
+    np.testing.assert_allclose(trainer.predict(x).numpy(), wanted, rtol=1e-5, atol=1e-6)
     assert "matmul" in str(trainer.profile_adjoint(x, np.ones((8, 3), "float32")))
 
 

@@ -377,6 +377,19 @@ def test_common_subexpressions_in_scopes():
     assert mod.script().count("R.exp") == 3
 
 
+def test_casts_that_define_other_dimensions_stay():
+    @R.function(private=True)
+    def main(x: R.Tensor(ndim=1, dtype="float32")):
+        n, m = T.int64(), T.int64()
+        a = R.match_cast(x, R.Tensor((n,), "float32"))
+        b = R.match_cast(x, R.Tensor((m,), "float32"))
+        c = R.match_cast(x, R.Tensor((n,), "float32"))
+        return (a, b, c)
+
+    after = EliminateCommonSubexpr()(module(main))["main"].body.blocks[0].bindings
+    assert [isinstance(b, relax.MatchCast) for b in after][:3] == [True, True, False]
+
+
 def test_calls_only():
     @R.function(private=True)
     def main(x: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32"))):

@@ -7,6 +7,7 @@ after:  add(%x, 6f)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,6 @@ def _constant(value: Any) -> Any:
 def _bytes(type_: Any) -> int:
     if isinstance(type_, TupleType):
         return sum(_bytes(f) for f in type_.fields)
-    if is_dynamic(type_):
-        return 0
-    count = int(np.prod([d.value for d in type_.shape], dtype="int64"))
-    return count * max(1, type_.dtype.bits // 8)
+    return prod(d.value for d in type_.shape if isinstance(d, IntImm)) * max(
+        1, type_.dtype.bits // 8
+    )
