@@ -47,6 +47,16 @@ def add():
     return function(entry + ADD, "add")
 
 
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_room_for_results(count):
+    """Several results leave as an array of values, of as many; one needs none."""
+    results = [Argument(f"o{k}", "float32", (3,)) for k in range(count)]
+    text = Entry("f", "kernel", [Argument("a", "float32", (3,))], results).text()
+    assert ("%values = alloca" in text) == (count > 1)
+    assert (f"[{count} x {{ i64, ptr }}]" in text) == (count > 1)
+    assert all((f"%own{k} = alloca" in text) == (k < count) for k in range(3))
+
+
 @pytest.mark.parametrize("n", [0, 1, 7, 1000])
 def test_all_kinds_of_arrays_come_in_and_a_tensor_goes_out(add, n):
     a, b = np.arange(n, dtype="float32"), np.ones(n, "float32")

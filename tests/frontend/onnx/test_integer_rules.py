@@ -1,0 +1,77 @@
+"""Integers known at import: what follows from shapes, and what rules leave to the operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright.frontend.onnx import from_onnx
+
+from .support import check, floats, graph, ints, node, value
+
+X = floats(3, 4)
+ONE, TWO, STEP = ints(1), ints(2), ints(-1)
+# op, inputs (s is the shape of x, d its first dimension), weights, opset, attributes, and the
+# elements where all are known if x is (3, 4)
+CASES = [
+    ("Slice", ["s"], {}, 9, {"starts": [1], "ends": [2]}, [4]),
+    ("Slice", ["s"], {}, 9, {"starts": [-1], "ends": [9], "axes": [0]}, [4]),
+    ("Slice", ["s", "a", "d"], {"a": ints(0)}, 17, {}, [3, 4]),
+    ("Slice", ["s", "d", "a"], {"a": ints(9)}, 17, {}, []),
+    ("Slice", ["s", "a", "b", "", "c"], {"a": ints(9), "b": ints(-9), "c": STEP}, 17, {}, [4, 3]),
+    ("Slice", ["s", "a", "b", "", "c"], {"a": ints(-1), "b": ints(-2), "c": STEP}, 17, {}, [4]),
+    ("Slice", ["s", "a", "b", "z", "c"], {"a": ints(0), "b": TWO, "z": ints(-1), "c": TWO}, 17, {}, [3]),
+    ("Gather", ["s", "a"], {"a": ints(1, -2)}, 17, {}, [4, 3]),
+    ("Gather", ["t", "a"], {"a": ints(1), "t": np.arange(6).reshape(2, 3)}, 17, {"axis": 1}, [[1], [4]]),
+    ("Gather", ["t", "d"], {"t": np.arange(9)}, 17, {}, [3]),
+    ("Concat", ["s", "a"], {"a": ints(7)}, 17, {"axis": 0}, [3, 4, 7]),
+    ("Split", ["s"], {}, 17, {}, [3]),
+    ("Split", ["s"], {}, 9, {"split": [1, 1]}, [3]),
+    ("Unsqueeze", ["s", "a"], {"a": ints(0, 2)}, 17, {}, [[[3], [4]]]),
+    ("Unsqueeze", ["s"], {}, 9, {"axes": [1]}, [[3], [4]]),
+    ("Squeeze", ["d"], {}, 17, {}, 3),
+    ("Squeeze", ["d", "a"], {"a": ints(0)}, 17, {}, 3),
+    ("Squeeze", ["d"], {}, 9, {"axes": [0]}, 3),
+    ("Reshape", ["s", "a"], {"a": ints(2, 1)}, 17, {}, [[3], [4]]),
+    ("Reshape", ["s", "a"], {"a": ints(0, -1)}, 17, {}, [[3], [4]]),
+    ("Expand", ["s", "a"], {"a": ints(2, 2)}, 17, {}, [[3, 4], [3, 4]]),
+    ("Expand", ["a", "d"], {"a": ints(5)}, 17, {}, [5, 5, 5]),
+    ("Tile", ["s", "a"], {"a": TWO}, 17, {}, [3, 4, 3, 4]),
+    ("Tile", ["a", "d"], {"a": ints(5)}, 17, {}, [5, 5, 5]),
+    ("Range", ["zero", "e", "two"], {"zero": np.array(0), "two": np.array(2)}, 17, {}, [0, 2]),
+    ("Range", ["e", "zero", "m"], {"zero": np.array(0), "m": np.array(-1)}, 17, {}, [3, 2, 1]),
+    ("Mod", ["s", "a"], {"a": ints(-3)}, 17, {}, [0, -2]),
+    ("Div", ["a", "d"], {"a": ints(-7, 7)}, 17, {}, [-2, 2]),
+    ("Max", ["s", "a", "d"], {"a": ints(2)}, 17, {}, [3, 4]),
+    ("Min", ["s", "a"], {"a": ints(3)}, 17, {}, [3, 3]),
+    ("Neg", ["s"], {}, 17, {}, [-3, -4]),
+    ("ReduceSum", ["s"], {}, 17, {}, [7]),
+    ("ReduceSum", ["s", "a"], {"a": ints(0)}, 17, {"keepdims": 0}, 7),
+    ("ReduceProd", ["s"], {}, 17, {"axes": [0], "keepdims": 0}, 12),
+    ("Less", ["s", "a"], {"a": ints(4)}, 17, {}, [True, False]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize(
+    "number", range(len(CASES)), ids=[f"{c[0]}-{k}" for k, c in enumerate(CASES)]
+)
+def test_of_shapes(number, symbolic):
+    """Of a known shape all is computed at import; of a symbolic one, the program computes the same."""
+    name, inputs, weights, opset, attributes, wanted = CASES[number]
+    given = {"zero_": ints(0), "none": np.array(0), **weights}
+    outputs = ["y", "rest"] if name == "Split" else ["y"]
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero_"], ["d"], axis=0),
+        node("Gather", ["s", "none"], ["e"], axis=0),
+        node(name, inputs, outputs, **attributes),
+    ]
+    wanted = np.array(wanted, bool if name == "Less" else np.int64)
+    ports = [value("x", ["n", "m"] if symbolic else [3, 4])], [value("y", None, wanted.dtype)]
+    model = graph(nodes, *ports, given, opset)
+    check(model, {"x": X})
+    if not symbolic:
+        body = from_onnx(model)["main"].body
+        (last,) = {b.value for block in body.blocks for b in block.bindings} or {body.body}
+        np.testing.assert_array_equal(last.data.numpy(), wanted, strict=True)
