@@ -15,6 +15,7 @@ from loopwright.tir import analysis
 from loopwright.tir import transform as tt
 from loopwright.tir.analysis.bounds import bounds_of, difference
 from loopwright.tir.analysis.op_pattern import analyze_op_pattern
+from loopwright.tir.analysis.value import iterations, lanes_at, samples, value_at
 
 from ..programs import matmul, row_sums
 
@@ -125,6 +126,11 @@ def test_undefined_vars():
     assert analysis.undefined_vars(tir.Let(x, y, x + z)) == [y, z]
     assert analysis.undefined_vars(tir.For(x, 0, y, 0, tir.Evaluate(x + z))) == [y, z]
     assert analysis.undefined_vars(MATMUL) == []
+    v = tir.IterVar((0, y), "v", tir.IterVar.CommReduce)
+    total = tir.CommReducer([x, z], [], [x + z], [tir.const(0)])
+    reduce = tir.Reduce(total, [v.var + z], [v], v.var < 3, 0, [x])
+    assert analysis.undefined_vars(reduce) == [y, z, x]
+    assert analysis.undefined_vars(reduce.axis[0]) == [v.var]
     a = tir.decl_buffer((4,), "float32", "A")
     assert analysis.undefined_vars(tir.BufferStore(a, 1.0, [x])) == [a.data, x]
 
@@ -283,6 +289,34 @@ def test_allocated_bytes():
     assert analysis.calculate_allocated_bytes(MATMUL) == {"main": {"global": 512}}
 
 
+def test_allocated_bytes_of_a_module() -> None:
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def one(n: T.int32):
+        c = T.allocate_const([1, 2, 3], "int16", [3])
+        with T.allocate([2, 5], "float32x2", "shared") as a:
+            with T.allocate([n, 3], "int8", "shared") as b:
+                T.evaluate(0)
+        with T.allocate([7], "int64", "shared") as a:
+            T.evaluate(0)
+    @T.prim_func
+    def two(n: T.int32):
+        with T.block("a"):
+            A = T.alloc_buffer((3,), "int8")
+            B = T.alloc_buffer((3, 4), "int16")
+            T.evaluate(0)
+        with T.block("b"):
+            A = T.alloc_buffer((5, 5), "int8")
+            T.evaluate(0)
+""")
+    assert analysis.calculate_allocated_bytes(mod) == {
+        "one": {"global": 6, "shared": 80},
+        "two": {"global": 27},
+    }
+
+
 def test_buffer_lca():
     found = analysis.detect_buffer_access_lca(MATMUL)
     by_name = {b.name: s for b, s in found.items()}
@@ -307,7 +341,7 @@ def test_small_questions():
 
 COPY = """
 @T.prim_func
-def main(A: T.Buffer(({source}), "{dtype}"), B: T.Buffer(({dest}), "float32")):
+def main(A: T.Buffer(({source}), dtype="{dtype}"), B: T.Buffer(({dest}), dtype="float32")):
     for i, j in T.grid({grid}):
         {store}
 """
@@ -318,7 +352,24 @@ COPIES = {
     "part of rows": ("4, 8", "4, 8", "4, 4", "B[i, j] = A[i, j]", None),
     "transposed": ("8, 4", "4, 8", "4, 8", "B[i, j] = A[j, i]", None),
     "computed": ("4, 8", "4, 8", "4, 8", "B[i, j] = A[i, j] + T.float32(1)", None),
-}
+    "one row": ("4, 8", "4, 8", "1, 8", "B[i, j] = A[i, j]", "A[0, 0:8] B[0, 0:8]"),
+    "a loop of one": ("4, 8", "4, 8", "8, 1", "B[0, i] = A[j, i]", "A[0, 0:8] B[0, 0:8]"),
+    "inner loop outside": ("4, 8", "4, 8", "8, 4", "B[j, i] = A[j, i]", "A[0:4, 0:8] B[0:4, 0:8]"),
+    "each second": ("4, 8", "4, 8", "4, 4", "B[i, j * 2] = A[i, j * 2]", None),
+    "other steps": ("64", "4, 8", "4, 8", "B[i, j] = A[i * 16 + j]", None),
+    "squares": ("4, 16", "4, 16", "4, 4", "B[i, j * j] = A[i, j * j]", None),
+    "squares to": ("4, 16", "4, 16", "4, 4", "B[i, j * j] = A[i, j]", None),
+    "two copies": ("4, 8", "4, 8", "4, 8", "B[i, j] = A[i, j]\n        B[i, j] = A[i, j]", None),
+    "no copy": ("4, 8", "4, 8", "4, 8", "T.evaluate(0)", None),
+    "rows with a gap": ('4, 8), strides=(16, 1', "4, 8", "4, 8", "B[i, j] = A[i, j]", None),
+    "both with a gap": (
+        "4, 8), strides=(16, 1", "4, 8), strides=(16, 1", "4, 8", "B[i, j] = A[i, j]", None,
+    ),
+    "said strides": (
+        "4, 8), strides=(8, 1", "4, 8", "4, 8", "B[i, j] = A[i, j]", "A[0:4, 0:8] B[0:4, 0:8]",
+    ),
+    "of a length read": ("4, 8", "4, 8", "1, T.Cast('int32', A[0, 0])", "B[i, j] = A[i, j]", None),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", COPIES)
@@ -327,6 +378,12 @@ def test_identify_memcpy(case: str) -> None:
     text = COPY.format(source=source, dest=dest, grid=grid, store=store, dtype="float32")
     found = analysis.identify_memcpy(from_source(text).body)
     assert (None if found is None else f"{found.source} {found.dest}") == wanted
+    if found is not None:
+        assert str(analysis.identify_memcpy(tir.SeqStmt([from_source(text).body])).dest) == str(
+            found.dest
+        )
+    other = from_source(text.replace("float32", "int8", 1)).body
+    assert analysis.identify_memcpy(other) is None
 
 
 def test_workspace_bytes() -> None:
@@ -341,6 +398,24 @@ def main(B: T.Buffer((4,), "float32")):
 """)
     assert analysis.calculate_workspace_bytes(func) == 105
     assert analysis.calculate_workspace_bytes(func, 16) == 16 + 112
+    assert analysis.calculate_workspace_bytes(func, 4) == 8 + 100
+    vectors = from_source("""
+@T.prim_func
+def main(n: T.int32):
+    with T.allocate([3, 2], "float32x4", "global") as a:
+        b = T.allocate_const([1, 2], "int32", [2])
+        c = T.allocate([5], "int8", "global")
+        T.evaluate(0)
+""")
+    assert analysis.calculate_workspace_bytes(vectors) == 3 * 2 * 16 + 5
+    unknown = from_source("""
+@T.prim_func
+def main(n: T.int32):
+    with T.allocate([2, n], "int8", "global") as a:
+        T.evaluate(0)
+""")
+    with pytest.raises(ValueError, match="the size of allocation a is not known\\n  got: n"):
+        analysis.calculate_workspace_bytes(unknown)
 
 
 def test_a_view_of_a_buffer_is_defined_for_its_scope():
@@ -488,3 +563,71 @@ def test_what_a_kernel_says_of_alignment(align: int, said: int | None) -> None:
     made = tt.UnpackSignatures()(IRModule({"main": func}))["main"]
     assert not made.buffer_map and len(made.params) == 1
     assert [v for k, v in made.attrs.items() if "align" in k] == ([] if said is None else [said])
+
+
+X, Y = tir.Var("x", "int32"), tir.Var("y", "int32")
+TWO, FLAG = tir.const(2), tir.Var("f", "bool")
+
+
+@pytest.mark.parametrize(
+    ("expr", "value"),
+    [
+        (tir.const(5), 5), (X, 7), (Y, None), (X + 3, 10), (X + Y, None), (Y + X, None), (X - 9, -2),
+        (X * 3, 21), (tir.Mul(Y, X), None), (tir.FloorDiv(X, TWO), 3), (tir.FloorDiv(0 - X, TWO), -4),
+        (tir.FloorDiv(X, X - 7), None), (tir.FloorMod(X, TWO), 1), (tir.FloorMod(0 - X, TWO), 1),
+        (tir.FloorMod(X, X - 7), None), (tir.Div(X, TWO), 3), (tir.Div(0 - X, TWO), -3),
+        (tir.Div(X, 0 - TWO), -3), (tir.Div(0 - X, 0 - TWO), 3), (tir.Div(X - 7, TWO), 0),
+        (tir.Div(X, X - 7), None), (tir.Mod(X, TWO), 1), (tir.Mod(0 - X, TWO), -1),
+        (tir.Mod(X, X - 4), 1), (tir.Mod(0 - X, 4 - X), -1), (tir.Mod(X, X - 7), None),
+        (tir.Min(X, TWO), 2), (tir.Max(X, TWO), 7), (X < 7, False), (X <= 7, True), (X > 7, False),
+        (X >= 7, True), (tir.EQ(X, TWO), False), (tir.NE(X, TWO), True), (Y < 7, None),
+        (tir.And(X > 6, X < 8), True), (tir.And(X > 6, Y < 8), None), (tir.And(Y > 6, X < 8), None),
+        (tir.And(X > 7, Y < 8), False), (tir.And(Y > 6, X < 7), False), (tir.Or(X > 7, X < 7), False),
+        (tir.Or(X > 6, Y < 8), True), (tir.Or(Y > 6, X < 8), True), (tir.Or(X > 7, Y < 8), None),
+        (tir.Or(Y > 7, X < 7), None), (tir.Not(X > 6), False), (tir.Not(Y > 6), None),
+        (tir.Cast("int64", X), 7), (tir.Cast("float32", X), None), (tir.Cast("int32", FLAG), None),
+        (tir.Cast("int32", tir.const(2.5)), None),
+        (tir.Select(X > 6, X, Y), 7), (tir.Select(X > 7, X, Y), None), (tir.Select(Y > 6, X, X), None),
+        (tir.if_then_else(X > 6, X, Y), 7), (tir.if_then_else(X > 7, Y, X + 1), 8),
+        (tir.likely(X > 6), True), (tir.exp(tir.const(1.0)), None),
+    ],
+)  # fmt: skip
+def test_values_at_an_iteration(expr: Any, value: int | None) -> None:
+    assert value_at(expr, {X: 7}) == value and lanes_at(expr, {X: 7}) == (
+        None if value is None else [value]
+    )
+
+
+def test_lanes_at_an_iteration() -> None:
+    assert lanes_at(tir.Ramp(X + 1, 2, 3), {X: 7}) == [8, 10, 12]
+    assert lanes_at(tir.Ramp(X, Y, 3), {X: 7}) is None
+    assert lanes_at(tir.Ramp(Y, X, 3), {X: 7}) is None
+    assert lanes_at(tir.Broadcast(X + 1, 3), {X: 7}) == [8]
+    assert lanes_at(tir.Broadcast(Y, 3), {X: 7}) is None
+
+
+def test_some_iterations() -> None:
+    i, j = tir.Var("i", "int32"), tir.Var("j", "int32")
+
+    def loop(low: Any, size: Any, var: Any = i) -> tir.For:
+        return tir.For(var, low, size, 0, tir.Evaluate(0))
+
+    for low, size, few, wanted in (
+        (2, 9, 3, [2, 3, 4, 10]), (2, 3, 3, [2, 3, 4]), (2, 2, 3, [2, 3]), (2, 1, 3, [2]), (2, 0, 3, []),
+        (X, X - 3, 2, [7, 8, 10]), (3, Y, 4, [3, 4]), (Y, 4, 2, []),
+    ):  # fmt: skip
+        assert samples(loop(low, size), {X: 7}, few) == wanted
+
+    def pairs(inner: tir.For, most: int, size: Any = 5) -> list[tuple[int, int]]:
+        outer = loop(0, size) if size is not None else loop(Y, 4)
+        found = list(iterations((outer, inner), {X: 7}, 2, most))
+        assert all(set(at) == {X, i, j} and at[X] == 7 for at in found)
+        return [(at[i], at[j]) for at in found]
+
+    whole = [(a, b) for a in (0, 1, 4) for b in (1, 2, 3)]
+    assert pairs(loop(1, 3, j), 100) == whole
+    assert pairs(loop(1, 3, j), 4) == whole[:4]
+    assert pairs(loop(i, 4 - i, j), 100) == [(0, 0), (0, 1), (0, 3), (1, 1), (1, 2), (1, 3)]
+    assert pairs(loop(i, 4 - i, j), 2) == [(0, 0), (0, 1), (1, 1), (1, 2)]
+    assert pairs(loop(Y, 4, j), 100) == [] == pairs(loop(1, 3, j), 100, None)
+    assert list(iterations((), {X: 7}, 2, 5)) == [{X: 7}]

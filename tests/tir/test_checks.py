@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,10 @@ import loopwright as lw
 from loopwright.ir.module import IRModule
 from loopwright.ir.transform import PassContext
 from loopwright.script import from_source
+from loopwright.target import Target
 from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
+from loopwright.tir.analysis.memory import host_access_errors
 from loopwright.tir.interpreter import run
 
 CHECKED = {"tir.instrument_bound_checkers": True}
@@ -208,6 +212,34 @@ def main(A: T.Buffer((8,), "float32")):
         tt.VerifyMemory()(IRModule({"main": bad}))
 
 
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("T.attr(x, 'thread_extent', 8)\nA[x] = T.float32(0)", ""),
+        ("T.attr(x, 'pragma', 8)\nA[x] = T.float32(0)", "writes A"),
+        ("T.evaluate(T.exp(A[0]))", "reads A"),
+        ("y: T.float32 = A[0]\nT.evaluate(y)", "reads A"),
+        ("L = T.decl_buffer((4,))\nL[0] = L[1]", ""),
+        ("L = T.decl_buffer((4,), scope='shared')\nL[0] = L[1]", "reads L, writes L"),
+        ("L = T.decl_buffer((4,))\nL[T.Cast('int32', A[1])] = L[T.Cast('int32', A[2])]", "reads A, reads A"),
+        ("L = T.decl_buffer((4,))\nL[0] = A[1]", "reads A"),
+        ("for i in T.thread_binding(8, thread='threadIdx.x'):\n    A[i] = T.float32(0)\nA[0] = T.float32(1)", "writes A"),
+        ("T.func_attr({'calling_conv': 2})\nA[0] = T.float32(1)", ""),
+        ("T.func_attr({'calling_conv': 1})\nA[0] = T.float32(1)", "writes A"),
+    ],
+)  # fmt: skip
+def test_memory_of_the_device(body: str, wanted: str) -> None:
+    text = '@T.prim_func\ndef main(A: T.Buffer((8,), "float32"), x: T.int32):\n' + indent(
+        body, "    "
+    )
+    func = from_source(text)
+    assert host_access_errors(func) == []
+    for kind in ("cuda", "opencl", "metal"):
+        found = host_access_errors(func.with_attr("target", Target(kind)))
+        said = [e.split(",")[0].removeprefix("the host ") for e in found]
+        assert sorted(said) == sorted(wanted.split(", ") if wanted else [])
+
+
 def test_limits_of_a_gpu():
     func = from_source(
         """
@@ -237,6 +269,37 @@ def main(A: T.Buffer((64, 32), "float32")):
     assert text == "at most 16 threads in a block\n  got: 32"
     with pytest.raises(ValueError, match="unknown limits of GPU code"):
         ta.verify_gpu_code(func, {"max_warps": 1})
+
+
+def test_limits_of_kernels_of_a_function():
+    """Each kernel has threads and memory of its own; a size that is not known counts once."""
+    func = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), n: T.int32):
+    with T.launch_thread("threadIdx.x", 8) as tx:
+        with T.launch_thread("threadIdx.z", n) as tz:
+            with T.allocate([3, n], "float64", "shared.dyn") as s:
+                with T.allocate([6], "int8x2", "local") as t:
+                    with T.allocate([7], "int8", "local") as u:
+                        A[tx] = T.float32(0)
+    with T.launch_thread("threadIdx.y", 3) as ty:
+        with T.launch_thread("vthread", 5) as v:
+            with T.launch_thread("cthread", 4) as c:
+                with T.allocate([5], "int8", "shared") as s:
+                    with T.allocate([99], "float64", "global") as t:
+                        T.evaluate(A[ty * 8:ty * 8 + 8])
+"""
+    )
+    used = {
+        "max_threads_per_block": 8, "max_thread_x": 8, "max_thread_y": 3, "max_thread_z": 1,
+        "max_shared_memory_per_block": 24, "max_local_memory_per_block": 19, "max_vthread": 5,
+        "max_vector_bytes": 32, "max_kernels": 2,
+    }  # fmt: skip
+    assert ta.verify_gpu_code(func, used)
+    for name, most in used.items():
+        (text,) = ta.gpu_code_errors(func, {name: most - 1})
+        assert text.endswith(f"got: {most}")
 
 
 def test_a_tile_computed_beyond_a_small_axis_is_in_bounds_of_its_own_buffer():

@@ -110,18 +110,18 @@ def samples(loop: For, at: dict[Var, int], few: int) -> list[int]:
 def iterations(
     loops: tuple[For, ...], at: dict[Var, int], few: int, most: int
 ) -> Iterator[dict[Var, int]]:
-    """At most `most` iterations of a nest, as values of its variables added to `at`."""
+    """At most `most` iterations of a nest (of its inner loops for each value of the outer one, where
+    bounds depend on loops of the nest), as values of its variables added to `at`."""
     if not loops:
         yield at
         return
     own = {loop.loop_var for loop in loops}
-    nested = any(uses_any((loop.min, loop.extent), own) for loop in loops)
-    plain = [samples(loop, at, few) for loop in loops[: 1 if nested else None]]
-    if not nested and all(plain):
-        for values in islice(product(*plain), most):
-            yield {**at, **{p.loop_var: v for p, v in zip(loops, values, strict=True)}}
+    if not any(uses_any((loop.min, loop.extent), own) for loop in loops):
+        values = product(*(samples(loop, at, few) for loop in loops))
+        for one in islice(values, most):
+            yield {**at, **{p.loop_var: v for p, v in zip(loops, one, strict=True)}}
         return
-    for value in plain[0] or ():  # inner bounds depend on outer loops
+    for value in samples(loops[0], at, few):  # inner bounds depend on outer loops
         inner = {**at, loops[0].loop_var: value}
         yield from islice(iterations(loops[1:], inner, few, most), most)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...arith import Analyzer
 from ...base.errors import explain
+from ...ir.literals import is_one
 from ...ir.prim_expr import IntImm, PrimExpr, Range, Var
 from ...ir.prim_op import const
 from ..buffer import Buffer, BufferRegion
@@ -49,33 +50,28 @@ def identify_memcpy(stmt: Stmt) -> MemCpyDetails | None:
     """What loops copy that do nothing but copy contiguous memory; None for other loops."""
     loops: list[For] = []
     inner: Any = stmt
-    while isinstance(inner, (For, SeqStmt)):
-        if isinstance(inner, SeqStmt):
-            if len(inner.seq) != 1:
-                return None
-            inner = inner.seq[0]
-            continue
-        loops.append(inner)
-        inner = inner.body
+    while isinstance(inner, For) or (isinstance(inner, SeqStmt) and len(inner) == 1):
+        if isinstance(inner, For):
+            loops.append(inner)
+        inner = inner.body if isinstance(inner, For) else inner[0]
     if not isinstance(inner, BufferStore) or not isinstance(inner.value, BufferLoad):
         return None
     load = inner.value
     if load.buffer.dtype != inner.buffer.dtype or load.predicate or inner.predicate:
         return None
     ana = Analyzer()
+    moving = [loop for loop in loops if not is_one(loop.extent)]
     strides: list[dict[Var, int]] = []
     for access in (load, inner):
-        walked = _strides(ana, _offset(access.buffer, access.indices), loops)
+        walked = _strides(ana, _offset(access.buffer, access.indices), moving)
         if walked is None:
             return None
         strides.append(walked)
     if strides[0] != strides[1]:
         return None
     step = 1
-    for loop in sorted(loops, key=lambda n: strides[0].get(n.loop_var, 0)):
-        if not isinstance(loop.extent, IntImm):
-            return None
-        if loop.extent.value != 1 and strides[0].get(loop.loop_var, 0) != step:
+    for loop in sorted(moving, key=lambda n: strides[0][n.loop_var]):
+        if not isinstance(loop.extent, IntImm) or strides[0][loop.loop_var] != step:
             return None
         step *= loop.extent.value
     return MemCpyDetails(_region(ana, load, loops), _region(ana, inner, loops))
