@@ -43,6 +43,9 @@ INF = ConstIntBound.POS_INF
         (Broadcast(X, 4), {"x": (0, 128)}, (0, 128)),
         (Ramp(X, 2, 4) + 2, {"x": (0, 128)}, (2, 136)),
         (X % Y, {"x": (0, 6), "y": (0, INF)}, (0, 6)),
+        (X % Y, {"x": (17, 19), "y": (8, 8)}, (1, 3)),
+        (X % Y, {"x": (15, 16), "y": (8, 8)}, (0, 7)),
+        (X % Y, {"x": (-9, -8), "y": (8, 8)}, (0, 7)),
         ((X + Y) * 8 - X * Y, {"x": (1, 7), "y": (1, 7)}, (15, 63)),
         (BYTE % 3 * (BYTE % 5), {}, (0, 8)),
         (BYTE % 3 * BYTE, {}, (-128, 127)),
@@ -82,6 +85,7 @@ def residues(e, *conditions):
     ("e", "expected"),
     [
         (truncmod(X * 4 + 1, 4), (4, 1)),
+        (Select(X > 0, X * 4, Y * 4) % 8, (4, 0)),
         ((X * 16 + Y * 4) & 31, (4, 0)),
         ((X * 16 + Y * 4) & 17, (1, 0)),
         ((X * 4 + 2) >> 1, (2, 1)),
@@ -269,6 +273,12 @@ def test_what_an_analyzer_was_told():
 
 VECTOR = Broadcast(X > 3, 4)
 LINE = Ramp(X, 4, 4)
+SCALABLE = tir.vscale() * 4
+PAIR = Ramp(X, 1, 2)
+NESTED = [  # vectors of vectors, beside plain ones
+    (Broadcast(PAIR, 4), Broadcast(Y, 8)), (Broadcast(Y, 8), Broadcast(PAIR, 4)), (Ramp(X, 1, 8), Broadcast(PAIR, 4)),
+    (Broadcast(PAIR, 4), Ramp(X, 1, 8)), (Ramp(Broadcast(X, 2), Broadcast(4, 2), 4), Broadcast(Y, 8)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -367,6 +377,9 @@ def test_vectors_of_conditions():
         (Ramp(X * 4 + 2, -1, 4) % Broadcast(4, 4), Ramp(2, -1, 4) % Broadcast(4, 4)), (Ramp(X, 1, 4) * Broadcast(0, 4), Broadcast(0, 4)),
         (Var("v", "int32x4") + Broadcast(0, 4), Var("v", "int32x4")), (Ramp(X, 2, 4) - Ramp(Y, 2, 4), Broadcast(X - Y, 4)),
         (Var("v", "float32x4") + Broadcast(tir.const(0.0, "float32"), 4), Var("v", "float32x4")),
+        *((kind(a, b), None) for a, b in NESTED for kind in (tir.Add, tir.Sub, tir.Mul, tir.FloorMod, tir.LT)),
+        (Ramp(X * 4 + 8, 4, SCALABLE) % Broadcast(tir.const(4), SCALABLE), Broadcast(0, SCALABLE)),
+        (Ramp(X * 4 + 9, 1, SCALABLE) // Broadcast(tir.const(4), SCALABLE), None),
     ],
     ids=str,
 )  # fmt: skip

@@ -157,6 +157,20 @@ def test_scan_of_two_states():
     np.testing.assert_allclose(got[1], second, rtol=1e-5)
 
 
+def test_scan_of_numbers():
+    x, state = te.placeholder((6,), name="X"), te.placeholder((6,))
+    half = te.compute((6,), lambda t: state[t - 1] * 0.5, name="half")
+    step = te.compute((6,), lambda t: half[t] + x[t], name="step")
+    total = te.scan(te.compute((1,), lambda t: x[t]), step, state)
+    func = te.create_prim_func([x, total])
+    assert "half = T.alloc_buffer((1,))" in func.script()  # one number per step
+    given, got = RNG.random(6).astype("float32"), np.zeros(6, "float32")
+    run(func, [given, got])
+    for t in range(1, 6):
+        given[t] += given[t - 1] * np.float32(0.5)
+    np.testing.assert_allclose(got, given, rtol=1e-6)
+
+
 def test_wrong_scans():
     x = te.placeholder((6,), name="X")
     state = te.placeholder((6,))

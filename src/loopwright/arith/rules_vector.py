@@ -27,11 +27,9 @@ def vector(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
     integer = a.dtype.element in ("int32", "int64")
     if not integer or not {ta, tb} <= {pe.Ramp, pe.Broadcast}:
         return None
-    if (ta is pe.Ramp and a.base.dtype.lanes > 1) or (tb is pe.Ramp and b.base.dtype.lanes > 1):
+    if any((e.base if type(e) is pe.Ramp else e.value).dtype.lanes != 1 for e in (a, b)):
         return None
     lanes = (a if ta is pe.Ramp else b).lanes
-    if lanes != po.lanes_of(a.dtype):
-        return None
     if kind is pe.Add or kind is pe.Sub:
         (ab, as_), (bb, bs) = _line(a), _line(b)
         base = _scalar(ctx, kind, ab, bb)

@@ -235,8 +235,13 @@ def test_the_first_pragma_is_the_outermost() -> None:
         """
 @T.prim_func
 def main(A: T.Buffer((8,), "float32")):
-    for i in T.serial(8, annotations={"pragma_a": 1, "pragma_b": 2}):
-        A[i] = T.float32(0)
+    for i in T.serial(8, annotations={"pragma_a": 1, "pragma_b": 2, "pragma_c": "d"}):
+        with T.block("zero"):
+            T.block_attr({"pragma_e": 3})
+            A[i] = T.float32(0)
 """,
     )
-    assert (func.body.attr_key, func.body.body.attr_key) == ("pragma_a", "pragma_b")
+    found = [func.body, func.body.body, func.body.body.body]
+    found.append(found[-1].body.body)
+    values = [("pragma_a", 1), ("pragma_b", 2), ("pragma_c", "d"), ("pragma_e", 3)]
+    assert [(at.attr_key, at.value.value) for at in found] == values

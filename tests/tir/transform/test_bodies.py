@@ -251,6 +251,10 @@ RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whet
     (tt.RemoveNoOp, "x: T.int32 = n + 1\nfor i in range(n - x):\n    B[i] = 1", "for", False),
     (tt.RemoveNoOp, "x: T.int32 = n + 1\nfor i in range(x - n):\n    B[i] = 1", "for", True),
     (tt.RemoveNoOp, "x: T.int32 = A[5]\nA[5] = 9\nfor i in range(A[5] - x):\n    B[i] = 1", "for", True),
+    (tt.RemoveNoOp, "A[0] = 7\nA[0] = T.popcount(n)", "= 7", False),
+    (tt.RemoveNoOp, "A[0] = 7\nA[0] = T.Cast('int32', T.isnullptr(A.data))", "= 7", True),
+    (tt.RemoveNoOp, "A[0] = 7\nA[0] = A[1] + A[0]", "= 7", True),
+    (tt.RemoveNoOp, "A[0] = 7\nA[0] = B[0]", "= 7", False),
     (tt.FlattenBuffer, "L = T.decl_buffer((2, 2), 'bool')\nL[1, 0] = n > 2\nif L[1, 0]:\n    B[0] = 1", "int8", True),
     (tt.InstrumentBoundCheckers, "B[T.Ramp(60, 1, 4)] = A[T.Ramp(n, 1, 4)]", "assert", True),
 )  # fmt: skip
@@ -260,7 +264,9 @@ RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whet
 @pytest.mark.parametrize(("made", "body", "text", "left"), RARE)
 def test_rare_forms(made: Any, body: str, text: str, left: bool) -> None:
     mod = program(body)
-    with PassContext(config={"tir.instrument_bound_checkers": True, "tir.Simplify": KNOWN}):
+    config = {"tir.instrument_bound_checkers": True, "tir.Simplify": KNOWN}
+    config["tir.RemoveNoOp"] = {"use_dataflow_analysis": True}
+    with PassContext(config=config):
         after = made()(mod)
     same(mod, after, 3, 2, body)
     assert (text in after["main"].script()) == left

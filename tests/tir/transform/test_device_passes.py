@@ -124,10 +124,16 @@ class Module:
     @T.prim_func(private=True)
     def itself(n: T.int32):
         Module.itself(n)
+        with T.attr(0, "kept", Module.given(n)):
+            T.evaluate(n)
+
+    @T.prim_func(private=True)
+    def given(n: T.int32):
+        T.evaluate(n)
 """
     mod = from_source(text)
     made = tt.InlinePrivateFunctions()(mod)
-    assert [v.name_hint for v in made.functions] == ["main", "itself"]
+    assert [v.name_hint for v in made.functions] == ["main", "itself", "given"]
     ta.verify_well_formed(made)
     for each in (mod, made):
         a = np.ones(4, "float32")

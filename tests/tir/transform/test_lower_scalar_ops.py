@@ -96,3 +96,38 @@ def test_squares_and_cubes_are_products(exponent):
     x, y = np.array([-2, 0, 0.5, 3, np.inf], np.float32), np.zeros(5, np.float32)
     run(lowered, [x, y])
     np.testing.assert_array_equal(y, x**exponent)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bounds"),
+    [("int8", ""), ("int32", ""), ("uint32", ""), ("int64", "min max"), ("uint64", "min")],
+)
+def test_exponents_of_64_bits_are_bounded(dtype, bounds):
+    @T.prim_func
+    def scaled(
+        x: T.Buffer((3,), "float32"), e: T.Buffer((3,), dtype), out: T.Buffer((3,), "float32")
+    ):
+        for i in range(3):
+            out[i] = T.ldexp(x[i], e[i])
+
+    func = LowerScalarOps()(IRModule({"main": scaled}))["main"]
+    assert [k for k in ("min", "max") if f"T.{k}(" in func.script()] == bounds.split()
+    out = np.zeros(3, "float32")
+    big = (1 << 32) + 1 if bounds else 100
+    run(func, [np.float32([1, 3, 0]), np.array([2, big, big], dtype), out])
+    np.testing.assert_array_equal(out, [4, np.inf if bounds else np.ldexp(3.0, 100), 0])
+
+
+def test_a_division_by_one_is_none():
+    @T.prim_func
+    def halved(x: T.Buffer((2,), "int32"), out: T.Buffer((4,), "int32")):
+        out[0] = T.FloorDiv(x[0], 1)
+        out[1] = x[0] // 2
+        out[2] = x[1] // 4
+        out[3] = x[1] % 1
+
+    func = LowerScalarOps()(IRModule({"main": halved}))["main"]
+    assert func.script().count("shift") == 2
+    out = np.zeros(4, "int32")
+    run(func, [np.int32([-7, 9]), out])
+    assert out.tolist() == [-7, -4, 2, 0]

@@ -98,14 +98,16 @@ def main(A: T.Buffer((4,), "float32")):
     [
         ("T.vscale() * 4", "float32x4", "T.Broadcast(T.float32(1), 4)", "Creating scalable"),
         ("4", "float32xvscalex4", "T.Broadcast(T.float32(1), T.vscale() * 4)", "scalable buffer"),
+        ("4", "float32", "T.Broadcast(T.float32(1), T.vscale() * 4)", "existing scalable"),
     ],
 )
 def test_vectors_of_scalable_vectors(extent, dtype, value, got):
+    place = "j" if "x" in dtype else "T.Ramp(j * 4, 1, T.vscale() * 4)"
     text = f"""
 @T.prim_func
 def main(A: T.Buffer((25,), "{dtype}")):
     for j in T.vectorized({extent}):
-        A[j] = {value}
+        A[{place}] = {value}
 """
     with Target(SVE), pytest.raises(InternalError, match=got):
         tt.VectorizeLoop()(IRModule({"main": from_source(text)}))
@@ -172,11 +174,18 @@ BODIES = {  # statements of a vectorized loop over j: whether a serial loop is l
     "B[j * 2 - j] = A[(j + 3) * 2 - 6]": False,
     "B[3 + j] = A[5 - j]": False,
     "B[j] = T.Cast('float32', T.Cast('int64', j) * T.int64(2))": False,
+    "T.evaluate(T.Ramp(j, 1, 2))\nB[j] = A[j]": True,
+    "y: T.float32 = T.Select(I[0] < 2, A[1], A[2])\nB[j] = y + A[j]": False,
+    "y: T.float32 = T.exp(T.Select(I[0] < 2, A[1], A[2]))\nB[j] = y + A[j]": False,
+    "B.vstore([j], A[j], predicate=I[0] < 2)": False,
+    "B.vstore([j], A[j], predicate=j < 2)": False,
+    "B.vstore([0], A[1], predicate=j < 2)": True,
+    "if j - j < I[1]:\n    B[j] = A[j]": True,
 }
 
 
 @pytest.mark.no_roundtrip
-@pytest.mark.parametrize("extent", [1, 4])
+@pytest.mark.parametrize("extent", [1, 2, 4])
 @pytest.mark.parametrize("body", BODIES)
 def test_bodies(body, extent):
     lines = "".join(f"        {line}\n" for line in body.splitlines())

@@ -43,7 +43,7 @@ class _Lower(Substitute):
         body = self.visit(block.body)
         for key, value in reversed(block.annotations.items()):
             if key.startswith("pragma_"):
-                body = _pragma(key, value, body)
+                body = st.AttrStmt(const(0, "int32"), key, value, body)
         for entry in block.annotations.get("buffer_dim_align", ()):
             index, *align = entry
             if index < len(block.writes):  # what nobody reads is not written any more
@@ -74,7 +74,7 @@ class _Lower(Substitute):
         stmt: st.Stmt = loop.replace(annotations=kept)
         for key, value in reversed(node.annotations.items()):
             if _is_pragma(key):
-                stmt = _pragma(key, value, stmt)
+                stmt = st.AttrStmt(const(0, "int32"), key, value, stmt)
         return stmt
 
 
@@ -110,17 +110,6 @@ def check_alignment(buffer: Buffer, span: Any) -> None:
 def _is_pragma(key: str) -> bool:
     """Whether an annotation becomes an attribute around the loop; LoopPartition's stays."""
     return key.startswith("pragma_") and key != "pragma_loop_partition_hint"
-
-
-def _pragma(key: str, value: Any, body: st.Stmt) -> st.Stmt:
-    operand = (
-        value
-        if isinstance(value, PrimExpr)
-        else const(value)
-        if not isinstance(value, str)
-        else value
-    )
-    return st.AttrStmt(const(0, "int32"), key, operand, body)
 
 
 class LowerOpaqueBlock(RewriterPass):
