@@ -406,7 +406,7 @@ byte_depthwise.samples(
 byte_depthwise_bytes.samples(
     case(
         random_bytes(1, 2, 11, 40), np.uint8(7), _taps(2, 5, 5),
-        np.array([30, -900], np.int32), np.array([0.001, 0.02], np.float32), np.int8(-5),
+        np.array([30, -900], np.int32), np.array([0.00104719, 0.0193649], np.float32), np.int8(-5),
         **_STRIDED, out_dtype="int8",
     ),
 )  # fmt: skip
