@@ -75,6 +75,12 @@ REFUSED = {
     "last_channel is no column of 8\n  got: 8": lambda: op.nn.unpack_channels(
         tensor(1, 2, 3, 3, 4), 9
     ),
+    "of 1 or more\n  got: tile 0, window 3": lambda: op.nn.winograd_tiles(
+        tensor(1, 1, 6, 8, 4), 0, [0, 0, 0, 0]
+    ),
+    "of 1 or more\n  got: tile -1, window 3": lambda: op.nn.winograd_weight(
+        tensor(5, 3, 3, 3), -1, 4
+    ),
     "last_row is no column of 6\n  got: 6": lambda: op.nn.winograd_join(
         tensor(4, 4, 1, 3, 2, 8), tile=2, sides=[7, 4], block=4
     ),

@@ -1,5 +1,9 @@
 """Windows over the rows of one channel, of bytes: depthwise convolutions, pooling.
 
+for each row of results:                                # `_Rows.rolling`
+    read the rows that no window has seen; add their products to the sums of all windows that see them
+    store the sums of the first window, which is whole; keep the others
+
 A row is read as a vector of 64 bytes at most, of which a shuffle takes for each lane what its window
 needs: four neighbours, which are multiplied and added in one instruction, or every other byte.
 """
@@ -7,6 +11,7 @@ needs: four neighbours, which are multiplied and added in one instruction, or ev
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -194,7 +199,8 @@ def _vector_depthwise(call: Any) -> Any:
 
             if not flat:
                 for j in starts:
-                    for i, sums in rows.rolling(frame, pitch, long(j * stride), height, first):
+                    start = long(j * stride)
+                    with rows.rolling(frame, pitch, start, height, first) as (i, sums):
                         store(i, j, finished(sums, tail, c, out))
                 return
             line = ib.allocate(str(out.dtype), flat * LANES, "line", scope="local")
@@ -233,9 +239,10 @@ class _Rows(NamedTuple):
             ]
         return total
 
+    @contextmanager
     def rolling(self, frame: Any, pitch: int, start: Any, height: int, first: Any) -> Iterator[Any]:
-        """The sums of each row, (its number, sums): a row of the channel is read once, for all windows that see
-        it, whose sums so far are kept."""
+        """A loop over rows of results, whose body gets (number, sums). A row of the channel is read once, for all
+        windows that see it, whose sums so far are kept. first: what sums begin with."""
         high, stride = len(self.taps), self.stride
         ahead = -(-(high - stride) // stride) if high > stride else 0
         kept = self.ib.allocate(

@@ -39,6 +39,7 @@ _WIDE = LANES * VECTORS
 
 
 def _bytes_again(total: Tensor, offset: Tensor, factor: Tensor, zero_out: Tensor, out_dtype: DType):
+    """round((total + offset) * factor) + zero_out within `out_dtype`; offset and factor along axis 1."""
     low, high = (cast("float32", bound(out_dtype)) for bound in (min_value, max_value))
     floor = zero_out() if isinstance(zero_out, te.Tensor) else zero_out
 
@@ -70,7 +71,8 @@ def _bytes_again_info(total, offset, factor, zero_out, out_dtype):
 
 
 def as_bytes(products: Operator) -> Operator:
-    """Define the operator NAME_bytes: what `products`, the operator NAME, adds in int32, as bytes."""
+    """Define the operator NAME_bytes: what `products`, the operator NAME, adds in int32, as bytes. Its inputs are
+    NAME's, then offset, factor and zero_out. Inference raises TypeError, ValueError where these do not fit."""
     written = [*inspect.signature(products.body).parameters.values()]
     _, *tail, out_dtype = inspect.signature(_bytes_again).parameters.values()
     inputs = len(products.graph_params)
@@ -420,6 +422,7 @@ byte_matmul.samples(
     case(random_bytes(60, 8), random_bytes(1, 8 * _WIDE, dtype="int8")),
     case(("n", 4), random_bytes(3, 4, dtype="int8"), dtype="uint8", low=0, high=255),
 )
+# Offsets and factors for 48 channels.
 TAIL = [np.array([5, -3, 0, 9] * 12, np.int32), _RNG.uniform(0.001, 0.1, 48).astype(np.float32)]
 byte_matmul_bytes.samples(
     case(

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import te, tir
+from ..base.errors import explain
 from ..ir.prim_op import add, ceildiv, const, floordiv, floormod, multiply
 from .common import compute
 from .core import case, op
@@ -35,7 +36,10 @@ class Transforms(NamedTuple):
 @cache
 def transforms(tile: int, size: int = 3) -> Transforms:
     """F(tile, size) at tile + size - 2 points and at infinity; the rows of G are divided by a point's
-    distances to the others."""
+    distances to the others. Raises ValueError for a tile or a window of nothing."""
+    if tile < 1 or size < 1:
+        what = "a tile and a window are of 1 or more"
+        raise ValueError(explain(what, got=f"tile {tile}, window {size}"))
     points = [0.0]
     step = 1.0
     while len(points) < tile + size - 2:
@@ -43,10 +47,8 @@ def transforms(tile: int, size: int = 3) -> Transforms:
         step *= 2
     points = points[: tile + size - 2]
     others = [[b for m, b in enumerate(points) if m != n] for n in range(len(points))]
-    factors = [
-        [*np.atleast_1d(np.poly(rest))[::-1], 0.0] for rest in others
-    ]  # poly([]) is a scalar
-    data = [*factors, list(np.poly(points)[::-1])]
+    poly = lambda roots: [*np.atleast_1d(np.poly(roots))[::-1]]  # noqa: E731  (of none it is a scalar)
+    data = [[*poly(rest), 0.0] for rest in others] + [poly(points)]
     scale = [np.prod([a - b for b in rest]) for a, rest in zip(points, others, strict=True)]
     window = [[a**k / s for k in range(size)] for a, s in zip(points, scale, strict=True)]
     results = [[a**k for a in points] + [float(k == tile - 1)] for k in range(tile)]
@@ -107,12 +109,12 @@ def winograd_tiles(data: Tensor, tile: int, padding: Ints):
     """(n, blocks, rows, cols, block) as (m, m, n, tiles, tiles, channels) with m = tile + 2: B^T d B of the tiles of
     pixels that overlap by 2. padding: pixels of zeros at the top, left, bottom and right."""
     n, blocks, rows, cols, block = data.shape
+    matrix, count = transforms(tile).data, tile + 2
     top, left, bottom, right = padding
     high, wide = (
         simplify(ceildiv(add(x, more - 2), tile))
         for x, more in ((rows, top + bottom), (cols, left + right))
     )
-    matrix, count = transforms(tile).data, tile + 2
     shape = [count, count, n, high, wide, simplify(multiply(blocks, block))]
 
     def pixel(*at):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -201,7 +203,7 @@ def test_what_is_no_warp_memory():
         lower(text.replace("W[o * 16 + tx * 2 + i] = ", "W[o * 16 + tx * 2 + i + 2] = "))
 
 
-def test_a_thread_that_ends_early_is_found_without_waiting():
+def test_a_thread_that_ends_early_is_found_without_waiting(monkeypatch):
     """The others do not wait for a time: a slow thread is no missing one, a missing one is found
     at once."""
     func = from_source("""
@@ -212,8 +214,13 @@ def main(A: T.Buffer((4,), "float32")):
         T.tvm_storage_sync("shared")
     A[tx] = T.float32(1)
 """)
+    times, wait = [], threading.Condition.wait
+    monkeypatch.setattr(
+        threading.Condition, "wait", lambda own, time=None: times.append(time) or wait(own, time)
+    )
     with pytest.raises(RuntimeError, match="did not come to this barrier"):
         run(func, [np.zeros(4, "float32")])
+    assert set(times) <= {None}
 
 
 def test_an_allreduce_runs_before_it_is_lowered():
