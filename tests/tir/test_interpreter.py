@@ -335,6 +335,21 @@ def test_vector_if_then_else_reads_only_where_it_holds():
     np.testing.assert_array_equal(result, [0, 1, 2, 3, 0, 0, 0, 0])
 
 
+@pytest.mark.parametrize("kind", ["int32x4", "int8x16"])
+def test_a_choice_among_lanes_that_are_others_of_what_is_loaded(kind):
+    a, out = buffers(("a", (4,), I32), ("out", (4,), I32))
+    at = tir.Ramp(tir.const(0), tir.const(1), 4)
+    other = tir.reinterpret(kind, tir.Shuffle([tir.BufferLoad(a, [at])], [3, 2, 1, 0]))
+    lanes = other.dtype.lanes
+    counted = tir.Ramp(tir.const(0), tir.const(1), lanes)
+    first = tir.LT(counted, tir.Broadcast(tir.const(lanes // 2), lanes))
+    value = tir.Select(first, other, tir.Broadcast(tir.const(0, kind.split("x")[0]), lanes))
+    store = tir.BufferStore(out, tir.reinterpret("int32x4", value), [at])
+    result = np.ones(4, I32)
+    run(tir.PrimFunc([a, out], store), [np.array([5, 6, 7, 8], I32), result])
+    np.testing.assert_array_equal(result, [8, 7, 0, 0])
+
+
 def test_shuffle_cast_and_intrinsics_on_vectors():
     a, out = buffers(("a", (4,), "float32"), ("out", (4,), "int32"))
     load = tir.BufferLoad(a, [tir.Ramp(tir.const(0), tir.const(1), 4)])

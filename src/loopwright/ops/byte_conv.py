@@ -26,6 +26,7 @@ from .integer import (
     HALVES,
     LANES,
     ROWS,
+    SIGNS,
     TAIL,
     VECTORS,
     as_bytes,
@@ -47,32 +48,50 @@ from .integer import (
 from .params import Ints, Tensor
 from .statements import long, prim_func
 
+_BYTES = ("uint8", "int8")
 _AGAIN = 4 + ROWS * 4  # bytes of a step that is done again
 _FEW, _PARTS = 16, 4  # tasks; parts of their weights where tiles are fewer
 
 
 @op("relax.nn.byte_places", alone=True)
-def byte_places(data: Tensor, zero: Tensor, before: Ints, stride: int, height: int, width: int):
+def byte_places(
+    data: Tensor,
+    zero: Tensor,
+    before: Ints,
+    stride: int,
+    height: int,
+    width: int,
+    signed: bool = False,
+):
     """uint8 (batch, channels, h, w) as `byte_conv2d` reads it: (batch, channels / 4, stride * stride, height
     * width * 4), with channel 4 * c + v of place (stride * i + a, stride * j + b) at [c, stride * a + b,
     (width * i + j) * 4 + v]; `before`: how much is put before h and w. What lies outside is `zero`, and what
-    is of no channel anything."""
+    is of no channel anything. signed: int8, all 128 less."""
     batch, channels, h, w = extents_of(data, "data", None, None, None, None)
     fill = zero() if isinstance(zero, te.Tensor) else zero
     dims = [batch, (channels + 3) // 4, long(stride * stride), long(height * width * 4)]
+    _, made = _kinds(signed)
 
     def cell(n, c, phase, k):
         row = k // (4 * width) * stride + phase // stride - before[0]
         column = k // 4 % width * stride + phase % stride - before[1]
         inside = tir.all(row >= 0, row < h, column >= 0, column < w)
         channel = tir.min(c * 4 + k % 4, channels - 1)
-        return tir.if_then_else(inside, data(n, channel, row, column), fill)
+        return made(tir.if_then_else(inside, data(n, channel, row, column), fill))
 
     return compute(dims, cell, "byte_places")
 
 
+def _centered(value: Any) -> Any:
+    """uint8 as int8, 128 less."""
+    flip = const(128, "uint8")
+    lanes = value.dtype.lanes
+    turned = tir.bitwise_xor(value, flip if lanes == 1 else Broadcast(flip, lanes))
+    return tir.reinterpret("int8" if lanes == 1 else f"int8x{lanes}", turned)
+
+
 @byte_places.numpy
-def _(data, zero, before, stride, height, width):
+def _(data, zero, before, stride, height, width, signed):
     batch, channels, h, w = data.shape
     fours = -(-channels // 4)
     data = np.concatenate([data, np.repeat(data[:, -1:], fours * 4 - channels, 1)], 1)
@@ -82,7 +101,13 @@ def _(data, zero, before, stride, height, width):
     place[...] = data[:, :, :rows, :columns]
     split = out.reshape(batch, fours, 4, height, stride, width, stride)
     split = split.transpose(0, 1, 4, 6, 3, 5, 2)
-    return split.reshape(batch, fours, stride * stride, height * width * 4).copy()
+    split = split.reshape(batch, fours, stride * stride, height * width * 4)
+    return (split ^ 128).view(np.int8) if signed else split.copy()
+
+
+def _kinds(signed: Any) -> tuple[str, Any]:
+    """The dtype of places or blocks, and what makes an element of one of the data's."""
+    return ("int8", _centered) if signed else ("uint8", lambda value: value)
 
 
 def _vector_places(call: Any) -> Any:
@@ -101,8 +126,9 @@ def _vector_places(call: Any) -> Any:
         return None
     fours, size = -(-channels // 4), height * width * 4
     dims = (data, (), (data[0], long(fours), long(stride * stride), long(size)))
-    names = ("data", "zero", "out")
-    buffers = [tir.decl_buffer(s, "uint8", n) for s, n in zip(dims, names, strict=True)]
+    kind, made = _kinds(given.signed)
+    names = {"data": "uint8", "zero": "uint8", "out": kind}
+    buffers = [tir.decl_buffer(s, k, n) for s, (n, k) in zip(dims, names.items(), strict=True)]
     order = [v * lanes + k for k in range(lanes) for v in range(4)]
     # As in convolutions, a thread does the same part of each image; see sched/parts.py.
     bands = 1 << min(max(height // 4, 1).bit_length() - 1, 3)
@@ -114,7 +140,7 @@ def _vector_places(call: Any) -> Any:
             begin = ib.let("begin", band * height // bands)
             end = ib.let("end", (band + 1) * height // bands)
             own = [ib.let(f"channel{v}", tir.min(c * 4 + v, channels - 1)) for v in range(4)]
-            outside = ib.let("outside", zero[()])
+            outside = ib.let("outside", made(zero[()]))
             for phase in range(stride * stride):
                 a, (first, count, b) = phase // stride, spans[phase % stride]
                 with ib.for_range(begin, end, "i", "int64") as i:
@@ -129,23 +155,24 @@ def _vector_places(call: Any) -> Any:
                             at = Ramp(column, long(stride), lanes)
                             parts = [x[n, own[v], row, at] for v in range(4)]
                             place = ramp(start + (first + j) * 4, 4 * lanes)
-                            out[n, c, phase, place] = Shuffle(parts, order)
+                            out[n, c, phase, place] = made(Shuffle(parts, order))
 
     return prim_func(buffers, write)
 
 
 @op("relax.nn.byte_blocks", alone=True)
-def byte_blocks(data: Tensor, block: int):
+def byte_blocks(data: Tensor, block: int, signed: bool = False):
     """uint8 (batch, channels, places) in blocks of places, as `byte_conv2d` reads them for windows of one place:
     (batch, places / block, channels / 4, block * 4), with channel 4 * c + v of place block * b + p at [b, c, 4 * p +
-    v]. What is of no channel or place anything."""
+    v]. What is of no channel or place anything. signed: int8, all 128 less."""
     batch, channels, places = extents_of(data, "data", None, None, None)
     if block < 1:
         raise ValueError(explain("block must be 1 or more", got=str(block)))
+    _, made = _kinds(signed)
 
     def cell(n, b, c, k):
         channel = tir.min(c * 4 + k % 4, channels - 1)
-        return data(n, channel, tir.min(b * block + k // 4, places - 1))
+        return made(data(n, channel, tir.min(b * block + k // 4, places - 1)))
 
     count = simplify((places + block - 1) // block)
     return compute(
@@ -154,12 +181,13 @@ def byte_blocks(data: Tensor, block: int):
 
 
 @byte_blocks.numpy
-def _(data, block):
+def _(data, block, signed):
     fill = [(0, 0), (0, -data.shape[1] % 4), (0, -data.shape[2] % block)]
     data = np.pad(data, fill, "edge")
     batch, channels, places = data.shape
     split = data.reshape(batch, channels // 4, 4, places // block, block).transpose(0, 3, 1, 4, 2)
-    return split.reshape(batch, places // block, channels // 4, block * 4).copy()
+    split = split.reshape(batch, places // block, channels // 4, block * 4)
+    return (split ^ 128).view(np.int8) if signed else split.copy()
 
 
 def _vector_blocks(call: Any) -> Any:
@@ -170,7 +198,8 @@ def _vector_blocks(call: Any) -> Any:
         return None
     fours, count = -(-channels // 4), -(-places // block)
     out_shape = (data[0], long(count), long(fours), long(block * 4))
-    buffers = [tir.decl_buffer(s, "uint8", n) for s, n in ((data, "data"), (out_shape, "out"))]
+    kind, made = _kinds(call.attrs.signed)
+    buffers = [tir.decl_buffer(data, "uint8", "data"), tir.decl_buffer(out_shape, kind, "out")]
 
     def write(ib, x, out):
         with ib.for_range(long(0), data[0] * fours, "task", "int64", "parallel") as task:
@@ -180,7 +209,7 @@ def _vector_blocks(call: Any) -> Any:
             def move(b, have):
                 parts = [x[n, channel, ramp(b * block, have)] for channel in own]
                 order = [v * have + min(k, have - 1) for k in range(block) for v in range(4)]
-                out[n, b, c, ramp(long(0), block * 4)] = Shuffle(parts, order)
+                out[n, b, c, ramp(long(0), block * 4)] = made(Shuffle(parts, order))
 
             with ib.for_range(long(0), long(places // block), "b", "int64") as b:
                 move(b, block)
@@ -205,8 +234,8 @@ def byte_conv2d(
     """data: what `byte_places` makes of the image; weight int8 (outputs / 8, channels / 4 * window * 8 * 4):
     of eight outputs their bytes for four channels side by side, in the order in which a tile reads them; in
     int16 in the order `HALVES`. int32 (batch, outputs, places): each place is one of the image's rows of
-    `width` one after another. narrow: of each pair of int8 weights those of one sign add up to at most 128,
-    so that two products fit 16 bits. Where they would not, the rest follows: steps that are done again, for
+    `width` one after another. narrow: two products fit 16 bits: no weight is -128 if data are int8, and if they are
+    uint8, of each pair of int8 weights those of one sign add up to at most 128. Where they would not, the rest follows: steps that are done again, for
     each its number in 4 bytes (the last one for any greater), and 32 weights more. block: data is what `byte_blocks` makes of the image,
     of which a window sees one place."""
     batch, first, second, _ = extents_of(data, "data", None, None, None, None)
@@ -280,7 +309,7 @@ def _tap(kh, kw, stride, dilation, width):
 
 @byte_conv2d.infer
 def _conv_info(data, weight, kernel, stride, dilation, width, places, narrow, block):
-    check_dtypes(data=(data, "uint8"), weight=(weight, "int8", "int16"))
+    check_dtypes(data=(data, *_BYTES), weight=(weight, "int8", "int16"))
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=3)
@@ -427,16 +456,19 @@ def _vector_conv(call: Any) -> Any:
     stride, dilation = int(given.stride), int(given.dilation)
     width, places = int(given.width), int(given.places)
     blocks = int_value(weight[0])
-    dtype = str(call.args[1].struct_info.dtype)
+    of_data, dtype = (str(a.struct_info.dtype) for a in call.args[:2])
     some = 4 if dtype == "int8" else 2  # numbers in the bits of an int32
-    dots = dots_of(Target.current(allow_none=True))
+    dots, narrow = dots_of(Target.current(allow_none=True)), bool(given.narrow) and some == 4
     if not (dots and blocks and places >= LANES) or (dots.in_one and some == 2):
         return None
-    dots = dots._replace(narrow=bool(given.narrow) and some == 4)
+    signed = of_data == "int8"
+    if signed and not (narrow and dots.lanes in SIGNS):
+        return None
+    dots = dots._replace(narrow=narrow, signed=signed)
     outputs = long(blocks * ROWS)
     buffers = buffers_of(
         bytes_of(call, 2),
-        {"data": (data, "uint8"), "weight": (weight, dtype)},
+        {"data": (data, of_data), "weight": (weight, dtype)},
         (data[0], outputs, long(places)),
         outputs,
     )
@@ -460,20 +492,31 @@ def _vector_conv(call: Any) -> Any:
                     line = ramp(long(0), 4 * block_size)
                     return joined([x[n, first + b, k[0], line] for b in range(lanes // block_size)])
 
+                def one(body, c, kh, kw, line):
+                    phase, shift = _tap(kh, kw, stride, dilation, width)
+                    first = ib.let("first", (start + shift) * 4)
+                    tap = ((c * kernel[0] + kh) * kernel[1] + kw) * (ROWS * 4)
+                    tap = ib.let("tap", tap)
+                    if heavy and line:  # of the next block what this step reads of its own
+                        ahead = tir.address_of(w[tir.min(block + 1, blocks - 1), tap])
+                        ib.emit(tir.call_intrin("void", "tir.prefetch", ahead, 0, 2, 1))
+                    body((c, ib.let("phase", phase), first, tap))
+
                 def steps(body):
-                    with (
-                        ib.for_range(long(0), fours, "c", "int64") as c,
-                        ib.for_range(long(0), long(kernel[0]), "kh", "int64") as kh,
-                        ib.for_range(long(0), long(kernel[1]), "kw", "int64") as kw,
-                    ):
-                        phase, shift = _tap(kh, kw, stride, dilation, width)
-                        first = ib.let("first", (start + shift) * 4)
-                        tap = ((c * kernel[0] + kh) * kernel[1] + kw) * (ROWS * 4)
-                        tap = ib.let("tap", tap)
-                        if heavy:  # of the next block what this step reads of its own
-                            ahead = tir.address_of(w[tir.min(block + 1, blocks - 1), tap])
-                            ib.emit(tir.call_intrin("void", "tir.prefetch", ahead, 0, 2, 1))
-                        body((c, ib.let("phase", phase), first, tap))
+                    known = int_value(fours) if taps == 1 else None
+                    if known:  # two at a time
+                        with ib.for_range(long(0), long(known // 2), "c", "int64") as c:
+                            for k in range(2):
+                                one(body, c * 2 + k, 0, 0, k == 0 or some == 2)
+                        if known % 2:
+                            one(body, long(known - 1), 0, 0, True)
+                    else:
+                        with (
+                            ib.for_range(long(0), fours, "c", "int64") as c,
+                            ib.for_range(long(0), long(kernel[0]), "kh", "int64") as kh,
+                            ib.for_range(long(0), long(kernel[1]), "kw", "int64") as kw,
+                        ):
+                            one(body, c, kh, kw, True)
                     if not again:
                         return
                     with ib.for_range(long(0), long(again), "e", "int64") as e:
@@ -534,6 +577,15 @@ for _operator, _kernel in _KERNELS.items():
 byte_places.samples(
     case(random_bytes(2, 3, 4, 5), np.uint8(7), before=[1, 1], stride=1, height=7, width=7),
     case(random_bytes(1, 5, 6, 5), np.uint8(7), before=[1, 0], stride=2, height=4, width=3),
+    case(
+        random_bytes(1, 3, 5, 9),
+        np.uint8(9),
+        before=[1, 0],
+        stride=1,
+        height=6,
+        width=9,
+        signed=True,
+    ),
 )
 
 
@@ -547,6 +599,7 @@ def _with_steps(weight: np.ndarray, *numbers: list[int]) -> np.ndarray:
 byte_blocks.samples(
     case(random_bytes(2, 5, 25), block=8),
     case(random_bytes(1, 8, 32), block=16),
+    case(random_bytes(1, 7, 18), block=8, signed=True),
 )
 byte_image.samples(
     case((2, 3, 20), channels=2, height=3, columns=4, width=6),
@@ -568,6 +621,10 @@ byte_conv2d.samples(
     case(
         random_bytes(2, 5, 3, 32), _with_steps(random_bytes(2, 3 * 32, dtype="int8"), [1], [2]),
         kernel=[1, 1], stride=1, dilation=1, width=5, places=35, narrow=False, block=8,
+    ),
+    case(
+        random_bytes(1, 5, 3, 32, dtype="int8"), random_bytes(2, 3 * 32, dtype="int8").clip(-127),
+        kernel=[1, 1], stride=1, dilation=1, width=5, places=35, narrow=True, block=8,
     ),
     case(
         random_bytes(1, 2, 4, 80 * 4), _with_steps(random_bytes(2, 2 * 9 * 32, dtype="int8"), [0, 17, 5], [9, 9, 99]),

@@ -183,10 +183,11 @@ class Dots(NamedTuple):
     rows: int  # of a tile's sums that are computed together
     vectors: int  # of 16 lanes, in each of these rows; more where rows are fewer
     narrow: bool = False  # pairs of products fit 16 bits
+    signed: bool = False  # both factors; no weight is -128, and there are 4 or 8 lanes
 
     def __call__(self, total: Any, a: Any, *b: Any) -> Any:
-        """total + sums of four products of a (unsigned) and b, vectors of 4, 8 or 16 int32; b: of the bytes,
-        or of the first and the second of their pairs in 16 bits (`HALVES`)."""
+        """total + sums of four products of a (unsigned, unless `signed`) and b, vectors of 4, 8 or 16 int32; b:
+        of the bytes, or of the first and the second of their pairs in 16 bits (`HALVES`)."""
         count = total.dtype.lanes
         if self.in_one:
             name = f"llvm.x86.avx512.vpdpbusd.{32 * count}"
@@ -195,8 +196,15 @@ class Dots(NamedTuple):
             return self._in_parts(Dots.__call__, total, a, *b)
         number = lambda v: Broadcast(const(v, "int16"), 2 * count)  # noqa: E731
         of_bytes, of_words = _PAIRS[count]
-        if self.narrow:
-            a, b = (tir.reinterpret(f"int8x{4 * count}", v) for v in (a, *b))
+        if self.narrow or self.signed:
+            kind = f"int8x{4 * count}"
+            a, b = (tir.reinterpret(kind, v) for v in (a, *b))
+            if (
+                self.signed
+            ):  # |a| is at most 128 as an unsigned byte, |b| 127: two products are 16 bits
+                b = tir.call_llvm_pure_intrin(kind, SIGNS[count], b, a)
+                zero = Broadcast(const(0, "int8"), 4 * count)
+                a = tir.Select(a < zero, zero - a, a)
             pairs = tir.call_llvm_pure_intrin(f"int16x{2 * count}", of_bytes, a, b)
             return total + tir.call_llvm_pure_intrin(f"int32x{count}", of_words, pairs, number(1))
         a, *b = (tir.reinterpret(f"int16x{2 * count}", v) for v in (a, *b))
@@ -227,6 +235,8 @@ _PAIRS = {
     8: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
     16: ("llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"),
 }
+# By lanes: bytes times the signs of others; AVX-512 has none.
+SIGNS = {4: "llvm.x86.ssse3.psign.b.128", 8: "llvm.x86.avx2.psign.b"}
 
 
 def joined(vectors: list[Any]) -> Any:

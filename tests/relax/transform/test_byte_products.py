@@ -151,8 +151,9 @@ def test_unsigned_weights(zero):
         ((65, 64), "int16"), ((127, 2), "int16"), ((-128, -1), "int16"), ((-65, -64), "int16"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("processor", ["haswell", "cascadelake"])
+@pytest.mark.parametrize("processor", ["haswell", "skylake-avx512", "cascadelake"])
 def test_weights_of_convolutions_have_the_bits_that_pairs_of_products_need(processor, pair, dtype):
+    """AVX2 multiplies signed bytes where no weight is -128."""
     weight = np.zeros((8, 4, 1, 1), np.int8)
     weight[3, 2:, 0, 0] = pair
     given = module((1, 4, 9, 9), weight, op.nn.conv2d, "uint8", 0, False, whole=True)
@@ -160,8 +161,11 @@ def test_weights_of_convolutions_have_the_bits_that_pairs_of_products_need(proce
         made = ByteProducts()(given)
     calls = [b.value for block in made["main"].body.blocks for b in block.bindings]
     (conv,) = [c for c in calls if c.op.name == "relax.nn.byte_conv2d"]
-    assert conv.args[1].struct_info.dtype == ("int8" if processor == "cascadelake" else dtype)
-    assert conv.attrs.narrow == (processor == "haswell" and dtype == "int8")
+    signed = processor == "haswell" and dtype == "int16" and -128 not in pair
+    wide = processor != "cascadelake" and dtype == "int16" and not signed
+    kinds = [str(a.struct_info.dtype) for a in conv.args]
+    assert kinds == ["int8" if signed else "uint8", "int16" if wide else "int8"]
+    assert conv.attrs.narrow == (processor != "cascadelake" and not wide)
     x = np.full((1, 4, 9, 9), 255, np.uint8)
     want = Interpreter(given)["main"](x).numpy()
     np.testing.assert_array_equal(Interpreter(made)["main"](x).numpy(), want)
@@ -217,7 +221,7 @@ def test_windows_by_winograd_are_exact(shape, outputs, size, tile, sign):
     given = module(
         shape, weight, lambda x, w: op.nn.conv2d(x, w, padding=1), "uint8", 0, False, whole=True
     )
-    with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell"):
+    with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"):
         made = ByteProducts()(given)
     calls = [b.value for block in made["main"].body.blocks for b in block.bindings]
     tiles = [c.attrs.tile for c in calls if c.op.name == "relax.nn.byte_winograd"]
@@ -244,12 +248,13 @@ INSTRUCTIONS = {
 EXTREMES = {
     "matmul": ((9, 260), (260, 50), op.matmul, 1),
     "conv2d": ((1, 36, 9, 11), (13, 36, 3, 3), lambda x, w: op.nn.conv2d(x, w, padding=1), 0),
+    "pointwise": ((1, 36, 5, 7), (13, 36, 1, 1), op.nn.conv2d, 0),
     "depthwise": ((1, 8, 9, 20), (8, 1, 3, 3), lambda x, w: op.nn.conv2d(x, w, groups=8), 0),
 }
 DEPTHWISE = INSTRUCTIONS | {"skylake-avx512": "avx2.pmadd.wd"}  # vectors of 256 bits
 
 
-@pytest.mark.parametrize("least", [-128, -64])
+@pytest.mark.parametrize("least", [-128, -127, -64])
 @pytest.mark.parametrize("cpu", PROCESSORS)
 @pytest.mark.parametrize("row", EXTREMES.values(), ids=EXTREMES)
 def test_no_processor_saturates_between(row, cpu, least):
@@ -267,6 +272,8 @@ def test_no_processor_saturates_between(row, cpu, least):
     legal = lower(given, target).last("LegalizeOps").after
     names = DEPTHWISE if row is EXTREMES["depthwise"] else INSTRUCTIONS
     assert names[cpu] in legal.script()
+    signed = (cpu, least, weight[0]) == ("haswell", -127, 13)
+    assert ("psign.b" in legal.script()) == signed
     np.testing.assert_array_equal(Interpreter(legal)["main"](x).numpy(), want)
     if PROCESSORS[cpu] in Target("llvm").features:
         np.testing.assert_array_equal(compile(given, target)["main"](x).numpy(), want)

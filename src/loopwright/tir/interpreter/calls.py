@@ -43,7 +43,8 @@ class CallTranslator(VectorTranslator):
             index, extent = (self.value(a) for a in node.args)
             fn = self.helper(lanes.vector_index_from_data)
             return f"{fn}({index}, {extent}, {self.mask}, {str(node.span or '')!r})"
-        args = [self.value(a) for a in node.args]
+        same = all(a.dtype.lanes in (1, node.dtype.lanes) for a in node.args)
+        args = [self.value(a) for a in node.args] if same else self.unmasked(node.args)
         np_name = self.use("np", meaning.np)
         if name in ("tir.vectorlow", "tir.vectorhigh"):
             half = node.dtype.lanes

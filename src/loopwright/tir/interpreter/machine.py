@@ -34,6 +34,11 @@ def _pairs_of_words(a: Any, b: Any) -> Any:
     return products.reshape(-1, 2).sum(axis=1).astype("int32")
 
 
+def _signs_of_bytes(a: Any, b: Any) -> Any:
+    """a times the sign of b."""
+    return np.asarray(a, "int8") * np.sign(np.asarray(b, "int8"))
+
+
 def _widening(a: Any, b: Any) -> Any:
     return np.asarray(a, "int8").astype("int16") * np.asarray(b, "int8")
 
@@ -55,6 +60,8 @@ MACHINE: dict[str, Callable[..., Any]] = {
     "llvm.x86.avx2.pmadd.wd": _pairs_of_words,
     "llvm.x86.ssse3.pmadd.ub.sw.128": _pairs_of_bytes,
     "llvm.x86.avx2.pmadd.ub.sw": _pairs_of_bytes,
+    "llvm.x86.ssse3.psign.b.128": _signs_of_bytes,
+    "llvm.x86.avx2.psign.b": _signs_of_bytes,
     "llvm.x86.avx512.pmaddubs.w.512": _pairs_of_bytes,
     "llvm.x86.avx512.pmaddw.d.512": _pairs_of_words,
     "llvm.aarch64.neon.sdot.v4i32.v16i8": _fours("int8", "int8"),

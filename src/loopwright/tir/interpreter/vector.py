@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...base.errors import LoopwrightError, explain
 from ...ir import prim_expr as pe
 from ...ir.dtype import DataType, numpy_dtype
@@ -133,9 +135,16 @@ class VectorTranslator(ExprTranslator):
         self.mask = outer
         return f"{self.helper(lanes.vector_select)}(({name} := {test}), {left}, {right})"
 
+    def unmasked(self, vectors: Sequence[PrimExpr]) -> list[str]:
+        """Vectors whose lanes are not those of the choice around them: all their lanes count."""
+        outer, self.mask = self.mask, None
+        texts = [self.value(v) for v in vectors]
+        self.mask = outer
+        return texts
+
     def shuffle(self, node: pe.Shuffle) -> str:
         np_name = self.use("np", meaning.np)
-        parts = ", ".join(self.value(v) for v in node.vectors)
+        parts = ", ".join(self.unmasked(node.vectors))
         picks = ", ".join(self.scalar(i) for i in node.indices)
         return f"{np_name}.hstack([{parts}])[[{picks}]].astype({self.kind(node.dtype)})"
 

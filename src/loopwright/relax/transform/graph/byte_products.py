@@ -27,7 +27,8 @@ uint8. A convolution reads its image as `relax.nn.byte_places` arranges it, a de
 of an unknown size or over one side as `relax.nn.byte_rows` does.
 
 Processors without VNNI multiply 16 bits exactly, so weights are widened to int16, unless few are so large
-that bytes would not do: what these have too much is added after. Windows of 3 x 3 are added by Winograd's
+that bytes would not do: what these have too much is added after. AVX2 multiplies signed bytes by way of their
+signs, so there data become int8 where no weight is -128. Windows of 3 x 3 are added by Winograd's
 algorithm where that takes fewer instructions; windows of one pixel read blocks of places.
 """
 
@@ -77,7 +78,9 @@ class ByteProducts(ModulePass):
         target = self.target or Target.current(allow_none=True)
         if target is None or not {"avx512vnni", "avx2"}.intersection(target.features):
             return mod
-        return _Products(mod, self.rows, self.lanes, "avx512vnni" in target.features).run()
+        in_bytes = "avx512vnni" in target.features
+        signed = not in_bytes and "avx512bw" not in target.features
+        return _Products(mod, self.rows, self.lanes, in_bytes, signed).run()
 
 
 @dataclass
@@ -111,17 +114,17 @@ def _padded(array: np.ndarray, more: list[int]) -> np.ndarray:
     return np.pad(array, [(0, k) for k in more]) if any(more) else array
 
 
-def _narrow(weights: np.ndarray) -> np.ndarray | None:
+def _narrow(weights: np.ndarray, least: int) -> np.ndarray | None:
     """Weights (blocks, steps, rows, 4) as `byte_conv2d` reads them if bytes times each pair must add up to 16
     bits: 255 * 128 does, 255 * 129 does not. What is too much of a pair is done again; None where that
-    are too many steps."""
+    is more than one of `least` steps."""
     blocks, steps = weights.shape[:2]
     pairs = weights.reshape(blocks, steps, -1, 2).astype(np.int16)
     over = (pairs.clip(0).sum(-1) > 128) | (pairs.clip(max=0).sum(-1) < -128)
     done = np.where(over[..., None], pairs.clip(-64, 64), pairs)
     rest, again = pairs - done, over.any(2)
     count = int(again.sum(1).max())
-    if count * _AGAIN > steps:
+    if count * least > steps:
         return None
     own = np.argsort(~again, 1, kind="stable")[:, :count]  # and some that have no rest
     numbers = own.astype("<i4")[..., None].view(np.int8)
@@ -130,9 +133,9 @@ def _narrow(weights: np.ndarray) -> np.ndarray | None:
     return np.concatenate([done.astype(np.int8).reshape(blocks, -1), more], 1)
 
 
-# Instructions for 8 products of a convolution in 16 bits, in bytes (narrow), and of Winograd's algorithm.
-_COST, _COST_NARROW, _COST_OF_TILES = 1.4, 0.95, 1.4
-_AGAIN = 3  # of so many steps at most one is done again
+# Instructions for 8 products of a convolution in 16 bits, in bytes (signed, narrow), and of Winograd's algorithm.
+_COST, _COST_SIGNED, _COST_NARROW, _COST_OF_TILES = 1.4, 1.2, 0.95, 1.4
+_AGAIN, _AGAIN_SIGNED = 3, 4  # of so many steps at most one is done again
 _OF_TILE = 10  # those of a number of a tile, read or made, for all 8
 _BYTES_OF_TILES = 1 << 24  # of what one image becomes, at most: not measured beyond
 # Bits of the results of byte_winograd by tile; see there.
@@ -160,9 +163,9 @@ def _tile(weights: np.ndarray, high: int, wide: int, cost: float) -> int:
 
 
 class _Products(SweepingRewriter):
-    def __init__(self, mod: IRModule, rows: int, lanes: int, in_bytes: bool) -> None:
+    def __init__(self, mod: IRModule, rows: int, lanes: int, in_bytes: bool, signed: bool) -> None:
         super().__init__(mod)
-        self.rows, self.lanes, self.in_bytes = rows, lanes, in_bytes
+        self.rows, self.lanes, self.in_bytes, self.signed = rows, lanes, in_bytes, signed
 
     def call(self, call: Call) -> Any:
         if not any(is_call(call, name) for name in _PRODUCTS):
@@ -385,23 +388,26 @@ class _Products(SweepingRewriter):
             stride = 1
         image = [shape[0], outputs, high, wide]
         if pointwise and not self.in_bytes and high * wide >= _LEAST:
-            total = self.conv_of_one(data, values, image)
+            total, less = self.conv_of_one(data, values, image)
         else:
-            total = self.windows(data, filled, values, [top, left], stride, dilation, image)
+            given = filled, values, [top, left], stride, dilation, image
+            total, less = self.windows(data, *given)
+        if less:
+            zero = relax_op.subtract(zero, const(np.int32(less)))
         return self.real(total, 1, zero, found, weight, 0)
 
-    def conv_of_one(self, data: Any, values: np.ndarray, image: list[Any]) -> Any:
-        """The sums of windows of one pixel."""
+    def conv_of_one(self, data: Any, values: np.ndarray, image: list[Any]) -> tuple[Any, int]:
+        """The sums of windows of one pixel, and how much less than the data they are of."""
         batch, outputs, high, wide = image
-        packed, narrow = self.packed(values)
+        packed, narrow, signed = self.packed(values)
         places = high * wide
         flat = relax_op.reshape(data, ShapeExpr([batch, values.shape[1], places]))
-        blocks = relax_op.nn.byte_blocks(flat, _BLOCK)
+        blocks = relax_op.nn.byte_blocks(flat, _BLOCK, signed)
         given = [1, 1], 1, 1, wide, places, narrow, _BLOCK
         total = relax_op.nn.byte_conv2d(blocks, const(Tensor(packed)), *given)
         if outputs % self.rows:
             total = relax_op.strided_slice(total, [1], [0], [outputs], assume_inbound=True)
-        return relax_op.reshape(total, ShapeExpr(image))
+        return relax_op.reshape(total, ShapeExpr(image)), 128 * signed
 
     def windows(
         self,
@@ -412,39 +418,48 @@ class _Products(SweepingRewriter):
         stride: int,
         dilation: int,
         image: list[Any],
-    ) -> Any:
-        """The sums of windows; before: how far the first begins before the data, which are `zero` there."""
+    ) -> tuple[Any, int]:
+        """The sums of windows, and how much less than the data they are of; before: how far the first begins
+        before the data, which are `zero` there."""
         _, outputs, high, wide = image
         kernel = list(values.shape[2:])
         reach = [(k - 1) * dilation // stride for k in kernel]
         width = wide + reach[1]
         places = max((high - 1) * width + wide, self.lanes)
-        packed, narrow = self.packed(values)
+        packed, narrow, signed = self.packed(values)
         if not self.in_bytes and kernel == [3, 3] and stride == dilation == 1:
             cost = _COST_NARROW * packed.size / values.size if narrow else _COST
+            cost = _COST_SIGNED if signed else cost
             if tile := _tile(values, high, wide, 9 * places * cost):
-                return _of_tiles(data, zero, values, before, tile, high, wide)
+                return _of_tiles(data, zero, values, before, tile, high, wide), 0
         rows = -(-places // width)
         height = rows + -(-(reach[0] * width + reach[1]) // width)
-        blocks = relax_op.nn.byte_places(data, zero, before, stride, height, width)
+        blocks = relax_op.nn.byte_places(data, zero, before, stride, height, width, signed)
         given = kernel, stride, dilation, width, places, narrow
         total = relax_op.nn.byte_conv2d(blocks, const(Tensor(packed)), *given)
         if outputs % self.rows == 0 and places == high * wide:
-            return relax_op.reshape(total, ShapeExpr(image))
-        return relax_op.nn.byte_image(total, outputs, high, wide, width)
+            return relax_op.reshape(total, ShapeExpr(image)), 128 * signed
+        return relax_op.nn.byte_image(total, outputs, high, wide, width), 128 * signed
 
-    def packed(self, values: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Weights as `byte_conv2d` reads them, and whether they are narrow."""
+    def packed(self, values: np.ndarray) -> tuple[np.ndarray, bool, bool]:
+        """Weights as `byte_conv2d` reads them, whether they are narrow, and whether that is for signed data."""
         outputs, channels, *kernel = values.shape
         filled = _padded(values, [-outputs % self.rows, -channels % 4, 0, 0])
         fours = filled.reshape(-1, self.rows, filled.shape[1] // 4, 4, *kernel)
         fours = fours.transpose(0, 2, 4, 5, 1, 3).reshape(len(fours), -1, self.rows, 4)
-        narrow = None if self.in_bytes else _narrow(fours)
+        if self.in_bytes:
+            return _joined(fours), False, False
+        signed = self.signed and bool(values.min(initial=0) > -128)
+        narrow = _narrow(fours, _AGAIN_SIGNED if signed else _AGAIN)
         if narrow is not None:
-            return narrow, True
-        if not self.in_bytes:  # `ops.integer.HALVES`
+            return narrow, True, False
+        if not signed:  # `ops.integer.HALVES`
             fours = fours[..., [0, 2, 1, 3]].astype(np.int16)
-        return np.ascontiguousarray(fours).reshape(len(fours), -1), False
+        return _joined(fours), signed, signed
+
+
+def _joined(blocks: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(blocks).reshape(len(blocks), -1)
 
 
 def _of_tiles(
