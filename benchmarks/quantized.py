@@ -150,6 +150,7 @@ def cases(plain: Case, folder: Path, only: str) -> Iterator[Case]:
 
 
 def main() -> int:
+    """Measure, print each as it comes, then the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
@@ -162,6 +163,8 @@ def main() -> int:
             for case in cases(plain, Path(folder), options.only):
                 row, failures = measure(case, engines, options.threads, options.rounds, 0.2)
                 rows[case.name] = row
+                times = [f"{engine} {result.median_ms:8.3f} ms" for engine, result in row.items()]
+                print(f"{case.name:44}", *times, flush=True)
                 for engine, why in failures.items():
                     print(f"{case.name}: {engine}: {why}", file=sys.stderr)
     print(table(rows))

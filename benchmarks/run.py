@@ -243,7 +243,8 @@ def main() -> None:
             for engine, result in results.items():
                 if " with " in result.version:
                     notes.append(f"- {name}: {engine} {result.version}")
-                print(f"{threads} threads  {name:14} {engine:12} {result.median_ms:10.4f} ms")
+                line = f"{threads} threads  {name:14} {engine:12} {result.median_ms:10.4f} ms"
+                print(line, flush=True)
         section = [
             f"## {threads} thread{'s' if threads > 1 else ''}",
             table(measured),
