@@ -52,6 +52,27 @@ def test_nested_conditions_that_give_zero_are_one():
     assert "@lw.zeros" in text and " phi float" not in text
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
+def test_neighbours_share_the_choice(dtype):
+    """Of what is before all of them, or of two such places."""
+    size = 24
+
+    @T.prim_func
+    def padded(a: T.Buffer((4 * size,), dtype), b: T.Buffer((6 * size,), dtype)):
+        for i in range(6):
+            for c in T.unroll(size):
+                b[i * size + c] = T.if_then_else(
+                    i >= 1 and i < 5, a[i * size + c - size], T.Cast(dtype, 0)
+                )
+
+    exe = lw.compile(padded)
+    a, b = np.arange(1, 4 * size + 1).astype(dtype), np.full(6 * size, 9, dtype)
+    exe["padded"](a, b)
+    np.testing.assert_array_equal(b, np.pad(a, size))
+    choices = [line for line in exe.program.text("padded").split("\n") if " select i1 " in line]
+    assert len(choices) <= {"int8": 2, "float32": 3, "float64": 4}[dtype]
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_another_value_is_given_where_it_is_asked_for(seed):
     exe = lw.compile(OtherValue)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relax, te, topi
+from loopwright import relax, te, tir, topi
 from loopwright.base.foreign import RuleError
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.prim_expr import IntImm, Var
@@ -19,6 +19,7 @@ from loopwright.sched.apply import SCHEDULES
 from loopwright.sched.cpu import GRAIN
 from loopwright.sched.tiles import MASKED_TERMS
 from loopwright.tir.function import PrimFunc
+from loopwright.tir.op import is_call_to
 from loopwright.tir.stmt import Allocate, For, ForKind, IfThenElse
 
 RNG = np.random.default_rng(0)
@@ -436,6 +437,38 @@ def test_weights_of_the_next_tile_are_read_ahead(channels: int, size: int) -> No
     mod = graph((2, channels, size, "w"), conv(channels, channels, 3, padding=1))
     exe = check(mod, (2, channels, size, size), (2, channels, size, 33))
     assert conv_text(exe).count("call void @llvm.prefetch") >= 2
+
+
+@pytest.mark.parametrize("size", [7, 14])
+@pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
+def test_each_line_of_the_next_weights_is_read_ahead_once(cpu: str, size: int) -> None:
+    """By some tile of the image, for all blocks of output channels but the first ones."""
+    shape = (1, 64, size, size)
+    steps = lw.lower(graph(shape, conv(64, 64, 3, padding=1)), f"llvm -mcpu={cpu}")
+    functions = steps.last("ApplyDefaultSchedule").after.functions.values()
+    (func,) = [f for f in functions if isinstance(f, PrimFunc) and "T.prefetch" in f.script()]
+    (weights,) = [b for b in func.buffer_map.values() if len(b.shape) == 6]
+    counts = tir.decl_buffer(weights.shape, "int32", "counts")
+
+    def counted(node: Any) -> Any:
+        if isinstance(node, tir.BlockRealize):  # only what is read ahead is of interest
+            return tir.Evaluate(0) if node.block.name_hint != "root" else None
+        if not is_call_to(node.value, "prefetch"):
+            return None
+        at = node.value.args[0].args[0].indices
+        return tir.BufferStore(counts, tir.BufferLoad(counts, at) + 1, at)
+
+    kinds = ["tir.BlockRealize", "tir.Evaluate"]
+    body = tir.stmt_functor.ir_transform(func.body, counted, None, kinds)
+    given = [np.zeros([int(d) for d in b.shape], "float32") for b in func.buffer_map.values()]
+    seen = np.zeros([int(d) for d in weights.shape], "int32")
+    params = [*func.params, tir.Var("counts", "handle")]
+    buffers = {**func.buffer_map, params[-1]: counts}
+    tir.interpreter.run(func.replace(params=params, buffer_map=buffers, body=body), [*given, seen])
+    seen = seen.reshape(seen.shape[0], -1, 64 // 4)  # by lines
+    ahead = next(k for k in range(len(seen)) if seen[k].any())
+    assert 0 < ahead < len(seen) - 1
+    assert (seen[ahead:-ahead, :, 0] == 1).all() and not seen[..., 1:].any()
 
 
 def test_a_first_layer_copies_its_padded_image_and_keeps_registers() -> None:

@@ -19,6 +19,7 @@ from .parts import PARTS
 
 LEAST_USES = 9  # of an element of a padded image that is copied
 LEAST_COPIED = 1 << 12  # elements: smaller images are read with checks
+LINE = 64  # bytes of the cache's lines
 LEAST_BYTES = 1 << 17  # smaller weights are in the cache anyway
 
 
@@ -80,14 +81,16 @@ class _Prefetch(Rewriter):
         ):
             tile[inner.loop_var] = inner.extent
             inner = inner.body
-        if node.kind != st.ForKind.SERIAL or not isinstance(inner, st.BlockRealize):
+        repeats = node.kind in (st.ForKind.SERIAL, st.ForKind.UNROLLED)
+        if not repeats or not isinstance(inner, st.BlockRealize):
             return self.visit_default(node)
         notes = dict(node.annotations)
         parts = int(notes.pop(PARTS, 1))
         loop = node.replace(annotations=notes)
         if inner.block.name_hint not in self.blocks:
             return loop
-        return st.seq(*self.prefetches(loop, inner, tile, parts), loop)
+        ahead = self.prefetches(loop, inner, tile, parts)
+        return st.seq(*ahead, loop) if ahead else self.visit_default(loop)
 
     def prefetches(
         self, loop: st.For, realize: st.BlockRealize, tile: dict[Var, PrimExpr], parts: int
@@ -135,8 +138,13 @@ class _Prefetch(Rewriter):
         if count is not None and parts > 1:
             count //= parts
             number = self.ana.simplify(floormod(number, const(count, number.dtype)))
+        row = int(sizes[-1] or 1) * weight.buffer.dtype.bits // 8
+        per = max(LINE // row, 1)  # elements of `i` to a line of the cache
+        lines = -(-lines // per)
         each = 1 if count is None else -(-lines // count)
-        first = minimum(multiply(number, each), const(lines - each, "int64"))
+        first = multiply(number, each)
+        if lines % each:
+            first = minimum(first, const(lines - each, "int64"))
         start, width = substitute(bound[out.var], zero), _step(bound[out.var], tile)
         stmts: list[st.Stmt] = []
         for vector in range(width):
@@ -146,8 +154,11 @@ class _Prefetch(Rewriter):
                 *(substitute(substitute(i, bound), zero) for i in weight.indices[1:-2]),
             ]
             for line in range(each):
-                stmts.append(self.prefetch(weight, [*at, add(first, line), const(0, "int64")]))
-        return stmts
+                place = multiply(add(first, line), per)
+                stmts.append(self.prefetch(weight, [*at, place, const(0, "int64")]))
+        if count is not None and (count - 1) * each < lines:
+            return stmts
+        return [st.IfThenElse(multiply(number, each) < lines, st.seq(*stmts))]
 
     def pixels(
         self, image: BufferLoad, bound: dict[Var, PrimExpr], tile: dict[Var, PrimExpr]

@@ -20,6 +20,7 @@ from .apply import give_reason
 
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
 UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
+UNROLLED_PRODUCTS = 96  # of vectors, most of a block of channels that is unrolled
 MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
 REGISTERS_LEFT = 3  # vector registers not used as accumulators
 LEAST_ROWS = 4  # fewer rows of two vectors leave multiply-adds waiting for each other
@@ -128,8 +129,10 @@ def _unrolled(reduction: BlockInfo, tile: Tile) -> int:
     depthwise convolution, of pooling), so that boundary checks are done once per tile. Not where taps
     read the same pixels: what LLVM keeps of them takes the accumulators' registers."""
     count, taps, most = 0, 1, UNROLLED_TAPS
-    if tile.column != len(reduction.spatial) - 1:
-        return 0
+    if tile.column != len(reduction.spatial) - 1:  # blocks of channels
+        domain = reduction.reduce[-1].dom
+        block = constant(domain.extent) if domain is not None else None
+        return int(block is not None and block * tile.rows * tile.vectors <= UNROLLED_PRODUCTS)
     if _has_masks(reduction):
         most = min(most, MASKED_TERMS // (tile.rows * tile.vectors))
     for v in reversed(reduction.reduce):

@@ -18,13 +18,13 @@ from ..context import flat_index
 from .function_text import FunctionText
 from .memory import (
     ZEROS_BYTES,
-    address,
     alignment,
     first_of,
     from_memory,
     is_dense,
     masked_load,
     or_zeros,
+    or_zeros_beside,
     with_outer_mask,
 )
 from .types import flag_type, llvm_type, mangle, memory_type, vector_of
@@ -189,9 +189,8 @@ def can_redirect(load: BufferLoad) -> bool:
 
 def guarded_load(ctx: FunctionText, cond: str, load: BufferLoad, value: PrimExpr) -> str:
     """`if_then_else(cond, A[i], 0)`: load through a pointer chosen between A and zeros."""
-    index = flat_index(load.buffer, load.indices)
-    pointer = address(ctx, load.buffer, first_of(index))
-    pointer = or_zeros(ctx, cond, pointer)
+    index = first_of(flat_index(load.buffer, load.indices))
+    pointer = or_zeros_beside(ctx, cond, load.buffer, index)
     lanes = load.dtype.lanes
     mask = with_outer_mask(ctx, None, lanes)
     if mask is not None and lanes > 1:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
 from ...ir.literals import is_one
-from ...ir.prim_expr import Broadcast, IntImm, PrimExpr, Ramp
+from ...ir.prim_expr import Add, Broadcast, IntImm, PrimExpr, Ramp, Sub
+from ...ir.prim_op import add
 from ...tir import stmt as st
 from ...tir.buffer import Buffer
 from ...tir.expr import BufferLoad
@@ -17,7 +18,7 @@ from .function_text import FunctionText
 from .types import llvm_type, memory_type, scalar_type, tag, vector_of
 
 ZEROS = "lw.zeros"  # what a guarded load reads instead of out-of-bounds memory
-ZEROS_BYTES = 128
+ZEROS_BYTES, BESIDE = 128, 64  # of the longest load, and of what may lie before it
 KEPT = "llvm.fake.use"
 NEAR = 4  # the longest stride of a vector that dense loads and shuffles give faster than a gather
 
@@ -62,9 +63,24 @@ def addresses(ctx: FunctionText, buffer: Buffer, index: PrimExpr) -> str:
 
 def or_zeros(ctx: FunctionText, cond: str, pointer: str) -> str:
     """The pointer if `cond` holds, else a pointer to zeros: a guarded load without a branch."""
-    zeros = f"@{ZEROS} = internal constant [{ZEROS_BYTES} x i8] zeroinitializer, align 64"
+    zeros = f"@{ZEROS} = internal constant [{ZEROS_BYTES + BESIDE} x i8] zeroinitializer, align 64"
     ctx.module.helper(ZEROS, lambda: zeros)
     return ctx.value(f"select i1 {cond}, ptr {pointer}, ptr @{ZEROS}")
+
+
+def or_zeros_beside(ctx: FunctionText, cond: str, buffer: Buffer, index: PrimExpr) -> str:
+    """The address of an index if `cond` holds, else one of zeros. Indices that differ by a few elements share
+    the choice: it is made of what lies before all of them."""
+    offset, size = 0, buffer.dtype.lanes * buffer.dtype.lane_bytes
+    while isinstance(index, (Add, Sub)) and isinstance(index.b, IntImm):
+        offset += index.b.value if isinstance(index, Add) else -index.b.value
+        index = index.a
+    beside = offset % max(BESIDE // size, 1)
+    if offset != beside:
+        index = add(index, offset - beside)
+    pointer = or_zeros(ctx, cond, address(ctx, buffer, index))
+    kind = element_type(buffer.dtype)
+    return ctx.value(f"getelementptr {kind}, ptr {pointer}, i64 {beside}") if beside else pointer
 
 
 def load(ctx: FunctionText, node: BufferLoad) -> str:
