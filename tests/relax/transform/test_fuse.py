@@ -173,6 +173,25 @@ def test_spans_are_merged():
     assert str(call.span) == "onnx:/a/Exp, onnx:/b/Neg"
 
 
+def test_equal_groups_have_the_places_of_all():
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((4,), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            for name in "ab":
+                bb.span = Span(f"onnx:/{name}/Exp")
+                y = bb.emit(op.exp(x if name == "a" else y))
+                bb.span = Span(f"onnx:/{name}/Matmul")
+                y = bb.emit(op.cumsum(op.negative(y), 0))
+            y = bb.emit_output(y)
+        bb.emit_func_output(y)
+    mod = FUSE(bb.finalize())
+    func = mod["fused_tir_exp_tir_negative"]
+    inner = [str(b.span) for b in func.body.blocks[0].bindings]
+    assert inner == ["onnx:/a/Exp, onnx:/b/Exp", "onnx:/a/Matmul, onnx:/b/Matmul"]
+    assert str(func.span) == ", ".join(f"onnx:/{n}/{o}" for n in "ab" for o in ("Exp", "Matmul"))
+
+
 def test_reasons_are_noted():
     with trace.trace() as seen:
         FUSE(graph(GRAPHS["reduction_ends_a_chain"][0], (3, 4)))

@@ -103,6 +103,33 @@ def test_what_is_computed_stays(title):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
+# What is returned besides: a group that needs another one, and both a third value; a field.
+BESIDES = {
+    "an order that no binding has": (
+        "a = R.exp(x); b = R.exp(y); c = R.sin(x); h = R.tanh(a); d = R.multiply(c, c); "
+        "e = R.add(b, d); f = R.multiply(c, e); g = R.add(a, f)",
+        ("g", "h"),
+        op("add", op("exp"), op("multiply", ANY(), ANY())),
+    ),
+    "a field is a result": (
+        "p = (x, y, x); a = p[0]; b = p[1]; c = R.add(a, b)",
+        ("c", "a"),
+        op("add", is_tuple_get_item(ANY(), 0), is_tuple_get_item(ANY(), 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("title", BESIDES)
+def test_groups_with_several_results(title):
+    body, results, pattern = BESIDES[title]
+    mod = graph(body, ", ".join(results), x=(4,), y=(4,))
+    made = FuseOpsByPattern([("x.p", pattern)])(mod)
+    assert len(made.functions) == body.count("R.add") + 1
+    inputs = [np.linspace(-1, 1, 4, dtype="float32"), np.linspace(0, 3, 4, dtype="float32")]
+    for want, got in zip(*(Interpreter(m)["main"](*inputs) for m in (mod, made)), strict=True):
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
 def test_symbolic_shapes_compute_the_same():
     x, y = np.ones((3, 4), "float32"), np.ones((3, 5), "float32")
     made = FuseOpsByPattern(CASES["a symbolic shape is a parameter"][1])(g.Reshaped)

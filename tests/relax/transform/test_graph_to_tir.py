@@ -8,6 +8,10 @@ import pytest
 from loopwright.driver import compile
 from loopwright.ir import trace as tracing
 from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.transform import GraphToTIR
+from loopwright.relax.transform.lower.graph_to_tir import why_not_native
+from loopwright.runtime.packed_func import register_func
+from loopwright.script import from_source
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -207,3 +211,160 @@ def test_recursion_and_calls_of_other_graph_functions():
 
     exe = compile(Module)
     np.testing.assert_allclose(arrays(exe["main"](ramp(4))), ramp(4) * 4)
+
+
+PLANNED = """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def inc(a: T.handle, b: T.handle):
+        n = T.int64()
+        A = T.match_buffer(a, (n,))
+        B = T.match_buffer(b, (n,))
+        for i in range(n):
+            B[i] = A[i] + T.float32(1)
+
+    @R.function
+    def other(x: R.Tensor(dtype="float32", ndim=1)):
+        R.func_attr({{"relax.force_pure": True}})
+        return x
+
+    @R.function
+    def main({params}):
+        R.func_attr({{"relax.force_pure": True}})
+        cls = Module
+        {body}
+"""
+X4, XN = 'x: R.Tensor((4,), "float32")', 'x: R.Tensor(("m",), "float32")'
+NEW = 'R.builtin.alloc_tensor(R.shape([{0}]), R.dtype("float32"), R.prim_value(0), R.str("global"))'
+OUT = f"out = {NEW}; ".format(4)
+
+
+def planned(params, body):
+    """A module whose kernel `inc` adds 1; `main` has bindings on planned storage."""
+    return from_source(PLANNED.format(params=params, body=body.replace("; ", "\n        ")))
+
+
+# (parameters, body, what is added)
+NATIVE = {
+    "places in a storage": (
+        X4,
+        's = R.memory.alloc_storage(R.shape([64]), R.prim_value(0), R.str("global"), R.dtype("uint8"));'
+        ' t = R.memory.alloc_tensor(s, R.prim_value(0), R.shape([4]), R.dtype("float32"));'
+        ' u = R.memory.alloc_tensor(s, R.prim_value(32), R.shape([4]), R.dtype("float32"));'
+        f" _ = cls.inc(x, t); _1 = cls.inc(t, u); {OUT}_2 = cls.inc(u, out); _3 = cls.inc(t, u);"
+        " _4 = R.memory.kill_tensor(t); _5 = R.memory.kill_storage(s); return out",
+        3,
+    ),
+    "a cast to less": (
+        X4,
+        f'y = R.match_cast(x, R.Tensor(dtype="float32", ndim=1)); {OUT}_ = cls.inc(y, out); return out',
+        1,
+    ),
+    "a cast to a new name": (
+        XN,
+        f'k = T.int64(); y = R.match_cast(x, R.Tensor((k,), "float32")); out = {NEW}; '
+        "_ = cls.inc(y, out); return out".format("k"),
+        1,
+    ),
+    "a packed call": (
+        X4,
+        f'{OUT}_ = R.call_packed("test.fill", x, R.str("add"), R.prim_value(3), out, sinfo_args=());'
+        " return out",
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_planned_functions(name, forgotten):
+    params, body, more = NATIVE[name]
+    calls = []
+
+    @register_func("test.fill", override=True)
+    def fill(x, how, by, out):
+        calls.append((how, by))
+        out.copyfrom(x.numpy() + by)
+
+    mod = planned(params, body.replace("{0}", "k"))
+    exe = compile(mod)
+    assert "main" in exe.entries
+    x = np.arange(4, dtype="float32")
+    np.testing.assert_array_equal(exe["main"](x).numpy(), x + more)
+    assert calls == ([("add", 3)] if "packed" in name else [])
+    assert why_not_native(mod, "main") == "its caller runs on the machine"
+
+
+def test_a_cast_of_two_extents_to_one():
+    mod = planned(
+        'x: R.Tensor(("m", "n"), "float32")',
+        'k = T.int64(); y = R.match_cast(x, R.Tensor((k, k), "float32")); return y',
+    )
+    exe = compile(mod)
+    np.testing.assert_array_equal(exe["main"](ramp(3, 3)).numpy(), ramp(3, 3))
+    with pytest.raises((ValueError, RuntimeError), match=r"axis 1 .*\(n against m\)"):
+        exe["main"](ramp(2, 3))
+
+
+PAIR = 'R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32"))'
+# The reason: parameters, body.
+STAYS = {
+    "it still has dataflow blocks": (
+        X4,
+        "with R.dataflow():;     y = R.add(x, x);     R.output(y); return y",
+    ),
+    "parameter s is not a tensor or scalar: R.Shape([k])": (f's: R.Shape(["k"]), {X4}', "return x"),
+    "dimension k is not the extent of a parameter's axis": (
+        'x: R.Tensor(("k * 2",), "float32"), s: R.Shape(["k"])',
+        "return x",
+    ),
+    'the shape or dtype of parameter x is known only at run time: R.Tensor(dtype="float32", ndim=1)': (
+        'x: R.Tensor(dtype="float32", ndim=1)',
+        "return x",
+    ),
+    "the shape or dtype of parameter x is known only at run time: R.Tensor((4,))": (
+        "x: R.Tensor((4,))",
+        "return x",
+    ),
+    "it returns R.Shape([4])": (X4, "return R.shape([4])"),
+    "it returns a tuple that is not a tuple expression: R.call_packed": (
+        X4,
+        f'p = R.call_packed("test.pair", x, sinfo_args=({PAIR},)); return p',
+    ),
+    'the shape of result 1 is known only at run time: R.Tensor(dtype="float32", ndim=1)': (
+        X4,
+        'y = R.match_cast(x, R.Tensor(dtype="float32", ndim=1)); return (x, y)',
+    ),
+    "it uses what the packed call test.fill returned": (
+        X4,
+        'y = R.call_packed("test.fill", x, sinfo_args=()); _ = R.call_packed("test.fill", y, sinfo_args=());'
+        " return x",
+    ),
+    "call of relax.exp": (X4, "y = R.exp(x); return y"),
+    "a packed call with tuple": (
+        X4,
+        '_ = R.call_packed("test.fill", R.shape([4]), sinfo_args=()); return x',
+    ),
+    "call of the graph function other": (X4, "_ = cls.other(x); return x"),
+    "a view with a byte offset": (
+        X4,
+        'y = R.memory.view(x, R.shape([2]), R.dtype("float32"), R.prim_value(8)); _ = cls.inc(y, y);'
+        " return x",
+    ),
+    "a match_cast that changes the rank": (
+        X4,
+        'y = R.match_cast(x, R.Tensor(dtype="float32")); z = R.match_cast(y, R.Tensor((2, 2), "float32"));'
+        " return z",
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", STAYS)
+@pytest.mark.no_verify  # some of what is refused is not well formed
+def test_why_a_function_stays(reason):
+    mod = planned(*STAYS[reason])
+    with tracing.trace() as trace:
+        after = GraphToTIR()(mod)
+    (note,) = trace.explain("main", "native")
+    assert note.facts["why"].startswith(reason) and note.facts["why"] == why_not_native(mod, "main")
+    assert after["main"] is mod["main"]

@@ -227,7 +227,8 @@ class _FunctionMaker:
         group = self.group
         group.name = self.owner.group_name(group)
         self.partial = self._partly_used()
-        values = [self.rewrite(b.value) for b in group.bindings]
+        for binding in group.bindings:
+            self.collect(binding.value)
         self._shape_param()
         builder = BlockBuilder(self.owner.mod)
         bindings: list[Any] = []
@@ -235,12 +236,12 @@ class _FunctionMaker:
         for var in group.params:
             names.fresh(var.name_hint)
         with builder.scope(group.params):
-            for binding, value in zip(group.bindings, values, strict=True):
-                given = self._given_field(value)
+            for binding in group.bindings:
+                given = self._given_field(binding.value)
                 if given is not None and binding.var not in group.outputs:
                     self.map[binding.var] = given
                 else:
-                    bindings.append(self._binding(builder, names, binding, value))
+                    bindings.append(self._binding(builder, names, binding))
             body: Any = rx.Tuple([self.map[v] for v in group.outputs])
             if len(group.outputs) == 1:
                 body = body.fields[0]
@@ -255,46 +256,33 @@ class _FunctionMaker:
             return None
         return self.fields.get((value.tuple_value, value.index))
 
-    def _binding(self, builder: BlockBuilder, names: NameSupply, binding: Any, value: Any) -> Any:
-        value = self.substituted(value)
-        value = builder.normalize(value)
+    def _binding(self, builder: BlockBuilder, names: NameSupply, binding: Any) -> Any:
+        value = builder.normalize(self.substituted(binding.value))
         old = binding.var
         output = old in self.group.outputs
         hint = names.fresh("gv") if output else old.name_hint
-        info = value.struct_info if type(binding) is rx.VarBinding else binding.struct_info
-        new = (rx.Var if output else rx.DataflowVar)._make(hint, info, span=old.span)
+        new = (rx.Var if output else rx.DataflowVar)._make(hint, value.struct_info, span=old.span)
         self.map[old] = new
-        if isinstance(binding, rx.MatchCast):
-            return rx.MatchCast._make(new, value, info, span=binding.span)
         return rx.VarBinding._make(new, value, span=binding.span)
 
     # ------------------------------------------------------------------ parameters
 
-    def rewrite(self, value: Any) -> Any:
-        """Collect the inputs of a value."""
-        if type(value) is rx.Call:
-            args = value.args[1:] if is_tir_call(value) else value.args
-            for arg in args:
-                self.need(arg)
-        elif type(value) is rx.TupleGetItem:
+    def collect(self, value: rx.Call | rx.TupleGetItem) -> None:
+        """Collect the inputs of a value; no group has other kinds."""
+        if isinstance(value, rx.TupleGetItem):
             source = value.tuple_value
             if isinstance(source, rx.Var) and source in self.partial:
                 self.need_field(source, value.index)
             else:
                 self.need(source)
-        elif type(value) is rx.Tuple:
-            for item in value.fields:
-                self.need(item)
-        else:
-            self.need(value)
-        return value
+            return
+        for arg in value.args[1:] if is_tir_call(value) else value.args:
+            self.need(arg)
 
     def need(self, arg: Any) -> None:
         if type(arg) is rx.Tuple:
             for item in arg.fields:
                 self.need(item)
-        elif type(arg) is rx.TupleGetItem:
-            self.need(arg.tuple_value)
         elif isinstance(arg, rx.Var):
             if arg not in self.inside and arg not in self.map:
                 self._param(arg, arg.name_hint, arg.struct_info)
