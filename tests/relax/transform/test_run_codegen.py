@@ -15,6 +15,7 @@ from loopwright.relax.dpl import is_const, is_op, wildcard
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import RunCodegen
 from loopwright.runtime import ExternLibrary, Module
+from loopwright.script import from_source
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -419,6 +420,67 @@ def test_an_inplace_kernel():
     check([backend], Inc, X)
 
 
+OWN = """
+@I.ir_module
+class Module:
+    @R.function(private=True)
+    def other(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        y = R.multiply(x, x)
+        return y
+
+    @R.function
+    def region(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        R.func_attr({"Codegen": "own", "global_symbol": "region"})
+        @R.function
+        def local(y: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            R.func_attr({"Composite": "own.exp"})
+            z = R.exp(y)
+            return z
+        a = local(x)
+        b = R.sin(a)
+        d = R.call_dps_packed("test.twice", (b,), out_sinfo=R.Tensor((4,), "float32"))
+        return d
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        cls = Module
+        y = cls.other(x)
+        z = cls.region(y)
+        return z
+"""
+
+
+def test_a_region_of_ones_own(forgotten):
+    """It calls composites, operators and packed functions; its caller, other functions too."""
+
+    @lw.register_func("test.twice", override=True)
+    def twice(x, out):
+        out.copyfrom(2 * x.numpy())
+
+    mod = from_source(OWN)
+    made = RunCodegen(backends=[Backend("own", target="device1")])(mod)
+    assert sorted(g.name_hint for g in made.functions) == [
+        "main",
+        "other",
+        "tir_exp",
+        "tir_sin",
+    ]
+    got = np.asarray(Interpreter(made)["main"](X))
+    np.testing.assert_allclose(got, 2 * np.sin(np.exp(X * X)), rtol=1e-6)
+
+
+def test_functions_that_the_code_generator_need_not_make(forgotten):
+    """Those that are registered are called; the arguments of those without a signature are not checked."""
+    symbol = "fused_relax_exp_relax_exp_relax_exp_p"
+    for made in ([], [Module({symbol: min})]):
+        if not made:
+            lw.register_func(symbol, lambda x, out: None)
+        backend = Backend("p", each("p", "exp"), codegen=lambda *_, made=made: made)
+        assert calls(RunCodegen(backends=[backend])(partition(g.Chain, backend))["main"]) == [
+            symbol
+        ]
+
+
 # ---------------------------------------------------------------------- modules from outside
 
 
@@ -572,6 +634,42 @@ def test_a_back_end_that_cannot_be_used_here():
 def test_what_lower_returns(lower, text):
     backend = Backend("device2", each("device2", "exp"), target="device2", lower=lower)
     assert error_of(backend) == text
+
+
+# What is said of a kernel: the shapes of its buffers, its further parameters.
+SIZES = {
+    "(float32[n0, n0], float32[n0, n0])": ("n, n", "n, n", ""),
+    "(float32[n0, 2], float32[n0, n1])": ("n, 2", "n, m", ""),
+    "(float32[n0, ?], float32[n0, n1])": ("n, n + 1", "n, m", ""),
+    "(float32[n0, n1], float32[n0, n1], int64)": ("n, m", "n, m", ", k: T.int64"),
+    "Function": None,
+}
+
+
+@pytest.mark.parametrize("got", SIZES)
+def test_what_lower_makes_of_symbolic_sizes(got):
+    mod = graph("y = R.exp(x)", x=("n", "m"))
+    kernel = mod["main"]
+    if (given := SIZES[got]) is not None:
+        kernel = from_source(f"""
+@T.prim_func(private=True)
+def tir_exp(x: T.handle, y: T.handle{given[2]}):
+    n, m = T.int64(), T.int64()
+    X = T.match_buffer(x, ({given[0]}))
+    Y = T.match_buffer(y, ({given[1]}))
+    T.evaluate(0)
+""")
+    backend = Backend(
+        "device2",
+        each("device2", "exp"),
+        target="device2",
+        lower=lambda kernels, options: lw.ir.IRModule({"tir_exp": kernel}),
+    )
+    assert error_of(backend, mod) == (
+        "lower of back end device2 changed the signature of tir_exp\n"
+        f"  got: {got}\n"
+        "  instead: keep its parameters: (float32[n0, n1], float32[n0, n1])"
+    )
 
 
 @T.prim_func(private=True)
