@@ -74,6 +74,26 @@ def test_beside_differences(name):
     agrees_with_differences(graph(BODIES[name], **SHAPES), inputs())
 
 
+@pytest.mark.no_roundtrip  # a text's (x, y)[1] is y
+def test_a_field_of_a_tuple_that_no_variable_holds():
+    bb = relax.BlockBuilder()
+    x, y = (relax.Var(n, relax.TensorStructInfo((3, 4), "float32")) for n in "xy")
+    with bb.function("main", [x, y]):
+        with bb.dataflow():
+            a = bb.emit(relax.TupleGetItem(relax.Tuple([x, y]), 1))
+            c = bb.emit_output(op.sum(op.multiply(a, op.multiply(a, x))))
+        bb.emit_func_output(c)
+    agrees_with_differences(bb.get(), inputs()[:2])
+
+
+def test_the_end_of_a_checkpoint_may_be_a_result():
+    mod = graph("a = R.exp(x); b = R.grad.end_checkpoint(a); c = R.sum(R.sin(b))", "c, b", x=(3, 4))
+    x = inputs()[0]
+    _, b, grad = run(Gradient("main")(mod), "main_adjoint", x)
+    np.testing.assert_allclose(b, np.exp(x), rtol=1e-6)
+    np.testing.assert_allclose(grad, np.cos(b) * b, rtol=1e-5, atol=1e-6)
+
+
 def test_symbolic_shapes():
     mod = graph("a = R.multiply(x, x); c = R.sum(R.exp(a))", x=("n", 4))
     after = Gradient("main")(mod)
@@ -229,11 +249,18 @@ def test_kernels_with_a_gradient():
 def test_wrong_arguments():
     mod = graph("a = R.exp(x); c = R.sum(a)", x=(3, 4))
     two = graph("a = R.sum(x); b = (a, R.exp(x))", x=(3, 4))
+    wide = graph("c = R.sum(x)", x=(3, 4), y='R.Tensor(dtype="float32", ndim=2)')
     cases = [
         (lambda: Gradient("other")(mod), ValueError, "the module has no function of this name"),
         (lambda: Gradient("main", relax.Var("v"))(mod), LoopwrightError, "main has no variable v"),
         (lambda: Gradient("main", target_index=1)(mod), LoopwrightError, "target_index is not"),
+        (lambda: Gradient("main", target_index=-1)(mod), LoopwrightError, "(?s)got: -1.*0 to 0"),
         (lambda: Gradient("main")(two), LoopwrightError, "must be a variable, a"),
+        (
+            lambda: Gradient("main")(wide),
+            LoopwrightError,
+            "a gradient of zeros needs a known shape",
+        ),
     ]
     for call, kind, text in cases:
         with pytest.raises(kind, match=text):
