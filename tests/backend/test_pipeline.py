@@ -110,7 +110,8 @@ def test_patterns_by_name(registered):
     assert names == ["mine.exp_first", "mine.exp", "mine.conv"]  # the later ones first
     assert relax.backend.get_patterns_with_prefix("mine.c")[0].name == "mine.conv"
     assert registered.get_pattern("other.exp").name == "other.exp"
-    assert registered.get_pattern("other.sin") is None
+    assert registered.get_pattern("mine.exp").name == "mine.exp"  # others begin with it
+    assert registered.get_pattern("other.sin") is registered.get_pattern("mine.ex") is None
     registered.register_patterns([("mine.c_only", op("exp"))], target="c")
     assert registered.get_pattern("mine.c_only") is None
     with Target("c"):

@@ -77,6 +77,7 @@ def test_the_largest_values(value):
         ("lw.base.config.os.system('true')", "attributes of nodes and of I, T and R only"),
         ("T.inspect.os.system('true')", "reaches nodes and functions of I, T and R only"),
         ("T.Buffer.remap", "attributes of nodes and of I, T and R only"),
+        ("T.axis.mro()", "reaches nodes and functions of I, T and R only"),
         ("T.register(1)", "attributes of nodes and of I, T and R only"),
         ("(lambda a: a.__class__)(A)", "public attributes only"),
         ("f'{A.__class__}'", "public attributes only"),

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..base.errors import LoopwrightError, explain
 from ..ir import prim_expr as pe
-from ..ir.dtype import DataType, numpy_dtype
+from ..ir.dtype import numpy_dtype
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.op import Op
@@ -525,8 +525,6 @@ def to_numpy(value: Any) -> Any:
     if isinstance(value, np.ndarray):  # also of int4: one element per byte
         below_a_byte = is_packed(value.dtype)
         return value.astype(numpy_dtype(value.dtype.name)) if below_a_byte else value
-    if isinstance(value, (DataType, str)) or value is None:
-        return value
     if isinstance(value, np.generic):
         return np.asarray(value)
     if isinstance(value, (list, tuple)):

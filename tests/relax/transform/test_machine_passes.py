@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import loopwright as lw
+from loopwright import relax
 from loopwright.ir.module import IRModule
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.relax import transform as rt
+from loopwright.script import from_source
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -40,6 +43,20 @@ def test_shapes_known_at_run_time_get_names_where_kernels_take_them():
     after = rt.NameRuntimeShapes()(Before)
     assert_structural_equal(after, Expected)
     assert rt.NameRuntimeShapes()(after) is after
+
+
+@pytest.mark.parametrize(("length", "named"), [("(2,)", 2), ("(0,)", 0), ("ndim=1", None)])
+def test_shapes_of_a_known_rank_get_names(length, named):
+    mod = from_source(f"""
+@R.function
+def main(x: R.Tensor({length}, dtype="int64"), y: R.Tensor((), "float32")):
+    s = R.tensor_to_shape(x)
+    z = R.broadcast_to(y, s)
+    return z
+""")
+    after = rt.NameRuntimeShapes()(IRModule({"main": mod}))
+    casts = [b for b in after["main"].body.blocks[0].bindings if isinstance(b, relax.MatchCast)]
+    assert [len(b.struct_info.values) for b in casts] == ([] if named is None else [named])
 
 
 def test_pure_bindings_become_dataflow_blocks_in_branches_too():
@@ -186,6 +203,38 @@ def test_kernels_do_not_wait_until_their_parameter_is_overwritten():
     x = np.arange(4, dtype="float32")
     expected = x.cumsum().cumsum()
     np.testing.assert_array_equal(lw.compile(Module)["main"](x)[1].numpy(), expected)
+
+
+@pytest.mark.parametrize(("softmax", "options"), [("nn.softmax", "axis=0"), ("exp", "")])
+def test_operators_of_an_unknown_rank_have_their_attributes(softmax, options):
+    mod = from_source(f"""
+@R.function
+def main(x: R.Tensor(dtype="float32")):
+    y = R.{softmax}(x, {options})
+    return y
+""")
+    x = np.array([[1, 2], [3, 5]], "float32")
+    want = np.exp(x) / (np.exp(x).sum(0) if options else 1)
+    got = lw.compile(IRModule({"main": mod}))["main"](x)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
+
+
+def test_views_belong_to_the_part_that_makes_their_tensor():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")):
+            u = R.unique(y)
+            a = R.cumsum(x)
+            b = R.memory.view(a, R.shape([2, 2]))
+            c = R.cumsum(b, axis=0)
+            v = R.memory.view(u, R.shape([2]))
+            d = R.cumsum(v)
+            return (c, d)
+
+    after = rt.OutlineNative()(rt.LegalizeOps()(Module))
+    shown = {g.name_hint: f.script() for g, f in after.functions.items() if "part" in g.name_hint}
+    assert [text.count("memory.view") for text in shown.values()] == [1]
 
 
 def test_what_is_native_as_a_whole_is_not_taken_apart():

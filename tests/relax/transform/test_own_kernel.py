@@ -22,6 +22,7 @@ from loopwright.script import tir as T
 from loopwright.tir.analysis.op_pattern import OpPattern, analyze_op_pattern
 
 from ...programs import graph, pointwise, pointwise_convolution
+from .graphs import kernels
 
 
 @T.prim_func
@@ -116,14 +117,21 @@ def test_priority_and_conflicts(rules, caplog):
     other = blocked_matmul.with_attr("global_symbol", "other")
     lw.register_legalize("relax.matmul", tir=blocked_matmul, target="llvm")
     lw.register_legalize("relax.matmul", tir=other, target="llvm")
+    twice = graph("y = R.matmul(x, w); z = R.matmul(w, y)", x=(4, 8), w=(8, 4))
     with caplog.at_level(logging.WARNING), trace.trace() as seen, Target("llvm"):
-        LegalizeOps()(Model)
+        LegalizeOps()(twice)
     (note,) = seen.explain("relax.matmul", "legalize conflict")
     assert "blocked_matmul" in note.facts["also"]
     assert "both fit; the later registered one is taken" in caplog.text
     lw.register_legalize("relax.matmul", tir=blocked_matmul, target="llvm", priority=11)
     with trace.trace() as seen, Target("llvm"):
         LegalizeOps()(Model)
+    assert not seen.explain("relax.matmul", "legalize conflict")
+    # Whether a rule takes a call is known only once it is called.
+    lw.register_legalize("relax.matmul", lambda bb, call: call.args[0], target="llvm", priority=11)
+    square = graph("y = R.matmul(x, w)", x=(4, 4), w=(4, 4))
+    with trace.trace() as seen, Target("llvm"):
+        assert not kernels(LegalizeOps()(square))
     assert not seen.explain("relax.matmul", "legalize conflict")
 
 

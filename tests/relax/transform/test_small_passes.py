@@ -34,11 +34,13 @@ from loopwright.relax.transform import (
     dataflowblock_pass,
     function_pass,
 )
+from loopwright.script import from_source
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
 from tests.counting import calls
 
+from ...programs import pointwise
 from .graphs import graph, kernels, values
 
 n = tir.Var("n", "int64")
@@ -687,6 +689,50 @@ def test_changes_of_layout_that_do_not_undo_each_other_stay():
     names = ["layout_transform", "layout_transform", "add"]
     assert [v.op.name for v in values] == [f"relax.{n}" for n in names]
     assert values[-1].args[1] is after["main"].params[0]
+
+
+@pytest.mark.parametrize(
+    ("attrs", "stays"), [({"operator_name": "remove_pad"}, False), ({"operator_name": "pad"}, True)]
+)
+@pytest.mark.parametrize("given", [(4, 4), None])
+def test_changes_of_layout_with_a_kernel_between(attrs, stays, given):
+    bb = relax.BlockBuilder()
+    info = relax.TensorStructInfo(given, "float32", ndim=2)
+    x = relax.Var("x", info)
+    kernel = pointwise("between", "X[vi, vj]")
+    with bb.function("main", [x]):
+        gvar = bb.add_func(kernel.with_attrs({**attrs, "tir.noalias": True}), "between")
+        with bb.dataflow():
+            a = bb.emit(op.layout_transform(x, lambda i, j: (j, i)))
+            b = bb.emit(relax.call_tir(gvar, [a], relax.TensorStructInfo((4, 4), "float32")))
+            c = bb.emit(op.layout_transform(b, lambda i, j: (j, i)))
+            d = bb.emit_output(op.exp(c))
+        bb.emit_func_output(d)
+    last = bound(OptimizeLayoutTransform()(bb.get()))[-1]
+    assert (last.args[0] is not x) == (stays or given is None)
+
+
+def test_symbols_of_casts_in_branches_are_known():
+    cast = """
+            m = T.int64()
+            a = R.match_cast(y, R.Tensor((m,), "float32"))
+            r = R.sum(R.add(a, a))"""
+    mod = from_source(f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        c: R.Tensor((), "bool"), x: R.Tensor(dtype="float32", ndim=1), y: R.Tensor((4,), "float32")
+    ):
+        k = T.int64()
+        z = R.match_cast(x, R.Tensor((k,), "float32"))
+        if c:{cast}
+        else:
+            r = R.sum(z)
+        return r
+""")
+    text = CanonicalizeBindings()(mod).script()
+    assert text.count("match_cast") == 1 and "R.add(y, y)" in text
 
 
 def test_a_callback_that_returns_nothing_is_called():

@@ -91,7 +91,7 @@ class Aliases:
 
     def number(self) -> int:
         self.count += 1
-        return self.count - 1
+        return self.count
 
     def fresh(self, info: Any, own: bool = False) -> set[int]:
         """New memory for a value."""
@@ -125,9 +125,8 @@ class Aliases:
     def any_of(self, call: rx.Call) -> set[int]:
         """The memory of a result that may be any argument, any part of one, or new."""
         args = [self.of(arg) for arg in call.args if not isinstance(arg, rx.ExternFunc)]
-        first = self.count
         new = self.fresh(call.struct_info)
-        found = self.parts(set().union(*args)) | set(range(first, self.count))
+        found = self.parts(new.union(*args))
         for place in new:
             if place in self.fields:
                 self.fields[place] = [set(found) for _ in self.fields[place]]
