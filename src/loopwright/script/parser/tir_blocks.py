@@ -133,4 +133,4 @@ class axis:
     R = reduce
 
 
-READABLE.register(type, lambda owner, name: owner is axis and name in vars(axis))
+READABLE.register(type, lambda owner, name: owner is axis)
