@@ -311,9 +311,9 @@ class ExprTranslator:
             key = f"_to_{new}"
             self.names.setdefault(key, convert)
             return f"{key}({self.scalar(value)})", False
-        text, loose = self.raw(value)
         if old.is_bool:
-            return f"int({text})", False
+            return f"int({self.scalar(value)})", False
+        text, loose = self.raw(value)
         fits = new.is_int and (new.bits > old.bits or (old.is_int and new.bits == old.bits))
         fits = fits or (new.is_uint and old.is_uint and new.bits >= old.bits)
         if fits:  # wrap to the old type first: widening extends the sign
@@ -441,8 +441,6 @@ class ExprTranslator:
 
     def load(self, node: BufferLoad) -> tuple[str, bool]:
         buffer = node.buffer
-        if node.dtype.lanes > 1:
-            return self.vector_load(node), False
         at = self.flat(buffer, node.indices, node.span)
         name = self.view(buffer, "b")
         text = f"{name}[{at}]"
