@@ -72,9 +72,35 @@ def test_inverse_brings_back_every_element(name):
     assert sizes(back.map_shape(made.map_shape(shape))) == list(shape)
 
 
-def test_no_inverse():
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda i: [i // 3 + i % 3],
+        lambda i: [i * 2],
+        lambda i: [i % 4],
+        lambda i: [i, tir.FloorMod(i, tir.const(1, "int64")) + 2],
+    ],
+)
+def test_no_inverse(fn):
     with pytest.raises(ValueError, match="only splits, fusions and permutations"):
-        IndexMap.from_func(lambda i: [i // 3 + i % 3]).inverse((12,))
+        IndexMap.from_func(fn).non_surjective_inverse((12,))
+
+
+def test_maps_of_unknown_range_or_of_other_operators():
+    n = tir.Var("n", "int64")
+    with pytest.raises(ValueError, match="the range of an index map's result is not known"):
+        IndexMap.from_func(lambda i: [i * i]).map_shape([20])
+    (size,) = IndexMap.from_func(lambda i: [tir.floormod(i, n)]).map_shape([20])
+    assert (
+        int(Analyzer().simplify(tir.stmt_functor.substitute(size, {n: tir.const(7, "int64")}))) == 7
+    )
+    assert str(NCHW16C.with_dtype("int32").with_dtype("int64")) == str(NCHW16C)
+    cast = IndexMap.from_func(lambda i: [i.astype("int32") // 4], index_dtype="int64")
+    narrow = cast.with_dtype("int32")
+    assert structural_equal(narrow.final_indices[0], narrow.initial_indices[0] // 4)
+    odd = IndexMap.from_func(lambda i: [tir.Select(i < 2, i, 1 - i)])
+    with pytest.raises(ValueError, match="only splits, fusions and permutations"):
+        odd.map_ndarray(np.zeros(2))
 
 
 def test_padding():
@@ -154,6 +180,7 @@ PADDED = {
     "more than a block": (lambda i: [(i + 6) // 4, (i + 6) % 4], (9,)),
     "one block": (lambda i: [i // 4, i % 4], (3,)),
     "fused": (lambda i, j: [(i * 5 + j + 3) // 8, (i * 5 + j + 3) % 8], (4, 5)),
+    "a digit alone": (lambda i: [i % 8], (5,)),
     "a constant": (lambda i: [tir.const(0, "int64"), (i + 1) // 8, (i + 1) % 8], (16,)),
 }
 

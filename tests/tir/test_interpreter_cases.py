@@ -30,7 +30,9 @@ def of_text(body: str) -> tir.PrimFunc:
     return from_source("@T.prim_func\n" + head + indent(body, "    "))
 
 
-def ran(func: tir.PrimFunc, *more: Any, n: int = 3, mod: Any = None) -> tuple[list[float], list[int]]:
+def ran(
+    func: tir.PrimFunc, *more: Any, n: int = 3, mod: Any = None
+) -> tuple[list[float], list[int]]:
     """The values of A and I, which begin as 0, 1, ... 7."""
     a, i = np.arange(8, dtype="float32"), np.arange(8, dtype=I32)
     run(func, [a, i, n, *more], mod)
@@ -74,7 +76,9 @@ def test_indices_of_lanes_that_count_from_the_end() -> None:
         if wanted:
             assert ran(chosen)[1][:4] == wanted
         else:
-            with pytest.raises(IndexError, match="index -9 is out of range for an axis of extent 8"):
+            with pytest.raises(
+                IndexError, match="index -9 is out of range for an axis of extent 8"
+            ):
                 ran(chosen)
 
 

@@ -228,6 +228,7 @@ def same(mod: IRModule, made: IRModule, n: int, m: int, what: str) -> None:
         np.testing.assert_array_equal(a, b, what)
 
 
+EFFECT = "T.Cast('int32', T.call_extern('float32', 'floorf', T.float32(2)))"  # it may do anything
 RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whether it is left
     (tt.Simplify, "P = T.decl_buffer((4, 4), 'int32')\nfor i in range(16):\n    P[i // 4, i % 4] = A[i]\n"
      "P[1, T.Ramp(0, 1, 4)] = T.Broadcast(3, 4)\nif P[1, 2] == 3:\n    B[0] = 1", "if", True),
@@ -255,6 +256,35 @@ RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whet
     (tt.RemoveNoOp, "A[0] = 7\nA[0] = T.Cast('int32', T.isnullptr(A.data))", "= 7", True),
     (tt.RemoveNoOp, "A[0] = 7\nA[0] = A[1] + A[0]", "= 7", True),
     (tt.RemoveNoOp, "A[0] = 7\nA[0] = B[0]", "= 7", False),
+    (tt.Simplify, f"A[0] = 3\nB[1] = {EFFECT}\nif A[0] == 3:\n    B[0] = 1", "if", True),
+    (tt.Simplify, "A[0] = 3\nB[1] = n\nif A[0] == 3:\n    B[0] = 1", "if", False),
+    (tt.Simplify, f"A[0] = 3\nA[1] = {EFFECT}\nif A[0] == 3:\n    B[0] = 1", "if", True),
+    (tt.Simplify, "A[0] = 3\nA[1] = n\nif A[0] == 3:\n    B[0] = 1", "if", False),
+    (tt.Simplify, f"A[0] = 3\nfor i in range({EFFECT}):\n    B[i] = 1\nif A[0] == 3:\n    B[0] = 1", "if", True),
+    (tt.Simplify, "A[0] = 3\nfor i in range(n):\n    B[i] = 1\nif A[0] == 3:\n    B[0] = 1", "if", False),
+    (tt.Simplify, f"A[0] = 3\nif {EFFECT} == 1:\n    B[3] = 1\nif A[0] == 3:\n    B[0] = 1", "A[0] == 3", True),
+    (tt.Simplify, "A[0] = 3\nif n == 1:\n    B[3] = 1\nif A[0] == 3:\n    B[0] = 1", "A[0] == 3", False),
+    (tt.Simplify, f"A[0] = 3\nwith T.LetStmt({EFFECT}) as y:\n    B[3] = y\nif A[0] == 3:\n    B[0] = 1", "if", True),
+    (tt.Simplify, "A[0] = 3\nwith T.LetStmt(B[7]) as y:\n    B[3] = y\nif A[0] == 3:\n    B[0] = 1", "if", False),
+    (tt.Simplify, "A[3] = 3\nA[2] = 3\nif n == 3 or n == 2:\n    if A[n] == 3:\n        B[0] = 1", "A[n]", False),
+    (tt.Simplify, "A[3] = 3\nA[2] = 3\nif n == 3 or n == 2:\n    if A[n] == 4:\n        B[0] = 1", "A[n]", False),
+    (tt.Simplify, "A[3] = 3\nA[2] = 4\nif n == 3 or n == 2:\n    if A[n] == 3:\n        B[0] = 1", "A[n]", True),
+    (tt.Simplify, "A[3] = 3\nif n == 3 or n == 2:\n    if A[n] == 3:\n        B[0] = 1", "A[n]", True),
+    (tt.RemoveNoOp, f"for i in range({EFFECT}):\n    A[i] = 1\nfor i in range({EFFECT}):\n    A[i] = 2", "= 1", True),
+    (tt.RemoveNoOp, "for i in range(n):\n    A[i] = 1\nfor i in range(n):\n    A[i] = 2", "= 1", False),
+    (tt.RemoveNoOp, f"x: T.int32 = {EFFECT}\nB[0] = 1", "floorf", True),
+    (tt.RemoveNoOp, f"x: T.int32 = {EFFECT}\nB[0] = 1", "x:", False),
+    (tt.RemoveNoOp, f"x: T.int32 = {EFFECT}\nfor i in range(0):\n    B[0] = x", "floorf", True),
+    (tt.RemoveNoOp, "for i in range(8):\n    if B[i] > 2:\n        A[i] = 1\n"
+     "for i in range(8):\n    if B[i] > 2:\n        A[i] = 2", "= 1", False),
+    (tt.RemoveNoOp, "for i in range(8):\n    if B[i] > 2:\n        A[i] = 1\n"
+     "for i in range(8):\n    if B[i] > 1:\n        A[i] = 2", "= 1", True),
+    (tt.RemoveNoOp, "for i in range(8):\n    if i > n:\n        A[i] = 1\n"
+     "for i in range(8):\n    if i > n - 1:\n        A[i] = 2", "= 1", False),
+    (tt.RemoveNoOp, "for i in range(8):\n    if A[i + 1] > 2:\n        A[i] = 1\n"
+     "for i in range(8):\n    if A[i + 1] > 2:\n        A[i] = 2", "= 1", True),
+    (tt.RemoveNoOp, "for i in range(8):\n    if i > n:\n        A[i] = 1\n"
+     "for i in range(8):\n    if i > n:\n        A[i] = 2", "= 1", False),
     (tt.FlattenBuffer, "L = T.decl_buffer((2, 2), 'bool')\nL[1, 0] = n > 2\nif L[1, 0]:\n    B[0] = 1", "int8", True),
     (tt.InstrumentBoundCheckers, "B[T.Ramp(60, 1, 4)] = A[T.Ramp(n, 1, 4)]", "assert", True),
 )  # fmt: skip

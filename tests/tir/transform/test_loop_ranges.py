@@ -112,3 +112,51 @@ def test_ignored_and_unknown_conditions():
 """
     after = split(text)
     assert after.count("for") == 1 and "ignore" not in after
+
+
+SIDES = {  # a body, texts that are there after the pass, and texts that are not
+    "launches": (
+        "for i in T.serial(8, HINT):\n    with T.launch_thread('threadIdx.x', 4) as t:\n"
+        "        if i < t * 2 and i < 3:\n            A[i * 4 + t] = i", ["< t * 2"], ["i < 3"],
+    ),
+    "literals last": (
+        "for i in T.serial(48, HINT):\n    if i < 32:\n        A[i] = 1\n    A[m + i] = i", ["A[m + i + 32]"], ["if"],
+    ),
+    "equal parts": (
+        "for i in T.serial(90, HINT):\n    if i < n and i // 30 * 30 == 30:\n        A[i] = 1", ["if"], [],
+    ),
+    "a block inside": (
+        "for i in T.serial(48, HINT):\n    if i < 32:\n        with T.block('b'):\n            v = T.axis.spatial(48, i)\n"
+        "            A[v] = 1", ["48", "if i < 32"], ["range(32"],
+    ),
+    "a tile": (
+        "for i in range(12):\n    for j in T.vectorized(8):\n        if i * 8 + j < n:\n            A[i * 8 + j] = j", ["if i * 8 + 7 < n", "else"], [],
+    ),
+    "a definition in a tile": (
+        "for i in range(12):\n    for j in T.vectorized(8):\n        y: T.int32 = A[i * 8 + j] + m\n"
+        "        if i * 8 + j < n:\n            A[i * 8 + j] = y * y", ["if i * 8 + 7 < n", "else"], [],
+    ),
+    "a tile of no known bound": (
+        "for i in range(12):\n    for j in T.vectorized(8):\n        if j * n < m:\n            A[i * 8 + j] = j", [], ["else"],
+    ),
+    "a tile whose bound is too large": (
+        "for i in range(12):\n    for j in T.vectorized(8):\n        if i - j * 1000000000 > n:\n            A[i * 8 + j] = j", [], ["else"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SIDES)
+def test_what_is_split(case):
+    body, there, gone = SIDES[case]
+    lines = "".join(f"    {line}\n" for line in body.replace("HINT", HINT).splitlines())
+    before = from_source(HEAD + lines)
+    after = tt.LoopPartition()(IRModule({"main": before}))["main"]
+    ta.verify_well_formed(after)
+    for n, m in ((0, 3), (7, 2), (20, 5), (96, 1)):
+        one, two = (np.full(96, -1, "int32") for _ in range(2))
+        run(before, [one, n, m])
+        run(after, [two, n, m])
+        np.testing.assert_array_equal(one, two)
+    assert [t in after.script() for t in (*there, *gone)] == [True] * len(there) + [False] * len(
+        gone
+    )

@@ -122,8 +122,6 @@ def _changed(
 ) -> list[int]:
     """Another order: an item at the top, or one that conflicts with it, is placed earlier."""
     critical = [k for k, place in enumerate(placement.places) if _at_the_top(problem, placement, k)]
-    if not critical:
-        return order
     top = chance.choice(critical)
     chosen = top
     if problem.neighbours[top] and chance.random() < 0.6:
