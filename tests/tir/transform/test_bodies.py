@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from loopwright.ir.module import IRModule
+from loopwright.ir.target import Target
 from loopwright.ir.transform import PassContext
 from loopwright.script import from_source
 from loopwright.tir import transform as tt
@@ -228,6 +229,38 @@ def same(mod: IRModule, made: IRModule, n: int, m: int, what: str) -> None:
         np.testing.assert_array_equal(a, b, what)
 
 
+SHARED = """with T.launch_thread("threadIdx.x", 4) as t:
+    s = T.allocate([4], "int32", "shared")
+    S = T.Buffer((4,), "int32", data=s, scope="shared")
+    S[t] = A[t]
+"""
+DYNAMIC = """with T.launch_thread("threadIdx.x", 4) as t:
+    X = T.decl_buffer((4,), "int32", scope="shared.dyn")
+    Y = T.decl_buffer((4,), "int32", scope="shared.dyn")
+    X[t] = A[t]
+    Y[t] = t * 3
+    T.tvm_storage_sync("shared")
+"""
+ALLREDUCE = "with T.attr(T.comm_reducer(lambda a, b: a + b, [0]), 'reduce_scope', T.reinterpret('handle', T.uint64(0))):\n"
+
+
+SUM_OF_A = "    T.tvm_thread_allreduce(T.uint32(1), A[{0}], T.bool(True), B[0], {0})"
+
+
+def warp_reduction() -> Any:
+    """With the warps of a target."""
+
+    def lower(mod: IRModule) -> IRModule:
+        mod = IRModule({"main": mod["main"].with_attr("target", Target("cuda"))})
+        return tt.LowerThreadAllreduce()(mod)
+
+    return lower
+
+
+def barriers() -> Any:
+    return tt.ThreadSync("shared")
+
+
 EFFECT = "T.Cast('int32', T.call_extern('float32', 'floorf', T.float32(2)))"  # it may do anything
 RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whether it is left
     (tt.Simplify, "P = T.decl_buffer((4, 4), 'int32')\nfor i in range(16):\n    P[i // 4, i % 4] = A[i]\n"
@@ -285,6 +318,25 @@ RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whet
      "for i in range(8):\n    if A[i + 1] > 2:\n        A[i] = 2", "= 1", True),
     (tt.RemoveNoOp, "for i in range(8):\n    if i > n:\n        A[i] = 1\n"
      "for i in range(8):\n    if i > n:\n        A[i] = 2", "= 1", False),
+    (barriers, f"{SHARED}    T.evaluate(n)\n    B[t] = t", "sync", False),
+    (barriers, f"{SHARED}    T.evaluate(T.isnullptr(s))\n    B[t] = t", "sync", True),
+    (barriers, f"{SHARED}    while B[t] < 3:\n        B[t] = B[t] + 5 + S[t]", "sync", True),
+    (barriers, f"{SHARED}    while B[t] < 3:\n        B[t] = B[t] + 5", "sync", False),
+    (barriers, "T.evaluate(n)\nB[0] = A[0]\nA[0] = B[0]", "sync", False),
+    (tt.UnifyThreadBinding, "for t in T.thread_binding(4, thread='threadIdx.x', annotations={'a': 1}):\n    B[t] = A[t]", "range(1", False),
+    (tt.UnifyThreadBinding, "for t in T.thread_binding(4, thread='threadIdx.x', annotations={'a': 1}):\n    B[t] = A[t]", '"a": 1', True),
+    (tt.UnifyThreadBinding, "for t in T.thread_binding(4, thread='threadIdx.x'):\n    B[t] = A[t]", "once", False),
+    (tt.MergeSharedMemoryAllocations, f"{DYNAMIC}    L = T.decl_buffer((4,), 'int32', scope='local')\n"
+     "    L[0] = X[3 - t]\n    B[t] = L[0] + Y[t]", "L = T.decl_buffer", True),
+    (tt.MergeSharedMemoryAllocations, f"{DYNAMIC}    B[t] = X[3 - t] + Y[t]", "decl_buffer", False),
+    (tt.LowerThreadAllreduce, f"with T.launch_thread('threadIdx.y', n + 1) as y:\n    with T.launch_thread('threadIdx.x', 4) as t:\n"
+     f"        {ALLREDUCE}            T.tvm_thread_allreduce(T.uint32(1), A[t], T.bool(True), B[0], t)", "allreduce", False),
+    (tt.InjectDoubleBuffer, FETCH.format(3).replace("attr(b,", "attr(B.data,"), "double_buffer_scope", True),
+    (warp_reduction, "t = T.launch_thread('threadIdx.x', 8)\n" + ALLREDUCE + SUM_OF_A.format("t"), "shuffle", True),
+    (warp_reduction, "t = T.launch_thread('threadIdx.x', 1)\n" + ALLREDUCE + SUM_OF_A.format("t"), "shuffle", False),
+    (warp_reduction, "t = T.launch_thread('threadIdx.y', 8)\nx = T.launch_thread('threadIdx.x', 2)\n" + ALLREDUCE
+     + SUM_OF_A.format("t"), "shuffle", False),
+    (tt.CommonSubexprElimTIR, "for i in range(n * m + 2):\n    A[i] = n * m\n    with T.block('b'):\n        B[i] = n * m", "B[i] = n * m", True),
     (tt.FlattenBuffer, "L = T.decl_buffer((2, 2), 'bool')\nL[1, 0] = n > 2\nif L[1, 0]:\n    B[0] = 1", "int8", True),
     (tt.InstrumentBoundCheckers, "B[T.Ramp(60, 1, 4)] = A[T.Ramp(n, 1, 4)]", "assert", True),
 )  # fmt: skip
@@ -300,6 +352,43 @@ def test_rare_forms(made: Any, body: str, text: str, left: bool) -> None:
         after = made()(mod)
     same(mod, after, 3, 2, body)
     assert (text in after["main"].script()) == left
+
+
+LOCAL = "L = T.decl_buffer((4,), 'int32', scope='local')\n    "
+POINTER = (
+    LOCAL
+    + "T.evaluate(T.call_extern('int32', 'f', T.tvm_access_ptr(T.type_annotation('int32'), L.data, 0, 4, {}), {}))"
+)
+
+
+@pytest.mark.parametrize(("mask", "value", "size"), [(2, "t", 12), (1, "t", 4), (2, "n", 4), (3, "t", 12), (3, "n", 4)])  # fmt: skip
+def test_memory_that_a_call_of_a_virtual_thread_writes(mask: int, value: str, size: int) -> None:
+    body = THREADS.format(3) + POINTER.format(mask, value) + "\n    B[t] = L[0]"
+    text = tt.InjectVirtualThread()(program(body))["main"].script()
+    assert f"L = T.decl_buffer(({size},)" in text
+
+
+@pytest.mark.parametrize("tag", ["vthread", "cthread"])
+def test_the_number_of_a_virtual_thread(tag: str) -> None:
+    body = THREADS.format(3) + "B[t] = T.call_extern('int32', 'f', T.tvm_context_id())"
+    text = tt.InjectVirtualThread()(program(body.replace("vthread.x", tag)))["main"].script()
+    assert ("tvm_context_id" in text) == (tag == "vthread")
+
+
+REFUSED: tuple[tuple[Any, str, str], ...] = (
+    (tt.InjectDoubleBuffer, FETCH.format(3).replace("[4], ", "[2, 2], "), "b is not flat\n  instead: run FlattenBuffer"),
+    (tt.LowerThreadAllreduce, "t = T.launch_thread('threadIdx.x', n)\n" + ALLREDUCE + SUM_OF_A.format("t"),
+     "runs along threads of constant extent that are launched around it\n  got: t"),
+    (lambda: tt.LowerWarpMemory(8), "tx = T.launch_thread('threadIdx.x', 8)\nw = T.allocate([16], 'int32', 'warp')\n"
+     "W = T.Buffer((16,), 'int32', data=w, scope='warp')\nfor i in range(2):\n    W[tx * 2 + i] = A[tx * 2 + i]\n"
+     "B[tx] = W[(7 - tx) * 2 + tx % 2]", "which of a lane's elements of W is read depends on the reader"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "body", "said"), REFUSED)
+def test_refusals(made: Any, body: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        made()(program(body))
 
 
 @pytest.mark.parametrize(

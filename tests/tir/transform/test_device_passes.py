@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loopwright import tir
 from loopwright.ir.module import IRModule
+from loopwright.ir.target import Target
 from loopwright.runtime import register_func, remove_global_func
 from loopwright.script import from_source
 from loopwright.tir import analysis as ta
@@ -157,8 +159,80 @@ def main(A: T.Buffer((64,), "uint8")):
     try:
         with pytest.raises(ValueError, match="512 bits, there are 256"):
             tt.LowerDeviceStorageAccessInfo()(mod)
+        larger = IRModule(
+            {"main": from_source(text.replace("[64],", "[n],").replace("):", ", n: T.int32):", 1))}
+        )
+        after = tt.LowerDeviceStorageAccessInfo()(larger)["main"]  # of a size that is not known
+        assert after.script() == larger["main"].script()
+        pointed = text.replace(
+            'V = T.Buffer((64,), "uint8", data=v, scope="global.vtcm")\n    V[0] = A[0]',
+            'T.call_extern("void", "f", T.tvm_access_ptr(T.type_annotation("{}"), v, 5, 3, 1))',
+        )
+        for kind, of in (("uint8", "v_1[5]"), ("int16", "v_1[5]")):
+            small = IRModule({"main": from_source(pointed.format(kind).replace("[64],", "[8],"))})
+            made = tt.LowerDeviceStorageAccessInfo()(small)["main"]
+            assert f"T.address_of({of})" in made.script()
+            assert f'v_1 = T.Buffer((3,), "{kind}", data=v, scope="global.vtcm")' in made.script()
     finally:
         remove_global_func("tvm.info.mem.global.vtcm")
+
+
+KERNEL = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        T.func_attr({"target": T.target("llvm")})
+        Module.kernel(A.data)
+
+    @T.prim_func(private=True)
+    def kernel(data: T.handle("float32")):
+        T.func_attr({"target": T.target("cuda")})
+        t = T.launch_thread("threadIdx.x", 4)
+        X = T.decl_buffer((4,), "float32", scope="shared.dyn")
+        Y = T.decl_buffer((4,), "float32", scope="shared{}")
+        A = T.Buffer((4,), data=data)
+        X[t] = T.float32(0)
+        Y[t] = X[t]
+        A[t] = Y[t]
+"""
+
+
+def test_dynamic_shared_memory_of_a_kernel_is_one_allocation():
+    made = tt.LowerDeviceKernelLaunch()(from_source(KERNEL.replace("shared{}", "shared")))
+    assert 'T.call_packed("kernel", A.data, 4, 16)' in made["main"].script()
+    with pytest.raises(ValueError, match="one allocation of dynamic shared memory\n  got: Y"):
+        tt.LowerDeviceKernelLaunch()(from_source(KERNEL.replace("shared{}", "shared.dyn")))
+
+
+def test_calls_of_other_modules_stay():
+    mod = from_source(KERNEL.replace("shared{}", "shared"))
+    mod = IRModule({"main": mod["main"]})
+    assert tt.LowerDeviceKernelLaunch()(mod)["main"].script() == mod["main"].script()
+
+
+def test_functions_of_relax_stay():
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        return x
+""")
+    assert tt.SplitHostDevice()(mod)["main"] is mod["main"]
+
+
+def test_blocks_with_threads_keep_them():
+    func = prim_func(
+        "A: T.Buffer((8, 6)), B: T.Buffer((8, 6)), C: T.Buffer((8, 6))",
+        nest("B", "B[vi, vj] = A[vi, vj]", i=8, j=6),
+        nest("C", "C[vi, vj] = B[vi, vj]", i=8, j=6),
+    )
+    sch = tir.Schedule(func)
+    sch.bind(sch.get_loops("B")[1], "threadIdx.y")
+    with Target("cuda"):
+        after = tt.DefaultGPUSchedule()(sch.mod)["main"].script()
+    assert after.count("threadIdx.y") == 1 == after.count("threadIdx.x")
 
 
 def test_other_code_generators_for_one_device():

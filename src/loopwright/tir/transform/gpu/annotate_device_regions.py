@@ -33,9 +33,6 @@ class _Annotate(StmtRewriter):
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    def visit_PrimExpr(self, node: Any) -> Any:
-        return node
-
     def marked(self, node: Stmt) -> Stmt:
         return AttrStmt(self.target, "target", IntImm("int32", 0), node)
 
