@@ -244,6 +244,15 @@ DYNAMIC = """with T.launch_thread("threadIdx.x", 4) as t:
 ALLREDUCE = "with T.attr(T.comm_reducer(lambda a, b: a + b, [0]), 'reduce_scope', T.reinterpret('handle', T.uint64(0))):\n"
 
 
+TWO = """a = T.allocate([8], 'int32', 'local'{})
+X = T.Buffer((8,), 'int32', data=a, scope='local')
+b = T.allocate([8], 'int32', 'local')
+Y = T.Buffer((8,), 'int32', data=b, scope='local')
+X[0] = A[0]
+B[1] = 7
+{}
+B[0] = Y[0]"""
+MEMORY_OF_24 = "L = T.decl_buffer((24,), 'int32', scope='local')\n"
 SUM_OF_A = "    T.tvm_thread_allreduce(T.uint32(1), A[{0}], T.bool(True), B[0], {0})"
 
 
@@ -336,6 +345,24 @@ RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whet
     (warp_reduction, "t = T.launch_thread('threadIdx.x', 1)\n" + ALLREDUCE + SUM_OF_A.format("t"), "shuffle", False),
     (warp_reduction, "t = T.launch_thread('threadIdx.y', 8)\nx = T.launch_thread('threadIdx.x', 2)\n" + ALLREDUCE
      + SUM_OF_A.format("t"), "shuffle", False),
+    (tt.StorageRewrite, TWO.format("", "Y[0] = A[1]"), "b = T.allocate", False),
+    (tt.StorageRewrite, TWO.format(", annotations={'k': 1}", "Y[0] = A[1]"), "b = T.allocate", True),
+    (tt.StorageRewrite, TWO.format(", annotations={'k': 1}", "Y[0] = A[1]"), '{"k": 1}', True),
+    (tt.StorageRewrite, TWO.format(", condition=n > 2", "Y[0] = A[1]"), "condition=n > 2", True),
+    (tt.StorageRewrite, TWO.format("", "Y[0] = X[0] + 1"), "b = T.allocate", False),
+    (tt.StorageRewrite, TWO.format("", "with T.LetStmt(a) as p:\n    P = T.Buffer((8,), 'int32', data=p)\n    Y[0] = P[0] + X[0]"),
+     "b = T.allocate", True),
+    (tt.StorageRewrite, TWO.format("", "with T.LetStmt(n) as p:\n    Y[0] = p + X[0]"), "b = T.allocate", False),
+    (tt.StorageRewrite, "a = T.allocate([8], 'int32', 'local')\nX = T.Buffer((8,), 'int32', data=a, scope='local')\n"
+     "Z = T.decl_buffer((8,), 'int32', data=A.data)\nX[0] = A[0]\nB[0] = X[0]", "Z = T.decl_buffer", True),
+    (tt.StorageRewrite, "a = T.allocate([8], 'int32', 'local')\nb = T.allocate([8], 'int32', 'local')\n"
+     "X = T.Buffer((8,), 'int32', data=a, scope='local')\nZ = T.decl_buffer((8,), 'int32', data=b, scope='local')\n"
+     "X[0] = A[0]\nB[0] = X[0]", "Z", False),
+    (tt.CompactBufferAllocation, MEMORY_OF_24 + "L[1] = A[0]\nB[0] = L[1]", "L = T.decl_buffer((1,)", True),
+    (tt.CompactBufferAllocation, MEMORY_OF_24 + "M = T.decl_buffer((24,), 'int32', data=L.data, scope='local')\nL[1] = A[0]\n"
+     "M[5] = A[1]\nB[0] = L[1]", "L = T.decl_buffer((24,)", True),
+    (tt.CompactBufferAllocation, MEMORY_OF_24 + "for i in range(4):\n    for j in range(i, i + 2):\n        for k in range(j, j + i):\n"
+     "            L[k + 3] = j\n            B[j] = L[k + 3]", "L = T.decl_buffer((7,)", True),
     (tt.CommonSubexprElimTIR, "for i in range(n * m + 2):\n    A[i] = n * m\n    with T.block('b'):\n        B[i] = n * m", "B[i] = n * m", True),
     (tt.FlattenBuffer, "L = T.decl_buffer((2, 2), 'bool')\nL[1, 0] = n > 2\nif L[1, 0]:\n    B[0] = 1", "int8", True),
     (tt.InstrumentBoundCheckers, "B[T.Ramp(60, 1, 4)] = A[T.Ramp(n, 1, 4)]", "assert", True),

@@ -159,3 +159,42 @@ def main(A: T.Buffer((4,), "float8_e5m2"), B: T.Buffer((4,), "uint8")):
 """
     made = tt.FP8StorageLegalize()(IRModule({"main": from_source(text)}))["main"].script()
     assert "reinterpret" not in made
+
+
+@pytest.mark.parametrize(
+    ("value", "there"),
+    [
+        ("T.Let(x * x, where={x: A[1]})", "T.float32()"),
+        ("T.bfloat16(1.5)", "B[0] = T.bfloat16(1.5)"),
+        (
+            'T.reinterpret("bfloat16", T.reinterpret("uint16", A[1] + A[2]) + T.uint16(1))',
+            'reinterpret("bfloat16"',
+        ),
+    ],
+)
+def test_rare_values(value, there):
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((4,), "bfloat16"), B: T.Buffer((4,), "bfloat16")):
+    x = T.bfloat16()
+    B[0] = {value}
+"""
+    mod = IRModule({"main": from_source(text)})
+    made = tt.BF16ComputeLegalize()(mod)["main"]
+    assert there in made.script()
+    results = []
+    for func in (mod["main"], made):
+        b = np.zeros(4, ml_dtypes.bfloat16)
+        run(func, [np.array([1, 1.5, 0.25, 3], ml_dtypes.bfloat16), b])
+        results.append(b[0])
+    assert results[0] == results[1] != 0
+
+
+def test_functions_of_c_give_the_type_that_they_declare():
+    text = """
+@T.prim_func
+def main(B: T.Buffer((4,), "bfloat16")):
+    B[0] = T.call_extern("bfloat16", "f", T.int32(1)) + B[1]
+"""
+    made = tt.BF16ComputeLegalize()(IRModule({"main": from_source(text)}))["main"].script()
+    assert 'T.Cast("float32", T.call_extern("bfloat16", "f", 1))' in made

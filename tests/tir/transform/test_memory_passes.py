@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.module import IRModule
@@ -773,3 +774,119 @@ def test_buffers_that_int32_counts():
                 tt.ForceNarrowIndexToInt32()(mod)
         else:
             assert "int64" not in tt.ForceNarrowIndexToInt32()(mod).script()
+
+
+@pytest.mark.no_verify
+@pytest.mark.parametrize(("bits", "size", "narrow"), [(32, 2**30 - 1, True), (32, 2**30, False), (16, 2**14 - 1, True), (16, 2**14, False)])  # fmt: skip
+def test_buffers_whose_indices_are_narrowed(bits, size, narrow):
+    text = f'@T.prim_func\ndef main(A: T.Buffer((T.int64({size}),), "int8")):\n    for i in range(T.int64(3)):\n        A[i] = T.int8(0)\n'
+    made = tt.NarrowDataType(bits)(IRModule({"main": from_source(text)}))["main"]
+    assert made.body.loop_var.dtype == (f"int{bits}" if narrow else "int64")
+
+
+@pytest.mark.parametrize(("factor", "narrow"), [(306783378, True), (306783379, False)])
+def test_what_the_init_of_a_block_computes_is_counted(factor, narrow):
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((T.int64(8),), "int32")):
+    for i in range(T.int64(8)):
+        with T.block("b"):
+            v = T.axis.reduce(T.int64(8), i)
+            with T.init():
+                A[v * T.int64({factor}) // T.int64({factor})] = 0
+            A[T.int64(0)] = A[T.int64(0)] + 1
+"""
+    made = tt.NarrowDataType(32)(IRModule({"main": from_source(text)}))["main"]
+    assert ("int64" not in made.script()) == narrow
+
+
+@pytest.mark.parametrize(("dtype", "values"), [("float32x2", [None, None]), ("int8x2", [-128, -128]), ("float32x4", [None] * 4)])  # fmt: skip
+def test_new_memory_of_vectors_is_filled(dtype, values):
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((3,), "{dtype}")):
+    x = T.allocate([3], "{dtype}", "local")
+    X = T.Buffer((3,), "{dtype}", data=x, scope="local")
+    A[1] = X[2]
+"""
+    made = tt.FillNewMemory()(IRModule({"main": from_source(text)}))["main"]
+    assert made.script().count("X[") + made.script().count("x_1[") >= 2
+    a = np.zeros((3, len(values)), dtype.partition("x")[0])
+    run(made, [a])
+    np.testing.assert_array_equal(
+        a[1], np.array([np.nan if v is None else v for v in values], a.dtype)
+    )
+
+
+def test_new_memory_of_pointers_is_not_filled():
+    func = from_source(
+        "@T.prim_func\ndef main():\n    x = T.allocate([3], 'handle', 'local')\n    T.evaluate(0)\n"
+    )
+    mod = IRModule({"main": func})
+    assert tt.FillNewMemory()(mod)["main"].script() == func.script()
+
+
+def test_names_of_one_variable_three_loops_deep():
+    """After the innermost loop the middle one's variable is meant again."""
+    i, A = tir.Var("i", "int32"), tir.decl_buffer((64,), "int32", "A")
+
+    def loop(extent, body):
+        return tir.For(i, 0, extent, 0, body)
+
+    def store(place, value):
+        return tir.BufferStore(A, A[place] + value, [place])
+
+    middle = loop(3, seq(loop(2, store(i, 1)), store(i + 8, 10)))
+    func = tir.PrimFunc([A], loop(4, seq(middle, store(i + 16, 100))))
+    once = tt.ConvertSSA().run_function(func, None, PassContext())
+    assert ta.verify_ssa(once) and not ta.verify_ssa(func)
+    run(once, [a := np.zeros(64, "int32")])
+    want = np.zeros(64, "int32")
+    want[:2], want[8:11], want[16:20] = 12, 40, 100
+    np.testing.assert_array_equal(a, want)
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        ("T.evaluate(0)", False),
+        ('T.evaluate(T.call_extern("void", "f", T.address_of(X[4])))', True),
+        (
+            "Y = T.Buffer((6,), data=x, scope='local')\n    B[T.Ramp(0, 1, 4)] = Y[T.Ramp(0, 1, 4)]",
+            True,
+        ),
+        (
+            "Y = T.Buffer((4,), data=x, scope='local')\n    B[T.Ramp(0, 1, 4)] = Y[T.Ramp(0, 1, 4)]",
+            False,
+        ),
+    ],
+)
+def test_vectors_of_memory_that_is_seen_otherwise(body, kept):
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    x = T.allocate([8], "float32", "local")
+    X = T.Buffer((8,), data=x, scope="local")
+    y = T.allocate([3], "float32", "local")
+    Z = T.Buffer((3,), data=y, scope="local")
+    Z[2] = A[0]
+    X[T.Ramp(4, 1, 4)] = A[T.Ramp(4, 1, 4)]
+    {body}
+    B[T.Ramp(0, 1, 4)] = X[T.Ramp(4, 1, 4)]
+"""
+    made = tt.PointerValueTypeRewrite()(IRModule({"main": from_source(text)}))["main"].script()
+    assert ('x = T.allocate([8], "float32"' in made) == kept
+    assert ('x = T.allocate([2], "float32x4"' in made) != kept
+    assert 'y = T.allocate([3], "float32"' in made
+
+
+def test_pointers_with_names_become_pointers_to_vectors():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    p: T.handle("float32") = T.address_of(A[0])
+    P = T.Buffer((8,), data=p)
+    P[T.Ramp(0, 1, 4)] = P[T.Ramp(4, 1, 4)]
+"""
+    made = same(text, tt.PointerValueTypeRewrite(), [(8,)]).script()
+    assert 'p: T.handle("float32x4", "global")' in made and "P[0] = P[1]" in made

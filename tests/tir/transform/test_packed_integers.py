@@ -108,3 +108,37 @@ def main(A: T.Buffer((16,), "int4")):
     assert call.args[1].args[0].dtype == "uint8"
     with pytest.raises(LoopwrightError, match="a pointer to int4 may lie within a byte"):
         pass_(IRModule({"main": from_source(text.format(3))}))
+
+
+def test_what_is_not_packed_stays() -> None:
+    text = (
+        HEAD
+        + """
+    X = T.decl_buffer((32,), "uint8", data=A.data)
+    k = T.allocate_const([1, 2, 3], "int32", [3])
+    K = T.Buffer((3,), "int32", data=k)
+    L = T.decl_buffer((2,), "int16")
+    L[1] = T.Cast("int16", C[2])
+    T.evaluate(T.atomic_add(T.address_of(C[0]), K[1]))
+    X[1] = X[0] + T.Cast("uint8", L[1])
+"""
+    )
+    made = tt.Int4StorageLegalize()(IRModule({"main": from_source(text)}))["main"]
+    shown = made.script()
+    for line in (
+        'X = T.decl_buffer((32,), "uint8", data=A.data)',
+        'L = T.decl_buffer((2,), "int16")',
+    ):
+        assert line in shown
+    a, c = np.arange(32, dtype="uint8"), np.arange(64, dtype="int32")
+    run(made, [a, np.zeros(32, "uint8"), c])
+    assert a[1] == 0 + 2 and c[0] == 0 + 2
+
+
+def test_sums_of_several_threads_in_a_byte_are_refused() -> None:
+    for value in ("T.Cast('int4', C[0])", "A[1]"):
+        text = f"{HEAD}    T.evaluate(T.atomic_add(T.address_of(A[0]), {value}))\n"
+        with pytest.raises(
+            LoopwrightError, match="atomic_add on int4, which shares a byte with others"
+        ):
+            tt.Int4StorageLegalize()(IRModule({"main": from_source(text)}))

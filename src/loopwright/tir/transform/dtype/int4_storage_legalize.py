@@ -329,8 +329,9 @@ class _Packer(Simplifying):
             size = self.bytes_of((extent,), kind.dtype)
             at = self.begin(offset, node, kind.dtype)
             return node.replace(args=(Call(BYTE, kind.op, kind.args), data, at, size, mask))
-        if name == "tir.atomic_add" and len(node.args) > 1 and is_packed(node.args[1].dtype):
-            what = f"atomic_add on {node.args[1].dtype}, which shares a byte with others"
+        packed = [a.dtype for a in node.args[1:] if is_packed(a.dtype)]
+        if name == "tir.atomic_add" and packed:
+            what = f"atomic_add on {packed[0]}, which shares a byte with others"
             raise LoopwrightError(explain(what, instead="add in int32", span=node.span))
         return self.visit_default(node)
 

@@ -132,8 +132,6 @@ class _Find(StmtVisitor):
     def visit_LetStmt(self, node: LetStmt | Let) -> None:
         kind = HoistedLetBindings.LetStmt if type(node) is LetStmt else HoistedLetBindings.LetExpr
         movable = _movable(node.value, self.inside)
-        if self.found is not None:
-            return
         if movable and kind & self.values:
             self.found = node
             return

@@ -316,10 +316,7 @@ def _aliased(stmts: list[Stmt], pointers: tuple[Var, Var]) -> bool:
 
 
 def _kind(node: Allocate) -> Any:
-    """The key that allocations sharing memory must agree on: annotated ones are separate, symbolic
-    sizes must be equal."""
-    if node.annotations:
-        return node
+    """The key that allocations sharing memory must agree on: symbolic sizes must be equal."""
     extents = (
         None if _size(node) is not None else tuple(StructuralKey(e, False) for e in node.extents)
     )
