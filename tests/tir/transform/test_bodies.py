@@ -363,6 +363,13 @@ RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whet
      "M[5] = A[1]\nB[0] = L[1]", "L = T.decl_buffer((24,)", True),
     (tt.CompactBufferAllocation, MEMORY_OF_24 + "for i in range(4):\n    for j in range(i, i + 2):\n        for k in range(j, j + i):\n"
      "            L[k + 3] = j\n            B[j] = L[k + 3]", "L = T.decl_buffer((7,)", True),
+    (tt.InstrumentBoundCheckers, "while A[n] < 3:\n    A[n] = A[n] + 1", "while A[n] < 3:\n        with T.Assert(", True),
+    (tt.InstrumentBoundCheckers, "while A[1] < 3:\n    A[1] = A[1] + 1", "ssert", False),
+    (tt.InstrumentBoundCheckers, "B[T.Ramp(0, 1, 4)] = T.if_then_else(T.Ramp(n, 1, 4) < T.Broadcast(9, 4), A[T.Ramp(n, 1, 4)], "
+     "T.Broadcast(1, 4))", "ssert", False),
+    (tt.InstrumentBoundCheckers, "B[T.Ramp(0, 1, 4)] = T.if_then_else(n < 9, A[T.Ramp(n, 1, 4)], T.Broadcast(1, 4))", "ssert", True),
+    (tt.LowerScalarOps, "B[0] = T.Cast('int32', T.Call('float32', 'tir.hypot', [T.Cast('float32', n), T.Cast('float64', m)]))",
+     'T.hypot(T.Cast("float32", n), T.Cast("float32", T.Cast("float64", m)))', True),
     (tt.CommonSubexprElimTIR, "for i in range(n * m + 2):\n    A[i] = n * m\n    with T.block('b'):\n        B[i] = n * m", "B[i] = n * m", True),
     (tt.FlattenBuffer, "L = T.decl_buffer((2, 2), 'bool')\nL[1, 0] = n > 2\nif L[1, 0]:\n    B[0] = 1", "int8", True),
     (tt.InstrumentBoundCheckers, "B[T.Ramp(60, 1, 4)] = A[T.Ramp(n, 1, 4)]", "assert", True),

@@ -55,7 +55,33 @@ def test_pairs_are_one_instruction():
         {"left": 'T.Cast("float32x16", T.Broadcast(A[k], 16))'},
         {"right": 'T.Cast("float32x16", B[k * 16:k * 16 + 16])'},
         {"right": 'T.Cast("float32x16", B[k:k + 48:3])'},
+        {
+            "right": 'T.Cast("float32x16", B.vload([T.Ramp(k, 2, 16)], predicate=T.Broadcast(T.bool(True), 16)))'
+        },
+        {"total": "C[0:16] * C[0:16]", "right": "T.Broadcast(T.float32(2), 16) + C[0:16]"},
     ],
 )
 def test_other_loops_stay(other):
     assert dots(**other) == 0
+
+
+def test_pairs_under_a_name_of_memory():
+    given = LOOP.format(
+        count=2,
+        mark=MARK,
+        lanes=16,
+        total="C[0:16]",
+        left=LEFT.format(a="4 + k", lanes=16),
+        right=RIGHT,
+    )
+    named = given.replace(
+        "        C[0:16]",
+        '        D = T.decl_buffer((8,), "float32", data=C.data)\n        C[0:16]',
+    )
+    with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=cooperlake"):
+        texts = [
+            tt.DotBfloat16()(IRModule({"main": from_source(t)}))["main"].script()
+            for t in (given, named)
+        ]
+    assert [t.count("dpbf16ps") for t in texts] == [1, 1]
+    assert [t.count("D = T.decl_buffer") for t in texts] == [0, 1]

@@ -17,6 +17,8 @@ from loopwright.tir.interpreter import run
 TILE = """
 @T.prim_func
 def main(A: T.Buffer((800,), "{dtype}"), B: T.Buffer((800,), "{dtype}"), n: T.int32):
+    C = T.Buffer((2, 400), "{dtype}", data=A.data)
+    D = T.Buffer((400,), "{dtype}", data=A.data, strides=[2])
     for i in T.{kind}({size}):
         B[i * {size}:i * {size} + {size}] = {value}
 """
@@ -62,6 +64,9 @@ def test_what_else_the_statement_reads_is_kept() -> None:
         STRIDED.replace("A", "B"),  # may be written before it is read
         "A[i * 2:i * 2 + 160:20]",  # the rows of the tile are not beside each other
         "A[i:i + 8]",
+        "A.vload([T.Ramp(i, 20, 8)], predicate=T.Broadcast(T.bool(True), 8))",
+        "C[1, T.Ramp(i, 20, 8)]",
+        "D[T.Ramp(i, 20, 8)]",
         "T.if_then_else(i < n, A[i:i + 160:20], T.Broadcast(T.float32(0), 8))",
     ],
 )

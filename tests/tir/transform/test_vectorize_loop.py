@@ -53,6 +53,38 @@ def test_other_masks_are_native_only(condition, read):
     assert "vstore" not in lowered(condition, read, masks=False, native=True)
 
 
+@pytest.mark.parametrize(
+    ("index", "between", "separate"),
+    [
+        ("j", "", True),
+        ("j + n + 1", "", True),
+        ("n + (1 + j)", "", True),
+        ("n - 1 + j", "", True),
+        ("j + n + j", "", False),
+        ("n + 3", "", False),
+        ("j * 2", "", False),
+        ("j", "T.evaluate(T.isnullptr(A.data))", False),  # the call may look at all of it
+        ("j", "T.evaluate(T.isnullptr(B.data))", True),
+    ],
+)
+def test_elements_of_their_own(index, between, separate):
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32"), n: T.int32):
+    for j in T.vectorized(4):
+        if j > n:
+            A[{index}] = T.float32(1)
+        {between or "T.evaluate(0)"}
+        A[{index}] = A[{index}] * T.float32(3)
+""")
+    made = tt.VectorizeLoop()(IRModule({"main": func}))["main"]
+    want, got = np.full(16, 2, "float32"), np.full(16, 2, "float32")
+    run(func, [want, want, 1])
+    run(made, [got, got, 1])
+    np.testing.assert_array_equal(got, want)
+    assert ("T.Broadcast(T.float32(3.0), 4)" in made.script()) == separate
+
+
 def test_statements_with_elements_of_their_own_are_separate_loops():
     mod = IRModule(
         {
