@@ -205,6 +205,7 @@ def test_dynamic_shared_memory_of_a_kernel_is_one_allocation():
         tt.LowerDeviceKernelLaunch()(from_source(KERNEL.replace("shared{}", "shared.dyn")))
 
 
+@pytest.mark.no_roundtrip  # the name of the kernel is not that of a function in the module
 def test_calls_of_other_modules_stay():
     mod = from_source(KERNEL.replace("shared{}", "shared"))
     mod = IRModule({"main": mod["main"]})

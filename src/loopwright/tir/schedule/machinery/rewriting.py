@@ -48,16 +48,9 @@ class Substitute(SubstituteStmt, BlockRewriter):
         self.renamed = {} if renamed is None else renamed
 
 
-def substitute(
-    node: Any,
-    values: dict[Var, Any],
-    buffers: dict[Buffer, Buffer] | None = None,
-    renamed: dict[Block, Block] | None = None,
-) -> Any:
-    """`node` with variables and buffers replaced."""
-    if not values and not buffers:
-        return node
-    return Substitute(values, buffers, renamed).visit(node)
+def substitute(node: Any, values: dict[Var, Any], renamed: dict[Block, Block] | None = None) -> Any:
+    """`node` with variables replaced."""
+    return Substitute(values, renamed=renamed).visit(node) if values else node
 
 
 class _Renew(Rewriter):
@@ -87,16 +80,14 @@ class _Renew(Rewriter):
         return node
 
 
-def fresh_axes(block: Block, seen: set[Var], inner: Any = None) -> Block:
-    """A copy of a block whose axes are not among `seen`."""
+def fresh_axes(block: Block, seen: set[Var], inner: _Renew) -> Block:
+    """A copy of a block whose axes, and those inside of it, are not among `seen`."""
     values = {a.var: a.var.copy_with_suffix("") for a in block.iter_vars if a.var in seen}
     seen.update(a.var for a in block.iter_vars)
     fields = block.field_values()
     fresh = Block._make(*fields, span=block.span)  # an object of its own
     if values:
         fresh = renew_axes(fresh, values)
-    if inner is None:
-        return fresh
     init = None if fresh.init is None else inner.visit(fresh.init)
     return Block._make(
         *[

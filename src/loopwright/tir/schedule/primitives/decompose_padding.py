@@ -141,7 +141,7 @@ def _constant(ref: Ref, below: list[Ref], store: BufferStore, fill: PrimExpr) ->
         nest = f.replace(thread_binding=thread, body=nest, kind=kind)
     defined = [f.loop_var for f in loops] + [a.var for a in node.iter_vars]
     renamed: dict[Block, Block] = {}
-    nest = substitute(nest, {v: v.copy_with_suffix("_pad") for v in defined}, None, renamed)
+    nest = substitute(nest, {v: v.copy_with_suffix("_pad") for v in defined}, renamed)
     return renamed.get(block, block), nest
 
 

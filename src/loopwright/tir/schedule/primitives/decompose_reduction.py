@@ -71,7 +71,7 @@ def decompose_reduction(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Blo
         nest = f.replace(body=nest, kind=kind)
     renamed: dict[Block, Block] = {}
     defined = (*own, *(a.var for a in spatial))
-    nest = substitute(nest, {v: v.copy_with_suffix("_init") for v in defined}, None, renamed)
+    nest = substitute(nest, {v: v.copy_with_suffix("_init") for v in defined}, renamed)
     init = renamed.pop(init, init)
     update = node.replace(
         init=None,

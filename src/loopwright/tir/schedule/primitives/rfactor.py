@@ -83,7 +83,7 @@ def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
     for r in reversed(chain):
         nest = r.stmt.replace(body=nest)
     renamed: dict[Block, Block] = {}
-    nest = substitute(nest, fresh, None, renamed)
+    nest = substitute(nest, fresh, renamed)
     first = renamed.get(first, first)
 
     second, second_values = _second_block(ref, at, reducer, partial, axis)

@@ -86,7 +86,7 @@ def transform_block_layout(
         for axis, back in zip(axes, inverse.final_indices, strict=True)
     }
     renamed: dict[Block, Block] = {}
-    body = substitute(node.replace(iter_vars=()), values, None, renamed)
+    body = substitute(node.replace(iter_vars=()), values, renamed)
     renamed.pop(node.replace(iter_vars=()), None)
     body = _Tidy(ana, renamed).visit(body)
     block_made = body.replace(iter_vars=tuple(made_axes))
