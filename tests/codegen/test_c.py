@@ -15,7 +15,7 @@ import loopwright
 from loopwright import Arena, tir
 from loopwright.backend.c import loop_pipeline
 from loopwright.base.errors import LoopwrightError
-from loopwright.codegen.c.types import c_type, memory_type
+from loopwright.codegen.c.types import bare, c_type, memory_type
 from loopwright.ir.dtype import DataType
 from loopwright.ir.module import IRModule
 from loopwright.runtime.dtype import numpy_dtype
@@ -184,6 +184,8 @@ def test_wrong_arguments_are_refused():
         library()
     with pytest.raises(TypeError, match="main: x has dtype float32"):
         library(np.zeros((4, 64)))
+    with pytest.raises(ValueError, match="main: x has 2 axes\n  got: \\(4,\\)"):
+        library(np.zeros(4, "float32"))
     with pytest.raises(ValueError, match="axis 0 of x must be 4"):
         library(np.zeros((3, 64), "float32"))
     with pytest.raises(KeyError, match="no function of this name"):
@@ -395,6 +397,16 @@ def test_libraries(suffix, tmp_path):
     assert ctypes.CDLL(str(path)).kernel_roomy_run
     with pytest.raises(LoopwrightError, match="the file's suffix selects what is exported"):
         model.export_library(tmp_path / "model.wasm")
+
+
+def test_outermost_parentheses():
+    for text, wanted in (
+        ("(a + b)", "a + b"),
+        ("(a) + (b)", "(a) + (b)"),
+        ("((a) + (b))", "(a) + (b)"),
+        ("a", "a"),
+    ):
+        assert bare(text) == wanted
 
 
 def test_names_of_types():

@@ -12,6 +12,7 @@ import loopwright as lw
 from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.module import IRModule
+from loopwright.script import from_source
 
 pytestmark = [
     pytest.mark.no_roundtrip,
@@ -232,3 +233,25 @@ def test_messages_of_assertions(message, text):
     body = tir.AssertStmt(x > 0, message, tir.BufferStore(A, x, [0]))
     main = tir.PrimFunc([A, x], body).with_attr("global_symbol", "main")
     assert f'MODEL_ERROR("{text}");' in lw.compile(main, "c").source
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "said"),
+    [
+        ("I[0] = M.f(I.data, n)", "T.evaluate(0)", "the value of a call of f is used"),
+        ("M.f(I.data, n)", "M.f(p, n - 1)", "f calls itself\n  instead: C code has no recursion"),
+    ],
+)
+def test_calls_that_c_has_not(call, body, said):
+    mod = from_source(f"""
+@I.ir_module
+class M:
+    @T.prim_func
+    def main(I: T.Buffer((8,), "int32"), n: T.int32):
+        {call}
+    @T.prim_func(private=True)
+    def f(p: T.handle("int32"), n: T.int32) -> T.int32:
+        {body}
+""")
+    with pytest.raises(LoopwrightError, match=said):
+        lw.build(mod, target="c")

@@ -7,13 +7,15 @@ import pytest
 
 import loopwright as lw
 from loopwright import tir
+from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.llvm import jit, support
 from loopwright.codegen.llvm.emit import add_function
 from loopwright.codegen.llvm.module_text import ModuleText, text_of
 from loopwright.ir.module import IRModule
 from loopwright.ir.op import Op
-from loopwright.runtime import NativeFunction
+from loopwright.runtime import NativeFunction, tensor
 from loopwright.runtime.packed_func import register_func, remove_global_func
+from loopwright.script import from_source
 from loopwright.script import ir as I
 from loopwright.script import tir as T
 from loopwright.tir import transform as tt
@@ -342,3 +344,45 @@ def test_addresses_as_numbers():
     func = tir.PrimFunc([out], tir.SeqStmt(stores), attrs={"global_symbol": "main"})
     compiled({"main": func})["main"](got)
     assert got.tolist() == [16, 0, 0, 7]
+
+
+VALUES = '@T.prim_func\ndef main(A: T.Buffer((8,), "float32"), I: T.Buffer((8,), "int32"), n: T.int32):\n    '
+REFUSED = {
+    "for i in T.parallel(4):\n        T.evaluate(T.ret(i))": "T.ret inside a parallel loop",
+    "I[0] = T.tvm_struct_get(A.data, 0, 99, 'int32')": "tir.tvm_struct_get: unknown field\n  got: 99",
+    "T.evaluate(T.tvm_stack_alloca('words', 3))": 'takes a kind and a number\n  got: T.tvm_stack_alloca\\("words", 3\\)',
+    "T.evaluate(T.tvm_stack_alloca('shape', n))": "takes a kind and a number",
+    "s: T.handle = T.tvm_stack_alloca('arg_value', 3)\n    T.evaluate(T.call_packed_lowered('f', s, n, 2))":
+        "tir.call_packed_lowered takes literal positions\n  got: n and 2",
+    "s: T.handle = T.tvm_stack_alloca('arg_value', 3)\n    T.evaluate(T.call_packed_lowered('f', s, 0, n))":
+        "tir.call_packed_lowered takes literal positions\n  got: 0 and n",
+    "T.call_packed('f', T.Broadcast(n, 4))": "a packed function cannot take vectors\n  got: int32x4",
+    "I[0] = T.Call('int32', 'tir.sqrt', [n])": "tir.sqrt has no LLVM code for int32",
+    "I[0] = T.Cast('int32', T.Cast('float8_e8m0fnu', A[1]))": "this type has no rounding in LLVM code\n  got: float8_e8m0fnu",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", REFUSED)
+def test_what_has_no_llvm_code(body):
+    with pytest.raises(LoopwrightError, match=REFUSED[body]):
+        lw.build(from_source(VALUES + body), target="llvm")
+
+
+def test_bits_of_truths_and_pointers():
+    """A truth is its last bit; an address of a pointer is the pointer."""
+    func = from_source(
+        VALUES
+        + """for i in range(4):
+        I[i] = T.Cast("int32", T.reinterpret("bool", T.Cast("int8", I[i] + 1)))
+        I[i + 4] = T.Cast("int32", T.reinterpret("int8", I[i + 4] > n))
+    p: T.handle("float32") = T.address_of(A.data)
+    P = T.Buffer((8,), data=p)
+    P[3] = A[2] + T.float32(5)
+    A[0] = T.Cast("float32", T.Cast("bool", A.data))
+    A[1] = T.Cast("float32", T.reinterpret("uint64", T.reinterpret("handle", T.uint64(0))))
+"""
+    )
+    a, i = tensor(np.arange(8, dtype="float32")), tensor(np.arange(8, dtype="int32"))
+    lw.build(func, target="llvm")["main"](a, i, 5)
+    assert i.numpy().tolist() == [1, 0, 1, 0, 0, 0, 1, 1]
+    assert a.numpy().tolist() == [1, 0, 2, 7, 4, 5, 6, 7]
