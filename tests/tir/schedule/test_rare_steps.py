@@ -59,6 +59,11 @@ CASES: dict[str, tuple[str, Step, str]] = {
         nest("B", "B[vi, vj] = A[vi, vj]", "iB < 20") + USE, at("C", 0), "block 'B' is under a condition or another statement",
     ),
     "a block moves to one under a condition": (MAKE + nest("C", "C[vi, vj] = B[vi, vj]", "iC < 9"), at("C", 0), ""),
+    "a block moves into the loop of a condition": (
+        MAKE + nest("C", "C[vi, vj] = B[vi, vj]", "iC < 9"),
+        at("C", 1),
+        "",
+    ),
     "a copy for a block under a condition": (nest("C", "C[vi, vj] = A[vi, vj]", "iC < 9"), lambda s: s.cache_read("C", 0, "local"), ""),
     "a loop around a condition is merged": (
         nest("B", "B[vi, vj] = A[vi, vj]", "iB < 9") + USE, lambda s: s.merge(s.get_loops("B")[1], s.get_loops("C")[1]), "",
