@@ -110,6 +110,7 @@ CASES = [
     packed(64, 32, 32, bits=8, rows=(2, 3), accuracy_level=4),
     case("GatherBlockQuantized", u8(7, 16), IDS, floats(7, 2, low=0.1, high=0.5), fed=0, block_size=16, symbolic=False),
     case("GatherBlockQuantized", u8(7, 16), IDS, floats(7, 2, low=0.1, high=0.5), u8(7, 1), fed=0, block_size=16, symbolic=False),
+    case("GatherBlockQuantized", u8(7, 24), IDS, floats(7, 3, low=0.1, high=0.5), u8(7, 2), fed=0, block_size=16, symbolic=False),
     case("FusedMatMul", X, floats(5, 4), transB=1, alpha=0.5),
     case("FusedMatMul", floats(2, 4, 3), floats(2, 4, 5), transA=1),
     case("FusedMatMul", floats(3, 2, 4), floats(2, 4, 5), transBatchA=1),
@@ -218,11 +219,14 @@ def experts(kind="relu", biased=True, k=2, fused=1, third=False, rows=(3, 5), **
     return case("MoE", *given, fed=2, k=k, activation_type=kind, **more)
 
 
-def quantized(bits, block=0, **more):
-    parts = []
+def quantized(bits, block=0, zeros=False, chances=False, **more):
+    parts, middle = [], []
     for n, (to, of) in enumerate(((32, 16), (16, 32))):
         scales = floats(2, to, *([of // block] if block else []), low=0.01, high=0.1, seed=n)
         parts += [u8(2, to, of * bits // 8, seed=n), scales, floats(2, to, seed=n + 2)]
+        count = (2, to, -(-of // block * bits // 8)) if block else (2, to * bits // 8)
+        middle += [u8(*count, seed=n + 7)] if zeros else [None]
+    parts += [None] * 3 + middle + [None, floats(3, 2, seed=9, low=0)] if zeros or chances else []
     more = {"block_size": block, **more} if block else more
     logits = floats(3, 2, seed=5)
     logits[1] = 0.5
@@ -243,6 +247,8 @@ CASES += [
     quantized(4),
     quantized(8),
     quantized(4, 16),
+    *[quantized(*o, zeros=True) for o in ((4,), (8,), (4, 16))],
+    quantized(4, chances=True),
     *[case("LinearAttention", floats(B, S, 32), floats(B, S, 32, seed=1), SEQ, floats(B, 2, 16, 16), None, None, outputs=2, q_num_heads=2, kv_num_heads=2, update_rule="linear", **m) for m in ({}, {"scale": 0.5})],
     case("LinearAttention", floats(B, S, 32, low=-0.3, high=0.3), floats(B, S, 32, low=-0.3, high=0.3, seed=1), SEQ, floats(B, 2, 16, 16), floats(B, S, 2, low=-1, high=0), floats(B, S, 2, low=0, high=1), outputs=2, q_num_heads=2, kv_num_heads=2),
     case("CausalConvWithState", floats(3, 16, 5), floats(16, 1, 4), floats(16), floats(3, 16, 3), fed=1, outputs=2, activation="silu"),
@@ -257,8 +263,9 @@ CASES += [
     case("MRotaryEmbedding", floats(B, N, S, D), PLACES, COS, SIN, fed=2, **LAYOUTS[0]),
     case("DecoderMaskedMultiHeadAttention", floats(B, 1, WIDE), floats(B, N, 7, D), floats(B, N, 7, D, seed=1), num_heads=N),
     case("DecoderMaskedMultiHeadAttention", floats(B, 1, WIDE), floats(B, 1, WIDE, seed=1), floats(B, 1, WIDE, seed=2), None, None, CACHE[0], CACHE[1], np.asarray([2], I32), outputs=3, num_heads=N, past_present_share_buffer=1),
-    *[case("NGramRepeatBlock", TEXT, floats(2, 7), ngram_size=n, symbolic=False) for n in (2, 3)],
+    *[case("NGramRepeatBlock", TEXT, floats(2, 7), ngram_size=n, symbolic=False) for n in (2, 3, 8, 9)],
     *[case("CropAndResize", floats(2, 3, h, 5), BOXES, *CROP, fed=2, mode=m, extrapolation_value=-1.0, symbolic=m == "bilinear") for m in ("bilinear", "nearest") for h in (6, 1)],
+    *[case("CropAndResize", floats(2, 3, 6, 5), BOXES, CROP[0], np.array([1, 3], I32), fed=2, mode=m, symbolic=False) for m in ("bilinear", "nearest")],
     *[case("MurmurHash3", floats(2, 3).astype(k), positive=p, seed=7) for p, k in ((1, "int32"), (0, "float32"), (1, "int64"), (0, "float64"))],
     case("SampleOp", X),
     *[case("GatedDeltaNet", floats(B, S, 2, 16, low=-0.3, high=0.3), floats(B, S, 2, 16, low=-0.3, high=0.3, seed=1), floats(B, S, own, 16, seed=2), None, floats(B, S, own, low=-1, high=0), floats(B, S, own, low=0, high=1), *[floats(B, own, 16, 16)] * given, outputs=2, **m) for own, given, m in ((2, 1, {}), (4, 1, {"qk_l2_norm": 1, "scale": 0.5, "symbolic": False}), (2, 0, {"beta_activation": "sigmoid"}))],

@@ -140,9 +140,6 @@ class Context:
         """Known elements as a tensor expression."""
         if not any(isinstance(e, PrimExpr) for e in elements.flat):
             return self.constant(_in_type(elements, numpy_dtype(dtype)), dtype)
-        if any(isinstance(e, PrimExpr) and e.dtype.is_bool for e in elements.flat):
-            what = "a condition on symbolic dimensions cannot be made a tensor"
-            raise ValueError(explain(what, got=", ".join(map(str, elements.flat))))
         tensor = self.emit(op.shape_to_tensor(rx.ShapeExpr(list(elements.flat))))
         if elements.ndim != 1:
             tensor = self.emit(op.reshape(tensor, rx.ShapeExpr(elements.shape)))
@@ -245,8 +242,6 @@ class Context:
         """The array of an expression made of constants by operators with a numpy meaning."""
         if isinstance(expr, rx.Constant):
             return expr.data.view()
-        if not isinstance(expr, RelaxVar):
-            return None
         fixed: set[Any] = set()  # first of all: weights are large, and what uses them may vary
         for var, bound in self._from_below(expr, fixed):
             known = (
@@ -303,14 +298,9 @@ class Context:
             return literal(expr) if isinstance(expr, IntImm) else expr.value
         if not isinstance(expr, PrimExpr) and isinstance(expr, RelaxCall):
             return self._fold_call(expr)
-        if isinstance(expr, rx.TupleGetItem):
-            source = self._fold(expr.tuple_value)
-            return None if source is None else source[expr.index]
         return getattr(expr, "value", None) if isinstance(expr, PrimExpr) else None
 
     def _fold_call(self, call: RelaxCall) -> Any:
-        if not _foldable(call):
-            return None
         info = call.struct_info
         args = [self._fold(a) for a in call.args]
         count = prod(d.value for d in info.get_shape())
@@ -372,7 +362,7 @@ class Context:
         groups = []
         for back in range(1, rank + 1):
             axes = [self._aligned_axis(v, back) for v in ranked]
-            if sum(a is not None for a in axes) > 1:
+            if any(a is not None for a in axes):
                 groups.append(axes)
         return [v.expr for v in (self.aligned(ranked, groups) if groups else ranked)]
 

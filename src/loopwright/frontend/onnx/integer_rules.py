@@ -16,7 +16,6 @@ import numpy as np
 from ...base.registry import Registry
 from ...ir import prim_op
 from ...ir.prim_expr import PrimExpr
-from ...tir.op import if_then_else
 from .context import Context
 from .reader import Node
 from .values import MOST_ELEMENTS, Value, literal, object_array
@@ -386,8 +385,5 @@ def _not(cx: Context, node: Node, x: Value) -> Any:
 
 @_rule("Where")
 def _where(cx: Context, node: Node, condition: Value, x: Value, y: Value) -> Any:
-    def choose(c: Any, a: Any, b: Any) -> Any:
-        return if_then_else(c, a, b) if isinstance(c, PrimExpr) else (a if c else b)
-
-    out = _each(cx, choose, condition, x, y)
+    out = _each(cx, lambda c, a, b: a if c else b, condition, x, y)
     return None if out is None else _same(cx, out, x)

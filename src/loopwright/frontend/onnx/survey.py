@@ -130,7 +130,8 @@ def _calls(mod: Any, found: Survey) -> dict[str, set[str]]:
                 calls[title.rpartition("/")[0]].add("decomposed")
             if isinstance(binding, MatchCast):
                 read.update((f"{title}: {d}", None) for d in _symbols(binding.struct_info))
-            found.slow += _slow(value, name, title)
+            if title:  # not what a loop adds
+                found.slow += _slow(value, name, title)
     found.dynamic += read
     return calls
 

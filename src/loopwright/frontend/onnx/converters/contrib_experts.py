@@ -146,7 +146,9 @@ def quantized_experts(
         parts = o.Reshape(wide, [experts, rows, blocks, columns // blocks])
         middle: Any = float(1 << bits - 1)
         if zero is not None:
-            middle = o.Slice(unpacked(cx, zero, bits), [0], [rows if blocks == 1 else blocks], [-1])
+            middle = o.Slice(
+                unpacked(cx, zero, bits), [0], [rows if scale.ndim == 2 else blocks], [-1]
+            )
             middle = o.CastLike(o.Reshape(middle, [experts, rows, blocks, 1]), scale)
         scales = o.Reshape(scale, [experts, rows, blocks, 1])
         return o.Reshape(o.Mul(o.Sub(parts, middle), scales), [experts, rows, columns])
