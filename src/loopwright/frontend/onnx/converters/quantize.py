@@ -17,11 +17,9 @@ from .elementwise import saturated
 from .nn import conv, spatial_rank
 
 
-def _along(cx: Context, v: Value | None, x: Value, axis: int, block: int = 0) -> Any:
+def _along(cx: Context, v: Value, x: Value, axis: int, block: int = 0) -> Any:
     """A scale or zero point as it broadcasts against x: one number, a vector along `axis`, or one
     for each `block` elements of it."""
-    if v is None:
-        return None
     one = v.ndim == 1 and literal(v.shape[0]) == 1
     if v.ndim == 0 or (one and not (x.ndim == 1 and axis in (0, -1))):
         return _scalar(cx, v)
@@ -65,7 +63,7 @@ def quantize_linear(
 
 
 def _quantize(
-    cx: Context, x: Value, scale: Value, zero: Value | None, dtype: str, axis: int, block: int = 0
+    cx: Context, x: Value, scale: Value, zero: Value | None, dtype: str, axis: int, block: int
 ) -> Any:
     if x.dtype != scale.dtype and x.dtype.is_integer:
         x = cx.value(op.astype(x.expr, str(scale.dtype)))
@@ -99,7 +97,7 @@ def dequantize_linear(
 
 
 def _dequantize(
-    cx: Context, x: Value, scale: Value, zero: Value | None, axis: int, block: int = 0
+    cx: Context, x: Value, scale: Value, zero: Value | None, axis: int, block: int
 ) -> Any:
     kind = str(scale.dtype)
     if str(x.dtype) in _BYTES:
@@ -200,7 +198,7 @@ def _scaled(
     one = cx.value(cx.scalar(1, "float32"))
     if y_zero.ndim == 1 and literal(y_zero.shape[0]) == 1:
         y_zero = cx.value(_scalar(cx, y_zero))
-    return _quantize(cx, real, one, y_zero, str(y_zero.dtype), axis)
+    return _quantize(cx, real, one, y_zero, str(y_zero.dtype), axis, 0)
 
 
 def _float(cx: Context, expr: Any) -> Any:
