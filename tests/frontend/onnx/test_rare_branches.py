@@ -143,7 +143,7 @@ def program(nodes, inputs, outputs, opset=21, **arrays):
 
 def run(nodes, inputs, outputs, *given, **arrays):
     model = program(nodes, inputs, outputs, **arrays)
-    if any(getattr(v, "dtype", None) == object or isinstance(v, list) for v in given):
+    if any(isinstance(v, list) or v.dtype == "O" for v in given):
         return lw.compile(model)(*given)
     return Interpreter(from_onnx(model))["main"](*given)
 
