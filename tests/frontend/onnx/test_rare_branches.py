@@ -21,7 +21,7 @@ from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.struct_info import TensorStructInfo
 from loopwright.tir import Var as TirVar
 
-from .support import check, close, floats, graph, integers, interpreted, ints, operator, value
+from .support import check, floats, graph, integers, interpreted, ints, operator, value
 
 pytestmark = pytest.mark.no_roundtrip  # many hold values that are no tensors
 F32, MS, ML = np.float32, "com.microsoft", "ai.onnx.ml"
