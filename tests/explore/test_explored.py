@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import onnx
 import pytest
@@ -36,6 +38,10 @@ def test_every_node_reaches_instructions(digits):
     for name in digits.nodes:
         found = digits.origin(name)
         assert found.instructions and min(found.instructions.values()) > 0, name
+        for kernel, count in found.instructions.items():
+            lines = digits.code(kernel).assembly.lines
+            among = Counter(n for n in lines if n).items()
+            assert count == sum(k for n, k in among if name in digits.where(kernel, n).nodes)
         assert not found.removed_by
 
 

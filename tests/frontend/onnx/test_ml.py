@@ -153,6 +153,30 @@ ENSEMBLES = [
 ]
 
 
+def test_thresholds_and_weights_as_tensors():
+    """The form that has doubles, too."""
+    given = {**trees(4, 1), "n_targets": 1}
+    tensors = {n: v for n, v in given.items() if n in ("nodes_values", "target_weights")}
+    others = {n: v for n, v in given.items() if n not in tensors}
+    others |= {f"{n}_as_tensor": tensor(v, F64) for n, v in tensors.items()}
+    made, feeds = model("TreeEnsembleRegressor", X.astype(F64), **others)
+    plain, _ = model("TreeEnsembleRegressor", X, **given)
+    close(
+        [interpreted(from_onnx(made), feeds)[0].astype(F32)],
+        interpreted(from_onnx(plain), {"x0": X}),
+    )
+
+
+def test_membership_before_another_test_is_of_one_number():
+    """Of several, each would need a copy of the test that follows."""
+    wide = ensemble([6, 0], [NAN, 0.1], [1, -1], [-2, -3], [0.4, 0.2, NAN])
+    with pytest.raises(LoopwrightError, match="a test for membership that leads to another test"):
+        from_onnx(model("TreeEnsemble", HOLES, version=5, **wide)[0])
+    one = ensemble([6, 0], [NAN, 0.1], [1, -1], [-2, -3], [0.4, NAN])
+    made, feeds = model("TreeEnsemble", HOLES, version=5, **one)
+    close(interpreted(from_onnx(made), feeds), ReferenceEvaluator(made).run(None, feeds))
+
+
 @pytest.mark.parametrize("attributes", ENSEMBLES, ids=range(len(ENSEMBLES)))
 def test_tree_ensemble(attributes):
     made, feeds = model("TreeEnsemble", HOLES, version=5, **attributes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.common import autopad, padded
 from loopwright.frontend.onnx import from_onnx
 from loopwright.frontend.onnx.survey import survey
+from loopwright.frontend.onnx.tensors import stored_tensor
 from loopwright.relax import BlockBuilder
 from loopwright.relax.expr import Var
 from loopwright.relax.interpreter import Interpreter
@@ -305,3 +307,91 @@ def test_only_constants_pad_by_what_the_run_tells():
         ValueError, match="widths of a padding of mode reflect must be numbers\n  got: .*n"
     ):
         padded(data, [n], [0], "reflect")
+
+
+# ---------------------------------------------------------------- weights
+
+
+NUMBERS = integers(32, 4, low=0, high=255, dtype=np.uint8)
+LEFT = floats(2, 32)
+
+
+@pytest.mark.parametrize("block", [8, 16, 32])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("known", ["all", "not the scale", "not the zero point", "no zero point"])
+def test_products_with_weights_of_bytes(block, axis, known):
+    """Those of blocks along the first axis stay bytes; the others are made real numbers first."""
+    matrix = NUMBERS if axis == 0 else integers(32, 32, low=0, high=255, dtype=np.uint8)
+    dims = [n // (block if k == axis else 1) for k, n in enumerate(matrix.shape)]
+    scale, zero = floats(*dims, low=0.01, high=0.1), np.full(dims, 100, np.uint8)
+    zero[0, 0] = 7
+    stored = {"w": matrix, "scale": scale, "zero": zero}
+    feeds = {"x": LEFT}
+    for name, why in (("scale", "not the scale"), ("zero", "not the zero point")):
+        if known == why:
+            feeds[name] = stored.pop(name)
+    names = ["w", "scale"] if known == "no zero point" else ["w", "scale", "zero"]
+    nodes = [
+        node("DequantizeLinear", names, ["r"], axis=axis, block_size=block),
+        node("MatMul", ["x", "r"], ["y"]),
+    ]
+    ports = [value(n, a.shape, a.dtype) for n, a in feeds.items()]
+    model = graph(nodes, ports, [value("y", None)], stored, opset=21)
+    wide = [np.repeat(v, block, axis).astype(np.float64) for v in (scale, zero)]
+    real = (matrix - (0 if known == "no zero point" else wide[1])) * wide[0]
+    (got,) = interpreted(from_onnx(model), feeds)
+    np.testing.assert_allclose(got, LEFT @ real, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("bound", ["known", "symbolic"])
+def test_bounds_that_are_extents(bound):
+    """clip(k, min(n, m), 5) of the two extents of x."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("ReduceMin", ["s"], ["low"], keepdims=0),
+        node("Clip", ["k", "low", "high"], ["y"]),
+    ]
+    dims = [2, 3] if bound == "known" else ["n", "m"]
+    ports = [value("x", dims), value("k", [3], np.int64)]
+    model = graph(nodes, ports, [value("y", [3], np.int64)], {"high": np.array(5)}, opset=18)
+    (got,) = interpreted(from_onnx(model), {"x": X, "k": ints(1, 4, 9)})
+    np.testing.assert_array_equal(got, [2, 4, 5])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "kind"),
+    [("Gather", {"axis": 5}, LoopwrightError), ("LRN", {"size": 100_001}, budget.BudgetError)],
+)
+def test_what_is_wrong_in_a_branch_is_said(name, options, kind):
+    made = node(name, ["x", "k"] if name == "Gather" else ["x"], ["a"], **options)
+    sides = [
+        helper.make_graph([n], n.op_type, [], [value(n.output[0], None)])
+        for n in (made, node("Neg", ["x"], ["b"]))
+    ]
+    choice = node("If", ["go"], ["y"], then_branch=sides[0], else_branch=sides[1])
+    ports = [tensor("go", TensorProto.BOOL, []), value("x", ["n", "c", 3, 3])]
+    with pytest.raises(LoopwrightError) as caught:
+        from_onnx(graph([choice], ports, [value("y", None)], {"k": ints(0)}))
+    assert type(caught.value) is kind and str(caught.value).startswith(f"If: {name}: ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "dims", "size", "stored"),
+    [
+        (FLOAT, [2], 8, True),
+        (FLOAT, [2], 7, False),
+        (FLOAT, [2], 9, False),
+        (FLOAT, [], 4, True),
+        (FLOAT, [-1], 4, False),
+        (FLOAT, [0], 0, True),
+        (TensorProto.BFLOAT16, [2], 4, True),
+        (TensorProto.INT4, [2], 1, False),
+        (STRING, [2], 8, False),
+    ],
+)
+def test_what_stays_in_its_file(kind, dims, size, stored):
+    """Weights whose bytes are their values, and as many as their shape says."""
+    found = stored_tensor(TensorProto(data_type=kind, dims=dims), SimpleNamespace(size=size))
+    assert (found is not None) == stored
+    elsewhere = TensorProto(data_type=kind, dims=dims, data_location=TensorProto.EXTERNAL)
+    assert stored_tensor(elsewhere, SimpleNamespace(size=size)) is None

@@ -11,6 +11,9 @@ import pytest
 
 pytest.importorskip("tflite", reason="the package tflite, TFLite's schema, is not installed")
 
+from loopwright.frontend.tflite import from_tflite
+from loopwright.relax.interpreter import Interpreter
+
 from .cases import bilinear, convolved, pooled, sigmoid, softmax
 from .support import Graph, interpreted, model
 from .test_operators import run
@@ -251,3 +254,34 @@ def test_weights_of_integers_beside_real_activations():
     tensor = g.tensors[w]
     real = tensor.data * tensor.scale[:, None]
     np.testing.assert_allclose(got, values @ real.T + np.arange(4), rtol=1e-5, atol=1e-5)
+
+
+def _mixed() -> list[Case]:
+    """One input of real numbers, or of a scale for each channel, beside integers: what TFLite has no kernel of
+    integers for is computed in real numbers."""
+    x, image = Q((3, 8), "int8", 0.05, 3), Q((1, 5, 4, 6), "int8", 0.05, 3)
+    real = lambda *shape: Q(RNG.uniform(-0.1, 0.1, shape).astype(F), "float32", None)  # noqa: E731
+    out, like = Q((3, 4), "int8", 0.02, -5), Q((3, 8), "int8", 0.02, -5)
+    steps = {"Padding": 0, "StrideH": 2, "StrideW": 2, "DilationHFactor": 1, "DilationWFactor": 1}
+    conv = lambda x, w: convolved(x, w, np.zeros(4), (2, 2), True)  # noqa: E731
+    columns = Q(codes("int8", 8, 4), "int8", RNG.uniform(0.01, 0.03, 4).astype(F), 0, 1)
+    plain = {"FusedActivationFunction": 0, "PotScaleInt16": False}
+    short = Q((3, 8), "int16", 1 / 32768)
+    return [
+        Case("CONV_2D", [image, real(4, 3, 3, 6)], Q((1, 3, 2, 4), "int8", 0.02), conv, "Conv2D", steps),
+        Case("FULLY_CONNECTED", [x, real(4, 8)], out, lambda x, w: x @ w.T, "FullyConnected"),
+        Case("BATCH_MATMUL", [x, real(8, 4)], out, lambda a, b: a @ b, "BatchMatMul", name="real"),
+        Case("BATCH_MATMUL", [x, columns], out, lambda a, b: a @ b, "BatchMatMul", name="channels"),
+        Case("ADD", [x, real(3, 8)], like, np.add, "Add", plain),
+        Case("MUL", [x, real(3, 8)], like, np.multiply, "Mul", {"FusedActivationFunction": 0}),
+        Case("PRELU", [x, real(8)], like, lambda x, a: np.where(x < 0, a * x, x)),
+        Case("SOFTMAX", [Q((3, 8), "int16", 0.001)], short, lambda x: softmax(x.astype(F)), "Softmax", {"Beta": 1.0}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", _mixed(), ids=lambda case: case.id)
+def test_integers_beside_real_numbers(case: Case):
+    data, feeds, arrays = case.made()
+    got = Interpreter(from_tflite(data))["main"](*feeds).numpy()
+    assert (got.shape, got.dtype) == (case.out.value, case.out.dtype)
+    np.testing.assert_allclose(got, case.expected(arrays), rtol=0, atol=1)
