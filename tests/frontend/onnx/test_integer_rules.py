@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from loopwright.frontend.onnx import from_onnx
+from loopwright.frontend.onnx.values import object_array, wrapped
+from loopwright.ir.dtype import DataType
 
 from .support import check, floats, graph, ints, node, value
 
@@ -75,3 +77,12 @@ def test_of_shapes(number, symbolic):
         body = from_onnx(model)["main"].body
         (last,) = {b.value for block in body.blocks for b in block.bindings} or {body.body}
         np.testing.assert_array_equal(last.data.numpy(), wanted, strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integers_wrap_around_as_their_type_does(dtype):
+    """Also beside elements that are within it, and beside truth values, which stay."""
+    numbers = [k * (1 << bits) + by for k in (1, -1) for bits in (31, 32, 63) for by in (-1, 0, 1)]
+    got = wrapped(object_array([*numbers, 3, True]), DataType(dtype))
+    wide = np.array([n % (1 << 64) for n in [*numbers, 3, 1]], np.uint64)
+    assert got.tolist() == wide.astype(dtype).tolist() and got[-1] is True
