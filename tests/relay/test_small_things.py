@@ -455,3 +455,19 @@ def test_hashes_of_types_and_attributes() -> None:
     assert structural_hash(funcs[3]) == structural_hash(
         relay.Function([y], relay.exp(y), None, [relay.TypeVar("s")])
     )
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "stride", "wanted"),
+    [(4, -6, -1, [4, 3, 2, 1, 0]), (3, 0, -2, [3, 1]), (4, -100, -2, [4, 2, 0]), (1, 9, 3, [1, 4])],
+)
+def test_slices_to_either_end(begin: int, end: int, stride: int, wanted: list[int]) -> None:
+    a = relay.var("a", shape=(5,))
+    body = relay.strided_slice(a, begin=[begin], end=[end], strides=[stride])
+    run = relay.create_executor("debug").evaluate(relay.Function([a], body))
+    np.testing.assert_array_equal(run(np.arange(5, dtype="float32")).numpy(), wanted)
+
+
+def test_features_have_tvm_s_numbers() -> None:
+    numbers = {"fVar": 0, "fFunction": 5, "fOp": 6, "fCall": 7, "fIf": 9, "fGraph": 15}
+    assert {name: relay.analysis.Feature[name].value for name in numbers} == numbers

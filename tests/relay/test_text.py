@@ -22,6 +22,7 @@ from loopwright.relay.operators.core import REQUIRED
 from loopwright.script import tir as T
 
 VERSION = '#[version = "0.0.5"]\n'
+lw.ir.datatype.register("texttype", 170)
 
 
 def again(expr: Any) -> str:
@@ -363,6 +364,30 @@ def test_operators_between_operands() -> None:
 def test_comments_and_blocks() -> None:
     text = "// a line\n/* a /* nested */ comment */ { let %x = 1; /**/ (%x,).0 } // end"
     assert again(relay.parse_expr(text)) == "let %x = 1;\n%0 = (%x,);\n%0.0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fn (%x: _) { %x }",
+        "fn (%x: Tensor[(2, 3), custom[texttype]32]) { %x }",
+        "fn (%x: Tensor[(2, 3), float32]) { reshape(%x, newshape=[?, 3]) }",
+    ],
+)
+def test_rare_forms(text: str) -> None:
+    read = relay.parse_expr(VERSION + text)
+    shown = again(read).replace("\n  ", " ").replace("\n}", " }").strip()
+    assert shown == text.replace("%x: _", "%x")
+
+
+def test_operators_as_text_and_places_of_numbers() -> None:
+    named, called = (
+        relay.parse_expr(f"{VERSION}fn (%x: Tensor[(2, 3), float32]) {{ {op}(%x) }}")
+        for op in ('"exp"', "exp")
+    )
+    assert_structural_equal(named, called)
+    total = relay.parse_expr(VERSION + "1f + 22f")
+    assert [str(a.span) for a in total.args] == ["string:2:1", "string:2:6"]
 
 
 def test_spans_are_places_in_the_text() -> None:
