@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -21,6 +22,11 @@ LEAST_USES = 9  # of an element of a padded image that is copied
 LEAST_COPIED = 1 << 12  # elements: smaller images are read with checks
 LINE = 64  # bytes of the cache's lines
 LEAST_BYTES = 1 << 17  # smaller weights are in the cache anyway
+FEW_PIXELS = (
+    6  # tiles of no more read their weights faster than the second cache gives them unasked
+)
+LEAST_STREAM = 1 << 14  # bytes of a tile's weights: fewer stay in the first cache
+AHEAD = 1 << 10  # bytes
 
 
 def is_padded_for_lanes(padding: BlockInfo, reduction: BlockInfo) -> bool:
@@ -51,7 +57,7 @@ def is_padded_for_lanes(padding: BlockInfo, reduction: BlockInfo) -> bool:
 
 def prefetch_operands(func: PrimFunc, blocks: set[str]) -> PrimFunc:
     """Let each tile of a convolution in blocked layouts prefetch its part of the weights that the next
-    blocks of output channels need, and, of one tap, the next tile's pixels.
+    blocks of output channels need, if it has few pixels its own weights, and, of one tap, the next tile's pixels.
 
     All tiles of an image read the same weights, the first of them from memory, which is slower than
     the tile's arithmetic. The weights' elements `[out, ..., i, :]` for one `i` are a line; of the `i`
@@ -146,19 +152,26 @@ class _Prefetch(Rewriter):
         if lines % each:
             first = minimum(first, const(lines - each, "int64"))
         start, width = substitute(bound[out.var], zero), _step(bound[out.var], tile)
+        step = [substitute(substitute(i, bound), zero) for i in weight.indices[1:-2]]
+        own: list[st.Stmt] = []
+        pixels = math.prod(_step(bound[v.var], tile) for v in image)
+        if pixels <= FEW_PIXELS and size // int(sizes[0] or 1) * width > LEAST_STREAM:
+            # Further along the same memory, which may be the next step's: an address, not an access.
+            for vector, line in itertools.product(range(width), range(lines)):
+                place = const(AHEAD // row + line * per, "int64")
+                own.append(
+                    self.prefetch(weight, [add(start, vector), *step, place, const(0, "int64")])
+                )
         stmts: list[st.Stmt] = []
         for vector in range(width):
             ahead = add(start, width + vector)
-            at = [
-                minimum(ahead, const((sizes[0] or 1) - 1, ahead.dtype)),
-                *(substitute(substitute(i, bound), zero) for i in weight.indices[1:-2]),
-            ]
+            at = [minimum(ahead, const((sizes[0] or 1) - 1, ahead.dtype)), *step]
             for line in range(each):
                 place = multiply(add(first, line), per)
                 stmts.append(self.prefetch(weight, [*at, place, const(0, "int64")]))
-        if count is not None and (count - 1) * each < lines:
-            return stmts
-        return [st.IfThenElse(multiply(number, each) < lines, st.seq(*stmts))]
+        if count is None or (count - 1) * each >= lines:
+            stmts = [st.IfThenElse(multiply(number, each) < lines, st.seq(*stmts))]
+        return [*own, *stmts]
 
     def pixels(
         self, image: BufferLoad, bound: dict[Var, PrimExpr], tile: dict[Var, PrimExpr]
