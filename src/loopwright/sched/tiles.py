@@ -118,7 +118,8 @@ def _rows(extent: int | None, most: int) -> int:
         return extent
 
     def cost(rows: int) -> float:
-        tiles = -(-extent // rows) * max(rows, LEAST_ROWS)
+        # What a step has beside its multiply-adds takes the time of a row where rows are few.
+        tiles = -(-extent // rows) * (max(rows, LEAST_ROWS) + (most <= FEW_ROWS))
         return tiles if extent % rows == 0 else tiles * PARTIAL
 
     return min(range(most, 0, -1), key=cost)
