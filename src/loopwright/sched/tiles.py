@@ -63,7 +63,9 @@ def tile_of(reduction: BlockInfo, is_product: bool, target: Target) -> Tile:
     most = max(registers // vectors, 1)
     most = min(most, 14) if is_product else min(most, 8)
     extent = 1 if row is None else extents[row]
-    rows = _rows(extent, most)
+    # Whether `parts_first` divides these rows.
+    parts = column != last and row is not None and all(e == 1 for e in extents[2:row])
+    rows = _rows(extent, most, parts)
     give_reason(lambda: _reason(reduction.name, rows, vectors, lanes, extent, target))
     return Tile(row, rows, column, vectors, lanes)
 
@@ -110,8 +112,10 @@ def _vectors(rows: int | None, width: int | None, lanes: int) -> int:
     return strips[0] if strips else 2
 
 
-def _rows(extent: int | None, most: int) -> int:
-    """Rows of a tile: those that compute the fewest beyond the end, and the most at once."""
+def _rows(extent: int | None, most: int, even: bool) -> int:
+    """Rows of a tile: those that compute the fewest beyond the end, and the most at once; even: few ones are of
+    those that make an even number of tiles."""
+    few = most <= FEW_ROWS
     if extent is None:
         return min(8, most)
     if extent <= most:
@@ -119,10 +123,12 @@ def _rows(extent: int | None, most: int) -> int:
 
     def cost(rows: int) -> float:
         # What a step has beside its multiply-adds takes the time of a row where rows are few.
-        tiles = -(-extent // rows) * (max(rows, LEAST_ROWS) + (most <= FEW_ROWS))
+        tiles = -(-extent // rows) * (max(rows, LEAST_ROWS) + few)
         return tiles if extent % rows == 0 else tiles * PARTIAL
 
-    return min(range(most, 0, -1), key=cost)
+    every = range(most, 0, -1)
+    halves = [rows for rows in every if -(-extent // rows) % 2 == 0]
+    return min(halves if even and few and halves else every, key=cost)
 
 
 def _unrolled(reduction: BlockInfo, tile: Tile) -> int:
