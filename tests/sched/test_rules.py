@@ -439,17 +439,18 @@ def test_weights_of_the_next_tile_are_read_ahead(channels: int, size: int) -> No
     assert conv_text(exe).count("call void @llvm.prefetch") >= 2
 
 
-@pytest.mark.parametrize("size", [7, 14])
-@pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
-def test_each_line_of_the_next_weights_is_read_ahead_once(cpu: str, size: int) -> None:
-    """By some tile of the image, for all blocks of output channels but the first ones."""
-    shape = (1, 64, size, size)
-    steps = lw.lower(graph(shape, conv(64, 64, 3, padding=1)), f"llvm -mcpu={cpu}")
+def read_ahead(mod: lw.IRModule, cpu: str) -> tuple[np.ndarray, list[Any]]:
+    """How often the kernel for `cpu` that reads weights ahead does so for each element, and the indices of
+    what is further along than these."""
+    steps = lw.lower(mod, f"llvm -mcpu={cpu}")
     functions = steps.last("ApplyDefaultSchedule").after.functions.values()
     (func,) = [f for f in functions if isinstance(f, PrimFunc) and "T.prefetch" in f.script()]
-    (weights,) = [b for b in func.buffer_map.values() if len(b.shape) == 6]
-    own: list[Any] = []
-    counts = tir.decl_buffer(weights.shape, "int32", "counts")
+    found: list[Any] = []
+    post_order_visit(func.body, lambda n: found.append(n) if is_call_to(n, "prefetch") else None)
+    weights, beyond = found[0].args[0].args[0].buffer, []
+    *outer, rows, width = (int(d) for d in weights.shape)
+    shape = [*outer, 2 * rows, width]  # the last tile may go on a little
+    counts = tir.decl_buffer(shape, "int32", "counts")
 
     def counted(node: Any) -> Any:
         if isinstance(node, tir.BlockRealize):  # only what is read ahead is of interest
@@ -457,24 +458,43 @@ def test_each_line_of_the_next_weights_is_read_ahead_once(cpu: str, size: int) -
         if not is_call_to(node.value, "prefetch"):
             return None
         at = node.value.args[0].args[0].indices
-        if isinstance(at[4], IntImm) and at[4] >= weights.shape[4]:
-            own.append(at)  # further on in the tile's own weights
+        if isinstance(at[-2], IntImm) and at[-2] >= rows:
+            beyond.append(at)
             return tir.Evaluate(0)
         return tir.BufferStore(counts, tir.BufferLoad(counts, at) + 1, at)
 
     kinds = ["tir.BlockRealize", "tir.Evaluate"]
     body = tir.stmt_functor.ir_transform(func.body, counted, None, kinds)
     given = [np.zeros([int(d) for d in b.shape], "float32") for b in func.buffer_map.values()]
-    seen = np.zeros([int(d) for d in weights.shape], "int32")
+    seen = np.zeros(shape, "int32")
     params = [*func.params, tir.Var("counts", "handle")]
     buffers = {**func.buffer_map, params[-1]: counts}
     tir.interpreter.run(func.replace(params=params, buffer_map=buffers, body=body), [*given, seen])
+    return seen[..., :rows, :], beyond
+
+
+@pytest.mark.parametrize("size", [7, 14])
+@pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
+def test_each_line_of_the_next_weights_is_read_ahead_once(cpu: str, size: int) -> None:
+    """By some tile of the image, for all blocks of output channels but the first ones."""
+    mod = graph((1, 64, size, size), conv(64, 64, 3, padding=1))
+    seen, own = read_ahead(mod, cpu)
     seen = seen.reshape(seen.shape[0], -1, 64 // 4)  # by lines
     ahead = next(k for k in range(len(seen)) if seen[k].any())
     assert 0 < ahead < len(seen) - 1
-    # Of two blocks with 8 x 8 weights each, in tiles of 4 or 5 pixels; of 7 or 14 none.
-    assert len(own) == {"haswell": 8, "skylake-avx512": 0}[cpu]
     assert (seen[ahead:-ahead, :, 0] == 1).all() and not seen[..., 1:].any()
+    # Its own weights, of two blocks with 8 x 8 each, in tiles of 4 or 5 pixels; of 7 or 14 none.
+    assert len(own) == {"haswell": 8, "skylake-avx512": 0}[cpu]
+
+
+@pytest.mark.parametrize("depth", [96, 97])
+@pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
+def test_all_of_the_next_strip_is_read_ahead(cpu: str, depth: int) -> None:
+    """By each step of a product, or by each four."""
+    seen, _ = read_ahead(matmul_of(64, depth, 160), cpu)
+    assert seen.shape[1] == depth and len(seen) > 1
+    lines = seen.reshape(len(seen), -1, 64 // 4).sum(-1)
+    assert lines[1:].all()
 
 
 def test_a_first_layer_copies_its_padded_image_and_keeps_registers() -> None:

@@ -202,7 +202,7 @@ def _product(
     sch.reorder(strip, rows, vectors, lanes)
     depth = [sch.get(x) is sch.get(strip) for x in sch.get_loops(last)].index(True) + 1
     sch.compute_at(block, strip, preserve_unit_loops=True)
-    init = schedule_accumulators(sch, block, reduction, tile, depth, False)
+    init = schedule_accumulators(sch, block, reduction, tile, depth)
     unroll_tile(sch, [rows, vectors, lanes])
     return {sch.get(b).name_hint for b in (block, init)}
 

@@ -49,6 +49,7 @@ from .tiles import (
     Tile,
     inner_loops,
     schedule_accumulators,
+    steps_at_once,
     stored,
     tile_of,
     unroll_tile,
@@ -148,10 +149,11 @@ def _schedule_tile(
     if packed is not None and not kept:
         sch.compute_at(packed, order[0], preserve_unit_loops=True)
         sch.vectorize(list(sch.get_loops(packed))[-1])
-    filled = [schedule_accumulators(sch, block, reduction, tile, len(order), dots)]
+    steps = steps_at_once(reduction, tile) if product and not dots else 1
+    filled = [schedule_accumulators(sch, block, reduction, tile, len(order), dots, steps)]
     many = 1 if tile.row is None else constant(reduction.spatial[tile.row].dom.extent)
     if kept and many is not None and many >= PREFETCH_ROWS:
-        k = list(sch.get_loops(block))[-len(inner) - 1 - dots]
+        k = list(sch.get_loops(block))[-len(inner) - 1 - (dots or steps > 1)]
         sch.annotate(k, ROWS, [tile.row, many])
     if product and parts > 1:
         sch.annotate(list(sch.get_loops(block))[-len(inner) - 1], PARTS, parts)

@@ -40,13 +40,11 @@ class _Prefetch(LeafKeeper):
             tile[inner.loop_var] = inner.range
             inner = inner.body
         assert isinstance(inner, st.BlockRealize)
-        fetch = _next_part(node.loop_var, inner, tile, int(axis), int(rows))
+        fetch = _next_part(inner, tile, int(axis), int(rows))
         return node.replace(body=st.seq(fetch, node.body), annotations=notes)
 
 
-def _next_part(
-    k: Var, realize: st.BlockRealize, tile: dict[Var, Range], axis: int, rows: int
-) -> st.Stmt:
+def _next_part(realize: st.BlockRealize, tile: dict[Var, Range], axis: int, rows: int) -> st.Stmt:
     """Fetch what of the next strip lies as far in it as the product has come in this one."""
     block = realize.block
     values = dict(zip([v.var for v in block.iter_vars], realize.iter_values, strict=True))
@@ -54,9 +52,9 @@ def _next_part(
     packed = [x for x in loads_in(block.body) if len(x.indices) == 3]
     strips = next(x for x in packed if uses_any(x.indices[1], (term,)))
     starts = {v: const(0, v.dtype) for v in tile}
-    row, strip = (
+    row, strip, k = (
         substitute(substitute(e, values), starts)
-        for e in (block.iter_vars[axis].var, strips.indices[0])
+        for e in (block.iter_vars[axis].var, *strips.indices[:2])
     )
     at_once = [tile[v].extent for v in vars_in(values[block.iter_vars[axis].var]) if v in tile]
     count, terms, width = strips.buffer.shape

@@ -20,6 +20,7 @@ from .apply import give_reason
 
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
 UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
+STEPS, UNROLLED_STEPS = 4, 64  # of a product as one iteration; of vectors, most that they multiply
 UNROLLED_PRODUCTS = 96  # of vectors, most of a block of channels that is unrolled
 MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
 REGISTERS_LEFT = 3  # vector registers not used as accumulators
@@ -174,11 +175,28 @@ def stored(sch: Schedule, stage: Stage) -> Any:
     return sch.get_block(stage.last.name)
 
 
+def steps_at_once(reduction: BlockInfo, tile: Tile) -> int:
+    """How many steps of a matrix product are one iteration: in a small tile the loop, and what it reads
+    ahead, take as many instructions as the products."""
+    if len(reduction.reduce) != 1 or tile.column != len(reduction.spatial) - 1:
+        return 1
+    domain = reduction.reduce[0].dom
+    extent = constant(domain.extent) if domain is not None else None
+    small = tile.rows * tile.vectors * STEPS <= UNROLLED_STEPS
+    return STEPS if small and extent is not None and extent % STEPS == 0 < extent else 1
+
+
 def schedule_accumulators(
-    sch: Schedule, block: Any, reduction: BlockInfo, tile: Tile, depth: int, dots: bool
+    sch: Schedule,
+    block: Any,
+    reduction: BlockInfo,
+    tile: Tile,
+    depth: int,
+    dots: bool = False,
+    steps: int = 1,
 ) -> Any:
     """Schedule the block that fills the accumulators, and the one that begins with 0, which is returned.
-    dots: two products at a time."""
+    dots: two products at a time; steps: of the last axis of the reduction in one iteration."""
     inner = inner_loops(sch, block, reduction, tile, depth)
     reduce = list(sch.get_loops(block))[-len(inner) - len(reduction.reduce) : -len(inner)]
     init = sch.decompose_reduction(block, reduce[0])
@@ -187,6 +205,8 @@ def schedule_accumulators(
         sch.reorder(*inner[:-1], two, inner[-1])
         sch.unroll(two)
         sch.annotate(two, DOT, 1)
+    elif steps > 1:
+        sch.unroll(sch.split(reduce[-1], [None, steps])[1])
     else:
         for loop in reduce[len(reduce) - _unrolled(reduction, tile) :]:
             sch.unroll(loop)
