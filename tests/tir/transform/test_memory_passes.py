@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.functor import post_order_visit
@@ -816,6 +817,20 @@ def main(A: T.Buffer((3,), "{dtype}")):
     np.testing.assert_array_equal(
         a[1], np.array([np.nan if v is None else v for v in values], a.dtype)
     )
+
+
+def test_all_lanes_of_new_memory_are_filled_in_machine_code():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    x = T.allocate([2], "float32x4", "global")
+    X = T.Buffer((2,), "float32x4", data=x)
+    for i in range(2):
+        A[i * 4 : i * 4 + 4] = X[i]
+"""
+    a = np.zeros(8, "float32")
+    lw.compile(tt.FillNewMemory()(IRModule({"main": from_source(text)})))["main"](a)
+    assert np.isnan(a).all()
 
 
 def test_new_memory_of_pointers_is_not_filled():

@@ -497,9 +497,8 @@ class _Renamer(GraphRewriter):
         self.known = known
 
     def call(self, call: Call) -> Any:
-        if not is_tir_call(call):
-            return call
-        return call.replace(args=(self.known[call.args[0]], *call.args[1:]))
+        kernel = self.known.get(call.args[0]) if is_tir_call(call) else None
+        return call if kernel is None else call.replace(args=(kernel, *call.args[1:]))
 
 
 __all__ = ["attach_externals", "run_codegen"]

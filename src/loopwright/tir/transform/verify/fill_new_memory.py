@@ -16,7 +16,7 @@ The interpreter fills memory so, too. Runs where buffers are allocated where the
 
 from __future__ import annotations
 
-from ....ir.prim_expr import Var
+from ....ir.prim_expr import Broadcast, Var
 from ....ir.prim_op import const, min_value
 from ...buffer import decl_buffer
 from ...stmt import Allocate, BufferStore, For, ForKind, SeqStmt, Stmt
@@ -32,7 +32,8 @@ class _Fill(StmtRewriter):
         memory = decl_buffer(node.extents, dtype, node.buffer_var.name, data=node.buffer_var)
         loops = [Var("i", e.dtype) for e in node.extents]
         empty = const(float("nan"), dtype.element) if dtype.is_float else min_value(dtype.element)
-        fill: Stmt = BufferStore(memory, empty, loops)
+        value = Broadcast(empty, dtype.lanes) if dtype.lanes > 1 else empty
+        fill: Stmt = BufferStore(memory, value, loops)
         for loop, extent in zip(reversed(loops), reversed(node.extents), strict=True):
             fill = For(loop, const(0, loop.dtype), extent, ForKind.SERIAL, fill)
         return node.replace(body=SeqStmt([fill, inner]))
