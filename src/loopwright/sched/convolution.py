@@ -153,22 +153,21 @@ class _Prefetch(Rewriter):
             first = minimum(first, const(lines - each, "int64"))
         start, width = substitute(bound[out.var], zero), _step(bound[out.var], tile)
         step = [substitute(substitute(i, bound), zero) for i in weight.indices[1:-2]]
+
+        def fetch(block: PrimExpr, line: PrimExpr) -> st.Stmt:
+            place = multiply(line, per)
+            return self.prefetch(weight, [block, *step, place, const(0, "int64")])
+
         own: list[st.Stmt] = []
         pixels = math.prod(_step(bound[v.var], tile) for v in image)
         if pixels <= FEW_PIXELS and size // int(sizes[0] or 1) * width > LEAST_STREAM:
             # Further along the same memory, which may be the next step's: an address, not an access.
-            for vector, line in itertools.product(range(width), range(lines)):
-                place = const(AHEAD // row + line * per, "int64")
-                own.append(
-                    self.prefetch(weight, [add(start, vector), *step, place, const(0, "int64")])
-                )
-        stmts: list[st.Stmt] = []
-        for vector in range(width):
-            ahead = add(start, width + vector)
-            at = [minimum(ahead, const((sizes[0] or 1) - 1, ahead.dtype)), *step]
-            for line in range(each):
-                place = multiply(add(first, line), per)
-                stmts.append(self.prefetch(weight, [*at, place, const(0, "int64")]))
+            reach = range(AHEAD // (row * per), AHEAD // (row * per) + lines)
+            both = itertools.product(range(width), reach)
+            own = [fetch(add(start, vector), const(line, "int64")) for vector, line in both]
+        last = const((sizes[0] or 1) - 1, start.dtype)
+        blocks = [minimum(add(start, width + vector), last) for vector in range(width)]
+        stmts = [fetch(block, add(first, line)) for block in blocks for line in range(each)]
         if count is None or (count - 1) * each >= lines:
             stmts = [st.IfThenElse(multiply(number, each) < lines, st.seq(*stmts))]
         return [*own, *stmts]
