@@ -246,9 +246,9 @@ INSTRUCTIONS = {
     "cascadelake": "vpdpbusd",
 }
 EXTREMES = {
-    "matmul": ((9, 260), (260, 50), op.matmul, 1),
-    "conv2d": ((1, 36, 9, 11), (13, 36, 3, 3), lambda x, w: op.nn.conv2d(x, w, padding=1), 0),
-    "pointwise": ((1, 36, 5, 7), (13, 36, 1, 1), op.nn.conv2d, 0),
+    "matmul": ((5, 36), (36, 50), op.matmul, 1),
+    "conv2d": ((1, 12, 7, 9), (13, 12, 3, 3), lambda x, w: op.nn.conv2d(x, w, padding=1), 0),
+    "pointwise": ((1, 12, 5, 7), (13, 12, 1, 1), op.nn.conv2d, 0),
     "depthwise": ((1, 8, 9, 20), (8, 1, 3, 3), lambda x, w: op.nn.conv2d(x, w, groups=8), 0),
 }
 DEPTHWISE = INSTRUCTIONS | {"skylake-avx512": "avx2.pmadd.wd"}  # vectors of 256 bits
