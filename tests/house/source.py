@@ -17,9 +17,10 @@ PACKAGE = ROOT / "src" / "loopwright"
 
 @dataclass(frozen=True)
 class Source:
-    """A module of the package: its path from the package's folder, and its syntax tree."""
+    """A module of the package: its path from the package's folder, its text, and its syntax tree."""
 
     path: Path
+    text: str
     tree: ast.Module
 
     @property
@@ -48,9 +49,9 @@ class Source:
 def sources() -> tuple[Source, ...]:
     """Every module of the package."""
     with gc_paused():  # of two million new nodes none is garbage
+        texts = {p: p.read_text(encoding="utf-8") for p in sorted(PACKAGE.rglob("*.py"))}
         found = tuple(
-            Source(path.relative_to(PACKAGE), ast.parse(path.read_text(encoding="utf-8")))
-            for path in sorted(PACKAGE.rglob("*.py"))
+            Source(path.relative_to(PACKAGE), text, ast.parse(text)) for path, text in texts.items()
         )
     gc.freeze()  # later collections need not visit them
     return found
