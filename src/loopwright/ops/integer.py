@@ -183,7 +183,7 @@ class Dots(NamedTuple):
     rows: int  # of a tile's sums that are computed together
     vectors: int  # of 16 lanes, in each of these rows; more where rows are fewer
     narrow: bool = False  # pairs of products fit 16 bits
-    signed: bool = False  # both factors; no weight is -128, and there are 4 or 8 lanes
+    signed: bool = False  # so are both factors; no weight is -128, and there are 4 or 8 lanes
 
     def __call__(self, total: Any, a: Any, *b: Any) -> Any:
         """total + sums of four products of a (unsigned, unless `signed`) and b, vectors of 4, 8 or 16 int32; b:
@@ -196,12 +196,10 @@ class Dots(NamedTuple):
             return self._in_parts(Dots.__call__, total, a, *b)
         number = lambda v: Broadcast(const(v, "int16"), 2 * count)  # noqa: E731
         of_bytes, of_words = _PAIRS[count]
-        if self.narrow or self.signed:
+        if self.narrow:
             kind = f"int8x{4 * count}"
             a, b = (tir.reinterpret(kind, v) for v in (a, *b))
-            if (
-                self.signed
-            ):  # |a| is at most 128 as an unsigned byte, |b| 127: two products are 16 bits
+            if self.signed:  # |a| is at most 128 as an unsigned byte, |b| 127: two products fit
                 b = tir.call_llvm_pure_intrin(kind, SIGNS[count], b, a)
                 zero = Broadcast(const(0, "int8"), 4 * count)
                 a = tir.Select(a < zero, zero - a, a)

@@ -22,9 +22,7 @@ LEAST_USES = 9  # of an element of a padded image that is copied
 LEAST_COPIED = 1 << 12  # elements: smaller images are read with checks
 LINE = 64  # bytes of the cache's lines
 LEAST_BYTES = 1 << 17  # smaller weights are in the cache anyway
-FEW_PIXELS = (
-    6  # tiles of no more read their weights faster than the second cache gives them unasked
-)
+FEW_PIXELS = 6  # tiles of no more wait for the second cache unless they ask for weights early
 LEAST_STREAM = 1 << 14  # bytes of a tile's weights: fewer stay in the first cache
 AHEAD = 1 << 10  # bytes
 

@@ -40,7 +40,7 @@ from ..struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from ..transform._graph import called_functions, is_tir_call
+from ..transform._graph import called_functions
 from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, check_entries
 from ..transform.graph.legalize import LegalizeOps
 from ..transform.graph.merge_layout_changes import LAYOUT_CHANGES, MergeLayoutChanges
@@ -251,22 +251,20 @@ def _pointer_kernel(func: Function, library: ExternLibrary, symbol: str) -> _Poi
     kernel = PrimFunc(
         [*params, *scalars], st.Evaluate(call, span=func.span), buffer_map=pairs, span=func.span
     )
-    places = _places(func)
-    return _PointerKernel(kernel, tensors, [places[v] for v in scalars])
+    return _PointerKernel(kernel, tensors, [_place(v, func) for v in scalars])
 
 
-def _places(func: Function) -> dict[Any, tuple[int, int]]:
-    """Of each symbolic extent that is an argument of a region, its parameter and the position there."""
-    places: dict[Any, tuple[int, int]] = {}
+def _place(var: Any, func: Function) -> tuple[int, int]:
+    """The parameter of a region, and the position in it, that defines a symbolic extent."""
     for k, param in enumerate(func.params):
         info = param.struct_info
-        values = (info.value,) if isinstance(info, PrimStructInfo) else ()
-        if isinstance(info, ShapeStructInfo):
-            values = info.values or ()
-        for i, value in enumerate(values):
-            if isinstance(value, PrimVar):
-                places.setdefault(value, (k, i))
-    return places
+        values = info.values if isinstance(info, ShapeStructInfo) else None
+        values = (info.value,) if isinstance(info, PrimStructInfo) else values
+        for i, value in enumerate(values or ()):
+            if value is var:
+                return k, i
+    what = f"no argument of the region defines its extent {var.name}"
+    raise LoopwrightError(explain(what, span=func.span))
 
 
 def _leaves(info: StructInfo | None) -> list[StructInfo]:
@@ -497,8 +495,10 @@ class _Renamer(GraphRewriter):
         self.known = known
 
     def call(self, call: Call) -> Any:
-        kernel = self.known.get(call.args[0]) if is_tir_call(call) else None
-        return call if kernel is None else call.replace(args=(kernel, *call.args[1:]))
+        if call.args and isinstance(call.args[0], GlobalVar):
+            new = self.known.get(call.args[0], call.args[0])
+            return call if new is call.args[0] else call.replace(args=(new, *call.args[1:]))
+        return call
 
 
 __all__ = ["attach_externals", "run_codegen"]
