@@ -269,6 +269,19 @@ def test_buffers_of_vectors():
     assert x.shape == (4, 4)
 
 
+def test_a_scalar_stored_in_a_buffer_of_vectors_fills_all_lanes():
+    @T.prim_func
+    def f(a: T.Buffer((2,), "float32"), c: T.Buffer((8,), "float32")):
+        v = T.alloc_buffer((2,), "float32x4")
+        for i in range(2):
+            v[i] = a[i]
+        for i in range(2):
+            c[i * 4 : i * 4 + 4] = v[i]
+
+    made = agree(f, ramp(2) + 1, np.zeros(8, "float32"))
+    np.testing.assert_array_equal(made[1], [1] * 4 + [2] * 4)
+
+
 def test_atomic_add_and_access_pointers():
     @T.prim_func
     def f(A: T.Buffer((64,), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((4,), "float32")):

@@ -44,6 +44,13 @@ def test_buffer_indexing():
     with pytest.raises(TypeError, match="buffer A holds float32"):
         tir.BufferStore(a, tir.const(1, "int32"), [0, 0])
     assert tir.BufferStore(a, 1, [0, 0]).value.dtype == "float32"
+    four, at = tir.decl_buffer((4,), "float32x4", "V"), [0, tir.Ramp(0, 1, 4)]
+    assert tir.BufferStore(a, 1, at).value.dtype == "float32x4"
+    assert tir.BufferStore(four, 1, [0]).value.dtype == "float32x4"
+    one = tir.const(1.0, "float32")
+    for buffer, value, where in (a, one, at), (four, one, [0]), (a, tir.Broadcast(one, 4), [0, 0]):
+        with pytest.raises(TypeError, match=f"got value of {value.dtype}|index fewer lanes"):
+            tir.BufferStore(buffer, value, where)
 
 
 def test_buffer_offsets():

@@ -68,6 +68,7 @@ from ..tir import op_target as _op_target
 from ..tir import stmt as _stmt
 from ..tir.buffer import Buffer as _Buffer
 from ..tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce  # noqa: F401
+from ..tir.expr import access_dtype as _access_dtype
 from ..tir.index_map import IndexMap
 from ..tir.stmt import ForKind
 from .parser.entry import PrimFuncDecorator
@@ -246,16 +247,14 @@ def evaluate(value: Any) -> None:
 def buffer_store(buffer: _Buffer, value: Any, indices: Any, predicate: Any = None) -> None:
     """Store `value` at `indices`."""
     points = list(indices) if isinstance(indices, (list, tuple)) else [indices]
-    from_literal = not isinstance(value, BaseExpr)
-    lanes = [_lanes_of(i.dtype) for i in points if isinstance(i, PrimExpr)]
+    wanted = _access_dtype(buffer, tuple(_convert(i) for i in points))
     stored = as_operand(value)
-    if from_literal and not isinstance(stored, PrimExpr):
-        stored = _const(stored, buffer.dtype)
-    wanted = [1, *lanes][-1]
-    if wanted != 1 and stored.dtype.lanes == 1 and buffer.dtype.lanes == 1:
-        stored = Broadcast(stored, wanted)
-    if stored.dtype != buffer.dtype and stored.dtype.element != buffer.dtype.element:
-        stored = _cast(buffer.dtype.like(stored.dtype), stored)
+    if not isinstance(stored, BaseExpr):
+        stored = _const(stored, buffer.dtype.element)
+    if stored.dtype == stored.dtype.element and wanted != wanted.element:
+        stored = Broadcast(stored, _lanes_of(wanted))
+    if stored.dtype.element != wanted.element:
+        stored = _cast(wanted.like(stored.dtype), stored)
     emit(_stmt.BufferStore(buffer, stored, points, predicate))
 
 

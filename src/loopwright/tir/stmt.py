@@ -36,7 +36,7 @@ from ..ir.structural import structural_equal
 from ..runtime.tensor import PackedTensor, Tensor, tensor
 from . import buffer as _buffer
 from .buffer import Buffer, BufferRegion
-from .expr import BufferLoad, check_indices, check_predicate, check_rank
+from .expr import BufferLoad, access_dtype, check_indices, check_predicate, check_rank
 
 
 class Stmt(Node):
@@ -110,10 +110,12 @@ class BufferStore(Stmt):
         buffer = buffer if isinstance(buffer, Buffer) else convert(buffer)
         check_indices(buffer, points)
         check_predicate(points, predicate, "store")
-        value = convert(value) if isinstance(value, PrimExpr) else const(value, buffer.dtype)
-        if value.dtype.element != buffer.dtype.element:
-            what = f"buffer {buffer.name} holds {buffer.dtype}"
-            hint = "cast the value"
+        stored = access_dtype(buffer, points)
+        value = convert(value) if isinstance(value, PrimExpr) else const(value, stored)
+        if value.dtype != stored:
+            what = f"buffer {buffer.name} holds {buffer.dtype}, and {stored} is stored"
+            same = value.dtype.element == stored.element
+            hint = "T.Broadcast the value, or index fewer lanes" if same else "cast the value"
             raise TypeError(explain(what, got=f"a value of {value.dtype}", instead=hint, span=span))
         self._set(buffer, value, points, predicate, span)
 
