@@ -35,6 +35,7 @@ def simplified(text, made=tt.Simplify):
 
 
 LOOP = "    for i in range(8):\n"
+ELSE = "    A[0] = 7\n    if n > 4:\n        A[0] = 1\n    else:\n        A[0] = 2\n"
 IF_ZERO = "            A[i] = 5\n" + LOOP + "        if A[i] == 0:\n            B[i] = 1\n"
 
 
@@ -65,6 +66,14 @@ IF_ZERO = "            A[i] = 5\n" + LOOP + "        if A[i] == 0:\n            
             True,
         ),
         ("    A[T.ramp(0, 2, 4)] = T.ramp(5, 3, 4)\n    if A[4] == 11:\n        B[0] = 1\n", True),
+        (
+            "    A[0] = 7\n    for i in range(4):\n        if i > n:\n            A[0] = 1\n"
+            "        if n > 4:\n            if A[0] == 7:\n                B[0] = 1\n",
+            True,
+        ),
+        (ELSE + "    if n < 3:\n        if A[0] == 2:\n            B[0] = 1\n", True),
+        (ELSE + "    if n > 5:\n        if A[0] == 1:\n            B[0] = 1\n", True),
+        (ELSE + "    if n > 3:\n        if A[0] == 1:\n            B[0] = 1\n", False),
         (
             "    A[0] = 1\n    A[T.ramp(0, 2, 4)] = T.broadcast(7, 4)\n"
             "    if A[3] == 7:\n        B[0] = 1\n",
