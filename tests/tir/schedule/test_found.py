@@ -1088,6 +1088,19 @@ def test_an_early_init_has_the_domains_of_its_own_loops() -> None:
     np.testing.assert_array_equal(sums, -np.triu(np.ones((4, 4)), 1))
 
 
+def test_the_init_of_one_step_stays_in_its_loop() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((4, 1)), B: T.Buffer((4,))):
+        for i, j in T.grid(4, 1):
+            with T.block("B"):
+                v, k = T.axis.remap("SR", [i, j])
+                with T.init():
+                    B[v] = T.float32(0)
+                B[v] = B[v] + A[v, k]
+
+    assert "if k == 0:" in tt.LowerInitBlock()(lw.IRModule({"main": f}))["main"].script()
+
+
 def test_what_a_block_writes_is_copied_back_and_nothing_beside_it() -> None:
     @T.prim_func
     def f(A: T.Buffer((8, 8)), B: T.Buffer((8, 7))):
