@@ -36,8 +36,9 @@ def main() -> None:
     graph = from_onnx(path)["main"]
     graph = rewrite_call(chain, lambda _, found: lw.relax.op.nn.hardswish(found[x]), graph)
     lw.register_legalize("relax.nn.hardswish", tir=my_hardswish)
-    print(lw.lower(graph).explain("relax.nn.hardswish"))
-    got = lw.compile(graph)["main"](feeds["x"]).numpy()
+    with lw.trace() as trace:
+        got = lw.compile(graph)["main"](feeds["x"]).numpy()
+    print(trace.explain("relax.nn.hardswish"))
     print("as by default, as ONNX Runtime:", [np.allclose(got, w, atol=1e-6) for w in want])
 
 

@@ -15,8 +15,10 @@ from .conftest import relative_error
 pytestmark = pytest.mark.no_roundtrip  # whole models; their printing is tested on small modules
 
 
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("name", ["centerface", "ppocr-cls", "magika"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("centerface", "magika")]
+
+
+@pytest.mark.parametrize("name", ["ppocr-cls", *SLOW])
 def test_zoo(zoo, name):
     model = zoo(name)
     executable = loopwright.compile(str(model.path))
