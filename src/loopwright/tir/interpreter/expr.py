@@ -427,6 +427,10 @@ class ExprTranslator:
         label = f"{buffer.name!r}, {axis}"
         if index.dtype.lanes > 1:
             text, size = self.value(index), self.scalar(extent)
+            if isinstance(index, pe.Ramp) and index.base.dtype.lanes == 1:
+                last = index.base + index.stride * (index.lanes - 1)
+                if self.inside(index.base, extent) and self.inside(last, extent):
+                    return text
             if mask is not None:
                 check = self.helper(meaning.checked_masked)
                 return f"{check}({text}, {mask}, {size}, {label}, {where})"

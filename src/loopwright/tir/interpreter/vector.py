@@ -42,13 +42,19 @@ class VectorTranslator(ExprTranslator):
         if isinstance(expr, BufferLoad):
             return self.vector_load(expr)
         if isinstance(expr, pe.Ramp):
-            text = f"{self.helper(lanes.ramp)}({self.value(expr.base)}, {self.value(expr.stride)}"
-            text = f"{text}, {expr.lanes})"
+            base, stride, fn = (
+                self.value(expr.base),
+                self.value(expr.stride),
+                self.helper(lanes.ramp),
+            )
+            text = f"{fn}({base}, {stride}, {expr.lanes})"
+            if isinstance(expr.stride, pe.IntImm) and expr.base.dtype.lanes == 1:
+                text = f"({base} + {self.once(f'{fn}(0, {stride}, {expr.lanes})')})"
             return f"{text}.astype({self.kind(expr.dtype)})" if expr.dtype.bits < 32 else text
         if isinstance(expr, pe.Broadcast):
-            kind = self.kind(expr.dtype)
-            value = self.value(expr.value)
-            return f"{self.helper(lanes.broadcast)}({value}, {expr.lanes}, {kind})"
+            value, kind = self.value(expr.value), self.kind(expr.dtype)
+            text = f"{self.helper(lanes.broadcast)}({value}, {expr.lanes}, {kind})"
+            return self.once(text) if isinstance(expr.value, pe.ConstExpr) else text
         if isinstance(expr, pe.Shuffle):
             return self.shuffle(expr)
         if isinstance(expr, pe.Cast):
@@ -64,6 +70,10 @@ class VectorTranslator(ExprTranslator):
         if isinstance(expr, pe.BinaryOpExpr):
             return self.vector_binary(expr)
         raise LoopwrightError(explain("no vector meaning", got=type(expr).__name__))
+
+    def once(self, text: str) -> str:
+        """A value without variables, computed before all loops."""
+        return self.hoisted(text, 0) if self.depth else text
 
     def vector_binary(self, expr: pe.BinaryOpExpr) -> str:
         a, b = self.value(expr.a), self.value(expr.b)
