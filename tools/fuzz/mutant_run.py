@@ -39,6 +39,7 @@ class Runner:
         """All faults."""
         self.items = {item.nodeid: item for item in session.items}
         self.functions: dict[str, list[FunctionType]] = defaultdict(list)
+        gc.unfreeze()  # frozen objects are not among those that `get_objects` returns
         for found in gc.get_objects():
             if isinstance(found, FunctionType):
                 self.functions[found.__code__.co_filename].append(found)
