@@ -152,6 +152,7 @@ def test_a_fault_is_tried_on_the_tests_that_run_its_line(tmp_path):
         "src/loopwright/arith/half.py": "def half(x):\n    return x // 2\n\n\ndef free(x):\n    return x + 1\n\n\ndef bare(x):\n    return x + 1\n\n\ndef never(x):\n    return x + 1\n",
         "tests/arith/test_half.py": "from loopwright.arith.half import half\n\n\ndef test_half():\n    assert half(1) == 0\n",
         "src/loopwright/arith/table.py": "SIZE = 3\n",
+        "tests/conftest.py": "import gc\n\n\ndef pytest_collection_finish():\n    gc.freeze()\n",  # as ours
         "tests/snapshots/test_all.py": "from loopwright.arith.half import bare\n\n\ndef test_all():\n    assert bare(1) == 2\n",
         "tests/arith/test_none.py": "def test_none():\n    pass\n",
         "tests/ir/test_uses.py": "from loopwright.arith.half import free\nfrom loopwright.arith.table import SIZE\n\n\n"
