@@ -16,6 +16,7 @@ A = te.placeholder((8, 4), name="A")
 V = te.placeholder((4,), name="V")
 K = te.reduce_axis((0, 4), "k")
 B = te.compute((8, 4), lambda i, j: A[i, j] * 2.0, name="B")
+SQUARE = te.placeholder((4, 4), name="square")
 ROWS = te.compute((8,), lambda i: te.sum(A[i, K], axis=K), name="rows")
 
 
@@ -101,6 +102,24 @@ def part_of_a_call() -> Any:
     return te.compute((8, 4), lambda i: call(A[i, 0:4]), name="part")
 
 
+def a_column() -> None:
+    """One column of a sum at a time is a reduction, the intrinsic is none."""
+    z = te.placeholder((8, 1), name="z")
+    y = te.compute((8,), lambda i: z[i, 0] * 2.0, name="y")
+    s = scheduled(ROWS)
+    s[ROWS].reorder(K, ROWS.op.axis[0])
+    s[ROWS].tensorize(ROWS.op.axis[0], te.decl_tensor_intrin(y.op, nothing, name="column"))
+    te.lower(s, [A, ROWS])
+
+
+def the_last_row_of_another_state() -> None:
+    p, q = (te.placeholder((3, 4), name=n) for n in "pq")
+    first = te.compute((1, 4), lambda t, i: V[i])
+    u = te.compute((3, 4), lambda t, i: p[t - 1, i] + 1.0, name="u")
+    w = te.compute((3, 4), lambda t, i: q[t - 1, i] + u[t - 1, i], name="w")
+    te.create_prim_func([V, *te.scan([first, first], [u, w], [p, q])])
+
+
 PART = part_of_a_call()
 OTHER = te.compute((4,), lambda i: V[i], name="other")
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
@@ -148,6 +167,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "more loops": (lambda: tensorized(lambda i, j: A[i, j] * 2.0, at=0), "8 in the program along i"),
     "more tensors": (lambda: tensorized(lambda i, j: A[i, j] * V[j]), "2 tensors are read"),
     "a reduction": (lambda: tensorized(lambda i: te.sum(A[i, K], axis=K), (8,), 0), "mine"),
+    "a sum for none": (a_column, "tensorize of rows: column computes something else\n  got: T.reduce"),
+    "fewer dimensions": (lambda: tensorized(lambda i: SQUARE[i, i] * 2.0, (4,), 0), r"got: \['4', '4'\] of square\n  instead: 1 dimensions of x"),
+    "another row": (
+        the_last_row_of_another_state,
+        "a scan reads another row of u than the one it computes\n  got: row v_t - 1\n  instead: read rows before from the state",
+    ),
     "the state of a scan": (scan_of_an_extern, "scan S: what reads the state is a compute"),
     "a tag": (tag_inside, "an operation has its own tag inside a tag scope\n  got: 'inner' in scope 'outer'"),
     "no argument": (lambda: te.lower(scheduled(), [A, B, "C"]), "the arguments of a schedule are tensors, buffers and variables\n  got: str"),
@@ -241,3 +266,73 @@ def test_a_layout_of_what_is_computed_at_a_loop() -> None:
 def test_what_is_just_accepted() -> None:
     copy_beyond_the_end(factor=2)
     assert bound_to(tir.decl_buffer((4,))).buffers[0].name == "buffer"
+
+
+def result_of(func: Any, *given: Any) -> Any:
+    """The last argument of a function, which has the shape of the first."""
+    result = np.zeros_like(given[0])
+    tir.interpreter.run(func, [*given, result])
+    return result
+
+
+def copied(ins: Any, outs: Any) -> Any:
+    """Element by element, in the order of the memory."""
+    ib = tir.ir_builder.create()
+    source, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+    with ib.for_range(0, 16, "k") as k:
+        result[k] = source[k]
+    return ib.get()
+
+
+def test_an_extern_reads_the_layout_of_its_input() -> None:
+    doubled = te.compute((4, 4), lambda i, j: SQUARE[i, j] * 2.0, name="doubled")
+    out = te.extern((4, 4), [doubled], copied, name="out")
+    s = scheduled(out)
+    s[doubled].transform_layout(lambda i, j: [j, i])
+    given = np.arange(16, dtype="float32").reshape(4, 4)
+    func = te.lower(s, [SQUARE, out])["main"]
+    np.testing.assert_array_equal(result_of(func, given), 2 * given.T)
+
+
+@pytest.mark.parametrize("types", [("int32", "int64"), ("int64", "int32")])
+def test_strides_of_a_view_are_those_of_the_compact_buffer(types: tuple[str, str]) -> None:
+    outer, inner = (te.var("s", t) for t in types)
+    view = tir.decl_buffer((8, 4), "float32", "view", strides=[outer, inner], offset_factor=1)
+
+    def told(ins: Any, outs: Any) -> Any:
+        v = ins[0]
+        return tir.Evaluate(tir.call_extern("int32", "f", v.data, *v.strides, v.elem_offset))
+
+    out = te.extern((4,), [B], told, name="out", in_buffers=[view])
+    text = te.create_prim_func([A, out]).script()
+    numbers = [f"T.int64({n})" if t == "int64" else str(n) for n, t in zip((4, 1), types)]
+    assert f'"f", B.data, {", ".join(numbers)}, 0)' in text
+
+
+def test_what_is_read_before_the_start_is_left_out() -> None:
+    y = te.compute((4,), lambda i: tir.if_then_else(i > 0, OTHER[i - 1], 7.0), name="y")
+    s = scheduled(y)
+    s[OTHER].compute_at(s[y], y.op.axis[0])
+    func = te.lower(s, [V, y])["main"]
+    assert "if T.likely(1 <= i):" in func.script()
+    np.testing.assert_array_equal(result_of(func, np.float32([1, 2, 3, 4])), [7, 1, 2, 3])
+
+
+def test_a_script_takes_tensors_in_a_tuple_and_may_do_nothing() -> None:
+    @te.hybrid.script
+    def either(both):
+        out = output_tensor((4,), "float32")
+        for i in range(4):
+            if i > 2:
+                pass
+            else:
+                out[i] = both[0][i] + both[1][i]
+        return out
+
+    w = te.placeholder((4,), name="w")
+    y = either((V, w))
+    s = scheduled(y)
+    func = te.lower(s, [V, w, y])["main"]
+    x, z = np.float32([1, 2, 3, 4]), np.float32([5, 6, 7, 8])
+    np.testing.assert_array_equal(result_of(func, x, z), [6, 8, 10, 0])
+    assert "if (i > 2):\n            pass\n        else:" in te.hybrid.build(s, [V, w, y], [y]).src_

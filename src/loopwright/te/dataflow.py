@@ -105,7 +105,7 @@ def cache_write(s: Stages, tensors: Sequence[Tensor], scope: str) -> list[Tensor
     ranges = {**doms, **{a: a.dom for a in axes}}
     tests = bound_checks(stage, ranges, moved, True, op.reduce_axis)
     points: Values = {a: a.var for a in spatial}
-    pass_down_values(stage, doms, points, some=True)
+    pass_down_values(stage, doms, points)
     indices = [points[v] for v in leaves]
     place = {a.var: moved[a] for a in spatial}
     name = f"{op.name}.{scope}"

@@ -350,13 +350,9 @@ def pass_up_values(
         values.update(zip(relation.sources, relation.up(values, doms), strict=True))
 
 
-def pass_down_values(
-    stage: Stage, doms: Mapping[IterVar, Range], values: Values, some: bool = False
-) -> None:
+def pass_down_values(stage: Stage, doms: Mapping[IterVar, Range], values: Values) -> None:
     """The values of all loops, from those of the operation's axes."""
     for relation in stage.relations:
-        if some and not all(s in values for s in relation.sources):
-            continue
         values.update(zip(relation.results, relation.down(values, doms), strict=True))
 
 
