@@ -87,6 +87,8 @@ def test_static_out_of_bounds():
     assert "index 8 on axis 0, which has 8 elements, where i = 7, j = 0" in text
     assert "A[vi + 1, vj]" in text
     assert ta.verify_in_bounds(from_source(SHIFTED))
+    inside = IRModule({"main": from_source(SHIFTED)})
+    assert ta.OOBChecker()(inside) is inside
     assert ta.verify_in_bounds(from_source(PADDED))
 
 

@@ -100,6 +100,22 @@ def test_what_is_small_stays_in_kernels():
     assert made.left == {}
 
 
+def test_what_is_not_planned():
+    """Memory on a condition stays, a kernel in a parallel loop keeps its own."""
+    body = "d = T.allocate([8], 'float32', 'global', condition=n > 2)\nD = T.Buffer((8,), data=d)\nD[0] = X[0]"
+    found, made = live(body)
+    assert list(found) == ["a", "b"] and made.left == {"main.d": "it is allocated on a condition"}
+    found, made = live("for i in T.parallel(4):\n    Module.work(x, a)\nModule.work(x, b)")
+    assert [[r and r.name for r in c.args] for c in made.calls] == [[None, "b"]]
+
+
+def test_another_name_of_a_pointer_is_an_argument_too():
+    _, made = live(
+        "with T.LetStmt(a) as c:\n    C = T.Buffer((8,), data=c)\n    Module.work(x, c)\nB[0] = X[0]"
+    )
+    assert [[r and r.name for r in c.args] for c in made.calls] == [[None, "a"]]
+
+
 def test_memory_of_a_call_in_a_loop_lives_within_it():
     found, _ = live("for i in range(3):\n    Module.work(x, a)\n    Module.work(a, x)")
     assert found["work.room"][1] < found["work.room#2"][0]

@@ -270,6 +270,29 @@ def test_mutator():
     assert functor.PyStmtExprMutator().visit_stmt(scale.body) is scale.body
     with pytest.raises(TypeError, match="derive it from PyStmtExprVisitor"):
         functor.visitor(dict)
+    with pytest.raises(TypeError, match="PyStmtExprVisitor has no method for this\n  got: int"):
+        functor.PyStmtExprVisitor().visit_stmt(3)
+
+
+def test_what_a_view_is_of_is_visited():
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8, 4), "float32"), n: T.int32, m: T.int32):
+    with T.block("b"):
+        T.reads()
+        T.writes()
+        X = T.match_buffer(A[n:n + 4, 0:m], (4, m), offset_factor=1)
+        X[0, 0] = T.float32(1)
+""")
+    seen = []
+
+    class Names(functor.PyStmtExprVisitor):
+        def visit_var_(self, op):
+            seen.append(op.name)
+
+    Names().visit_stmt(func.body)
+    assert "n" in seen and "m" in seen
+    assert tir.analysis.undefined_vars(func.body) == list(func.params[1:])
 
 
 # ------------------------------------------------------------------- specialization, intrinsics

@@ -373,6 +373,20 @@ RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whet
     (tt.CommonSubexprElimTIR, "for i in range(n * m + 2):\n    A[i] = n * m\n    with T.block('b'):\n        B[i] = n * m", "B[i] = n * m", True),
     (tt.FlattenBuffer, "L = T.decl_buffer((2, 2), 'bool')\nL[1, 0] = n > 2\nif L[1, 0]:\n    B[0] = 1", "int8", True),
     (tt.InstrumentBoundCheckers, "B[T.Ramp(60, 1, 4)] = A[T.Ramp(n, 1, 4)]", "assert", True),
+    (tt.VectorizeLoop, "for j in T.vectorized(4):\n    B[T.Ramp(0, 1, 4)] = A[T.Ramp(n, 1, 4)] + T.Broadcast(m, 4)", "for", False),
+    (tt.VectorizeLoop, "for j in T.vectorized(2):\n    B[T.Ramp(j * 4, 1, 4)] = A[T.Ramp(n, 1, 4)]", "for j in range(2)", True),
+    (tt.VectorizeLoop, "for j in T.vectorized(2):\n    B[T.Ramp(0, j + 1, 4)] = A[T.Ramp(n, 1, 4)]", "for j in range(2)", True),
+    (tt.VectorizeLoop, "for j in T.vectorized(2):\n    B[T.Ramp(0, 1, 4)] = A[T.Ramp(n, 1, 4)] + T.Broadcast(j, 4)",
+     "for j in range(2)", True),
+    (lambda: tt.VectorizeLoop(native=True), "for j in T.vectorized(4):\n    if j - j + n > 2 and j < 3:\n        B[j] = A[j]",
+     "if 2 < n:\n        B.vstore([T.Ramp(0, 1, 4)], A[0:4], predicate=T.Ramp(0, 1, 4) < T.Broadcast(3, 4))", True),
+    (tt.RemoveNoOp, f"A[0] = 7\nA[0] = {EFFECT}", "floorf", True),
+    (tt.RemoveNoOp, f"A[0] = 7\nA[{EFFECT}] = 7", "floorf", True),
+    (tt.RemoveNoOp, "A[n] = 7\nA[n] = 7\nB[0] = 1", "A[n] = 7\n    B", True),
+    (tt.ForceNarrowIndexToInt32, "for i in range(T.int64(4)):\n    if T.likely(i < T.int64(n)):\n        B[T.bitwise_not(i) + T.int64(9)] = A[i]",
+     "int64", False),
+    (lambda: tt.NarrowDataType(32), "for i in range(T.int64(4)):\n    B[T.likely(i)] = A[i]", "B[T.likely(i)] = A[i]", True),
+    (lambda: tt.NarrowDataType(32), "for i in range(T.int64(4)):\n    B[T.likely(i)] = A[i]", "int64", False),
 )  # fmt: skip
 
 

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from loopwright import tir
+from loopwright.base.errors import LoopwrightError
 from loopwright.ir.module import IRModule
 from loopwright.ir.target import Target
-from loopwright.runtime import register_func, remove_global_func
+from loopwright.ir.transform import Sequential
+from loopwright.runtime import Module, register_func, remove_global_func
+from loopwright.runtime.extern import ExternLibrary
 from loopwright.script import from_source
 from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
@@ -141,6 +144,86 @@ class Module:
         a = np.ones(4, "float32")
         run(each["main"], [a, 2], each)
         np.testing.assert_array_equal(a, np.full(4, 32, "float32"))
+
+
+CALLS = [
+    ("'f', A.data, T.int64(4)", "int32", ""),
+    ("'f', p, T.int64(4)", "int32", ""),
+    ("'f', T.address_of(A[2]), T.int64(4)", "int32", ""),
+    ("'f', T.tvm_access_ptr(T.type_annotation('float32'), A.data, 0, 8, 1), T.int64(4)", "int32", ""),
+    ("'f', T.call_extern('handle', 'room'), T.int64(4)", "int32", ""),  # of nothing that is known
+    ("'f', B.data, T.int64(4)", "int32", ""),  # bytes may be anything
+    ("'f', A.data, T.int64(4)", "void", ""),
+    ("'unknown', 3", "int32", ""),
+    ("'any', C.data", "handle", ""),
+    ("'f', C.data, T.int64(4)", "int32", r"argument 1 is int8\*, the parameter const float32\*"),
+    ("'f', T.address_of(C[2]), T.int64(4)", "int32", r"argument 1 is int8\*, the"),
+    ("'f', T.tvm_access_ptr(T.type_annotation('int8'), C.data, 0, 8, 1), T.int64(4)", "int32", r"argument 1 is int8\*, the"),
+    ("'f', T.float32(1), T.int64(4)", "int32", "argument 1 is float32, the parameter const float32"),
+    ("'f', A.data, 4", "int32", "argument 2 is int32, the parameter int64"),
+    ("'f', A.data, A.data", "int32", r"argument 2 is float32\*, the parameter int64"),
+    ("'f', A.data, p", "int32", r"argument 2 is void\*, the parameter int64"),
+    ("'f', A.data", "int32", "1 arguments for 2 parameters"),
+    ("'f', A.data, T.int64(4)", "int64", "the result is taken as int64, it is int32"),
+    ("'any', C.data", "int32", "the result is taken as int32, it is"),
+]  # fmt: skip
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize(("args", "result", "said"), CALLS)
+def test_calls_of_external_functions(args, result, said):
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "uint8"), C: T.Buffer((8,), "int8"), p: T.handle):
+    T.evaluate(T.call_extern("{result}", {args}))
+""")
+    library = ExternLibrary("mine", ["int f(const float* x, int64_t n)", "float* any(void* p)"])
+    mod = IRModule({"main": func}).with_attr("external_mods", [library, Module({}, kind="other")])
+    if not said:
+        assert tt.VerifyExterns()(mod)["main"] is func
+        return
+    with pytest.raises(LoopwrightError, match=said):
+        tt.VerifyExterns()(mod)
+
+
+@pytest.mark.no_roundtrip
+def test_a_function_of_two_libraries_is_declared_alike():
+    func = from_source("@T.prim_func\ndef main(n: T.int32):\n    T.evaluate(n)")
+    one, same = (ExternLibrary(n, ["int f(int n)"]) for n in ("one", "same"))
+    other = ExternLibrary("other", ["int f(float n)"])
+    mod = IRModule({"main": func})
+    assert tt.VerifyExterns()(mod.with_attr("external_mods", [one, same]))["main"] is func
+    with pytest.raises(
+        LoopwrightError,
+        match=r"f is declared by two external libraries\n  got: one: int f\(int n\); other: int f\(float n\)",
+    ):
+        tt.VerifyExterns()(mod.with_attr("external_mods", [one, other]))
+
+
+def test_a_cache_in_vtcm_needs_what_a_tile_uses():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8, 16), "uint8"), B: T.Buffer((8, 16), "uint8")):
+    V = T.alloc_buffer((8, 16), "uint8", scope="global.vtcm")
+    for i in range(8):
+        for j in range(16):
+            with T.block("V"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                V[vi, vj] = A[vi, vj]
+        for j in range(16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = V[vi, 15 - vj]
+"""
+    mod = IRModule({"main": from_source(text)})
+    tt.VerifyVTCMLimit(8 * 16)(mod)
+    after = Sequential(ta.get_vtcm_compaction_passes())(mod)
+    tt.VerifyVTCMLimit(16)(after)
+    with pytest.raises(RuntimeError, match="16 bytes, the limit is 15"):
+        tt.VerifyVTCMLimit(15)(after)
+    a, b = np.arange(128, dtype="uint8").reshape(8, 16), np.zeros((8, 16), "uint8")
+    run(after["main"], [a, b])
+    np.testing.assert_array_equal(b, a[:, ::-1])
 
 
 def test_limits_of_special_memory():

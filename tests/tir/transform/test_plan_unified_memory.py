@@ -694,7 +694,16 @@ IN_PLACE = [
     ("for i in range(24):\n    B[i] = A[i]\n    T.call_extern('int32', 'f', a)", False),
     ("for i in range(24):\n    B[T.Cast('int32', S[i])] = A[T.Cast('int32', S[i])]", False),
     ("while B[0] < T.float32(3):\n    B[0] = A[0]", False),
-]
+    # other views of the memory, of which elements may overwrite others that are read later
+    ("V = T.Buffer((23,), data=b, elem_offset=1)\nfor i in range(23):\n    V[i] = A[i]", False),
+    ("V = T.Buffer((12,), data=b, strides=(2,))\nfor i in range(12):\n    V[i] = A[i]", False),
+    ("V = T.Buffer((4, 6), data=b)\nU = T.Buffer((6, 4), data=a)\nfor i, j in T.grid(4, 4):\n    V[i, j] = U[i, j]", False),
+    ("V = T.Buffer((4, 6), data=b)\nU = T.Buffer((4, 6), data=a)\nfor i, j in T.grid(4, 6):\n    V[i, j] = U[i, j]", True),
+    ("for i in range(24):\n    B[T.Cast('int64', i)] = A[T.Cast('int64', i)]", True),
+    ("for i in range(24):\n    B[T.Cast('int64', i)] = A[23 - T.Cast('int64', i)]", False),
+    ("for i in range(3):\n    B[T.Broadcast(i * 8, 8) + T.Ramp(0, 1, 8)] = A[T.Broadcast(i * 8, 8) + T.Ramp(0, 1, 8)]", True),
+    ("for i in range(3):\n    B[T.Broadcast(i * 8, 8) + T.Ramp(0, 1, 8)] = A[T.Broadcast(16 - i * 8, 8) + T.Ramp(0, 1, 8)]", False),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("body", "expected"), IN_PLACE)
