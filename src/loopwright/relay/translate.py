@@ -254,9 +254,6 @@ class Translator:
     def _applied(self, closure: Closure, args: list[Any]) -> Any:
         """The body of a function that is called where it stands, with its parameters bound."""
         func = closure.func
-        if len(args) != len(func.params):
-            what = f"the function takes {len(func.params)} arguments"
-            raise LoopwrightError(explain(what, got=str(len(args)), span=func.span))
         around, given = self.scopes, zip(func.params, args, strict=True)
         self.scopes = [*closure.scopes, {id(p): a for p, a in given}]
         result = self.value(func.body)

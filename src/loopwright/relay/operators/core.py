@@ -178,9 +178,6 @@ class Row:
     def apply(self, args: list[Any], attrs: dict[str, Any], bb: Any) -> Any:
         """The Relax expression of a call: its arguments are Relax expressions. bb: the BlockBuilder
         of the function that it is for."""
-        if len(args) > len(self.inputs):
-            what = f"{self.name} takes {len(self.inputs)} arguments"
-            raise ValueError(explain(what, got=f"{len(args)}"))
         names = list(self.inputs)
         missing = len(names) - len(args)
         left_out = {n for n in [n for n in names if n in self.optional][-missing:] if missing}

@@ -57,8 +57,6 @@ class _Eliminator:
             self.effects[id(node)] = self._has_effect(node)
         new: dict[int, Any] = {}
         for node in nodes:
-            if isinstance(node, Var) and id(node) in new:
-                continue
             if isinstance(node, Let):
                 kept = self._let(node, new)
                 if kept is not None:

@@ -117,9 +117,7 @@ class Uses:
                 self._use(item, None, OPAQUE)
 
     def _use(self, child: Any, user: Node | None, edge: int) -> None:
-        node = self.by_id.get(id(child))
-        if node is None:
-            return
+        node = self.by_id[id(child)]
         if user is None:
             node.outside = True
         else:
