@@ -114,6 +114,7 @@ def test_residues_from_conditions_are_combined():
     assert residues(X, truncmod(X, 4) == 1, truncmod(X, 3) == 1) == (12, 1)
     assert residues(X, X % 3 == 2, X % 5 == 3, X % 7 == 2) == (105, 23)
     assert residues(X, X % 6 == 4, X % 4 == 2) == (12, 10)
+    assert residues(X, X % 4 == 1, X % 2 == 0) == (2, 0)  # of no number: the last one is kept
 
 
 def interval(e, **domain):
@@ -223,6 +224,7 @@ NATURAL = (-(1 << 31), (1 << 31) - 1)
         ),
         (tir.ceil(tir.log2(X.astype("float32"))).astype("int32"), (1, 8), NATURAL),
         (tir.ceil(tir.log2(tir.const(5.0, "float64"))).astype("int32"), (1, 8), (3, 3)),
+        (tir.ceil(tir.log2(tir.const(5.5, "float64"))).astype("int32"), (1, 8), NATURAL),
         (Var("f", "float32").astype("int32"), (1, 2), NATURAL),
         (Var("f", "float16").astype("float32").astype("int32"), (1, 2), NATURAL),
         (tir.popcount(X), (-9, 9), (0, 32)),

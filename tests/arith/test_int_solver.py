@@ -253,8 +253,11 @@ def interval_holds(relax, env):
 
 @pytest.mark.parametrize(
     "cond",
-    [pe.EQ(i * 4, j), pe.NE(i, IntImm("int32", 3)), j + k < 10, po.minimum(i, j) < 10, i * i < 9],
-)
+    [
+        pe.EQ(i * 4, j), pe.NE(i, IntImm("int32", 3)), j + k < 10, po.minimum(i, j) < 10, i * i < 9, i // n < 4,
+        (i // j) // 4 < 4, 4 // i < 3,
+    ],
+)  # fmt: skip
 def test_nothing_can_be_deduced(cond):
     assert deduce_bound(i, cond, {}, {}).is_nothing()
 

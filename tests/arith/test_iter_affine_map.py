@@ -46,6 +46,7 @@ def test_fuse_and_split():
         ([i * 9 + j], "surjective"),
         ([i * j], "surjective"),
         ([i // 3, i % 3], "surjective"),
+        ([j + j // 4 * 3 + j % 6], "surjective"),
         ([i // 2, j], "bijective"),
         ([i], "bijective"),
     ],
@@ -178,6 +179,7 @@ def test_what_is_found_surjective_has_all_values(extents, stride, offset, diviso
         ((i * 8 + j + 5) % 12, True, (0, 12, 1)),
         (i * 16 + j * 2, True, (0, 32, 2)),
         (n * 19 + i * 8 + j, True, ("n * 19", 32, 1)),
+        ((j % 4 + 2) // 3, True, (0, 2, 1)),  # incomplete ends of a remainder
     ],
 )
 def test_an_index_is_one_split(index, predicate, want):

@@ -227,6 +227,10 @@ def test_free_ports():
 
 def test_sessions_that_cannot_start(monkeypatch):
     """A process that ended before it was told anything is no error; after the end none is started."""
+    ended = SimpleNamespace(
+        ended=threading.Event(), _room=threading.Semaphore(), _start=lambda: None
+    )
+    _Sessions._keep_one_waiting(ended)  # comes back
     monkeypatch.setattr(_Sessions, "_keep_one_waiting", lambda self: None)
     with socket.create_server(("127.0.0.1", 0)) as sock:
         made = _Sessions(sock, {"key": "x" * (1 << 17)}, ["/bin/false"])

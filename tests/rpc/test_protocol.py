@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ssl
+import sys
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from loopwright.rpc import channel, message, tracker
 from loopwright.rpc.message import PeerError, pack, unpack
 from loopwright.rpc.remote import Link, RemoteDevice, RemoteFunction, RemoteModule, RemoteTensor
+from loopwright.rpc.server import Server
 from loopwright.rpc.serving import Serving
 from loopwright.runtime import Module, ShapeTuple, Tensor, cpu, register_func, tensor
 from loopwright.runtime.packed_func import remove_global_func
@@ -84,6 +87,8 @@ def test_values_cross(link):
     (back,) = echo(there)
     assert isinstance(back, RemoteTensor) and back.numpy().tolist() == [[1, 2], [3, 4]]
     assert (back.strides, back.ndim, back.size, back.nbytes) == ((2, 1), 2, 4, 16)
+    with pytest.raises(PeerError, match="a value of no known kind\n  got: .*'device': 1"):
+        link.arrived(link.departing(cpu(1)))
     (function,) = echo(echo)
     assert function(5) == [5]
     for wrong in (np.ones(2), {1: 2}, object()):
@@ -241,8 +246,29 @@ def test_files_of_tls():
     for wrong in (("a", "b"), ("a", "b", "c", "d")):
         with pytest.raises(ValueError, match="a client's tls is True or files"):
             channel.client_context(wrong)
+    with pytest.raises(ValueError, match="a server's tls is files"):
+        Server("127.0.0.1", tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     assert channel.client_context(False) is None and channel.server_context(None) is None
     assert channel.client_context(True).verify_mode == ssl.CERT_REQUIRED
+
+
+def test_other_versions_and_broken_connections(monkeypatch):
+    for hello in ({"rpc": channel.VERSION + 1, "nonce": "a"}, {"rpc": channel.VERSION, "nonce": 1}):
+        peer = SimpleNamespace(peer="there", receive_json=lambda seconds, hello=hello: hello)
+        with pytest.raises(
+            PeerError, match="there speaks another version\n  got: .\n  instead: use one"
+        ):
+            channel.answer_greeting(peer, "", {})
+
+    def broken(data):
+        raise OSError("no route")
+
+    connection = channel.Channel(SimpleNamespace(send=broken), "there")
+    with pytest.raises(PeerError, match="the connection to there failed\n  got: no route"):
+        connection.send("x")
+    monkeypatch.setitem(sys.modules, "websockets.sync.client", None)
+    with pytest.raises(PeerError, match="needs the package websockets\n  instead: pip install"):
+        connection.send("x")
 
 
 def test_offers_are_promised_for_a_while(monkeypatch):

@@ -57,6 +57,8 @@ S = Shape((2, 3, 4))
         (("check_prim_value_info", 2, "float16"), None),
         (("check_prim_value_info", "2", "int64", "at "), "at expected a number of int64"),
         (("check_tuple_info", Shape((2, 3)), 2), "expected a tuple"),
+        (("make_tuple", 1, "b"), [1, "b"]),
+        (("make_tuple",), []),
         (("check_tuple_info", [1.5, "b"], 3, "at "), "at the tuple must have 3 elements\n  got: 2"),
         (("shape_of", X), (2, 3, 4)),
         (("shape_of", S), (2, 3, 4)),
@@ -364,6 +366,7 @@ def test_calls(capsys):
             return {"f": lambda *a: list(a)}[function]
 
     assert make(Machine(), "f", 9)(1) == [1, 9]
+    assert get_global_func("vm.builtin.invoke_closure")(Machine(), "f", 1, 2) == [1, 2]
     assert call(Machine(), "f", 1, Shape((2, 3))) == [1, 2, 3]
     assert call(Machine(), "f", Shape((2, 3)), 1) == [(2, 3), 1] and call(Machine(), "f") == []
     run("debug_print", "a.py:3", [ints(1, 2), 3])
@@ -380,6 +383,33 @@ def test_calls(capsys):
             run("relax.run.assert_op", condition, text, 3)
     with pytest.raises(AssertionError, match="^Assertion Failed$"):
         run("relax.run.assert_op", 0, "")
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "tokens", "given", "wanted"),
+    [
+        (1, 3, [9], (0, [1, 2, 9]), ([9, 1, 2, 9], 4)),  # up to the first that differs
+        (1, 3, [9], (2, [3, 9]), ([9, 3, 9], 4)),
+        (1, 3, [9], (5, [2]), ([9, 2], 5)),  # 2 is there twice, 9 2 once
+        (1, 1, [9], (5, [2]), ([9, 2], -1)),
+        (2, 2, [9, 1], (0, [1, 2, 3]), ([9, 1, 1, 2, 3], 3)),
+        (1, 1, [3], (), ([3], 3)),
+        (1, 1, [2], (), ([2], -1)),
+        (1, 2, [1, 2], (), ([1, 2], 2)),
+        (1, 2, [8], (), ([8], -1)),
+        (1, 1, [3], (6, [1]), "is a place of the source\n  got: 6\n  instead: 0 to 5"),
+        (1, 1, [3], (-1, [1]), "is a place of the source\n  got: -1"),
+    ],
+)  # fmt: skip
+def test_predicted_tokens(least, most, tokens, given, wanted):
+    start, *predicted = given or (0,)
+    args = (ints(1, 2, 3, 9, 2), ints(*tokens), ints(start), *(ints(*p) for p in predicted))
+    if isinstance(wanted, str):
+        with pytest.raises(ValueError, match=wanted):
+            run("relax.run.bifurcation", least, most, *args)
+    else:
+        made, end = get_global_func("relax.run.bifurcation")(least, most, *args)
+        assert (made.numpy().tolist(), int(end.numpy())) == wanted
 
 
 def test_rows_that_grow():

@@ -23,7 +23,7 @@ from loopwright.runtime.extern import ExternLibrary
 from loopwright.runtime.ffi import ffi
 from loopwright.runtime.library import LoadedLibrary
 from loopwright.runtime.module import run_by_name
-from loopwright.runtime.native import PythonView
+from loopwright.runtime.native import PythonView, from_ffi, native_view
 from loopwright.runtime.signature import Argument, Signature
 from loopwright.runtime.tensor import PackedTensor, capsule_of
 from loopwright.runtime.vm import ExecBuilder, Machine, values
@@ -122,6 +122,8 @@ def test_profiles_of_libraries():
     assert calls[3:] == [(5,)]
     with pytest.raises(LoopwrightError, match="native code, which calls nothing"):
         loaded.watched_machine()
+    loaded.run_on(machine := Machine(ExecBuilder().get(), {}))
+    assert loaded.watched_machine() is machine
 
 
 def test_functions_of_tvm_ffi_in_registers():
@@ -137,6 +139,8 @@ def test_functions_of_tvm_ffi_in_registers():
     try:
         view = get_global_func(name)
         assert isinstance(view, PythonView) and runtime.convert(view) is view
+        assert native_view(view) is view.__tvm_ffi_object__()
+        assert type(from_ffi(np.float32([1, 2]))) is Tensor and from_ffi(len) is len
         call = values.inward(view)
         x = tensor([1, 2]).__tvm_ffi_object__()
         got = call(x, (3, (4,)))

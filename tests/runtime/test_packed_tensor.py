@@ -11,7 +11,7 @@ import pytest
 from loopwright.runtime import Tensor, empty, from_dlpack, tensor
 from loopwright.runtime.dtype import elements_per_byte, pack_bits, unpack_bits
 
-TYPES = ["int4", "uint4", "int2", "uint2", "int1"]
+TYPES = ["int4", "uint4", "int2", "uint2", "int1", "uint1"]
 
 
 def every_value(dtype, shape):

@@ -256,6 +256,27 @@ def test_numbers_from_the_shape_heap(name, args, expected):
     assert get_global_func(f"vm.builtin.{name}")(tensor(np.array(HEAP)), *args) == expected
 
 
+def test_what_to_do_with_the_heap_may_be_in_registers():
+    ib = ExecBuilder()
+    with ib.function("f", 4, ["x", "store", "load", "call"]):
+        x, store, load, call, heap, made = map(ib.r, range(6))
+        numbers = [ib.imm(n) for n in range(4)]
+        ib.emit_call("vm.builtin.alloc_shape_heap", [ib.vm_state(), numbers[3]], heap)
+        for first, second in ((store, 2), (numbers[2], 1)):  # 1 stores an extent, 2 ignores it
+            rest = [first, numbers[0], numbers[second], numbers[1], "here"]
+            ib.emit_call("vm.builtin.match_shape", [x, heap, numbers[2], *rest], ib.void_arg())
+        rest = [store, numbers[2], "here"]
+        ib.emit_call("vm.builtin.match_prim_value", [ib.imm(9), heap, *rest], ib.void_arg())
+        args = [load, numbers[0], load, numbers[1], load, numbers[2], numbers[0], ib.imm(7)]
+        ib.emit_call("vm.builtin.make_shape", [heap, ib.imm(4), *args], made)
+        ib.emit_call("vm.builtin.call_tir_dyn", [ib.vm_state(), call, x, made], made)
+        ib.emit_ret(made)
+    run = machine(ib)["f"]
+    assert list(run(ramp(4, 3), 1, 1, lambda x, *rest: list(rest))) == [4, 3, 9, 7]
+    with pytest.raises(ValueError, match="here .*2"):
+        run(ramp(4), 1, 1, len)
+
+
 def test_shapes_are_matched_with_the_heap():
     match = get_global_func("vm.builtin.match_shape")
     heap = tensor(np.array(HEAP))

@@ -25,8 +25,6 @@ def poly(ctx: Context, expr: Any) -> Poly:
     kind = type(expr)
     if kind is IntImm:
         return P.constant(expr.value)
-    if kind is int:
-        return P.constant(expr)
     if kind is Var or kind is pe.SizeVar:
         return var_poly(ctx, expr)
     cached = ctx.cache.polys.get(id(expr))

@@ -500,7 +500,7 @@ class PresburgerSet(IntSet):
 
     def disjuncts(self) -> list[list[PrimExpr]]:
         """The condition in disjunctive normal form. Raises ValueError if it is too large."""
-        return _disjuncts(self.constraint, True)
+        return _disjuncts(self.constraint)
 
     def union(self, other: PresburgerSet) -> PresburgerSet:
         """The union of both sets."""
@@ -521,13 +521,11 @@ class PresburgerSet(IntSet):
         return Analyzer().can_prove(self.constraint)
 
 
-def _disjuncts(condition: Any, holds: bool) -> list[list[PrimExpr]]:
-    """The disjuncts, each a list of conjuncts, that make a condition true (or false)."""
-    if isinstance(condition, pe.Not):
-        return _disjuncts(condition.a, not holds)
+def _disjuncts(condition: Any) -> list[list[PrimExpr]]:
+    """The disjuncts, each a list of conjuncts, of a simplified condition."""
     if isinstance(condition, (pe.And, pe.Or)):
-        a, b = _disjuncts(condition.a, holds), _disjuncts(condition.b, holds)
-        if isinstance(condition, pe.And) == holds:
+        a, b = _disjuncts(condition.a), _disjuncts(condition.b)
+        if isinstance(condition, pe.And):
             if len(a) * len(b) > MOST_WAYS:
                 what = "there are too many ways for this condition to hold"
                 got = f"{len(a)} times {len(b)}"
@@ -536,9 +534,9 @@ def _disjuncts(condition: Any, holds: bool) -> list[list[PrimExpr]]:
             return [x + y for x in a for y in b]
         return a + b
     if isinstance(condition, IntImm):
-        return [[]] if bool(condition.value) == holds else []
-    if isinstance(condition, (pe.EQ, pe.NE)) and isinstance(condition, pe.NE) == holds:
+        return [[]] if condition.value else []
+    if isinstance(condition, pe.NE):
         a, b = condition.a, condition.b
         sides: list[list[Any]] = [[pe.LT(a, b)], [pe.GT(a, b)]]
         return sides
-    return [[condition if holds else Analyzer().simplify(pe.Not(condition))]]
+    return [[condition]]

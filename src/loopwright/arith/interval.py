@@ -13,7 +13,7 @@ from ..ir.prim_expr import PrimExpr, Range, Var
 from ..ir.variables import vars_in
 from . import poly as P
 from .atoms import DIV, INT32, MAX, MIN, VAR
-from .bounds import expr_bound, poly_bound
+from .bounds import poly_bound
 from .context import Context
 from .convert import poly, poly_extreme
 from .division import paired, poly_div
@@ -173,16 +173,7 @@ class Evaluator:
         if atom.kind in (MIN, MAX):
             (a0, a1), (b0, b1) = map(self.ends, atom.data)
             return self._extreme(atom.kind, a0, b0, True), self._extreme(atom.kind, a1, b1, False)
-        given: Ends = _UNBOUNDED
-        if not self._unbound(number):
-            low, high = expr_bound(self.ctx, atom.expr)
-            given = (
-                None if low == -inf else P.constant(int(low)),
-                None if high == inf else P.constant(int(high)),
-            )
-        found = self._opaque_ends(atom.expr)
-        low_end, high_end = (f if g is None else g for g, f in zip(given, found, strict=True))
-        return low_end, high_end
+        return self._opaque_ends(atom.expr)
 
     def _opaque_ends(self, e: Any) -> Ends:
         """Ends of a choice; of a truncated division too, where nothing in it is negative."""

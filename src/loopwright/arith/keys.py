@@ -21,7 +21,7 @@ class Keys:
         ] = {}  # by id; holds the node so the id stays its own
 
     def of(self, expr: Any) -> Any:
-        """The key of an expression, or of a tuple, list or dict of them."""
+        """The key of an expression, or of a tuple or list of them."""
         if isinstance(expr, Node):
             entry = self._cache.get(id(expr))
             if entry is None:
@@ -30,8 +30,6 @@ class Keys:
             return entry[1]
         if isinstance(expr, (tuple, list)):
             return tuple(self.of(item) for item in expr)
-        if isinstance(expr, dict):
-            return tuple((k, self.of(v)) for k, v in expr.items())
         return expr
 
     def _of_node(self, expr: Any) -> Any:

@@ -85,8 +85,6 @@ def _of_atom(ctx: Context, atom: Atom) -> Residues:
 
 def _of(ctx: Context, e: Any) -> Residues:
     """The residues of an integer of any type."""
-    if not e.dtype.is_integer or e.dtype.lanes != 1:
-        return ANY
     return modular(ctx, ctx.poly(e))
 
 

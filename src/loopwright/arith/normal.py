@@ -50,8 +50,6 @@ def is_zero(ctx: Context, p: Poly) -> bool | None:
     c, b = ctx.modular(p)
     if c and b % c:
         return False
-    if c == 0 and b != 0:
-        return False
     negative = P.scaled(p, -1)
     if nonneg(ctx, P.shift(p, -1)) or nonneg(ctx, P.shift(negative, -1)):
         return False

@@ -26,8 +26,6 @@ def operand(ctx: Context, value: Any) -> Any:
         items = [operand(ctx, item) for item in value]
         if any(a is not b for a, b in zip(items, value, strict=True)):
             return type(value)(items)
-    elif isinstance(value, pe.Range):
-        return value.replace(min=ctx.simplified(value.min), extent=ctx.simplified(value.extent))
     return value
 
 

@@ -176,6 +176,7 @@ CHANGES: list[tuple[tuple[Any, ...], Any, str]] = [
     (("layers", 0, "params", "axis"), None, "the parameters of layer s has axis\n  got: nothing"),
     (("layers", 1, "params", "op"), "MOST", "layer m: op is one of SUM, SUB"),
     (("layers", 0, "name"), None, "a layer has name"),
+    (("layers", 0), 3, "a layer is a dict\n  got: int"),
     (("outputs",), ["z"], "the input or output z is a tensor that something makes"),
     (("inputs",), ["x", "q"], "the input or output q is a tensor"),
 ]

@@ -250,6 +250,9 @@ def test_calls_at_the_same_time():
 def test_primitives_are_kept():
     args = ((1, 4, 6, 6), (4, 4, 1, 1), (1, 4, 6, 6), (1, 1), (1, 1), (0, 0, 0, 0), False, ())
     assert dnnl.convolution(*args) is dnnl.convolution(*args)
+    plain = dnnl.Layout.plain((2, 3))
+    assert plain == dnnl.Layout.plain((2, 3), (3, 1)) != dnnl.Layout.plain((2, 3), (1, 2))
+    assert plain != dnnl.Layout.plain((3, 2)) and plain != (2, 3)
 
 
 @needs_onednn
@@ -281,6 +284,16 @@ def test_declared_costs_decide_and_the_trace_says_so():
 
 
 @needs_onednn
+def test_what_one_primitive_cannot_do_follows_it():
+    mod = graph(
+        lambda emit, x: op.add(emit(op.matmul(x, weights(16, 24))), weights(1, 4, 24)), (4, 16)
+    )
+    report = offload(mod)[1]
+    assert [d.pattern for d in report.decisions] == ["onednn.matmul"]
+    assert report.left == {"relax.add": 1}
+
+
+@needs_onednn
 def test_such_a_program_is_not_exported(tmp_path):
     shape = (1, 4, 6, 6)
     exe = lw.compile(offload(graph(lambda emit, x: nn.max_pool2d(x, (2, 2)), shape))[0])
@@ -295,6 +308,8 @@ def test_it_is_a_plug_in():
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(dnnl, "library_path", lambda: None)
+    with pytest.raises(lw.LoopwrightError, match="oneDNN is not installed\n  instead: pip install"):
+        dnnl.library.__wrapped__()
     with pytest.raises(lw.LoopwrightError) as error:
         offload(graph(lambda emit, x: nn.relu(x), (1, 4, 6, 6)))
     assert str(error.value) == (

@@ -14,6 +14,8 @@ from loopwright.backend.byoc import blas, dnnl, onednn, tensorrt_json
 from loopwright.ir.prim_expr import Var
 from loopwright.ir.prim_op import const
 from loopwright.ir.transform import Sequential
+from loopwright.relax.backend.cuda.cublas import partition_for_cublas
+from loopwright.relax.byoc import PartitionReport, partition
 from loopwright.relax.transform import CanonicalizeBindings
 
 from ...relax.transform.graphs import graph
@@ -94,10 +96,21 @@ def test_what_follows_a_primitive(root, rest, post, more):
         (conv, lambda emit, y: op.divide(y, relax.const(2.0))),
         (conv, lambda emit, y: op.subtract(y, weights(24, 1, 1))),
         (product, lambda emit, y: op.add(y, weights(1, 4, 24))),
+        (conv, lambda emit, y: op.add(y, weights(2, 24, 5, 6))),
     ],
 )
 def test_what_oneDNN_cannot_express(root, rest):
     assert job(lambda emit, x: rest(emit, root(emit, x)), IMAGE if root is conv else ROWS) is None
+
+
+def test_products_of_unknown_shapes_stay():
+    infos = [dims(None, "float32", 2), dims(ROWS, "float32")]
+    mod = graph(lambda emit, x, y: op.matmul(x, y), *infos)
+    partition(mod, blas.backend(), cost=None, report=(report := PartitionReport()))
+    assert report.refused == {"relax.matmul": "the shape of an operand is not known"}
+    assert not report.decisions
+    made = partition_for_cublas(mod)
+    assert [g.name_hint for g in made.functions] == ["main"]
 
 
 def test_only_whole_tensors_of_floats_are_operands():

@@ -257,19 +257,29 @@ def test_what_the_builder_cannot_take_is_left_to_the_default():
     @I.ir_module
     class Mixed:
         @R.function
-        def main(x: R.Tensor((1, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")):
+        def main(
+            x: R.Tensor((1, 3, 8, 8), "float32"),
+            w: R.Tensor((4, 3, 3, 3), "float32"),
+            y: R.Tensor("float32", ndim=2),
+        ):
             with R.dataflow():
                 a = R.nn.conv2d(x, w)  # TensorRT wants the weights when it builds
+                e = R.nn.relu(y)  # of no known shape
                 b = R.astype(R.nn.relu(a), "int32")
                 c = R.add(b, b)  # no floats
                 d = R.nn.conv2d(x, KERNEL, data_layout="NCHW", out_layout="NHWC")
-                R.output(c, d)
-            return c, d
+                R.output(c, d, e)
+            return c, d, e
 
     report = PartitionReport()
     partition(Mixed, BACKEND, report=report)
     assert [d.pattern for d in report.decisions] == ["tensorrt.relu"]
-    assert report.left == {"relax.nn.conv2d": 2, "relax.astype": 1, "relax.add": 1}
+    assert report.left == {
+        "relax.nn.conv2d": 2,
+        "relax.astype": 1,
+        "relax.add": 1,
+        "relax.nn.relu": 1,
+    }
 
 
 # ---------------------------------------------------------------------- running it

@@ -86,7 +86,7 @@ def wanted(transposed: tuple[bool, bool], match: PatternCheckContext) -> bool:
     if len(dtypes) > 1 or not dtypes <= LETTERS.keys():
         return match.refuse(f"BLAS has no product of {' and '.join(sorted(dtypes))}")
     if None in shapes:
-        return match.refuse("the rank of an operand is not known")
+        return match.refuse("the shape of an operand is not known")
     if plan(*shapes, transposed) is None:
         return match.refuse("its batches are broadcast, which BLAS cannot do")
     return True

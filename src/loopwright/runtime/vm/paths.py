@@ -58,10 +58,9 @@ def bifurcation(least: int, most: int, *given: Any) -> tuple[Any, Any]:
     for size in range(least, min(most, len(tokens)) + 1):
         windows = [source[k : k + size] for k in range(len(source) - size + 1)]
         places = [k for k, w in enumerate(windows) if (w == tokens[len(tokens) - size :]).all()]
-        end = places[0] + size if places else end
-        if not places or end >= len(source) or len(places) == 1:
+        if len(places) < 2:
+            end = places[0] + size if places else -1
             break
-        end = -1
     return arrive(np.array(tokens)), arrive(np.array(end, np.int64))
 
 

@@ -54,8 +54,6 @@ def arrive(value: Any, known: dict[int, Any] | None = None) -> Any:
         return value
     if isinstance(value, package.Array):
         return tuple(arrive(item(value, k)) for k in range(len(value)))
-    if isinstance(value, package.Shape):
-        return ShapeTuple(value)
     if hasattr(value, "__dlpack__"):
         return from_dlpack(value).__tvm_ffi_object__()
     return inward(value) if callable(value) and not isinstance(value, type) else value
