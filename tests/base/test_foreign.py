@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import loopwright as lw
 from loopwright import relax, te
 from loopwright.backend.base import TargetBackend, register_target
 from loopwright.base.errors import LoopwrightError
-from loopwright.base.foreign import RuleError, named_errors
+from loopwright.base.foreign import RuleError, named_errors, noted
 from loopwright.ops import Tensor, op
 from loopwright.relax.byoc import Backend
 from loopwright.relax.dpl import is_op, wildcard
@@ -232,3 +234,19 @@ def test_own_functions_keep_their_errors():
     with pytest.raises(KeyError) as error, named_errors("the function", lw.compile):
         fails()
     assert error.value.__notes__ == ["in the function"]
+
+
+@pytest.mark.parametrize(
+    ("function", "notes"),
+    [
+        (np.exp, 1),
+        (partial(partial(np.exp)), 1),
+        (named_errors, 0),
+        (partial(named_errors), 0),
+        (None, 0),
+    ],
+)
+def test_errors_in_the_package_get_no_note(function, notes):
+    with pytest.raises(KeyError) as error, noted("a rule", function):
+        raise KeyError(1)
+    assert getattr(error.value, "__notes__", []) == ["in a rule"] * notes

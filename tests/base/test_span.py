@@ -6,6 +6,7 @@ import pickle
 
 from loopwright.base.span import (
     SequentialSpan,
+    SourceName,
     Span,
     merge_spans,
     places,
@@ -18,7 +19,7 @@ def test_text():
     assert str(Span("a.py", 3, 3, 5, 9)) == "a.py:3:5"
     assert str(Span("onnx:/fc1/Gemm")) == "onnx:/fc1/Gemm"
     assert repr(Span("a.py", 3, column=5)) == "Span(a.py:3:5)"
-    assert Span("a.py").source_name == "a.py"
+    assert Span("a.py").source_name == SourceName("a.py").name == "a.py"
     span = Span("a.py")
     assert span.same_as(span) and not span.same_as(Span("a.py"))
     assert (span.line, span.end_line, span.column, span.end_column) == (0, 0, 0, 1)

@@ -248,6 +248,7 @@ def test_functions_of_a_builder():
             BT.evaluate(7)
         function = inner.get()
         gvar = BI.decl_function("k", function)
+        assert str(gvar.struct_info) == "R.Callable((), R.Tuple, True)"
         BI.def_function("k", function)
     assert gvar.name_hint == "k"
     assert_structural_equal(ib.get(), IRModule({"k": function}))

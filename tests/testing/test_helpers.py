@@ -11,7 +11,9 @@ import pytest
 
 import loopwright as lw
 from loopwright import relax, te, testing
-from loopwright.testing import files, nn, vm
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.testing import cases, files, marks, nn, transform, vm, workloads
 
 size = testing.parameter(1, 7)
 named = testing.parameter(by_dict={"small": 1, "large": 100})
@@ -272,3 +274,43 @@ def test_parameters_of_layers_have_names_of_their_own():
         bb.emit_func_output(out, params=[x, *(p for one in layers for p in one.parameters())])
     names = [p.name_hint for p in bb.get()["main"].params]
     assert names == ["data", "linear_weight", "linear_weight1"]
+
+
+def test_marks_of_tests():
+    assert cases.fixture() is pytest.fixture
+    assert testing.fixture(lambda: 3)._get_wrapped_function()() == 3
+    assert testing.xfail_parameterizations("a", "b", reason="why").mark.args == (
+        "xfail",
+        ("a", "b"),
+        "why",
+    )
+    assert testing.skip_parameterizations("a", reason="why").mark.args[0] == "skip"
+    assert marks.skip_if_wheel_test(len) is len
+
+
+@I.ir_module
+class TwoSteps:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            y = R.add(x, x)
+            z = R.multiply(y, y)
+            R.output(z)
+        return z
+
+
+def test_memory_in_a_block():
+    main = TwoSteps["main"]
+    block = main.body.blocks[0]
+    memory, fields = transform.dataflow_alias_analysis(block, main.params)
+    assert sorted(v.name_hint for v in memory) == ["x", "y", "z"]
+    assert len(set.union(*memory.values())) == 3 and fields == {}  # each has memory of its own
+    exact, sized = transform.dataflow_inplace_analysis(block, main.params, TwoSteps)
+    assert exact == sized  # z may lie where y was; x belongs to the caller
+    assert [(o.binding_idx, set(o.arg_idxs)) for o in exact] == [(1, {0, 1})]
+
+
+def test_filters_of_a_depthwise_convolution():
+    with pytest.raises(ValueError, match="one filter for each channel\n  got: factor 2"):
+        workloads.depthwise_conv2d_nhwc(1, 4, 4, 2, 3, factor=2)
+    assert workloads.depthwise_conv2d_nhwc(1, 4, 4, 2, 3, factor=1)

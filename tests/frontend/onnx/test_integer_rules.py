@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwright.frontend.onnx import from_onnx
+from loopwright.frontend.onnx import from_onnx, integer_rules
 from loopwright.frontend.onnx.values import object_array, wrapped
 from loopwright.ir.dtype import DataType
+from loopwright.relax.expr import Constant
+from loopwright.relax.interpreter import Interpreter
 
 from .support import check, floats, graph, ints, node, value
 
@@ -36,6 +38,8 @@ CASES = [
     ("Squeeze", ["d"], {}, 9, {"axes": [0]}, 3),
     ("Reshape", ["s", "a"], {"a": ints(2, 1)}, 17, {}, [[3], [4]]),
     ("Reshape", ["s", "a"], {"a": ints(0, -1)}, 17, {}, [[3], [4]]),
+    ("Reshape", ["a", "d"], {"a": ints(5, 6, 7)}, 17, {}, [5, 6, 7]),
+    ("Slice", ["s", "a", "b", "", "d"], {"a": ints(0), "b": TWO}, 17, {}, [3]),
     ("Expand", ["s", "a"], {"a": ints(2, 2)}, 17, {}, [[3, 4], [3, 4]]),
     ("Expand", ["a", "d"], {"a": ints(5)}, 17, {}, [5, 5, 5]),
     ("Tile", ["s", "a"], {"a": TWO}, 17, {}, [3, 4, 3, 4]),
@@ -86,3 +90,54 @@ def test_integers_wrap_around_as_their_type_does(dtype):
     got = wrapped(object_array([*numbers, 3, True]), DataType(dtype))
     wide = np.array([n % (1 << 64) for n in [*numbers, 3, 1]], np.uint64)
     assert got.tolist() == wide.astype(dtype).tolist() and got[-1] is True
+
+
+# The number of a case, and the most elements with which it is not computed at import any more.
+LIMITS = {
+    "Concat": 2,
+    "Gather-8": 1,
+    "Expand": 3,
+    "Tile": 3,
+    "Range": 1,
+    "Mod": 1,
+    "Max": 1,
+    "Less": 1,
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_not_too_many_are_computed_at_import(limit, monkeypatch):
+    """One element more is."""
+    name, _, number = limit.partition("-")
+    case = CASES[int(number)] if number else next(c for c in CASES if c[0] == name)
+    _, inputs, weights, opset, attributes, wanted = case
+    given = {"none": np.array(0), "zero_": ints(0), **weights}
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero_"], ["d"], axis=0),
+        node("Gather", ["s", "none"], ["e"], axis=0),
+        node(name, inputs, ["y"], **attributes),
+    ]
+    ports = [value("x", [3, 4])], [value("y", None, np.array(wanted).dtype)]
+    model = graph(nodes, *ports, given, opset)
+    known = []
+    for most in (LIMITS[limit], LIMITS[limit] + 1):
+        monkeypatch.setattr(integer_rules, "MOST_ELEMENTS", most)
+        known.append(isinstance(from_onnx(model)["main"].body.body, Constant))
+    assert known == [False, True]
+    np.testing.assert_array_equal(from_onnx(model)["main"].body.body.data.numpy(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "weights", "opset", "attributes", "wanted"),
+    [
+        ("Mod", ["s", "a"], {"a": ints(-3)}, 17, {"fmod": 1}, [0, 1]),
+        ("ReduceSum", ["s"], {}, 17, {"noop_with_empty_axes": 1}, [3, 4]),
+        ("Less", ["s", "a"], {"a": ints(4)}, 6, {"broadcast": 1}, [True, False]),
+    ],
+)
+def test_options_that_the_rules_leave(name, inputs, weights, opset, attributes, wanted):
+    nodes = [node("Shape", ["x"], ["s"]), node(name, inputs, ["y"], **attributes)]
+    ports = [value("x", [3, 4])], [value("y", None, np.array(wanted).dtype)]
+    module = from_onnx(graph(nodes, *ports, weights, opset))
+    np.testing.assert_array_equal(Interpreter(module)["main"](X).numpy(), wanted)

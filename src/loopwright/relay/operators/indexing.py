@@ -622,7 +622,7 @@ def matrix_set_diag(
     longest = dims_of(diagonal)[-1].value
     row, col = np.meshgrid(np.arange(rows), np.arange(cols), indexing="ij")
     k = col - row
-    size = np.minimum(np.where(k >= 0, cols - k, cols), np.where(k >= 0, rows, rows + k))
+    size = np.minimum(cols - np.maximum(k, 0), rows + np.minimum(k, 0))
     right = np.where(k >= 0, super_diag_right_align, sub_diag_right_align)
     place = np.minimum(row, col) + np.where(right, longest - size, 0)
     inside = (k >= k1) & (k <= k2)

@@ -32,7 +32,8 @@ def _pool(kind: str, rank: int) -> Row:
         """The greatest value of each window."""
         data, padding = _least_around(data, pool_size, dilation, padding, layout)
         options = map(list, (pool_size, strides, padding, dilation))
-        return pool(data, *options, bool(ceil_mode), False, layout, out_layout or layout)
+        layouts = {"layout": layout, "out_layout": out_layout or layout}
+        return pool(data, *options, bool(ceil_mode), **layouts)
 
     def avg_pool(
         data: Input,

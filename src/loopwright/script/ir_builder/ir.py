@@ -23,11 +23,10 @@ class IRModuleFrame(IRBuilderFrame):
         self.state.__enter__()
         IRBuilder.current().module = self
 
-    def declare(self, name: str, function: Any = None) -> GlobalVar:
+    def declare(self, name: str, function: Any) -> GlobalVar:
         """The global variable of a function, which may be defined later."""
         var = self.names.setdefault(name, GlobalVar(name))
-        if function is not None:
-            var.struct_info = function.struct_info
+        var.struct_info = function.struct_info
         return var
 
     def define(self, name: str, function: Any) -> None:
