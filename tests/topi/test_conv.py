@@ -69,6 +69,12 @@ def test_blocks_of_channels():
     expected = out.reshape(1, 3, 2, *out.shape[2:]).transpose(0, 1, 3, 4, 2)
     conv = lambda x, w: nn.conv2d_NCHWc(x, w, 1, 1, 1, "NCHW2c", "NCHW2c")  # noqa: E731
     check(conv, [blocked, kernel], expected)
+    thirds = W2.reshape(2, 3, 2, 2, 3, 2).transpose(0, 2, 4, 5, 3, 1)  # blocks of other sizes
+    check(
+        lambda x, w: nn.conv2d_NCHWc(x, w, 1, 1, 1, "NCHW2c", "NCHW3c"),
+        [blocked, thirds],
+        out.reshape(1, 2, 3, *out.shape[2:]).transpose(0, 1, 3, 4, 2),
+    )
     unpacked = lambda x, w: nn.unpack_NCHWc_to_nchw(conv(x, w), "float32")  # noqa: E731
     check(unpacked, [blocked, kernel], out)
     each = floats(2, 1, 3, 3, 1, 2)

@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def dev(target: Any) -> Device:
     """The device of a test's target."""
-    return device("cpu" if Target(target).kind.name in ("llvm", "c") else Target(target).kind.name)
+    return device(Target(target).kind.name)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
