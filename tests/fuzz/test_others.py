@@ -179,7 +179,7 @@ def test_a_fault_is_tried_on_the_tests_that_run_its_line(tmp_path):
     assert (results / "arith.xml").stat().st_mtime_ns == kept
 
 
-def test_messages_have_no_faults(tmp_path):
+def test_messages_samples_and_overloads_have_no_faults(tmp_path):
     text = """
 def check(x):
     if x > 1:
@@ -188,10 +188,19 @@ def check(x):
     if x < -1:
         y = x + 2
         return y
+    return explain(x + 3)
+
+@typing.overload
+def scale(x, by=1): ...
+
+def scale(x, by=1):
+    return x * by
+
+scale.samples(case(1 + 2))
 """
     (tmp_path / "a.py").write_text(text)
     lines = {m.line for m in mutants.faults(tmp_path, "a.py")}
-    assert lines == {3, 6, 7}
+    assert lines == {3, 6, 7, 14, 15}
 
 
 def test_feeds_by_which_a_quotient_is_a_number():

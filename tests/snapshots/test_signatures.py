@@ -1,4 +1,4 @@
-"""What may be left out of calls of public functions, and what is taken then."""
+"""What may be left out of calls of public functions, what is taken then, and the numbers of public classes."""
 
 from __future__ import annotations
 
@@ -43,14 +43,27 @@ def public(namespace: Any, module: str) -> Iterator[tuple[str, Callable[..., Any
             yield name, value
 
 
+def constants(namespace: Any, module: str) -> Iterator[str]:
+    """The numbers and truths that public classes of a module have: levels of passes, members of enumerations."""
+    for name, value in vars(namespace).items():
+        if isinstance(value, type) and value.__module__ == module and not name.startswith("_"):
+            yield from (
+                f"{name}.{n} = {v!r}"
+                for n, v in vars(value).items()
+                if isinstance(v, (int, float)) and not n.startswith("_")
+            )
+
+
 def test_defaults(snapshot: Any) -> None:
     rows = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         module = ".".join(parts).removesuffix(".__init__")
         if not module.endswith("__main__"):
-            found = public(importlib.import_module(module), module)
+            loaded = importlib.import_module(module)
+            found = public(loaded, module)
             lines = [f"{name}({text})" for name, f in found if "=" in (text := defaults(f))]
+            lines += constants(loaded, module)
             if lines:
                 rows[module.removeprefix("loopwright.")] = {"": "\n".join(sorted(lines))}
     snapshot("signatures/functions", rows)
