@@ -131,7 +131,7 @@ def _sum(costs: list[Cost], key: str) -> Any:
 
 def _aligned(rows: list[Sequence[str]]) -> str:
     """Columns, the first one to the left, with a line below the heads."""
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(
             [
