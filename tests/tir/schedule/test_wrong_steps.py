@@ -147,6 +147,68 @@ CASES: list[tuple[str, Callable[[Schedule], Any], str]] = [
 ]  # fmt: skip
 
 
+def ranged(name: str, begin: int, end: int) -> str:
+    """A block that fills a part of a column."""
+    return (
+        f"    for i in range({begin}, {end}):\n        with T.block('{name}'):\n"
+        f"            v = T.axis.spatial(8, i)\n            {name}[v, 0] = A[v, 0]\n"
+    )
+
+
+def in_condition(*names: str) -> str:
+    """Blocks that use D in loops around a condition, a loop in it."""
+    blocks = "".join(
+        f"            for j in range(8):\n                with T.block('{n}'):\n"
+        f"                    vi, vj = T.axis.remap('SS', [i, j])\n"
+        f"                    {n}[vi, vj] = D[vi, vj] + A[vi, vj]\n"
+        for n in names
+    )
+    return f"    for i in range(8):\n        if i < 4:\n{blocks}"
+
+
+AXES = "v, u = T.axis.remap('SR', [i, k])"
+HALVES = total().replace(AXES, "v, u = T.axis.spatial(4, i // 2), T.axis.reduce(8, k)")
+READ_TWICE = """
+    for i in range(8):
+        with T.block("E"):
+            vi = T.axis.spatial(8, i)
+            E[vi, 0] = A[vi, 0]
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi, 0] = E[vi, 0]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = E[vi, 0]
+"""
+CASES += [
+    (in_condition("D") + in_condition("B"), lambda s: s.merge(*(s.get_loops(b)[1] for b in "DB")), "merged loops are directly inside the loops around"),
+    (ranged("D", 0, 4) + ranged("B", 0, 5), lambda s: s.merge(*loops(s, "D", "B")), "start at 0 and have one extent\n  got: 4 and 5"),
+    (ranged("D", 0, 4) + ranged("B", 4, 8), lambda s: s.merge(*loops(s, "D", "B")), "start at 0 and have one extent\n  got: 4 and 4"),
+    (ranged("D", 4, 8) + ranged("B", 4, 8), lambda s: s.merge(*loops(s, "D", "B")), "start at 0 and have one extent\n  got: 4 and 4"),
+    (
+        HALVES,
+        lambda s: s.decompose_reduction("C", s.get_loops("C")[0]),
+        "the loops inside give block 'C' the same element several times\n  instead: a loop inside of those that repeat the reduction",
+    ),
+    (
+        HALVES,
+        lambda s: s.reorder(*s.get_loops("C")[::-1]),
+        "loops inside the reduction of block 'C' would give it the same element twice\n  instead: keep such loops outside",
+    ),
+    (
+        in_condition("D", "B"),
+        lambda s: s.cache_inplace("D", 0, "local"),
+        "block 'D' is under a condition, or another block in it\n  instead: loops and blocks only",
+    ),
+    (
+        READ_TWICE,
+        lambda s: s.cache_read("B", 0, "local", consumer_blocks=["B", "C"]),
+        "E may hold elements that the blocks before its readers do not write\n  instead: consumer_blocks that share loops",
+    ),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(("body", "step", "why"), CASES)
 def test_refused(body: str, step: Callable[[Schedule], Any], why: str) -> None:
     sch = Schedule(from_source(HEAD + body), debug_mask="all")
