@@ -18,8 +18,10 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.c.types import bare, c_type, memory_type
 from loopwright.ir.dtype import DataType
 from loopwright.ir.module import IRModule
+from loopwright.runtime import tensor
 from loopwright.runtime.dtype import numpy_dtype
 from loopwright.runtime.extern import ExternLibrary
+from loopwright.runtime.tensor import PackedTensor
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -238,8 +240,45 @@ def test_a_kernel_of_any_size_with_a_scalar():
     assert "  float scale; /* float32 */\n  int64_t n; /* extent */\n" in model.header
     x = np.arange(7, dtype="float16")
     y = np.zeros(7, "float16")
-    assert model.build()(x, y, 0.5) is None
+    halve = model.build(flags=["-O0"])
+    assert halve(x, y, 0.5) is None
     np.testing.assert_array_equal(y, x / 2)
+    strided, swapped = np.zeros(14, "float16")[::2], np.zeros(7, ">f2")
+    for out in (strided, swapped):  # what C code writes to a copy comes back
+        halve(np.repeat(x, 2)[::2], out, 0.5)
+        np.testing.assert_array_equal(out, x / 2)
+    made = tensor(np.zeros(7, "float16"))
+    halve(tensor(x), made, 0.5)
+    np.testing.assert_array_equal(made.numpy(), x / 2)
+    kept = x[::-1]
+    kept.flags.writeable = False
+    halve(kept, y, 0.5)
+    np.testing.assert_array_equal(y, x[::-1] / 2)
+    with pytest.raises(TypeError, match="Y has dtype float16\n  got: float32"):
+        halve(x, np.zeros(7, "float32"), 0.5)
+    with pytest.raises(TypeError, match="has no results"):
+        halve(x, y, 0.5, out=y)
+
+
+@T.prim_func
+def nibbles(x: T.handle, y: T.handle):
+    T.func_attr({"global_symbol": "nibbles"})
+    X = T.match_buffer(x, (6,), "int4")
+    Y = T.match_buffer(y, (6,), "int4")
+    for i in range(6):
+        with T.block("Y"):
+            v = T.axis.spatial(6, i)
+            Y[v] = X[5 - v]
+
+
+def test_a_kernel_of_packed_integers_writes_arrays_and_packed_ones():
+    reverse = loopwright.compile(nibbles, target="c").build(flags=["-O0"])
+    x, y = np.array([1, -2, 3, -4, 5, -6], "int8"), np.zeros(6, "int8")
+    reverse(x, y)
+    assert y.tolist() == x[::-1].tolist()
+    y = PackedTensor.of(np.zeros(6, "int8"), "int4")
+    reverse(PackedTensor.of(x, "int4"), y)
+    assert y.numpy().tolist() == x[::-1].tolist()
 
 
 @T.prim_func
@@ -279,6 +318,42 @@ def test_large_arrays_of_kernels_come_from_the_workspace():
         model.build()(x, y)
         np.testing.assert_array_equal(y, (x + np.float32(1))[::-1] * 2)
     assert "float room[1024];" in model.render(stack_bytes=4096).source
+
+
+@I.ir_module
+class Twice:
+    @T.prim_func(private=True)
+    def turned(X: T.Buffer((64,), "float32"), Y: T.Buffer((64,), "float32")):
+        T.func_attr({"tir.is_scheduled": True, "op_pattern": 8})
+        room = T.alloc_buffer((64,), "float32")
+        for i in range(64):
+            with T.block("room"):
+                v = T.axis.spatial(64, i)
+                room[v] = X[v] + T.float32(1)
+        for i in range(64):
+            with T.block("Y"):
+                v = T.axis.spatial(64, i)
+                Y[v] = room[63 - v] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((64,), "float32")):
+        with R.dataflow():
+            once = R.call_tir(Twice.turned, (x,), out_sinfo=R.Tensor((64,), "float32"))
+            twice = R.call_tir(Twice.turned, (once,), out_sinfo=R.Tensor((64,), "float32"))
+            R.output(twice)
+        return twice
+
+
+@pytest.mark.parametrize(
+    ("arena", "sizes"),
+    [("workspace", {"workspace": 512}), ("ram", {"ram": 256, "workspace": 256})],
+)
+def test_arrays_of_kernels_beside_the_planned_memory(arena, sizes):
+    """Where the stack takes none of them they are in the workspace, behind what was planned."""
+    model = loopwright.compile(Twice, target="c", arenas=[Arena(arena)])
+    assert {n: a.bytes for n, a in model.render(stack_bytes=256).areas.items()} == {arena: 256}
+    found = model.render(stack_bytes=255).areas
+    assert {n: a.bytes for n, a in found.items()} == sizes
 
 
 def test_pools_by_name():

@@ -69,6 +69,17 @@ def test_one_element_for_the_lanes_that_ask_for_it(least):
     assert made[1].tolist() == np.where(least < X, 3, -1).tolist()
 
 
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_lanes_that_choose_for_themselves(count):
+    at = [lanes(0, count)]
+    load = tir.BufferLoad(A, [tir.Ramp(tir.const(7), tir.const(-1), count)])
+    value = tir.call_intrin(
+        load.dtype, "tir.if_then_else", read(0, count) > spread(1, count), load, spread(-1, count)
+    )
+    made = agree(tir.PrimFunc([A, B], tir.BufferStore(B, value, at)), X, np.zeros(8, "int32"))
+    assert made[1][:count].tolist() == [-1, *X[::-1][1:count]]
+
+
 def guarded(load, store):
     zero = tir.const(0, load.dtype.element)
     zero = zero if load.dtype.lanes == 1 else spread(zero, load.dtype.lanes)

@@ -148,6 +148,19 @@ def test_compiled_while_others_are_written():
         assert not thread.is_alive(), "nobody waits for modules that never come"
 
 
+@pytest.mark.parametrize(("limit", "threads"), [(6, 2), (7, 1)])
+def test_text_is_enough_for_more_workers(monkeypatch, limit, threads):
+    """Two modules of three lines each: six lines."""
+    monkeypatch.setattr(jit, "_PARALLEL_LINES", limit)
+    texts = [constant(k) for k in range(2)]
+    assert [t.count("\n") for t in texts] == [3, 3]
+    with jit.ObjectStream(jobs=2, cache=ObjectCache(None)) as stream:
+        for text in texts:
+            stream.add(text, "none")
+        assert len(stream._threads) == threads
+        assert len(stream.finish()) == 2
+
+
 # NewGVN ends the process on it: too many accumulators that are all zero at the start.
 ACCUMULATORS = (
     "define void @f(ptr %p, i64 %n) {\nentry:\n  br label %loop\nloop:\n"

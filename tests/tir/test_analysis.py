@@ -310,10 +310,27 @@ class Module:
         with T.block("b"):
             A = T.alloc_buffer((5, 5), "int8")
             T.evaluate(0)
+    @T.prim_func
+    def three():
+        with T.block("a"):
+            A = T.alloc_buffer((4,), "int8")
+            T.evaluate(0)
+        with T.block("b"):
+            A = T.alloc_buffer((6,), "int8")
+            T.evaluate(0)
+        with T.allocate([2], "int8", "shared") as a:
+            T.evaluate(0)
+        with T.allocate([3], "int8", "shared") as a:
+            T.evaluate(0)
+        with T.allocate_const([1, 2], "int8", [2]) as c:
+            T.evaluate(0)
+        with T.allocate_const([1, 2, 3, 4, 5, 6, 7], "int8", [7]) as c:
+            T.evaluate(0)
 """)
     assert analysis.calculate_allocated_bytes(mod) == {
         "one": {"global": 6, "shared": 80},
         "two": {"global": 27},
+        "three": {"global": 7, "shared": 3},
     }
 
 

@@ -380,6 +380,8 @@ RARE: tuple[tuple[Any, str, str, bool], ...] = (  # a pass, a body, a text: whet
      "for j in range(2)", True),
     (lambda: tt.VectorizeLoop(native=True), "for j in T.vectorized(4):\n    if j - j + n > 2 and j < 3:\n        B[j] = A[j]",
      "if 2 < n:\n        B.vstore([T.Ramp(0, 1, 4)], A[0:4], predicate=T.Ramp(0, 1, 4) < T.Broadcast(3, 4))", True),
+    (lambda: tt.VectorizeLoop(native=True), "for j in T.vectorized(4):\n    if j - j + n > 2:\n        B[j] = A[j]",
+     "if 2 < n:\n        B[0:4] = A[0:4]", True),
     (tt.RemoveNoOp, f"A[0] = 7\nA[0] = {EFFECT}", "floorf", True),
     (tt.RemoveNoOp, f"A[0] = 7\nA[{EFFECT}] = 7", "floorf", True),
     (tt.RemoveNoOp, "A[n] = 7\nA[n] = 7\nB[0] = 1", "A[n] = 7\n    B", True),

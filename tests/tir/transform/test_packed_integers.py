@@ -83,6 +83,15 @@ def test_meaning(lines: str) -> None:
     assert "int4" not in str([b.dtype for b in packed(lines).buffers])
 
 
+@pytest.mark.parametrize("begin", [0, 1])
+@pytest.mark.parametrize(
+    "test",
+    ["T.Ramp(0, 1, 8) < T.Broadcast(3, 8)", "A[T.Ramp(8, 1, 8)] < T.Broadcast(T.int4(1), 8)"],
+)
+def test_lanes_that_a_mask_leaves_out_stay(begin: int, test: str) -> None:
+    packed(f"B.vstore([T.Ramp({begin}, 1, 8)], A[T.Ramp(0, 1, 8)], predicate={test})")
+
+
 def test_vectors_and_strides_are_refused() -> None:
     for buffer, said in (
         ('A: T.Buffer((8,), "int4x2")', "buffer A holds vectors of integers below 8 bits"),

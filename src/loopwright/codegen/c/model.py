@@ -25,7 +25,7 @@ from ...base.errors import LoopwrightError, UnknownName, explain
 from ...ir.prim_expr import IntImm, Var
 from ...ir.prim_op import const
 from ...ir.variables import substitute
-from ...runtime.arguments import Converted
+from ...runtime.arguments import Converted, placed
 from ...runtime.c_compiler import compile_c, find_compiler, run_tool
 from ...runtime.dtype import elements_per_byte, numpy_dtype
 from ...runtime.extern import ExternLibrary
@@ -277,7 +277,11 @@ class CFunction:
         self.converted = Converted(entry.name, self._of_arrays, self.signature)
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
-        return self.converted(*args, out=out)
+        if self.entry.returns:
+            return self.converted(*args, out=out)
+        if out is not None:
+            placed(self.entry.name, 0, out)  # refuses it
+        return self._of_arrays(*args)  # it copies back what a kernel wrote to a copy
 
     def _of_arrays(self, *args: Any) -> Any:
         entry = self.entry
@@ -287,7 +291,7 @@ class CFunction:
             raise TypeError(explain(what, got=len(args)))
         values: dict[str, Any] = {}
         extents: dict[Var, int] = {}
-        written: list[tuple[Any, np.ndarray, str]] = []
+        written: list[tuple[np.ndarray, np.ndarray, str]] = []
         for arg, value in zip(given, args, strict=True):
             if arg.dims is None:
                 scalar = np.asarray(value, numpy_dtype(arg.dtype))
@@ -296,8 +300,8 @@ class CFunction:
             array = _stored(value, arg, entry)
             _match(arg, np.shape(value), extents, entry)
             values[arg.field] = array
-            if not entry.returns and arg in entry.outputs and array is not value:
-                written.append((value, array, arg.dtype))
+            if not entry.returns and arg in entry.outputs and not isinstance(value, PackedTensor):
+                written.append((as_array(value), array, arg.dtype))
         _check(given, args, extents, entry)
         results = []
         for arg in entry.outputs if entry.returns else ():
@@ -308,7 +312,8 @@ class CFunction:
             values[field] = extents[var]
         self._call(values)
         for value, array, dtype in written:
-            value[...] = _loaded(array, value.shape, dtype)
+            if array is not value:
+                value[...] = _loaded(array, value.shape, dtype)
         outs = [_loaded(a, shape, arg.dtype) for a, shape, arg in results]
         return None if not outs else outs[0] if len(outs) == 1 else outs
 
@@ -364,10 +369,11 @@ def _stored(value: Any, arg: Field, entry: Entry) -> np.ndarray:
     array = as_array(value)
     if elements_per_byte(arg.dtype) > 1:
         return PackedTensor.of(array, arg.dtype).bytes()
-    if array.dtype != numpy_dtype(arg.dtype):
+    plain = numpy_dtype(arg.dtype)
+    if array.dtype.newbyteorder("=") != plain:
         what = f"{entry.name}: {arg.name} has dtype {arg.dtype}"
         raise TypeError(explain(what, got=str(array.dtype)))
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array, plain)
 
 
 def _empty(shape: Sequence[int], dtype: str) -> np.ndarray:

@@ -24,13 +24,13 @@ from ..elementary import FLOAT32
 from ..value_code import Code, Value
 from .vector_code import SUFFIX, VectorCode
 
-# libm's functions, by their double name (float32 adds an f), and how many arguments they take.
-_LIBM = {
-    "exp": 1, "exp2": 1, "exp10": 1, "expm1": 1, "log": 1, "log2": 1, "log10": 1, "log1p": 1,
-    "tanh": 1, "erf": 1, "erfc": 1, "sin": 1, "cos": 1, "tan": 1, "asin": 1, "acos": 1, "atan": 1,
-    "sinh": 1, "cosh": 1, "asinh": 1, "acosh": 1, "atanh": 1, "cbrt": 1, "lgamma": 1, "tgamma": 1,
-    "pow": 2, "atan2": 2, "fmod": 2, "hypot": 2, "nextafter": 2,
+# libm's functions, by their double name (float32 adds an f), of one argument and of two.
+_UNARY = {
+    "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "erfc", "sin", "cos",
+    "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "cbrt", "lgamma", "tgamma",
 }  # fmt: skip
+_BINARY = {"pow", "atan2", "fmod", "hypot", "nextafter"}
+_LIBM = _UNARY | _BINARY
 
 
 def _sigmoid64(c: Code, x: Value) -> Value:
@@ -68,7 +68,7 @@ def function(
     Raises ValueError for an unsupported name or dtype.
     """
     if lanes < 1 or not supported(name, dtype):
-        known = sorted(_LIBM.keys() | FLOAT32.keys())
+        known = sorted(_LIBM | FLOAT32.keys())
         raise ValueError(
             f"no function {name!r} for {lanes} lanes of {dtype!r}; supported, for float32 and "
             f"float64: {', '.join(known)}"
@@ -76,8 +76,7 @@ def function(
     kind = _KINDS[dtype]
     code = VectorCode(lanes, scales and dtype == "float32" and lanes in (16, 32, 64))
     write = (FLOAT32 if kind == "f" else _FLOAT64).get(name)
-    arity = _LIBM.get(name, 1)
-    args = [Value(code, kind, f"%x{i}") for i in range(arity)]
+    args = [Value(code, kind, x) for x in (("%x0", "%x1") if name in _BINARY else ("%x0",))]
     if write is not None:
         result = write(code, *args)
     else:

@@ -124,7 +124,7 @@ class Writer:
     def binding(self, binding: Any) -> None:
         span = binding.span or binding.value.span
         self.builder.place = str(span) if span else ""
-        self.after_checks(_check(binding.value) if self.matched < 0 else "")
+        self.after_checks(_check(binding.value))
         if isinstance(binding.value, rx.Function):
             what = f"{self.name}: a function within a function"
             raise LoopwrightError(explain(what, instead="run the pass LambdaLift first"))

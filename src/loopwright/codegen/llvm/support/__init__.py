@@ -78,7 +78,7 @@ def pool_text(triple: str, threads: int = 1) -> str:
 def _pool_text(triple: str) -> str:
     if not has_pool(triple):
         return join("serial", "no_pool", "workspace", _system(triple))
-    machine = f"linux_{_ARCHITECTURES[triple.split('-', 1)[0]]}"
+    machine = f"linux_{_ARCHITECTURES[triple.partition('-')[0]]}"
     return join("serial", "pool", machine, "workspace", _system(triple))
 
 
