@@ -11,6 +11,7 @@ import pytest
 from loopwright import relax, tir
 from loopwright.ops import OPERATORS
 from loopwright.ops.flow import inserted, moved, numbered, spelled
+from loopwright.relax import op
 from loopwright.relax.layout import LayoutQuery, plain, rank, tensor_arguments, with_tensors
 from loopwright.relax.struct_info import TensorStructInfo, TupleStructInfo
 
@@ -133,6 +134,55 @@ def test_borders(name, shapes, attrs, layout, answers):
     given = (tir.layout(layout), *[None] * (len(shapes) - 1))
     plan = operator.op.get_attr("FRelaxInferLayout")(call, LayoutQuery(given))
     assert (plan is not None) == answers
+
+
+IMAGE = relax.Var("x", TensorStructInfo((2, 32, 1, 4), "float32"))
+BLOCKS = relax.Var("z", TensorStructInfo((2, 8, 1, 4, 4), "float32"))
+UNKNOWN = relax.Var("y", TensorStructInfo(None, "float32", ndim=4))
+BORDER = [0, 0, 0, 0, 1, 2, 3, 4]  # of rows 1 and 2, of columns 3 and 4
+
+
+@pytest.mark.parametrize(
+    ("call", "layout", "block", "wanted"),
+    [
+        (op.nn.pad(IMAGE, BORDER), "ACDB", 0, ["ACDB", {"pad_width": [0, 0, 1, 2, 3, 4, 0, 0]}]),
+        (op.nn.pad(IMAGE, BORDER), "ABCD16b", 0, ["ABCD16b", {"pad_width": [*BORDER, 0, 0]}]),
+        (op.nn.pad(IMAGE, BORDER), "ABCD4d", 0, None),
+        (op.nn.pad(IMAGE, BORDER), "ACDB", 16, None),
+        (op.split(IMAGE, 2, axis=3), "ABCD16b", 0, ["ABCD16b", "ABCD16b", {"axis": 3}]),
+        (op.split(IMAGE, 2, axis=-1), "ADCB", 0, ["ADCB", "ADCB", {"axis": 1}]),
+        (op.split(IMAGE, 2, axis=1), "ABCD16b", 0, None),
+        (op.squeeze(IMAGE, [2]), "ACDB", 0, ["ACB", {"axis": [1]}]),
+        (op.squeeze(IMAGE), "ACBD", 0, [None, {"axis": [1]}]),
+        (op.squeeze(IMAGE, [2]), "ABCD16b", 0, None),
+        (op.sum(IMAGE, [0, 1, 2, 3]), "ACDB", 0, [None, {"axis": [0, 1, 2, 3]}]),
+        (op.sum(IMAGE, [1]), "ACDB", 0, [None, {"axis": [3]}]),
+        (op.sum(IMAGE, 1), "DBAC", 0, ["CAB", {"axis": [1]}]),
+        (op.sum(IMAGE, [1]), "ACDB", 16, None),
+        (op.mean(IMAGE, [2, 3], keepdims=True), "ABCD16b", 16, ["ABCD16b", {"axis": [2, 3]}]),
+        (op.mean(IMAGE, [2, 3]), "ABCD16b", 16, None),
+        (op.mean(IMAGE, [3], keepdims=True), "ABCD16b", 16, None),
+        (op.add(IMAGE, UNKNOWN), "ACDB", 0, None),
+        (op.add(IMAGE, IMAGE), None, 0, None),
+        (op.divide(IMAGE, IMAGE), "ABCD16b", 16, None),
+        (op.strided_slice(IMAGE, [1], [0], [2]), "ABCD16b", 0, None),
+        (op.nn.max_pool2d(IMAGE), None, 0, None),
+        (op.nn.max_pool2d(BLOCKS, layout="NCHW4c"), "ACBDE", 0, None),
+        (op.nn.max_pool2d(IMAGE, out_layout="NHWC"), "ACDB", 0, None),
+        (op.nn.max_pool2d(IMAGE), "ACDB", 0, ["ACDB", {"layout": "NHWC", "out_layout": "NHWC"}]),
+        (op.nn.max_pool2d(IMAGE), "ADCB", 0, None),
+        (op.nn.max_pool2d(IMAGE), "ABCD4d", 0, None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_plans(call, layout, block, wanted):
+    """The layouts of the results and what changes in the call."""
+    given = None if layout is None else tir.layout(layout)
+    call = relax.BlockBuilder().normalize(call)
+    query = LayoutQuery((given, *[None] * (len(tensor_arguments(call)) - 1)), block=block)
+    plan = call.op.get_attr("FRelaxInferLayout")(call, query)
+    found = plan and [*(o if o is None else str(o) for o in plan.outputs), dict(plan.attrs)]
+    assert found == wanted
 
 
 def test_blocks_are_for_what_keeps_finite_numbers_finite():

@@ -106,6 +106,9 @@ REFUSED = {
     "needs tensors of rank 1 or more": lambda: op.matmul(tensor(), tensor(2, 3)),
     "relax.argsort: axis is out of range": lambda: op.argsort(tensor()),
     "relax.sort: axis is out of range": lambda: op.sort(tensor()),
+    'update rule "delta" has 1 gates\n  got: 0': lambda: op.nn.linear_attention(
+        *[tensor(1, 2, 1, 4)] * 3, tensor(1, 1, 4, 4), [], update_rule="delta"
+    ),
     "weight must have rank 4": lambda: op.nn.conv2d_transpose(
         tensor(2, 3, 8, 8), tensor(3, 4, 6, 3, 3)
     ),

@@ -11,6 +11,7 @@ import pytest
 
 from loopwright.runtime import ShapeTuple, Tensor, empty, get_global_func, tensor
 from loopwright.runtime.vm.paged_cache import PagedKVCache
+from loopwright.runtime.vm.sets import mel_weight_matrix
 
 Shape = ShapeTuple
 
@@ -410,6 +411,15 @@ def test_predicted_tokens(least, most, tokens, given, wanted):
     else:
         made, end = get_global_func("relax.run.bifurcation")(least, most, *args)
         assert (made.numpy().tolist(), int(end.numpy())) == wanted
+
+
+def test_filters_that_are_too_many():
+    """Before any is made; a rate of 0 stops the largest that are taken, too."""
+    args = [np.array(v, "float32") for v in (0, 20, 4000)]
+    with pytest.raises(MemoryError, match="131072 filters of 131072 numbers"):
+        mel_weight_matrix(np.array(1 << 17), np.array(1 << 17), *args)
+    with pytest.raises(ValueError, match="a sample rate is positive"):
+        mel_weight_matrix(np.array((1 << 17) - 1), np.array(1 << 17), *args)
 
 
 def test_rows_that_grow():

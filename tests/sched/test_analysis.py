@@ -185,6 +185,11 @@ def test_axes_of_a_sum_are_joined():
     long = te.reduce_axis((0, 2 * LANES), "l")
     nearly = te.reduce_axis((0, 2 * LANES - 1), "n")
     image = (2, 4, 7, 7)
+    turned = joined(
+        (2, 7, 3, 7, 7), lambda a, i, j, s, y, x: a[i, y, s, 0, x] * a[j, 0, s, y, x], short, y, x
+    )
+    assert turned == 3
+    assert joined((3, 4, 7, 7), lambda a, i, j, s, y, x: a[s, j, y, x], short, y, x) == 2
     assert joined(image, lambda a, i, j, y, x: a[i, j, y, x], y, x) == 1
     assert joined(image, lambda a, i, j, y, x: a[i, j, x, y], y, x) == 2
     assert joined(image, lambda a, i, j, y, x: a[i, j, y, x], part, x) == 1

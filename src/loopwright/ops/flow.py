@@ -243,8 +243,7 @@ def squeezing(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     axes = [a for a, d in enumerate(shape) if is_one(d)] if axes is None else axes
     which = [normalize_axis(a, len(shape)) for a in axes]
     places = positions(given, which)
-    if places is None:
-        return None
+    assert places is not None  # there are no blocks
     return LayoutPlan((given,), (_without(given, which),), {"axis": sorted(places)})
 
 

@@ -136,8 +136,9 @@ def test_weights_transposed_before_they_are_widened():
 def test_unsigned_weights(zero):
     """Less their zero point they may not be int8: then another output adds the data."""
     values = bytes_of((8, 4), "uint8")
-    given = module((3, 8), values, op.matmul, "uint8", 1, False, weight_zero=zero)
-    check(given, bytes_of((3, 8), "uint8"), "byte_matmul")
+    for weights in (values, np.minimum(values, 128), np.minimum(values, 127)):
+        given = module((3, 8), weights, op.matmul, "uint8", 1, False, weight_zero=zero)
+        check(given, bytes_of((3, 8), "uint8"), "byte_matmul")
     values = bytes_of((8, 4, 3, 3), "uint8")
     build = lambda x, w: op.nn.conv2d(x, w, padding=1)  # noqa: E731
     given = module((1, 4, 9, 9), values, build, "int8", 0, True, True, weight_zero=zero)

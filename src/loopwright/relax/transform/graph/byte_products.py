@@ -235,10 +235,10 @@ class _Products(SweepingRewriter):
         if zero.any() or data.dtype != np.int8:
             data = data.astype(np.int32) - zero.astype(np.int32)
         shift = 0
-        if data.min(initial=0) < -128 or data.max(initial=0) > 127:
+        if data.min() < -128 or data.max() > 127:
             shift = -int(zero.reshape(-1)[0]) + 128
             data = data - shift
-            if len(np.unique(zero)) > 1 or data.min(initial=0) < -128 or data.max(initial=0) > 127:
+            if len(np.unique(zero)) > 1 or data.min() < -128 or data.max() > 127:
                 return None
         factor = None if scale is None else scale.reshape(-1 if scale.size > 1 else ())
         return _Weight(data.astype(np.int8, copy=False), factor, shift)
