@@ -44,6 +44,8 @@ PLACED, NUMBER = relax.Var("x", TensorStructInfo(SIZE, "float32")), relax.Var("x
         (op.sum(var(ndim=3), axis=1, keepdims=True), tensor(ndim=3)),
         (op.sum(var(2, n, 4), axis=[-1, 0]), tensor(n)),
         (op.add(var(ndim=2), var(ndim=3)), tensor(ndim=3)),
+        (op.nn.pack_channels(var(ndim=2), 4), tensor(ndim=3)),
+        (op.nn.pack_channels(var(), 4), tensor()),
         (op.add(var(ndim=2), var(3)), tensor(ndim=2)),
         (op.add(var(), var(3)), tensor()),
         (op.add(PLACED, PLACED), TensorStructInfo(SIZE, "float32")),

@@ -109,6 +109,10 @@ REFUSED = {
     'update rule "delta" has 1 gates\n  got: 0': lambda: op.nn.linear_attention(
         *[tensor(1, 2, 1, 4)] * 3, tensor(1, 1, 4, 4), [], update_rule="delta"
     ),
+    "needs an axis of channels\n  got: rank 1": lambda: op.nn.pack_channels(
+        relax.Var("x", TensorStructInfo(None, "float32", ndim=1)), 4
+    ),
+    "needs an axis of channels\n  got: rank 0": lambda: op.nn.pack_channels(tensor(), 4),
     "weight must have rank 4": lambda: op.nn.conv2d_transpose(
         tensor(2, 3, 8, 8), tensor(3, 4, 6, 3, 3)
     ),

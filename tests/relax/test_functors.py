@@ -10,6 +10,7 @@ from loopwright.base.errors import TVMError
 from loopwright.base.span import Span
 from loopwright.ir.expr import GlobalVar
 from loopwright.ir.module import IRModule
+from loopwright.ir.prim_expr import Range
 from loopwright.ir.prim_expr import Var as TirVar
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.relax import BlockBuilder, GraphRewriter, PyExprMutator, PyExprVisitor
@@ -436,6 +437,8 @@ def test_bind_symbolic_vars():
     assert str(error.value) == (
         "the function has no symbolic variable 'k'\n  instead: its symbolic variables are: n"
     )
+    with pytest.raises(TypeError, match="'n' needs an integer or an expression\n  got: I.Range"):
+        func.bind_symbolic_vars({"n": Range(0, 3)})
     with pytest.raises(ValueError, match="'n' is bound twice"):
         func.bind_symbolic_vars({"n": 3, n: 3})
 
@@ -517,6 +520,25 @@ def scalars(n: TirVar) -> relax.Function:
     with bb.function("main", [s, p, t, f, *unknown]):
         bb.emit_func_output(bb.emit(relax.Tuple([s, p, t, f, *unknown, relax.PrimValue(n * 6)])))
     return bb.get()["main"]
+
+
+def test_what_a_call_says_of_its_result_is_visited():
+    class Infos(PyExprVisitor):
+        def visit_struct_info(self, struct_info):
+            seen.append(struct_info)
+
+    seen: list[relax.StructInfo] = []
+    infos = [tensor(2), tensor(3)]
+    Infos().visit_call_(relax.Call(relax.ExternFunc("f"), [var("x", 2)], sinfo_args=infos))
+    assert all(i in seen for i in infos)
+
+    class Longer(PyExprMutator):
+        def visit_struct_info(self, struct_info):
+            return tensor(4) if struct_info == infos[0] else struct_info
+
+    call = relax.Call(relax.ExternFunc("f"), [var("x", 2)], sinfo_args=infos)
+    made = Longer().visit_call_(call)
+    assert list(made.sinfo_args) == [tensor(4), infos[1]] and made.op is call.op
 
 
 def test_scalars_of_all_struct_infos_are_visited():

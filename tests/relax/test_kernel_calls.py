@@ -77,6 +77,27 @@ def test_what_may_fit_is_well_formed(a, out, function):
     assert well_formed(module(a, out, function))
 
 
+@pytest.mark.parametrize(("n", "good"), [(15, True), (16, False)])
+def test_a_number_that_is_passed_is_an_extent(n, good):
+    @I.ir_module(check_well_formed=False)
+    class Module:
+        @T.prim_func(private=True)
+        def more(n: T.int64, a: T.handle, b: T.handle):
+            A = T.match_buffer(a, [n], dtype="float16")
+            B = T.match_buffer(b, [n + 1], dtype="float16")
+            for i in range(n):
+                with T.block("compute"):
+                    vi = T.axis.remap("S", [i])
+                    B[vi] = A[vi]
+
+        @R.function
+        def main(A: R.Tensor(["m"], "float16")):
+            B = R.call_tir(Module.more, (R.prim_value(n), A), out_sinfo=R.Tensor([16], "float16"))
+            return B
+
+    assert well_formed(Module) is good
+
+
 @pytest.mark.parametrize("info", [R.Object, R.Tuple(R.Tensor([16], "float16"))])
 def test_only_a_tensor_is_written_over(info):
     @I.ir_module(check_well_formed=False)

@@ -91,6 +91,9 @@ def test_errors():
     func = kernel((4, 8), lambda i, j: a[i, j] * 2.0, a)
     (layouts,) = suggest(func, [lambda i, j: (j, i)] * 2).values()
     assert len(layouts) == 2  # that of the input is given
+    given = tir.IndexMap.from_func(lambda i, j: (j, i))
+    (layouts,) = suggest(func, [given]).values()
+    assert given in layouts.values()
     with pytest.raises(TVMError, match=r"(?s)more layouts than parameters.*3 for 2"):
         suggest(func, [lambda i, j: (j, i)] * 3)
     with pytest.raises(TVMError, match=r"(?s)Mismatch.*2 dimensions, the map 3"):

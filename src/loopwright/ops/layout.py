@@ -48,11 +48,11 @@ def _packed(shape, block):
 
 @pack_channels.infer
 def _(x: TensorStructInfo, block):
+    if x.ndim in (0, 1):
+        raise ValueError(explain("needs an axis of channels", got=f"rank {x.ndim}"))
     shape = x.get_shape()
     if shape is None:
-        return TensorStructInfo(dtype=x.dtype, ndim=x.ndim + 1 if x.ndim > 0 else -1)
-    if len(shape) < 2:
-        raise ValueError(explain("needs an axis of channels", got=f"rank {len(shape)}"))
+        return TensorStructInfo(dtype=x.dtype, ndim=x.ndim if x.ndim < 0 else x.ndim + 1)
     return TensorStructInfo(_packed(shape, block), x.dtype)
 
 

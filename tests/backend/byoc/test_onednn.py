@@ -61,6 +61,7 @@ CONVOLUTIONS = {
     "dilated": ((1, 16, 10, 12), (24, 16, 3, 3), {"padding": 2, "dilation": 2}),
     "uneven padding": ((1, 16, 10, 12), (24, 16, 3, 2), {"padding": (0, 1, 2, 1)}),
     "groups": ((1, 16, 10, 12), (24, 4, 3, 3), {"groups": 4}),
+    "two groups": ((1, 4, 6, 5), (6, 2, 3, 3), {"groups": 2}),
     "depthwise": ((1, 16, 10, 12), (16, 1, 3, 3), {"groups": 16, "padding": 1}),
     "one by one, odd channels": ((1, 3, 7, 5), (5, 3, 1, 1), {}),
 }

@@ -25,6 +25,20 @@ from ...programs import graph
 pytestmark = pytest.mark.no_roundtrip
 
 
+def test_operators_without_a_rule_are_logged(caplog):
+    @I.ir_module
+    class Prints:
+        @R.function(pure=False)
+        def main(x: R.Tensor((2,), "float32")):
+            R.print(x, format="{}")
+            return R.call_pure_packed("f", x, sinfo_args=R.Tensor((2,), "float32"))
+
+    LegalizeOps()(Prints)
+    assert not caplog.records
+    LegalizeOps(enable_warning=True)(Prints)
+    assert [r.getMessage() for r in caplog.records] == ["no legalization of relax.print"]
+
+
 Add = graph("z = R.add(x, y)", x=(2, 3), y=(2, 3))
 
 

@@ -11,6 +11,7 @@ import pytest
 from loopwright import relax, tir
 from loopwright.ir.module import IRModule
 from loopwright.ir.prim_expr import IntImm
+from loopwright.ir.structural import structural_equal
 from loopwright.ir.transform import Sequential
 from loopwright.relax import op
 from loopwright.relax.interpreter import Interpreter
@@ -255,6 +256,18 @@ def test_everything_is_dropped_once():
         if isinstance(b.value, relax.Call) and b.value.op is VM_KILL_OBJECT
     ]
     assert sorted(killed) == ["alloc", "alloc1", "alloc2", "storage", "storage", "storage1"]
+    before = Sequential(lower[:3])(REWRITE(chain(4, (4,))))
+    assert structural_equal(KillAfterLastUse()(before), before)
+
+
+def test_memory_of_an_unknown_shape_cannot_be_allocated():
+    @R.function(pure=False, private=True)
+    def main(s: R.Shape(ndim=2)):
+        a = R.builtin.alloc_tensor(s, R.dtype("float32"), R.prim_value(0))
+        return a
+
+    with pytest.raises(ValueError, match=r"a shape of known dimensions\n  got: R.Shape\(ndim=2\)"):
+        LowerAllocTensor()(IRModule({"main": main}))
 
 
 def test_planning_twice_changes_nothing():

@@ -9,7 +9,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import relax, tir
-from loopwright.ir.module import IRModule
+from loopwright.ir.module import IRModule, VDevice
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.relax import op
 from loopwright.relax.interpreter import Interpreter
@@ -20,6 +20,7 @@ from loopwright.relax.transform import (
     CallTIRRewrite,
     CanonicalizeBindings,
     DeadCodeElimination,
+    DropHostCopies,
     EliminateCommonSubexpr,
     FoldConstant,
     LambdaLift,
@@ -269,6 +270,45 @@ def test_dead_functions_and_entries():
     assert names == ["main", "unused", "used"]
     with pytest.raises(ValueError, match="no entry function of this name"):
         DeadCodeElimination(["nobody"])(Mod)
+
+
+@pytest.mark.parametrize(
+    ("target", "scope", "left"),
+    [("llvm", "global", 0), ("llvm", "shared", 1), ("cuda", "global", 1)],
+)
+def test_copies_within_the_memory_of_the_host_go(target, scope, left):
+    place = VDevice(target, 0, scope)
+    mod = graph(lambda e, x: e(op.exp(e(op.to_vdevice(x, place)))), (2,))
+    mod.update_global_info("vdevice", [place])
+    found = [b for block in DropHostCopies()(mod)["main"].body.blocks for b in block.bindings]
+    assert sum("to_vdevice" in str(b.value) for b in found) == left
+
+
+def test_narrow_constants_are_folded():
+    values = relax.const(np.array([1, -2, 3], "int8"))
+    mod = FoldConstant()(graph(lambda e, x: e(op.astype(values, "int4")), (2,)))
+    found = mod["main"].body.body
+    assert isinstance(found, relax.Constant) and found.data.dtype == "int4"
+    assert [int(v) for v in found.data.numpy()] == [1, -2, 3]
+
+
+def test_a_branch_without_effects_is_dead():
+    @R.function(pure=False, private=True)
+    def main(x: R.Tensor((2,), "float32"), flag: R.Tensor((), "bool")):
+        if flag:
+            y = R.exp(x)
+        else:
+            y = R.sin(x)  # noqa: F841
+        if flag:
+            R.print(x, format="{}")
+            z = R.exp(x)
+        else:
+            z = R.sin(x)  # noqa: F841
+        return x
+
+    made = DeadCodeElimination()(IRModule({"main": main}))["main"]
+    (binding,) = (b for block in made.body.blocks for b in block.bindings)
+    assert binding.var.name_hint == "z"
 
 
 def test_effects_are_not_dead():

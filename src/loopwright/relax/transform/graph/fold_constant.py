@@ -37,7 +37,7 @@ from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.structural import structural_equal
 from ....ir.transform import FunctionPass, PassContext
-from ....runtime.dtype import is_packed
+from ....runtime.dtype import elements_per_byte
 from ....runtime.tensor import Tensor, aligned, tensor
 from ....tir import interpreter as tir_interpreter
 from ....tir.function import PrimFunc
@@ -289,9 +289,8 @@ def _constant(value: Any, info: StructInfo | None) -> Any:
         return rx.ShapeExpr(value)
     if not isinstance(value, np.ndarray) or not isinstance(info, TensorStructInfo):
         return None
-    packed = is_packed(value.dtype)
-    if packed:
-        return rx.Constant(tensor(value))
+    if elements_per_byte(str(info.dtype)) > 1:  # numpy has a byte for each
+        return rx.Constant(tensor(value, dtype=str(info.dtype)))
     return rx.Constant(Tensor(value if value.flags.c_contiguous else aligned(value)))
 
 
