@@ -41,7 +41,8 @@ def _var(p: Printer, node: rx.Var) -> str:
         frame = p.frames[-1]
         info = "" if node.struct_info is None else f": {p.expr(node.struct_info)}"
         text = _define(p, node, frame)
-        if info:
+        own = frame.func_vars is not None and any(node is v for v in frame.node.params)
+        if info and not own:  # a parameter that the result's struct info mentions is declared by it
             frame.stmts.append(f"{text}{info}")
     return text
 
@@ -385,4 +386,4 @@ def _function(p: Printer, func: rx.Function, out: list) -> None:
 
 def _param(p: Printer, var: rx.Var, frame: Frame) -> str:
     note = "" if var.struct_info is None else f": {p.expr(var.struct_info)}"
-    return f"{_define(p, var, frame)}{note}"
+    return f"{p.names.texts.get(id(var)) or _define(p, var, frame)}{note}"
