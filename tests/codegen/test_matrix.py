@@ -22,7 +22,7 @@ from loopwright.script import tir as T
 from loopwright.tir import stmt as st
 from loopwright.tir.interpreter import run
 
-from .emitted import agree, compiled, elementwise
+from .emitted import agree, compiled, elementwise, program
 from .matrix import (
     COUNT,
     FLOAT8,
@@ -398,6 +398,25 @@ def adder():
     register_func("test.matrix.add", lambda *args: sum(args), override=True)
     yield "test.matrix.add"
     remove_global_func("test.matrix.add")
+
+
+def test_values_on_the_stack_have_8_bytes():
+    """Numbers as int64 or double; a pointer as it is, 8 bytes wide or not."""
+    stack, x, k = tir.Var("stack", "handle"), tir.Var("x", "float32"), tir.Var("k", "int32")
+    a, out = tir.decl_buffer((4,), "int32", "a"), tir.decl_buffer((3,), "int64", "out")
+    body = st.seq(
+        *(
+            st.Evaluate(tir.tvm_struct_set(stack, n, 15, value))
+            for n, value in enumerate((a.data, x, k))
+        ),
+        *(tir.BufferStore(out, tir.tvm_struct_get(stack, n, 15, "int64"), [n]) for n in range(3)),
+    )
+    alloca = op("tvm_stack_alloca", tir.StringImm("tvm_ffi_any"), c(3), dtype="handle")
+    built = program({"f": tir.PrimFunc([a, x, k, out], st.LetStmt(stack, alloca, body))})
+    assert "store ptr %a." in built.text("f")
+    given, got = np.zeros(4, "int32"), np.zeros(3, "int64")
+    built.load()["f"](given, 1.5, -3, got)
+    assert got.tolist() == [given.ctypes.data, np.float64(1.5).view("int64"), -3]
 
 
 def test_packed_calls_and_the_stack(adder):

@@ -178,14 +178,11 @@ def _rebase(s: Schedule) -> dict[IterVar, IterVar]:
 
 def _successor(stage: Stage, axis: IterVar) -> IterVar:
     """The loop that is now where `axis` was: the inner one of a split, the fused one."""
-    changed = axis not in stage.leaf_iter_vars
-    while changed:
-        changed = False
-        for relation in stage.relations:
-            if isinstance(relation, (Split, Rebase)) and relation.parent is axis:
-                axis, changed = relation.results[-1], True
-            elif isinstance(relation, Fuse) and relation.inner is axis:
-                axis, changed = relation.fused, True
+    for relation in stage.relations:  # in the order of the steps
+        if isinstance(relation, (Split, Rebase)) and relation.parent is axis:
+            axis = relation.results[-1]
+        elif isinstance(relation, Fuse) and relation.inner is axis:
+            axis = relation.fused
     return axis
 
 

@@ -155,6 +155,14 @@ def ranged(name: str, begin: int, end: int) -> str:
     )
 
 
+@pytest.mark.parametrize(("begin", "count"), [(0, 4), (2, 4), (4, 4), (0, 8), (0, 7), (1, 7)])
+def test_a_copy_of_a_part_has_the_loops_of_the_part(begin: int, count: int) -> None:
+    body = ranged("C", 0, count).replace("C[v, 0] = A[v, 0]", f"C[v] = A[v + {begin}, 0]")
+    sch = Schedule(from_source(HEAD + body))
+    copies = sch.get_loops(sch.cache_read("C", 0, "local"))
+    assert [int(sch.get(loop).extent) for loop in copies] == [count, 1]
+
+
 def in_condition(*names: str) -> str:
     """Blocks that use D in loops around a condition, a loop in it."""
     blocks = "".join(

@@ -53,7 +53,7 @@ def _lowest(
         if end > best:
             best = -(-end // align) * align
     for offset in over:  # over a partner, if nothing else conflicts
-        if offset < best and offset % align == 0:
+        if offset % align == 0:
             clear = (
                 end <= offset
                 or begin >= offset + item.size
@@ -61,7 +61,7 @@ def _lowest(
                 for begin, end, _, other in taken
             )
             if all(clear):
-                best = offset
+                best = min(best, offset)
     limit = problem.pools[pool].limit
     return best if limit is None or best + item.size <= limit else None
 
