@@ -184,3 +184,23 @@ def test_wrong_scans():
     wide = te.compute((1,), lambda i: x[i].astype("float64"))
     with pytest.raises(ValueError, match="the state is float32 with 1 dimensions"):
         te.scan(wide, first, state)
+
+
+@pytest.mark.parametrize(
+    ("bound", "inlined", "wanted"),
+    [(False, False, ["Split", "Rebase"]), (True, False, ["Split"]), (False, True, ["Split"])],
+)
+def test_which_loops_begin_at_zero_in_a_normal_schedule(bound, inlined, wanted):
+    """Those that are the operation's axes still; not threads, not those of an inlined operation."""
+    a = te.placeholder((8, 4), name="A")
+    b = te.compute((8, 4), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((8, 4), lambda i, j: b[i, j] + 1.0, name="C")
+    s = te.create_schedule(c.op)
+    s[b].split(b.op.axis[1], 2)
+    if bound:
+        s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
+    if inlined:
+        s[b].compute_inline()
+    stages = {stage.op.name: stage for stage in s.normalize().stages}
+    assert [type(r).__name__ for r in stages["B"].relations] == wanted
+    assert [type(r).__name__ for r in stages["C"].relations] == ["Rebase"] * 2
