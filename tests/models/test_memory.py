@@ -117,7 +117,7 @@ def test_the_workspace_is_near_the_bound(model, name, target):
         assert plan.bytes <= 1.05 * plan.bound
 
 
-@pytest.mark.parametrize("name", ["mlp", "transformer"])
+@pytest.mark.parametrize("name", ["mlp", pytest.param("transformer", marks=pytest.mark.slow)])
 def test_a_model_in_two_arenas_makes_the_same(model, name):
     mod, inputs = model(name)
     plain = lw.compile(mod)

@@ -56,7 +56,8 @@ def test_the_same_numbers(window: list[int], strides: list[int], symbolic: bool)
         want, got = (Interpreter(m)["main"](x).numpy() for m in (mod, split))
         assert got.shape == want.shape
         np.testing.assert_allclose(got, want, atol=1e-5)
-        np.testing.assert_allclose(lw.compile(mod)(x).numpy(), want, atol=1e-5)
+        if bool(before) == bool(after):  # half of them are compiled as well
+            np.testing.assert_allclose(lw.compile(mod)(x).numpy(), want, atol=1e-5)
 
 
 @pytest.mark.parametrize(
