@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright.base.registry import registries
 from loopwright.ir import trace as tracing
-from loopwright.relax.byoc import remove_backend
 from loopwright.runtime import ExternLibrary
 from tests.house.source import ROOT
 
@@ -23,12 +24,14 @@ pytestmark = pytest.mark.no_roundtrip
 @pytest.fixture(scope="module")
 def backend():
     sys.path.insert(0, str(ROOT / "examples"))
-    try:
-        import toy_cg
-    finally:
-        sys.path.pop(0)
-    yield toy_cg.BACKEND
-    remove_backend(toy_cg.NAME)
+    with ExitStack() as before:
+        for registry in registries():
+            before.enter_context(registry.snapshot())
+        try:
+            import toy_cg
+        finally:
+            sys.path.pop(0)
+        yield toy_cg.BACKEND
     for name in [n for n in sys.modules if n.partition(".")[0] == "toy_cg"]:
         del sys.modules[name]
 

@@ -75,6 +75,9 @@ def test_a_fault_is_found(name, tmp_path):
         feeds, tolerance = image(4e4 if half else 1.0), 2e-2 if half else 1e-4
         found = lw.bisect(DIGITS, feeds, tolerance=tolerance, **keywords)
     check(found, name, *FOUND[name][2:])
+    if name == "user_pass":
+        changed = found.before.script().replace("R.add(", "R.subtract(")
+        assert found.after.script() == changed != found.before.script()
     if name != "external":  # its function is of this process
         found.save(tmp_path)
         assert replay(tmp_path, found.entry, found.interpreted) == 1
