@@ -48,6 +48,8 @@ def op(name, *operands):
         (op("Sub", X, op("Sub", Y, Z)), "x - (y - z)"),
         (op("Not", op("And", X, Y)), "not (x and y)"),
         (op("IfThenElse", X, op("IfThenElse", Y, Y, Y), ONE), "y if y else y if x else 1"),
+        (op("IfThenElse", op("Or", X, Y), X, op("Or", X, Y)), "x if x or y else x or y"),
+        (op("Or", op("IfThenElse", X, Y, Z), X), "(y if x else z) or x"),
         (LambdaDoc([X], op("Add", X, ONE)).call(Y), "(lambda x: x + 1)(y)"),
         (op("Add", X, Y)[SliceDoc(ONE), SliceDoc(step=ONE)].attr("a"), "(x + y)[1:, ::1].a"),
         (CallDoc(X, ListDoc([Y]), k=DictDoc({LiteralDoc("a\n"): Z})), 'x([y], k={"a\\n": z})'),

@@ -138,6 +138,13 @@ def kernels_of_own() -> Any:
     return get_valid_implementations(op, None, args, relay.TensorType((2, 3)), "llvm")
 
 
+def call_of_a_kernel() -> Any:
+    A = te.placeholder((2, 3), name="A")
+    kernel = te.create_prim_func([A, te.compute((2, 3), lambda i, j: A[i, j] + 1)])
+    called = relay.Function([x], relay.Call(relay.GlobalVar("g"), [x]))
+    return to_relax(IRModule({"g": kernel, "main": called}))
+
+
 REFUSED: dict[str, Callable[[], Any]] = {
     r"unable to unify: `ref\(Tensor\[\(2\)": lambda: chosen(of_ref(2), of_ref(3)),
     r"Tensor\[\(1\), float32\] are not the same: 2 against 1": lambda: passes.InferType()(
@@ -154,6 +161,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "dyn.topk: unknown ret_type\n  got: 'no'\n": lambda: typed(
         relay.topk(x, relay.var("k", shape=(), dtype="int64"), ret_type="no")
     ),
+    r"only a function can be called\n  got: .*\"g\"": call_of_a_kernel,
     "an extent or axis is a number\n  got: 'k'": lambda: relay.reshape(x, (1, "k")),
     "no usual layout of the weight for data of layout NCHW4c": lambda: passes.ConvertLayout(
         {"nn.conv2d": ["NCHW4c", "default"]}

@@ -225,7 +225,7 @@ class Translator:
 
     def _global_call(self, call: Call, args: list[Any]) -> Any:
         made = rx.Call(self.regions.get(call.op.name_hint, call.op), args)
-        if call.op in self.mod and isinstance(self.mod[call.op], Function):
+        if isinstance(self.mod[call.op], Function):
             type_ = call.checked_type_ or infer_function(call, self.mod).checked_type
             made.struct_info = self.extents.info(type_)
         return made
