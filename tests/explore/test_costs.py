@@ -7,7 +7,7 @@ import pytest
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
-from loopwright.explore.costs import Cost, Costs
+from loopwright.explore.costs import Cost, Costs, _aligned
 from loopwright.explore.machine import Machine
 
 DIGITS = "src/loopwright/driver/data/digits.onnx"
@@ -68,3 +68,8 @@ def test_runs_are_compared(digits, tmp_path):
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(LoopwrightError, match="holds no costs of a run"):
         Costs.load(tmp_path / "other.json")
+
+
+def test_columns():
+    assert _aligned([("a", "bc")]) == "a  bc\n-----"
+    assert _aligned([("a", "b"), ("long", "12")]) == "a      b\n--------\nlong  12"

@@ -53,7 +53,7 @@ def test_records(mod):
     assert t["pipeline"].after["f"] is made["f"]
     assert t[0].name == "pipeline"
     assert all(r.ms >= 0 for r in t)
-    assert "Keep" in t
+    assert "Keep" in t and "keep" not in t
     assert len(t) == 5
 
 

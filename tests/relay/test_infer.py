@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relay
+from loopwright import relay, tir
 from loopwright.base.errors import DiagnosticError, LoopwrightError
 from loopwright.ir.structural import structural_equal, structural_hash
+from loopwright.relay.operators.tensor import broadcast
 from loopwright.relay.translate import to_relax
 from loopwright.tir.env_func import EnvFunc
 
@@ -186,3 +187,12 @@ def test_what_no_type_can_have() -> None:
         relay.transform.InferType()(lw.IRModule.from_expr(twice))
     with pytest.raises(TypeError, match="an extent is an int"):
         relay.var("y", shape=(1, "n"))
+
+
+def test_which_extent_a_broadcast_takes() -> None:
+    """The one that is a number; of two symbols the first."""
+    n, m = tir.Var("n", "int64"), tir.Var("m", "int64")
+    three, one = tir.IntImm("int32", 3), tir.IntImm("int32", 1)
+    for a, b, wanted in ((n, three, three), (three, n, three), (n, m, n), (n, one, n), (one, n, n)):
+        assert broadcast((a,), (b,)) == (wanted,)
+    assert broadcast((n, three), (m,)) == (n, three) == broadcast((m,), (n, three))

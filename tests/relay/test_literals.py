@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwright.relay.literals import Names, float_text, name_text, number, scalar_text, unquoted
+from loopwright.relay.literals import (
+    Names,
+    float_text,
+    name_text,
+    number,
+    quoted,
+    scalar_text,
+    unquoted,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +89,7 @@ def test_names_that_are_no_words_are_quoted() -> None:
         assert name_text(name) == f'"{name}"'
     assert name_text('a"\n') == '"a\\"\\n"' and name_text("a.", True) == '"a."'
     assert unquoted('"a\\"b"') == 'a"b' and unquoted('"\\w"') == "\\w"
+
+
+def test_texts_are_quoted_as_they_are() -> None:
+    assert quoted('a "b" é\n') == '"a \\"b\\" é\\n"'

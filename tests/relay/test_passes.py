@@ -545,3 +545,20 @@ def test_passes_of_the_name_of_one_of_relax_have_another_name() -> None:
         assert type(get_pass(name)) is getattr(relax.transform, name)
         assert type(get_pass(f"relay.{name}")) is getattr(passes, name)
     assert type(get_pass("FoldScaleAxis")) is passes.FoldScaleAxis
+
+
+LEVELS = {
+    0: "FuseOps InferType SimplifyExpr SimplifyInference ToMixedPrecision FlattenAtrousConv",
+    1: "DeadCodeElimination Inline Legalize RemoveUnusedFunctions ToANormalForm"
+    " ToBasicBlockNormalForm ToGraphNormalForm",
+    2: "DynamicToStatic FoldConstant",
+    3: "AlterOpLayout BackwardFoldScaleAxis CanonicalizeCast CanonicalizeOps ConvertLayout"
+    " EliminateCommonSubexpr FoldScaleAxis ForwardFoldScaleAxis",
+    4: "CombineParallelBatchMatmul CombineParallelConv2D CombineParallelDense FastMath",
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_levels_are_tvm_s(level: int) -> None:
+    for name in LEVELS[level].split():
+        assert getattr(passes, name).opt_level == level, name

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import re
 import textwrap
+import typing
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -814,3 +816,17 @@ def test_attributes_of_a_module_are_given_once():
         read(text + "{'a': 3})")
     assert read(text + "{'a': 3}, allow_overwrite=True)").attrs["a"] == 3
     assert set(read(text + "{'c': 3})").attrs) == {"a", "b", "c"}
+
+
+def test_annotations_that_type_checkers_understand():
+    @R.function
+    def main(
+        x: Annotated[R.Tensor, (2, 3), "float32"], y: typing.Annotated[R.Tensor, (2,)]
+    ) -> typing.Annotated[R.Tensor, (2, 3), "float32"]:
+        return x
+
+    @R.function(private=True)
+    def wanted(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2,))) -> R.Tensor((2, 3), "float32"):
+        return x
+
+    assert_structural_equal(main.without_attr("global_symbol"), wanted)

@@ -417,3 +417,11 @@ def test_an_error_is_reported_once(depth):
     finally:
         override_renderer(None)
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("dtype", ["void", "handle"])
+def test_a_prefetch_keeps_its_type(dtype):
+    a = tir.Var("a", "handle")
+    call = tir.call_intrin(dtype, "tir.prefetch", a, 0, 3, 1)
+    func = tir.PrimFunc([a], tir.Evaluate(call)).with_attr("global_symbol", "main")
+    assert_structural_equal(from_source(func.script()), func)

@@ -15,6 +15,7 @@ X, CUBE, IMAGE = floats(3, 7), floats(2, 4, 3, 2), floats(1, 2, 6, 5)
 BAND, FOUR, SIGNS, LINE = floats(3), floats(4), floats(32, 2) - 0.6, floats(1, 1, 6)
 KERNEL, DEEP, VOLUME = floats(3, 4, 2, 2), floats(3, 3, 4, 2), floats(1, 2, 4, 3, 5)
 LAST = (0, 2, 3, 1)
+WIDE, TAPS = floats(1, 2, 3, 5, 4), floats(1, 2, 1, 1, 4, 8)
 
 
 def ints(*values):
@@ -178,6 +179,9 @@ SIGNATURES = [
     (lambda x, y: topi.tensordot(x, y, (1, 0)), [X, X.T], X @ X.T),
     (lambda x, y: topi.tensordot(x, y, 0), [BAND, FOUR], np.multiply.outer(BAND, FOUR)),
     (lambda x: topi.meshgrid([x], "xy"), [BAND], [BAND]),
+    # Blocks of 4 channels in, of 8 out: one group.
+    (lambda x, w: nn.conv2d_NCHWc(x, w, 1, 0, 1, "NCHW4c", "NCHW8c"),
+     [WIDE, TAPS], np.einsum("ncyxi,cio->nyxo", WIDE, TAPS[0, :, 0, 0])[:, None]),
     (lambda x: topi.reinterpret(topi.elemwise_sum([x]), "uint32"), [X], X.view("uint32")),
     (lambda x: x + utils.const_vector(np.array([1, 2, 3], "int32")), ints([1, 1, 1]),
      ints([2, 3, 4])[0]),

@@ -54,6 +54,8 @@ REFUSED = [
     row("no elements along axis 3", "Resize", floats(1, 1, 4, 4), None, np.float32([1, 1, 2, 0.2]), fed=1),
     *[row("batch_axis and time_axis are 0 and 1", "ReverseSequence", X, ints(1, 1), batch_axis=b, time_axis=t)
       for b, t in ((0, 0), (1, 1), (1, 2))],
+    *[row(f"q_num_heads must be a multiple of kv_num_heads\n  got: {q} and {k}", "LinearAttention", *[floats(1, 2, 6)] * 3,
+          opset=26, q_num_heads=q, kv_num_heads=k) for q, k in ((3, 2), (0, 1), (1, 0))],
     row("pixel_format is RGB, BGR or Grayscale", "ImageDecoder", np.uint8([1]), opset=20, pixel_format="CMYK"),
     row("num_scan_inputs must lie between 1 and the number of inputs", "Scan", X, body=body(1, 1), num_scan_inputs=0),
     row("num_scan_inputs must lie between 1 and the number of inputs", "Scan", X, body=body(1, 1), num_scan_inputs=2),

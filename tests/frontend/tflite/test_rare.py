@@ -41,6 +41,9 @@ CASES = [
            "Gather", {"Axis": 1, "BatchDims": b}) for b in (1, -1)],
     *[Case("MIRROR_PAD", [X], lambda x, _, m=m, w=w: np.pad(x, w, m), [np.array(w, np.int32)], "MirrorPad", {"Mode": k})
       for k, (m, w) in enumerate([("reflect", [(2, 0), (0, 3), (1, 1)]), ("symmetric", [(0, 3), (4, 0), (2, 2)])])],
+    Case("UNIDIRECTIONAL_SEQUENCE_RNN", [real(2, 1, 4)], lambda x, w, r, b, h: x @ w.T + b,  # no activation, no state
+         [real(5, 4), np.zeros((5, 5), F), real(5), np.zeros((1, 5), F)], "SequenceRNN",
+         {"TimeMajor": True, "FusedActivationFunction": 0}),
     Case("CAST", [X], lambda x: x.astype(np.int32), [], "Cast", {"InDataType": 0, "OutDataType": 2}),
 ]  # fmt: skip
 

@@ -494,7 +494,7 @@ class RelaxDialect(Dialect):
         """A branch: both sides end by binding the same name. A Python bool decides now."""
         parser = self.parser
         condition = parser.eval(node.test)
-        if isinstance(condition, bool) or not isinstance(condition, (RelaxExpr, PrimExpr)):
+        if not isinstance(condition, (RelaxExpr, PrimExpr)):
             parser.visit_body(node.body if condition else node.orelse)
             return
         if self.body.flow is not None:

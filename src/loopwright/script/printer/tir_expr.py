@@ -73,7 +73,11 @@ _SCRIPT_NAMES = {
     "tvm_call_cpacked_lowered": "call_cpacked_lowered",
 }
 # The type that the function of an intrinsic gives its result.
-_RESULTS = {**dict.fromkeys(_SCRIPT_NAMES.values(), "int32"), "tvm_throw_last_error": "handle"}
+_RESULTS = {
+    **dict.fromkeys(_SCRIPT_NAMES.values(), "int32"),
+    "tvm_throw_last_error": "handle",
+    "prefetch": "void",
+}
 
 
 @expr_of(pe.IntImm)
