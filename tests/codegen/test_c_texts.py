@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import loopwright
+from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.c import types
 from loopwright.codegen.c.expr import string
@@ -167,3 +168,15 @@ def test_divisions(text: str, dtype: str, written: str) -> None:
 )
 def test_options_of_llvm(target: str, options: tuple[str | None, ...]) -> None:
     assert compile_options(Target(target)) == options
+
+
+@pytest.mark.parametrize(
+    ("dtype", "called"),
+    [("float16", "lw_nextafter_f16"), ("float32", "nextafterf"), ("float64", "nextafter")],
+)
+def test_the_next_float_is_libms_where_c_has_the_type(dtype: str, called: str) -> None:
+    a, b = (tir.decl_buffer((2,), dtype, name) for name in "ab")
+    body = tir.BufferStore(b, tir.nextafter(a[0], a[1]), [0])
+    func = tir.PrimFunc([a, b], body, attrs={"global_symbol": "main"})
+    text = loopwright.compile(func, target="c").source
+    assert f"  b[0] = {called}(a[0], a[1]);" in text

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from loopwright.base.errors import LoopwrightError
-from loopwright.codegen.join_objects import join_objects
+from loopwright.codegen.join_objects import _Symbol, _united, join_objects
 from loopwright.codegen.llvm import export, jit
 from loopwright.codegen.objects import (
     REL,
@@ -195,3 +195,10 @@ def test_symbols_of_one_name(first, second, kept):
     library = jit.load_objects([joined], exports=["call0", "call1"])
     results = [ctypes.CFUNCTYPE(ctypes.c_int32)(library[f"call{n}"])() for n in range(2)]
     assert (results, seen) == ([kept[0]] * 2, kept[1])
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 1), (1, 2), (2, 1), (2, 2)])
+def test_a_function_may_lack_where_all_declare_it_weak(one, other):
+    """1: global, 2: weak."""
+    old, new = (_Symbol(b"f", kind << 4, 0, 0, 0, 0) for kind in (one, other))
+    assert _united(old, new).info >> 4 == (2 if one == other == 2 else 1)

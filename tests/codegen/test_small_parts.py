@@ -15,6 +15,7 @@ import loopwright as lw
 from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.compiled import CompiledModel
+from loopwright.codegen.context import flat_index
 from loopwright.codegen.llvm import cache, compiler, export, support, target_info, workers
 from loopwright.codegen.llvm.jit import compile_object
 from loopwright.codegen.llvm.program import compile_options
@@ -244,3 +245,15 @@ def test_signatures_of_functions_of_the_machine():
         (param,), (result,) = made.signature(name).params, made.signature(name).results
         assert (param.name, param.dtype, result.name) == ("x", "float32", "out")
         assert str(param.dims[0]) == "n" and int(param.dims[1]) == 3
+
+
+def test_generated_code_indexes_flat_buffers_of_bytes():
+    i = tir.Var("i", "int32")
+    flat = tir.decl_buffer((4,), "int8", "A")
+    assert flat_index(flat, (i,)) is i and int(flat_index(flat, ())) == 0
+    with pytest.raises(LoopwrightError, match="buffer A is not flat\n  instead: run FlattenBuffer"):
+        flat_index(tir.decl_buffer((4, 4), "int8", "A"), (i, i))
+    with pytest.raises(
+        LoopwrightError, match="A of int4 is not stored as bytes yet\n  instead: run Int4"
+    ):
+        flat_index(tir.decl_buffer((4,), "int4", "A"), (i,))
