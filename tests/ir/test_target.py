@@ -356,3 +356,16 @@ def test_the_processors_of_intel(features, name, monkeypatch):
     monkeypatch.setattr(cpu_info, "_cpuinfo", lambda: {"vendor_id": "GenuineIntel"})
     monkeypatch.setattr(cpu_info, "_native_features", lambda: known)
     assert cpu_info._native_name.__wrapped__() == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "limits"),
+    [
+        ("metal", {"thread_warp_size": 16, "max_function_args": 31}),
+        ("rocm", {"thread_warp_size": 64}),
+        ("opencl", {"max_function_args": 128}),
+    ],
+)
+def test_limits_of_gpus_are_tvm_s(kind: str, limits: dict[str, int]) -> None:
+    found = Target(kind)
+    assert {name: found.attrs[name] for name in limits} == limits
