@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.script import from_source
 from loopwright.tir.interpreter import run
 from loopwright.tir.transform import MakeUnpackedAPI, default_tir_pipeline
+from loopwright.tir.transform.lower.unpack_signatures import unpacked_params
 
 CALLS = """
 @I.ir_module
@@ -111,3 +113,13 @@ class Module:
     np.testing.assert_array_equal(a, [-1, 2, 4, 6])
     with pytest.raises(LoopwrightError, match="needs the target of function helper"):
         MakeUnpackedAPI()(from_source(CALLS.format(private="")))
+
+
+def test_parameters_are_pointers_then_sizes():
+    n, k, p, q = tir.Var("n"), tir.Var("k"), tir.Var("p", "handle"), tir.Var("q", "handle")
+    a, c = tir.decl_buffer((8,), name="A"), tir.decl_buffer((n,), name="C")
+    func = tir.PrimFunc([p, q, k], tir.Evaluate(0), buffer_map={p: a, q: c})
+    assert unpacked_params(func) == (a.data, c.data, k, n)
+    same = tir.decl_buffer((4,), name="B", data=a.data)
+    with pytest.raises(ValueError, match="two parameters share the memory of buffer B"):
+        unpacked_params(tir.PrimFunc([p, q], tir.Evaluate(0), buffer_map={p: a, q: same}))
