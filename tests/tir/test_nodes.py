@@ -49,7 +49,7 @@ def test_buffer_indexing():
     assert tir.BufferStore(four, 1, [0]).value.dtype == "float32x4"
     one = tir.const(1.0, "float32")
     for buffer, value, where in (a, one, at), (four, one, [0]), (a, tir.Broadcast(one, 4), [0, 0]):
-        with pytest.raises(TypeError, match=f"got value of {value.dtype}|index fewer lanes"):
+        with pytest.raises(TypeError, match="as many lanes"):
             tir.BufferStore(buffer, value, where)
 
 

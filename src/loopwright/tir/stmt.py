@@ -115,7 +115,7 @@ class BufferStore(Stmt):
         if value.dtype != stored:
             what = f"buffer {buffer.name} holds {buffer.dtype}, and {stored} is stored"
             same = value.dtype.element == stored.element
-            hint = "T.Broadcast the value, or index fewer lanes" if same else "cast the value"
+            hint = "as many lanes (T.Broadcast repeats a scalar)" if same else "cast the value"
             raise TypeError(explain(what, got=f"a value of {value.dtype}", instead=hint, span=span))
         self._set(buffer, value, points, predicate, span)
 
