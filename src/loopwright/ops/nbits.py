@@ -155,9 +155,10 @@ def _kernel(
 ) -> Any:
     """A kernel for vectors: tiles of many rows that use each number, or, where there are fewer, of one row; with
     so many vectors each. inputs: name and dtype of each; tile(ib, buffers, rows, vectors, panel, column) computes
-    one. None where an extent of the weight is not known."""
+    one. None where an extent of the weight is not known, and where there are no vectors."""
     *before, weight, scale, zero = [a.struct_info.get_shape() for a in call.args]
-    if any(int_value(d) is None for d in (before[0][1], *weight, *scale)):
+    unknown = any(int_value(d) is None for d in (before[0][1], *weight, *scale))
+    if unknown or int_value(before[0][0]) == 0:
         return None
     rows, panels = open_shape([before[0][0]])[0], int_value(weight[0])
     dims = [*((rows, d[1]) for d in before), weight, scale, zero, (rows, long(panels * WIDE))]
