@@ -32,6 +32,7 @@ from loopwright.script.printer import highlight
 from loopwright.script.printer.highlight import cprint
 from loopwright.script.printer.lines import numbered
 from loopwright.script.printer.paths import resolve
+from loopwright.tir import op_target
 
 PARAMS = "A: T.Buffer((8,), 'float32'), n: T.int32"
 
@@ -419,9 +420,19 @@ def test_an_error_is_reported_once(depth):
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("dtype", ["void", "handle"])
-def test_a_prefetch_keeps_its_type(dtype):
+OTHERS = ("atomic_add", "thread_return", "tvm_check_return", "tvm_context_id")  # T has no builder
+
+
+@pytest.mark.parametrize("name", [*op_target.RESULTS, *op_target.TYPED, *OTHERS])
+def test_an_intrinsic_keeps_its_type(name):
     a = tir.Var("a", "handle")
-    call = tir.call_intrin(dtype, "tir.prefetch", a, 0, 3, 1)
-    func = tir.PrimFunc([a], tir.Evaluate(call)).with_attr("global_symbol", "main")
+    for dtype in ("void", "handle", "int32"):
+        body = tir.Evaluate(tir.call_intrin(dtype, f"tir.{name}", a, 0))
+        func = tir.PrimFunc([a], body).with_attr("global_symbol", "main")
+        assert_structural_equal(from_source(func.script()), func)
+
+
+def test_dot_products_of_four_bytes():
+    v = tir.Var("v", "int8x4")
+    func = tir.PrimFunc([v], tir.Evaluate(tir.dp4a(v, v, 3))).with_attr("global_symbol", "main")
     assert_structural_equal(from_source(func.script()), func)

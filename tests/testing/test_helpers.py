@@ -13,7 +13,7 @@ import loopwright as lw
 from loopwright import relax, te, testing
 from loopwright.script import ir as I
 from loopwright.script import relax as R
-from loopwright.testing import cases, files, marks, nn, transform, vm, workloads
+from loopwright.testing import cases, files, marks, nn, plugin, transform, vm, workloads
 
 size = testing.parameter(1, 7)
 named = testing.parameter(by_dict={"small": 1, "large": 100})
@@ -276,7 +276,8 @@ def test_parameters_of_layers_have_names_of_their_own():
     assert names == ["data", "linear_weight", "linear_weight1"]
 
 
-def test_marks_of_tests():
+def test_marks_of_tests(request):
+    plugin.pytest_configure(request.config)  # our own tests do not load it
     assert cases.fixture() is pytest.fixture
     assert testing.fixture(lambda: 3)._get_wrapped_function()() == 3
     assert testing.xfail_parameterizations("a", "b", reason="why").mark.args == (
@@ -303,8 +304,8 @@ def test_memory_in_a_block():
     main = TwoSteps["main"]
     block = main.body.blocks[0]
     memory, fields = transform.dataflow_alias_analysis(block, main.params)
-    assert sorted(v.name_hint for v in memory) == ["x", "y", "z"]
-    assert len(set.union(*memory.values())) == 3 and fields == {}  # each has memory of its own
+    found = {v.name_hint: numbers for v, numbers in memory.items()}
+    assert found == {"x": {0}, "y": {1}, "z": {2}} and fields == {}  # each has memory of its own
     exact, sized = transform.dataflow_inplace_analysis(block, main.params, TwoSteps)
     assert exact == sized  # z may lie where y was; x belongs to the caller
     assert [(o.binding_idx, set(o.arg_idxs)) for o in exact] == [(1, {0, 1})]

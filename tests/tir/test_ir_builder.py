@@ -93,6 +93,13 @@ def test_pointers_are_parameters():
         tir.PrimFunc([1], ib.get())
 
 
+def test_a_number_fills_the_lanes_of_its_index():
+    ib = tir.ir_builder.create()
+    p = ib.pointer("float32", "p")
+    p[tir.Ramp(0, 1, 4)] = 1
+    assert ib.get().value.dtype == "float32x4"
+
+
 def test_names_defaults_and_marks():
     out = tir.decl_buffer((2, 3, 4), "int32", "out")
     ib = tir.ir_builder.create()

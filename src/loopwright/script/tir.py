@@ -246,8 +246,9 @@ def evaluate(value: Any) -> None:
 
 def buffer_store(buffer: _Buffer, value: Any, indices: Any, predicate: Any = None) -> None:
     """Store `value` at `indices`."""
-    points = list(indices) if isinstance(indices, (list, tuple)) else [indices]
-    wanted = _access_dtype(buffer, tuple(_convert(i) for i in points))
+    points = indices if isinstance(indices, (list, tuple)) else [indices]
+    points = tuple(map(_convert, points))
+    wanted = _access_dtype(buffer, points)
     stored = as_operand(value)
     if not isinstance(stored, BaseExpr):
         stored = _const(stored, buffer.dtype.element)
@@ -431,14 +432,10 @@ def axis_separators(*positions: int) -> list[int]:
     return list(positions)
 
 
-for _name in _op.__all__:
-    if _name not in globals() and _name not in ("maximum", "minimum"):
-        globals()[_name] = with_regions(getattr(_op, _name))
-for _name in _op_target.__all__:
-    if _name.startswith(
-        ("tvm_warp_", "TVMBackend", "get_active_lane", "q_multiply_shift")
-    ):  # their types are not the default's, handle
-        globals()[_name] = with_regions(getattr(_op_target, _name))
+for _room in (_op, _op_target):
+    for _name in _room.__all__:
+        if _name not in globals() and _name not in ("maximum", "minimum"):
+            globals()[_name] = with_regions(getattr(_room, _name))
 tvm_call_packed = globals()["call_packed"]
 tvm_call_cpacked = globals()["call_cpacked"]
 

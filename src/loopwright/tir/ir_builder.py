@@ -82,12 +82,11 @@ class BufferVar:
         return BufferLoad(self._buffer, self._indices(index) if self._buffer.shape else [])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        stored = value if isinstance(value, PrimExpr) else const(value, self._buffer.dtype)
-        if stored.dtype.element != self._buffer.dtype.element:
+        if isinstance(value, PrimExpr) and value.dtype.element != self._buffer.dtype.element:
             what = f"buffer {self._buffer.name} holds {self._buffer.dtype}"
-            raise ValueError(explain(what, got=f"a value of {stored.dtype}", instead="cast it"))
+            raise ValueError(explain(what, got=f"a value of {value.dtype}", instead="cast it"))
         indices = self._indices(index) if self._buffer.shape else []
-        self._builder.emit(st.BufferStore(self._buffer, stored, indices))
+        self._builder.emit(st.BufferStore(self._buffer, value, indices))
 
 
 class IRBuilder:

@@ -159,7 +159,6 @@ _OTHER: dict[str, str] = {
     "tvm_check_return": "opaque",
     "type_annotation": "pure",
     "handle_add_byte_offset": "pure",
-    "prefetch": "opaque",
     "atomic_add": "update",
     "start_profile_intrinsic": "opaque",
     "end_profile_intrinsic": "opaque",

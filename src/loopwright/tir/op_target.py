@@ -44,21 +44,21 @@ _FIXED: dict[str, tuple[str, str]] = {
     "TVMBackendFreeWorkspace": ("int32", "opaque"),
     "anylist_getitem": ("handle", "read"),
     "anylist_resetitem": ("int32", "opaque"),
+    "prefetch": ("void", "opaque"),
 }
 # The first argument is the result type.
-_TYPED = (
+TYPED = (
     *("ptx_mma", "ptx_mma_sp", "mma_store", "mma_fill", "ptx_ldmatrix", "ptx_cp_async"),
     *("ptx_cp_async_bulk",),
 )
 _BY_VALUE = {"tvm_warp_shuffle": 1, "tvm_warp_shuffle_up": 1, "tvm_warp_shuffle_down": 1}
+# The result types of those whose arguments say nothing of it.
+RESULTS = {name: dtype or "void" for name, (dtype, _) in _FIXED.items() if name not in _BY_VALUE}
 
 
-def _fixed(name: str, dtype: str) -> Callable[..., PrimExpr]:
+def _fixed(name: str) -> Callable[..., PrimExpr]:
     def build(*args: Any) -> PrimExpr:
-        kind = dtype
-        if not kind:
-            at = _BY_VALUE.get(name)
-            kind = "void" if at is None else convert(args[at]).dtype
+        kind = RESULTS.get(name) or convert(args[_BY_VALUE[name]]).dtype
         return call_intrin(kind, f"tir.{name}", *args)
 
     return build
@@ -73,10 +73,10 @@ def _typed(name: str) -> Callable[..., PrimExpr]:
 
 
 def _install() -> None:
-    for name, (dtype, effect) in _FIXED.items():
+    for name, (_, effect) in _FIXED.items():
         register_op(f"tir.{name}").set_attr("effect", effect)
-        _publish(name, _fixed(name, dtype))
-    for name in _TYPED:
+        _publish(name, _fixed(name))
+    for name in TYPED:
         register_op(f"tir.{name}").set_attr("effect", "opaque")
         _publish(name, _typed(name))
 

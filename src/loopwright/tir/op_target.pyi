@@ -25,6 +25,7 @@ def get_vscale_expr(dtype: _Any, min_size: int = 128) -> PrimExpr: """The lanes 
 def make_filled_simdgroup_matrix(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.make_filled_simdgroup_matrix."""
 def mma_fill(dtype: _Any, *args: _Any) -> PrimExpr: """A call of the intrinsic tir.mma_fill."""
 def mma_store(dtype: _Any, *args: _Any) -> PrimExpr: """A call of the intrinsic tir.mma_store."""
+def prefetch(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.prefetch."""
 def ptx_arrive_barrier(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.ptx_arrive_barrier."""
 def ptx_arrive_barrier_expect_tx(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.ptx_arrive_barrier_expect_tx."""
 def ptx_commit_group(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.ptx_commit_group."""

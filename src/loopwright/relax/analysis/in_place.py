@@ -90,8 +90,9 @@ class Aliases:
             self.memory[binding.var] = self.of(binding.value)
 
     def number(self) -> int:
+        """The next number, from 0 on as in TVM."""
         self.count += 1
-        return self.count
+        return self.count - 1
 
     def fresh(self, info: Any, own: bool = False) -> set[int]:
         """New memory for a value."""

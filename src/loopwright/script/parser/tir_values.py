@@ -156,9 +156,8 @@ def as_integer(value: Any, what: str) -> PrimExpr:
 
 def intrinsic(name: str) -> Callable[..., Call]:
     """The builder of an intrinsic that has none in `tir.op`: its dtype is a keyword."""
-    usual = "void" if name == "prefetch" else "handle"
 
-    def build(*args: Any, dtype: Any = usual) -> Call:
+    def build(*args: Any, dtype: Any = "handle") -> Call:
         return Call(plain_argument(dtype), f"tir.{name}", [as_operand(a) for a in args])
 
     build.__name__ = build.__qualname__ = name

@@ -8,6 +8,8 @@ from ...ir import prim_expr as pe
 from ...ir.expr import GlobalVar
 from ...ir.op import Op
 from ...ir.prim_op import add, fold_binary
+from ...tir import op as tir_op
+from ...tir import op_target
 from ...tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce
 from .core import TIR, Printer, call_of, call_text, dtype_text, expr_of, mode_of
 from .doc import ADD, AND, COMPARE, LAMBDA, MULTIPLY, NOT, OR, loose, number, operand, quote
@@ -45,6 +47,7 @@ _ITER_TYPES = (
 )
 # Intrinsics whose text has the result's dtype as first or as last argument.
 _DTYPE_FIRST = {
+    *op_target.TYPED,
     "call_extern",
     "call_pure_extern",
     "call_llvm_intrin",
@@ -56,13 +59,6 @@ _DTYPE_FIRST = {
     "vectorlow",
     "vectorhigh",
     "vectorcombine",
-    "dp4a",
-    "mma_store",
-    "mma_fill",
-    "ptx_mma",
-    "ptx_mma_sp",
-    "ptx_ldmatrix",
-    "ptx_cp_async",
 }
 _DTYPE_LAST = {"tvm_struct_get"}
 # Intrinsics that TVMScript writes without their old prefix.
@@ -74,10 +70,11 @@ _SCRIPT_NAMES = {
 }
 # The type that the function of an intrinsic gives its result.
 _RESULTS = {
+    **op_target.RESULTS,
     **dict.fromkeys(_SCRIPT_NAMES.values(), "int32"),
     "tvm_throw_last_error": "handle",
-    "prefetch": "void",
 }
+_HAVE_BUILDERS = {*tir_op.__all__, *op_target.__all__, "vscale"}  # T makes others as handles
 
 
 @expr_of(pe.IntImm)
@@ -258,7 +255,8 @@ def _call(p: Printer, node: pe.Call) -> str:
         args.insert(0, dtype_text(node.dtype))
     elif name in _DTYPE_LAST:
         args.append(dtype_text(node.dtype))
-    elif node.dtype != _RESULTS.get(name, node.dtype):  # what builds it has no place for its type
+    elif node.dtype != _RESULTS.get(name, node.dtype if name in _HAVE_BUILDERS else "handle"):
+        # what builds it has no place for its type
         return f"{p.tir('Call')}({dtype_text(node.dtype)}, {quote(op.name)}, [{', '.join(args)}])"
     return f"{p.tir(name)}({', '.join(args)})"
 

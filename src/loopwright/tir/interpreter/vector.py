@@ -42,11 +42,8 @@ class VectorTranslator(ExprTranslator):
         if isinstance(expr, BufferLoad):
             return self.vector_load(expr)
         if isinstance(expr, pe.Ramp):
-            base, stride, fn = (
-                self.value(expr.base),
-                self.value(expr.stride),
-                self.helper(lanes.ramp),
-            )
+            base, stride = self.value(expr.base), self.value(expr.stride)
+            fn = self.helper(lanes.ramp)
             text = f"{fn}({base}, {stride}, {expr.lanes})"
             if isinstance(expr.stride, pe.IntImm) and expr.base.dtype.lanes == 1:
                 text = f"({base} + {self.once(f'{fn}(0, {stride}, {expr.lanes})')})"
