@@ -121,14 +121,28 @@ assert not hasattr(tvm.tir.expr, "nothing")
     assert done.returncode == 0, done.stderr
 
 
+ATTRIBUTES = """\
+relax.frontend.nn.Module relax.frontend.nn.op.matmul relay.Function relax.Span relax.ExprFunctor
+relax.Type relax.DataflowBlockRewrite relax.args_converter.auto ir.Span ir.SequentialSpan
+ir.SourceName ir.TensorType ir.RelayExpr topi.testing.conv2d_nchw_python tir.get_vscale_expr
+tir.CallEffectKind.Pure runtime.save_param_dict_to_file ffi.Object ffi.cpu Object
+tir.pipeline.finalize_host_passes relax.pipeline.get_default_pipeline
+"""
+
+
 def test_attributes_without_their_own_import():
     program = """
+import sys
 import loopwright.compat
 loopwright.compat.alias("tvm")
 import tvm
+for name in sys.argv[1:]:
+    value = tvm
+    for part in name.split("."):
+        value = getattr(value, part)
 print(tvm.relax.frontend.__name__, tvm.relax.build.__name__, tvm.relax.testing.__name__)
 """
-    done = run(program)
+    done = run(program, *ATTRIBUTES.split())
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["loopwright.frontend", "relax_build", "loopwright.testing"]
 

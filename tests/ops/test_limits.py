@@ -75,3 +75,35 @@ def test_what_attention_refuses():
         op.nn.attention(q, q, q, window_size=1)
     with pytest.raises(ValueError, match="use TopLeft or BottomRight"):
         op.nn.attention(q, q, q, causal_mask="Top")
+
+
+def test_groups_of_no_channel_and_padding_below_nothing():
+    x, g = tensor(2, 4, 8), tensor(4)
+    normal = relax.BlockBuilder().normalize
+    for groups in (0, -1):
+        with pytest.raises(ValueError, match=f"a group of channels\n  got: {groups} groups"):
+            normal(op.nn.group_norm(x, g, g, num_groups=groups, channel_axis=1, axes=[2]))
+    with pytest.raises(
+        ValueError, match="takes more than there is\n  got: 2 by 0 and 0, .*8 by -9"
+    ):
+        normal(op.nn.pad(x, [0, 0, 0, 0, -9, 0]))
+    normal(op.nn.pad(x, [0, 0, 0, 0, -9, 1]))
+
+
+@pytest.mark.parametrize("loss", [op.nn.nll_loss, op.grad.nll_loss_backward])
+def test_reductions_of_losses(loss):
+    given = [tensor(2, 4)] * (loss is op.grad.nll_loss_backward) + [tensor(2, 4)]
+    with pytest.raises(ValueError, match="unknown reduction\n  got: average"):
+        loss(*given, tensor(2, dtype="int64"), reduction="average")
+
+
+def test_attention_in_groups():
+    q, k = tensor(1, 5, 6, 4), tensor(1, 7, 2, 4)
+    normal = relax.BlockBuilder().normalize
+    assert list(normal(op.nn.attention(q, k, tensor(1, 7, 2, 3))).struct_info.shape) == [1, 5, 6, 3]
+    with pytest.raises(ValueError, match="heads must be a multiple of 4"):
+        normal(op.nn.attention(q, *[tensor(1, 7, 4, 4)] * 2))
+    with pytest.raises(ValueError, match="do not go together"):
+        normal(op.nn.attention(q, k, tensor(1, 7, 3, 4)))
+    with pytest.raises(ValueError, match="heads must be a multiple of 0"):
+        normal(op.nn.attention(q, *[tensor(1, 7, 0, 4)] * 2))

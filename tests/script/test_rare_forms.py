@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 from collections import namedtuple
 from contextlib import ExitStack
@@ -425,11 +426,26 @@ OTHERS = ("atomic_add", "thread_return", "tvm_check_return", "tvm_context_id")  
 
 @pytest.mark.parametrize("name", [*op_target.RESULTS, *op_target.TYPED, *OTHERS])
 def test_an_intrinsic_keeps_its_type(name):
+    """And operands, also where they are more or fewer than T's function takes."""
     a = tir.Var("a", "handle")
-    for dtype in ("void", "handle", "int32"):
-        body = tir.Evaluate(tir.call_intrin(dtype, f"tir.{name}", a, 0))
+    counts = {2, *(op_target.COUNTS.get(name) or ())}
+    for dtype, count in itertools.product(("void", "handle", "int32"), counts):
+        operands = [a, *range(count - 1)] if count else []
+        body = tir.Evaluate(tir.call_intrin(dtype, f"tir.{name}", *operands))
         func = tir.PrimFunc([a], body).with_attr("global_symbol", "main")
         assert_structural_equal(from_source(func.script()), func)
+
+
+def test_intrinsics_take_names_and_defaults():
+    a = tir.Var("a", "handle")
+    made = T.simdgroup_load(a, 0, ptr=a, stride=4)
+    assert_structural_equal(made, tir.simdgroup_load(a, 0, a, 4, 8, 8, False))
+    assert len(made.args) == 7 and made.args[6].dtype == "bool"
+    shuffled = T.tvm_warp_shuffle(mask=0, value=T.float16(1), warp_id=1, width=32, warp_size=32)
+    assert shuffled.dtype == "float16"
+    assert T.mma_fill(dtype="float16", local_size=8, local_ptr=a, offset=0).dtype == "float16"
+    with pytest.raises(TypeError, match=r"ptx_wait_group\(num.*\n.*missing .*'num'"):
+        tir.ptx_wait_group()
 
 
 def test_dot_products_of_four_bytes():

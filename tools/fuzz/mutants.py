@@ -294,10 +294,12 @@ def copy(tree: Path, to: Path) -> Path:
 
 
 def run(tree: Path, command: Sequence[str], coverage: Path | None = None) -> subprocess.Popen[str]:
-    """A Python program started in a tree. Coverage goes to a file."""
+    """A Python program started in a tree. Coverage goes to a file; only trees without faults have it,
+    and may keep bytecode (a file with a fault can have the time and size of the one without)."""
     environment = {
         **os.environ, "PYTHONPATH": str(tree / "src"), "LOOPWRIGHT_PIN_THREADS": "0",
-        "LOOPWRIGHT_CACHE_DIR": str(tree / "cache"), "PYTHONDONTWRITEBYTECODE": "1",
+        "LOOPWRIGHT_CACHE_DIR": str(tree / "cache"),
+        "PYTHONDONTWRITEBYTECODE": "" if coverage else "1",
         "COVERAGE_FILE": str(coverage or tree / ".coverage"),
     }  # fmt: skip
     return subprocess.Popen(

@@ -65,11 +65,12 @@ def matmul(g, op):
 
 @maker("nn.attention")
 def attention(g, op):
-    b, s, t, heads, h, hv = (g.dim(least=1) for _ in range(6))
+    b, s, t, groups, h, hv = (g.dim(least=1) for _ in range(6))
+    heads = groups if len(set(groups)) > 1 else g.const(groups[0] * g.rng.choice([1, 1, 3]))
     q, k, v = (
         g.new("float32", [b, s, heads, h]),
-        g.new("float32", [b, t, heads, h]),
-        g.new("float32", [b, t, heads, hv]),
+        g.new("float32", [b, t, groups, h]),
+        g.new("float32", [b, t, groups, hv]),
     )
     bias = g.rng.choice([None, g.new("float32", [g.rng.choice([b, g.const(1)]), g.const(1), s, t])])
     g.call(

@@ -97,6 +97,20 @@ def recurrent(g: RelaxBuilder, op: str) -> None:
     g.call(op, gates, weight, lengths, states, outs=1 + len(states), exact=False, **given)
 
 
+@maker("nn.attention_var_len")
+def ragged(g: RelaxBuilder, op: str) -> None:
+    length, other = g.rng.randrange(8), g.rng.randrange(8)
+    groups, size, width, count = few(g), few(g), few(g), g.rng.randrange(3)
+    heads = g.const(groups[0] * g.rng.choice([1, 2]))
+    dims = [(length, heads, size), (other, groups, size), (other, groups, width)]
+    given = [g.new("float32", [g.const(1), g.const(n), *d]) for n, *d in dims]
+    for total in (length, other):
+        starts = [0, *sorted(g.rng.randint(0, total) for _ in range(count)), total]
+        given += [g.weight("int32", starts, [len(starts)]), g.weight("int32", [total], [])]
+    mask = g.rng.choice([None, "TopLeft", "BottomRight"])
+    g.call(op, *given, exact=False, causal_mask=mask, window_size=mask and g.rng.choice([None, 2]))
+
+
 @maker("nn.linear_attention")
 def linear_attention(g: RelaxBuilder, op: str) -> None:
     batch, length, groups, size, width = few(g), g.dim(), few(g, 2), few(g), few(g)

@@ -46,13 +46,13 @@ class Span:
 
     def __init__(
         self,
-        source: str,
+        source_name: str,
         line: int = 0,
         end_line: int = 0,
         column: int = 0,
         end_column: int = 0,
     ) -> None:
-        self.source = source
+        self.source = source_name
         self.line = line
         self.end_line = end_line or line
         self.column = column

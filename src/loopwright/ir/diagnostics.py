@@ -26,8 +26,8 @@ class Diagnostic:
     """One message and its place."""
 
     level: DiagnosticLevel
+    span: Span | None
     message: str
-    span: Span | None = None
 
     def render(self) -> str:
         """The message with its level, and the source line with carets."""
@@ -81,7 +81,7 @@ class Diagnostics:
 
     def emit(self, level: DiagnosticLevel, message: str, span: Span | None = None) -> None:
         """Add a message; one that is there already is not repeated."""
-        item = Diagnostic(level, message, span)
+        item = Diagnostic(level, span, message)
         if item not in self.items:
             self.items.append(item)
 

@@ -195,14 +195,16 @@ class _PreOrder(_FnVisitor):
     before = (" if self.fn(node) is False: return",)
 
 
-def post_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
-    """Call `fn` on every node below and including `node`, children first, each object once."""
-    _PostOrder(fn).visit(node)
+def post_order_visit(stmt: Any, fvisit: Callable[[Any], Any]) -> None:
+    """Call `fvisit` on every node below and including `stmt`, a node of any kind, children first,
+    each object once."""
+    _PostOrder(fvisit).visit(stmt)
 
 
-def pre_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
-    """Call `fn` on every node, parents first; where it returns False, its children are skipped."""
-    _PreOrder(fn).visit(node)
+def pre_order_visit(stmt: Any, fvisit: Callable[[Any], Any]) -> None:
+    """Call `fvisit` on every node below and including `stmt`, parents first; where it returns
+    False, its children are skipped."""
+    _PreOrder(fvisit).visit(stmt)
 
 
 class _Found(Exception):

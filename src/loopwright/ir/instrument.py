@@ -146,13 +146,13 @@ class PassPrintingInstrument(PassInstrument):
         self.print_before_pass_names = list(print_before_pass_names)
         self.print_after_pass_names = list(print_after_pass_names)
 
-    def run_before_pass(self, mod: Any, info: Any) -> None:
-        if info.name in self.print_before_pass_names:
-            print(_headed("Before", mod, info))
+    def run_before_pass(self, mod: Any, pass_info: Any) -> None:
+        if pass_info.name in self.print_before_pass_names:
+            print(_headed("Before", mod, pass_info))
 
-    def run_after_pass(self, mod: Any, info: Any) -> None:
-        if info.name in self.print_after_pass_names:
-            print(_headed("After", mod, info))
+    def run_after_pass(self, mod: Any, pass_info: Any) -> None:
+        if pass_info.name in self.print_after_pass_names:
+            print(_headed("After", mod, pass_info))
 
 
 class DumpIR(PassInstrument):

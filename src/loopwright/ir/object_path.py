@@ -22,9 +22,9 @@ class ObjectPath:
         self.step = step
 
     @staticmethod
-    def root(name: str | None = None) -> RootPath:
+    def root(root_name: str | None = None) -> RootPath:
         """The path of no step."""
-        return RootPath(None, "<root>" if name is None else name)
+        return RootPath(None, "<root>" if root_name is None else root_name)
 
     @staticmethod
     def parse(text: str) -> ObjectPath:

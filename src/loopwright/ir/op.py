@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any, ClassVar, NamedTuple
 
 from ..base.errors import explain
@@ -29,6 +30,23 @@ FACTS: Registry[tuple[str, str], Fact] = Registry("fact of operators", compiles=
 DEFINITIONS: Slot[object] = Slot("ir.definitions")
 
 
+class CallEffectKind(IntEnum):
+    """What a call of an intrinsic does, as TVM numbers it: the fact "TCallEffectKind"."""
+
+    ExprAnnotation = 0
+    Pure = 1
+    ReadState = 2
+    UpdateState = 3
+    Opaque = 3
+    SpecialCallArg = 4
+    EmbedInfo = 5
+    ControlJump = 6
+
+
+# Our words for them, the fact "effect".
+_EFFECTS = ("annotation", "pure", "read", "opaque", "annotation", "annotation", "control")
+
+
 class Op(BaseExpr):
     """An operator, unique by name: `Op.get("relax.add")`. Compared by identity."""
 
@@ -40,15 +58,15 @@ class Op(BaseExpr):
         return (Op.get, (self.name,))
 
     @staticmethod
-    def get(name: str) -> Op:
+    def get(op_name: str) -> Op:
         """The operator of that name. Raises AttributeError when there is none."""
-        op = OPS.get(name)
+        op = OPS.get(op_name)
         if op is None and load_definitions():
-            op = OPS.get(name)
+            op = OPS.get(op_name)
         if op is None:
-            close = _close_names(name)
+            close = _close_names(op_name)
             hint = f"did you mean {close}?" if close else "register it with ir.register_op_attr"
-            raise AttributeError(explain("no operator of this name", got=name, instead=hint))
+            raise AttributeError(explain("no operator of this name", got=op_name, instead=hint))
         return op
 
     @staticmethod
@@ -61,13 +79,13 @@ class Op(BaseExpr):
         """All names, sorted."""
         return sorted(OPS)
 
-    def has_attr(self, key: str) -> bool:
-        """Whether a fact is known under `key`."""
-        return (self.name, key) in FACTS
+    def has_attr(self, attr_name: str) -> bool:
+        """Whether a fact of that name is known."""
+        return (self.name, attr_name) in FACTS
 
-    def get_attr(self, key: str, default: Any = None) -> Any:
-        """The fact stored under `key`, or `default`."""
-        fact = FACTS.get((self.name, key))
+    def get_attr(self, attr_name: str, default: Any = None) -> Any:
+        """The fact of that name, or `default`."""
+        fact = FACTS.get((self.name, attr_name))
         return default if fact is None else fact.value
 
     def level_of(self, key: str) -> int:
@@ -76,18 +94,22 @@ class Op(BaseExpr):
         return 10 if fact is None else fact.level
 
     def set_attr(
-        self, key: str, value: Any, plevel: int = 10, *, origin: str | None = None
+        self, attr_name: str, value: Any, plevel: int = 10, *, origin: str | None = None
     ) -> None:
         """Store a fact; one of a higher level than `plevel` stays. origin: who tells it, where
         `base.registry.origin_of(value)` is not the answer."""
-        known = FACTS.get((self.name, key))
+        known = FACTS.get((self.name, attr_name))
         if known is None or plevel >= known.level:
             origin = origin_of(value) if origin is None else origin
-            FACTS.register((self.name, key), Fact(value, plevel), origin=origin, override=True)
+            FACTS.register(
+                (self.name, attr_name), Fact(value, plevel), origin=origin, override=True
+            )
+            if attr_name == "TCallEffectKind":
+                self.set_attr("effect", _EFFECTS[int(value)], plevel, origin=origin)
 
-    def reset_attr(self, key: str) -> None:
+    def reset_attr(self, attr_name: str) -> None:
         """Forget a fact."""
-        FACTS.remove((self.name, key))
+        FACTS.remove((self.name, attr_name))
 
     def set_num_inputs(self, n: int) -> None:
         """Say how many arguments a call has; -1: any number."""

@@ -85,13 +85,13 @@ class PrimExpr(BaseExpr):
         hint = "use T.if_then_else, T.And / T.Or / T.Not, or compare with `is`"
         raise ValueError(explain(what, got=str(self), instead=hint))
 
-    def equal(self, other: Any) -> PrimExpr:
+    def equal(self, other: Any, span: Any = None) -> PrimExpr:
         """An `EQ` of this and `other`."""
-        return self._build.equal(self, other)
+        return self._build.equal(self, other, span)
 
-    def astype(self, dtype: str) -> PrimExpr:
+    def astype(self, dtype: str, span: Any = None) -> PrimExpr:
         """Cast to `dtype`."""
-        return self._build.cast(dtype, self)
+        return self._build.cast(dtype, self, span)
 
 
 ExprOp = PrimExpr

@@ -547,59 +547,59 @@ def _check_shift(a: Any, b: Any) -> None:
         raise CallValueError(explain(what, got=b.value, instead="mask the count"))
 
 
-def shift_left(a: Any, b: Any, span: Any = None) -> PrimExpr:
-    """a << b"""
-    _check_shift(a, b)
-    return _bitwise("shift_left", lambda x, y: x << y, a, b, span)
+def shift_left(x: Any, y: Any, span: Any = None) -> PrimExpr:
+    """x << y"""
+    _check_shift(x, y)
+    return _bitwise("shift_left", operator.lshift, x, y, span)
 
 
-def shift_right(a: Any, b: Any, span: Any = None) -> PrimExpr:
-    """a >> b, keeping the sign of signed integers."""
-    _check_shift(a, b)
-    return _bitwise("shift_right", lambda x, y: x >> y, a, b, span)
+def shift_right(x: Any, y: Any, span: Any = None) -> PrimExpr:
+    """x >> y, keeping the sign of signed integers."""
+    _check_shift(x, y)
+    return _bitwise("shift_right", operator.rshift, x, y, span)
 
 
-def bitwise_and(a: Any, b: Any, span: Any = None) -> PrimExpr:
-    """a & b; on booleans the same as `And`."""
-    return _bitwise("bitwise_and", lambda x, y: x & y, a, b, span)
+def bitwise_and(x: Any, y: Any, span: Any = None) -> PrimExpr:
+    """x & y; on booleans the same as `And`."""
+    return _bitwise("bitwise_and", operator.and_, x, y, span)
 
 
-def bitwise_or(a: Any, b: Any, span: Any = None) -> PrimExpr:
-    """a | b"""
-    return _bitwise("bitwise_or", lambda x, y: x | y, a, b, span)
+def bitwise_or(x: Any, y: Any, span: Any = None) -> PrimExpr:
+    """x | y"""
+    return _bitwise("bitwise_or", operator.or_, x, y, span)
 
 
-def bitwise_xor(a: Any, b: Any, span: Any = None) -> PrimExpr:
-    """a ^ b"""
-    return _bitwise("bitwise_xor", lambda x, y: x ^ y, a, b, span)
+def bitwise_xor(x: Any, y: Any, span: Any = None) -> PrimExpr:
+    """x ^ y"""
+    return _bitwise("bitwise_xor", operator.xor, x, y, span)
 
 
-def bitwise_not(a: Any, span: Any = None) -> PrimExpr:
-    """~a"""
-    a = convert(a)
-    if a.dtype.is_float:
-        raise CallTypeError(explain("bitwise_not is for integers", got=str(a.dtype)))
-    if isinstance(a, IntImm) and not a.dtype.is_bool:
-        return const(~a.value, a.dtype)
-    return pe.Call(a.dtype, "tir.bitwise_not", [a], span)
+def bitwise_not(x: Any, span: Any = None) -> PrimExpr:
+    """~x"""
+    x = convert(x)
+    if x.dtype.is_float:
+        raise CallTypeError(explain("bitwise_not is for integers", got=str(x.dtype)))
+    if isinstance(x, IntImm) and not x.dtype.is_bool:
+        return const(~x.value, x.dtype)
+    return pe.Call(x.dtype, "tir.bitwise_not", [x], span)
 
 
-def min_value(dtype: Any) -> PrimExpr:
+def min_value(dtype: Any, span: Any = None) -> PrimExpr:
     """The least value of a type (for floats the least finite one)."""
     dtype = DataType(dtype)
     if dtype.code == "custom":
         return least(dtype)
     if dtype.is_float:
-        return FloatImm(dtype, -_float_max(dtype))
-    return IntImm(dtype, pe.int_min(dtype))
+        return FloatImm(dtype, -_float_max(dtype), span)
+    return IntImm(dtype, pe.int_min(dtype), span)
 
 
-def max_value(dtype: Any) -> PrimExpr:
+def max_value(dtype: Any, span: Any = None) -> PrimExpr:
     """The greatest value of a type (for floats the greatest finite one)."""
     dtype = DataType(dtype)
     if dtype.is_float:
-        return FloatImm(dtype, _float_max(dtype))
-    return IntImm(dtype, pe.int_max(dtype))
+        return FloatImm(dtype, _float_max(dtype), span)
+    return IntImm(dtype, pe.int_max(dtype), span)
 
 
 def infimum(dtype: Any) -> PrimExpr:

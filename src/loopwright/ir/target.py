@@ -371,6 +371,16 @@ class Target(Node):
         return int(self.attrs.get("max_num_threads", 1))
 
     @property
+    def max_block_size_x(self) -> int:
+        """Threads of a GPU block along x."""
+        return self.max_num_threads
+
+    @property
+    def max_block_size_y(self) -> int:
+        """Threads of a GPU block along y."""
+        return self.max_num_threads
+
+    @property
     def max_function_args(self) -> int:
         """The most arguments that a kernel of a GPU may have; 0 where there is no limit."""
         return int(self.attrs.get("max_function_args", 0))
@@ -384,6 +394,21 @@ class Target(Node):
     def max_shared_memory_per_block(self) -> int:
         """Bytes of GPU shared memory of a block."""
         return int(self.attrs.get("max_shared_memory_per_block", 0))
+
+    @property
+    def vtcm_capacity(self) -> int:
+        """Bytes of Hexagon's memory for vectors; 0 where no option says."""
+        return int(self.attrs.get("vtcm-capacity", 0))
+
+    @property
+    def supports_integer_dot_product(self) -> bool:
+        """Whether the option says that a GPU has products of four bytes."""
+        return bool(self.attrs.get("supports_integer_dot_product", False))
+
+    @property
+    def supports_cooperative_matrix(self) -> bool:
+        """Whether the option says that a GPU has Vulkan's matrices of a group of threads."""
+        return bool(self.attrs.get("supports_cooperative_matrix", False))
 
     # ------------------------------------------------------------------ the machine
 

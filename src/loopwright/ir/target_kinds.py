@@ -124,9 +124,10 @@ def bifrost(model: str = "unknown", options: Options = None) -> Target:
     return _made("opencl", "-device=bifrost", f"-model={model}", options=options)
 
 
-def adreno(model: str = "unknown", options: Options = None) -> Target:
-    """An OpenCL target for Qualcomm's Adreno GPUs."""
-    return _made("opencl", "-device=adreno", f"-model={model}", options=options)
+def adreno(model: str = "unknown", options: Options = None, clml: bool = False) -> Target:
+    """An OpenCL target for Qualcomm's Adreno GPUs, with the key "clml" for its library."""
+    keys = "-keys=adreno,opencl,gpu" + ",clml" * clml
+    return _made("opencl", "-device=adreno", keys, f"-model={model}", options=options)
 
 
 def intel_graphics(model: str = "unknown", options: Options = None) -> Target:

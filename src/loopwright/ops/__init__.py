@@ -41,6 +41,7 @@ with registering(__name__):
         norm,
         pool,
         quantize,
+        ragged,
         random,
         recurrent,
         reduce,

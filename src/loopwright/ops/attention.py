@@ -11,7 +11,9 @@ from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.literals import int_value
 from ..ir.prim_op import cast, const, floordiv, multiply
+from ..relax.op import register_view as register_relax_view
 from ..relax.struct_info import TensorStructInfo
+from ..script.relax import register_view as register_script_view
 from .common import accumulator, aligned_index, broadcast_index, compute, element, rounded
 from .core import OPAQUE, case, op
 from .extents import broadcast_differ, check_multiple, differ, extents_of
@@ -35,23 +37,25 @@ def attention(
 ):
     """softmax(query @ key^T * scale + bias) @ value for each head, in float32.
 
-    query [batch, length, heads, size], key [batch, other, heads, size], value [batch, other,
-    heads, size of a value], bias broadcast to [batch, heads, length, other]; scale: default
+    query [batch, length, heads, size], key [batch, other, groups, size], value [batch, other,
+    groups, size of a value], each group for heads // groups heads; bias broadcast to [batch, heads, length, other]; scale: default
     1 / sqrt(size). causal_mask: later elements are masked; "TopLeft" aligns the sequences at their
     first elements, "BottomRight" at their last. window_size: number of visible preceding elements.
     """
     b, length, heads, size = query.shape
-    other, width = key.shape[1], value.shape[3]
+    other, groups, width = key.shape[1], key.shape[2], value.shape[3]
+    check_multiple(heads, groups, "the number of heads")
+    group = lambda h: floordiv(h, floordiv(heads, groups))  # noqa: E731
     factor = const(scale, "float32") if scale is not None else tir.rsqrt(cast("float32", size))
     fold = lambda end, name: te.reduce_axis((const(0, "int64"), end), name=name)  # noqa: E731
     k, x, y, j = fold(size, "k"), fold(other, "x"), fold(other, "y"), fold(other, "j")
     wide = lambda value: cast("float32", value)  # noqa: E731
     keys = lambda n, h, d, col: wide(key(n, col, h, d))  # noqa: E731
     if int_value(length) is None or int_value(length) >= _MANY:
-        keys = compute([b, heads, size, other], keys, "attention_keys")
+        keys = compute([b, groups, size, other], keys, "attention_keys")
 
     def product(n, h, row, col):
-        return te.sum(multiply(wide(query(n, row, h, k)), keys(n, h, k, col)), axis=k)
+        return te.sum(multiply(wide(query(n, row, h, k)), keys(n, group(h), k, col)), axis=k)
 
     raw = compute([b, heads, length, other], product, "attention_product")
 
@@ -71,7 +75,7 @@ def attention(
     total = compute(column, lambda n, h, r, _: te.sum(power(n, h, r, y), axis=y), "attention_sum")
 
     def mixed(n, row, h, col):
-        return te.sum(multiply(power(n, h, row, j), wide(value(n, j, h, col))), axis=j)
+        return te.sum(multiply(power(n, h, row, j), wide(value(n, j, group(h), col))), axis=j)
 
     shape = [b, length, heads, width]
     whole = compute(shape, mixed, "attention_mixed")
@@ -98,15 +102,15 @@ def _hidden(row, col, length, other, causal_mask, window_size):
 
 
 @attention.build
-def _(**values):
-    if values["causal_mask"] not in (None, *MASKS):
+def check_masks(**given):
+    """The attributes of an attention. Raises ValueError for a mask that is none."""
+    if given["causal_mask"] not in (None, *MASKS):
         hint = f"use {' or '.join(MASKS)}"
-        got = repr(values["causal_mask"])
-        raise ValueError(explain("relax.nn.attention: unknown causal_mask", got=got, instead=hint))
-    if values["window_size"] is not None and values["causal_mask"] is None:
-        what = "relax.nn.attention: a window needs a causal_mask"
-        raise ValueError(explain(what, got=f"window_size {values['window_size']}"))
-    return values
+        raise ValueError(explain("unknown causal_mask", got=given["causal_mask"], instead=hint))
+    if given["window_size"] is not None and given["causal_mask"] is None:
+        what = "a window needs a causal_mask"
+        raise ValueError(explain(what, got=f"window_size {given['window_size']}"))
+    return given
 
 
 @attention.infer
@@ -118,8 +122,8 @@ def _(query: TensorStructInfo, key, value, bias=None, **_):
     q, k, v = (t.get_shape() for t in (query, key, value))
     if q is None or k is None or v is None:
         return TensorStructInfo(dtype=query.dtype, ndim=4)
-    pairs = [(q[0], k[0]), (q[0], v[0]), (q[2], k[2]), (q[2], v[2]), (q[3], k[3]), (k[1], v[1])]
-    for x, y in pairs:
+    check_multiple(q[2], k[2], "the number of heads")
+    for x, y in [(q[0], k[0]), (q[0], v[0]), (k[2], v[2]), (q[3], k[3]), (k[1], v[1])]:
         if differ(y, x):
             got = "; ".join(f"({', '.join(map(str, s))})" for s in (q, k, v))
             raise ValueError(explain("query, key and value do not go together", got=got))
@@ -127,7 +131,9 @@ def _(query: TensorStructInfo, key, value, bias=None, **_):
 
 
 @attention.numpy
-def _(query, key, value, bias=None, scale=None, causal_mask=None, window_size=None):
+def attended(query, key, value, bias=None, scale=None, causal_mask=None, window_size=None):
+    share = query.shape[2] // key.shape[2]
+    key, value = (np.repeat(t, share, axis=2) for t in (key, value))
     q, k, v = (t.astype(np.float32).transpose(0, 2, 1, 3) for t in (query, key, value))
     scores = (
         q @ k.transpose(0, 1, 3, 2) * np.float32(q.shape[-1] ** -0.5 if scale is None else scale)
@@ -151,7 +157,10 @@ attention.samples(
     case((1, "n", 2, 4), (1, "n", 2, 4), (1, "n", 2, 4), causal_mask="TopLeft"),
     case((1, 3, 2, 4), (1, 5, 2, 4), (1, 5, 2, 4), (1, 1, 3, 5), scale=0.25),
     case((1, 4, 1, 4), (1, 6, 1, 4), (1, 6, 1, 4), causal_mask="BottomRight", window_size=2),
+    case((2, 9, 6, 4), (2, 5, 2, 4), (2, 5, 2, 3)),
 )
+register_relax_view("nn.attention_bias", attention.builder)  # TVM's name where there is a bias
+register_script_view("nn.attention_bias", attention.builder)
 
 
 _GATES = {"linear": 0, "gated": 1, "delta": 1, "gated_delta": 2}  # tensors of an update rule

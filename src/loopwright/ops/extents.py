@@ -13,7 +13,7 @@ from typing import Any
 
 from ..arith import Analyzer, ConstIntBound
 from ..base.errors import explain
-from ..ir.literals import is_one
+from ..ir.literals import is_one, is_zero
 from ..ir.prim_expr import IntImm, Or, PrimExpr, Select
 from ..ir.prim_op import const, equal, floormod, match_types, minimum, subtract
 from ..ir.variables import vars_in
@@ -121,7 +121,8 @@ def extents_of(tensor: Any, what: str, *wanted: Any) -> list[PrimExpr]:
 def check_multiple(size: Any, factor: Any, what: str) -> None:
     """Check that an extent is a multiple of another. Raises ValueError where it is not; what is open is
     checked at run time."""
-    if differ(simplify(floormod(*match_types(size, factor))), const(0, "int64")):
+    size, factor = match_types(size, factor)
+    if is_zero(factor) or differ(simplify(floormod(size, factor)), const(0, "int64")):
         raise ValueError(explain(f"{what} must be a multiple of {text(factor)}", got=text(size)))
 
 

@@ -126,11 +126,11 @@ def nll_loss(
 
 
 @nll_loss.build
-def _(**values):
-    if values["reduction"] not in ("none", "sum", "mean"):
-        what = "relax.nn.nll_loss: unknown reduction"
-        raise ValueError(explain(what, got=values["reduction"], instead="none, sum or mean"))
-    return values
+def _check_reduction(**given):
+    if given["reduction"] not in ("none", "sum", "mean"):
+        hint = "none, sum or mean"
+        raise ValueError(explain("unknown reduction", got=given["reduction"], instead=hint))
+    return given
 
 
 @nll_loss.infer
@@ -241,6 +241,9 @@ def nll_loss_backward(
         return cast(predictions.dtype, tir.if_then_else(here, value, const(0, wide)))
 
     return compute(predictions.shape, cell, "nll_loss_backward")
+
+
+nll_loss_backward.build(_check_reduction)
 
 
 @nll_loss_backward.infer

@@ -22,7 +22,7 @@ from .common import (
     widened,
 )
 from .core import FUSABLE, case, op
-from .extents import differ, dims_gap, simplify
+from .extents import differ, dims_gap, simplify, text
 from .flow import along, elementwise, padding
 from .params import Axes, Axis, Ints, Shape, Tensor
 
@@ -344,6 +344,12 @@ def padded(data, before, after, value, mode, name):
     """te.compute of `data` grown by `before` and `after` elements along each axis."""
     widths = zip(data.shape, before, after, strict=True)
     shape = [d + b + a if isinstance(b, int) else simplify(d + b + a) for d, b, a in widths]
+    if any((int_value(extent) or 0) < 0 for extent in shape):
+        what = "padding takes more than there is"
+        widths = (
+            f"{text(d)} by {b} and {a}" for d, b, a in zip(data.shape, before, after, strict=True)
+        )
+        raise ValueError(explain(what, got=", ".join(widths)))
 
     def cell(*i):
         at, inside = [], []

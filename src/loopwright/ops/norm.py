@@ -65,6 +65,8 @@ def group_norm(
 
 @group_norm.infer
 def _(data: TensorStructInfo, gamma, beta, num_groups, channel_axis, axes, **_):
+    if num_groups < 1:
+        raise ValueError(explain("there must be a group of channels", got=f"{num_groups} groups"))
     proved = check_params(data, [channel_axis], gamma=gamma, beta=beta)
     if data.ndim != -1:
         normalize_axes(axes, data.ndim)

@@ -53,8 +53,10 @@ class AnnotatedRegion:
 class AnnotatedRegionSet:
     """The regions of an expression. Raises LoopwrightError where marks do not go together."""
 
-    def __init__(self, expr: Any, begin_op: Any, end_op: Any, func_name: str = "default") -> None:
-        self.begin_op, self.end_op, self.func_name = begin_op, end_op, func_name
+    def __init__(
+        self, expr: Any, region_begin_op: Any, region_end_op: Any, func_name: str = "default"
+    ) -> None:
+        self.begin_op, self.end_op, self.func_name = region_begin_op, region_end_op, func_name
         self._of: dict[int, AnnotatedRegion] = {}
         self._all: dict[int, AnnotatedRegion] = {}
         self._count = 0

@@ -32,7 +32,12 @@ from loopwright.runtime.packed_func import (
     register_func,
     remove_global_func,
 )
-from loopwright.runtime.param_dict import load_param_dict, save_param_dict
+from loopwright.runtime.param_dict import (
+    load_param_dict,
+    load_param_dict_from_file,
+    save_param_dict,
+    save_param_dict_to_file,
+)
 from loopwright.runtime.profiler import Profile
 from loopwright.runtime.tensor import (
     ShapeTuple,
@@ -79,6 +84,7 @@ __all__ = [
     "load_module",
     "load_ndarray_cache",
     "load_param_dict",
+    "load_param_dict_from_file",
     "measure",
     "metal",
     "num_threads",
@@ -87,6 +93,7 @@ __all__ = [
     "remove_global_func",
     "rocm",
     "save_param_dict",
+    "save_param_dict_to_file",
     "set_num_threads",
     "tensor",
     "vulkan",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from loopwright.base.device_types import ALIASES, TYPES
 
 _NAMES = {code: name for name, code in TYPES.items()}
+# Facts of GPUs in TVM's names.
+_OF_GPUS = {
+    *("max_threads_per_block", "warp_size", "max_shared_memory_per_block", "compute_version"),
+    *("device_name", "max_clock_rate", "multi_processor_count", "max_thread_dimensions"),
+    *("api_version", "driver_version", "l2_cache_size_bytes", "available_global_memory"),
+    "texture_spatial_limit",
+}
 
 
 class Device:
@@ -45,6 +53,20 @@ class Device:
         """Whether code can run there from this process."""
         return self.type_code == Device.CPU
 
+    @property
+    def total_global_memory(self) -> int | None:
+        """Bytes of this machine's memory; None where the system does not tell, and of others."""
+        names = ("SC_PAGE_SIZE", "SC_PHYS_PAGES")
+        if not self.exist or not all(n in getattr(os, "sysconf_names", ()) for n in names):
+            return None
+        size, count = map(os.sysconf, names)
+        return size * count
+
+    def __getattr__(self, name: str) -> None:
+        """None, as TVM answers what a device does not tell."""
+        if name not in _OF_GPUS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def empty(self, shape: Iterable[int], dtype: str) -> Any:
         """A tensor there whose values are not set; of devices of other machines."""
         raise NotImplementedError
@@ -55,6 +77,16 @@ class Device:
 
     def sync(self, stream: object = None) -> None:
         """Wait for queued work; a CPU has none."""
+
+    def create_raw_stream(self) -> int:
+        """A queue of work: a CPU has the one, 0."""
+        return 0
+
+    def set_raw_stream(self, stream: int) -> None:
+        """Work on a queue; a CPU has one."""
+
+    def free_raw_stream(self, stream: int) -> None:
+        """Give a queue back; a CPU's stays."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Device):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,16 @@ def load_param_dict(param_bytes: bytes | bytearray | str) -> dict[str, Tensor]:
     if again != len(names):
         raise ValueError(explain("names and parameters differ in number", got=f"{again}"))
     return {name: _tensor(source) for name in names}
+
+
+def save_param_dict_to_file(params: Mapping[str, Any], path: str | PathLike[str]) -> None:
+    """Write the bytes of `save_param_dict` to a file."""
+    Path(path).write_bytes(save_param_dict(params))
+
+
+def load_param_dict_from_file(path: str | PathLike[str]) -> dict[str, Tensor]:
+    """The tensors of a file that `save_param_dict_to_file` wrote. Raises ValueError for another."""
+    return load_param_dict(Path(path).read_bytes())
 
 
 def _tensor(source: _Bytes) -> Tensor:

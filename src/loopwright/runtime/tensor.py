@@ -174,9 +174,9 @@ class Tensor:
             ffi().from_dlpack(capsule_of(data, name, dims, row_major(dims), place, before))
         )
 
-    def copyfrom(self, source: Any) -> Tensor:
+    def copyfrom(self, source_array: Any) -> Tensor:
         """Copy values from an array of the same shape, casting to this dtype; returns self."""
-        array = as_array(source)
+        array = as_array(source_array)
         if array.shape != self.shape:
             raise ValueError(
                 f"copyfrom: array shape {array.shape} does not match tensor shape {self.shape}"
@@ -184,8 +184,9 @@ class Tensor:
         self.view()[...] = array
         return self
 
-    def copyto(self, target: Tensor | Device) -> Tensor:
+    def copyto(self, target: Tensor | Device, mem_scope: str | None = None) -> Tensor:
         """Copy the values into a tensor, or into a new one on a device; returns the target."""
+        _check_scope(mem_scope)
         if isinstance(target, Device):
             return tensor(self, target)
         return target.copyfrom(self)
@@ -308,9 +309,9 @@ class PackedTensor(Tensor):
             return PackedTensor.of(self.view(), self._dtype).__dlpack__()
         return super().__dlpack__(max_version=options.get("max_version"))
 
-    def copyfrom(self, source: Any) -> Tensor:
+    def copyfrom(self, source_array: Any) -> Tensor:
         """Copy values from an array of the same shape, cut to this dtype; returns self."""
-        array = as_array(source)
+        array = as_array(source_array)
         if array.shape != self.shape:
             raise ValueError(
                 f"copyfrom: array shape {array.shape} does not match tensor shape {self.shape}"
@@ -318,8 +319,9 @@ class PackedTensor(Tensor):
         self._bytes[...] = pack_bits(array, self._dtype)
         return self
 
-    def copyto(self, target: Tensor | Device) -> Tensor:
+    def copyto(self, target: Tensor | Device, mem_scope: str | None = None) -> Tensor:
         """Copy the values into a tensor, or into a new one on a device; returns the target."""
+        _check_scope(mem_scope)
         if isinstance(target, Device):
             _check_device(target)
             return PackedTensor.of(self.view(), self._dtype)
@@ -377,10 +379,16 @@ def _check_device(device: Device) -> None:
         raise ValueError(f"tensors live on the cpu here, got {device}; use cpu()")
 
 
-def tensor(data: Any, device: Device | str | None = None, dtype: str | None = None) -> Tensor:
-    """A tensor with a copy of `data`: a Tensor, numpy array, torch tensor, scalar or nested list."""
+def tensor(
+    arr: Any,
+    device: Device | str | None = None,
+    dtype: str | None = None,
+    mem_scope: str | None = None,
+) -> Tensor:
+    """A tensor with a copy of `arr`: a Tensor, numpy array, torch tensor, scalar or nested list."""
     where = make_device(device if device is not None else _CPU)
-    array = as_array(data)
+    _check_scope(mem_scope)
+    array = as_array(arr)
     name = array.dtype.name if dtype is None else str(dtype)
     if where.link is not None:
         return where.put(array, name)
@@ -393,11 +401,21 @@ def tensor(data: Any, device: Device | str | None = None, dtype: str | None = No
     return Tensor(np.array(array, dtype=wanted, order="C", copy=True))
 
 
+def _check_scope(scope: str | None) -> None:
+    if scope not in (None, "global"):
+        what = "tensors live in global memory here"
+        raise ValueError(explain(what, got=f"mem_scope {scope!r}", instead="leave mem_scope out"))
+
+
 def empty(
-    shape: Iterable[int] | int, dtype: str = "float32", device: Device | str | None = None
+    shape: Iterable[int] | int,
+    dtype: str = "float32",
+    device: Device | str | None = None,
+    mem_scope: str | None = None,
 ) -> Tensor:
     """A tensor whose values are not set, 64-byte aligned."""
     where = make_device(device if device is not None else _CPU)
+    _check_scope(mem_scope)
     dims = (shape,) if isinstance(shape, int) else tuple(int(s) for s in shape)
     if where.link is not None:
         return where.empty(dims, str(dtype))
@@ -435,17 +453,17 @@ def aligned(array: np.ndarray) -> np.ndarray:
     return copy
 
 
-def from_dlpack(value: Any) -> Tensor:
+def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor on another library's memory, without a copy: numpy, torch, jax, tvm-ffi, capsules."""
-    if isinstance(value, Tensor):
-        return value
-    if isinstance(value, np.ndarray):
-        packed = is_packed(value.dtype)
-        return PackedTensor.of(value, value.dtype.name) if packed else Tensor(value)
-    if type(value).__module__.partition(".")[0] == "tvm_ffi":
-        tensor = value
+    if isinstance(ext_tensor, Tensor):
+        return ext_tensor
+    if isinstance(ext_tensor, np.ndarray):
+        kind = ext_tensor.dtype
+        return PackedTensor.of(ext_tensor, kind.name) if is_packed(kind) else Tensor(ext_tensor)
+    if type(ext_tensor).__module__.partition(".")[0] == "tvm_ffi":
+        tensor = ext_tensor
     else:
-        tensor = ffi().from_dlpack(value)
+        tensor = ffi().from_dlpack(ext_tensor)
     kind = tensor.__dlpack_device__()
     if kind[0] != Device.CPU:
         raise ValueError(f"tensors live on the cpu here, got one on {Device(*kind)}")

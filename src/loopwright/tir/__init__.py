@@ -5,6 +5,7 @@ Passes and schedules are subpackages (`loopwright.tir.transform`, `.schedule`).
 
 from ..base.late import late_names as _late_names
 from ..base.late import public_names as _public_names
+from ..ir.op import CallEffectKind as CallEffectKind
 from ..ir.op import Op as Op
 from ..ir.prim_expr import EQ as EQ
 from ..ir.prim_expr import GE as GE

@@ -1,10 +1,13 @@
-"""Intrinsics of the runtime and of particular targets: thin wrappers generated from two tables."""
+"""Intrinsics of the runtime and of particular targets: thin wrappers generated from a table."""
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Any
 
+from ..base.errors import explain
 from ..base.registry import registering
 from ..ir.dtype import DataType
 from ..ir.op import register_op
@@ -13,72 +16,105 @@ from ..ir.prim_op import const, convert, vscale
 from ..runtime import register_func
 from .op import _packed_arg, call_intrin
 
-# name -> (result type; "" = the second argument's type, effect)
-_FIXED: dict[str, tuple[str, str]] = {
-    "start_profile_intrinsic": ("handle", "opaque"),
-    "end_profile_intrinsic": ("handle", "opaque"),
-    "tvm_warp_shuffle": ("", "opaque"),
-    "tvm_warp_shuffle_up": ("", "opaque"),
-    "tvm_warp_shuffle_down": ("", "opaque"),
-    "tvm_warp_activemask": ("uint32", "opaque"),
-    "tvm_load_matrix_sync": ("handle", "opaque"),
-    "tvm_mma_sync": ("handle", "opaque"),
-    "tvm_bmma_sync": ("handle", "opaque"),
-    "tvm_fill_fragment": ("handle", "opaque"),
-    "tvm_store_matrix_sync": ("handle", "opaque"),
-    "ptx_commit_group": ("", "opaque"),
-    "ptx_wait_group": ("", "opaque"),
-    "ptx_cp_async_barrier": ("", "opaque"),
-    "ptx_init_barrier_thread_count": ("", "opaque"),
-    "ptx_arrive_barrier": ("", "opaque"),
-    "ptx_arrive_barrier_expect_tx": ("", "opaque"),
-    "ptx_wait_barrier": ("", "opaque"),
-    "create_barriers": ("", "opaque"),
-    "make_filled_simdgroup_matrix": ("handle", "opaque"),
-    "simdgroup_load": ("handle", "opaque"),
-    "simdgroup_store": ("handle", "opaque"),
-    "simdgroup_multiply_accumulate": ("handle", "opaque"),
-    "q_multiply_shift": ("int32", "pure"),
-    "q_multiply_shift_per_axis": ("int32", "pure"),
-    "TVMBackendAllocWorkspace": ("handle", "opaque"),
-    "TVMBackendFreeWorkspace": ("int32", "opaque"),
-    "anylist_getitem": ("handle", "read"),
-    "anylist_resetitem": ("int32", "opaque"),
-    "prefetch": ("void", "opaque"),
+# Parameters are words of a text, with defaults as in Python.
+_MMA = "dtype shape A_layout B_layout A_dtype B_dtype C_dtype multiplicand_a a_index multiplicand_b b_index accumulator c_index"
+_SYNC = "fragment_d index_d fragment_a index_a fragment_b index_b fragment_c index_c"
+_FRAGMENT = "fragment m n k index buffer_ptr stride layout"
+_SIMD = "d index ptr stride col=8 row=8 transpose_matrix=False"
+_COPY = "dtype shared_ptr shared_offset global_ptr global_offset bytes"
+# name -> (result type, parameters): "" is the type of the parameter `value`, None that of `dtype`, which is no operand
+_TABLE: dict[str, tuple[str | None, str]] = {
+    "start_profile_intrinsic": ("handle", "id"),
+    "end_profile_intrinsic": ("handle", "id"),
+    "tvm_warp_shuffle": ("", "mask value warp_id width warp_size"),
+    "tvm_warp_shuffle_up": ("", "mask value offset width warp_size"),
+    "tvm_warp_shuffle_down": ("", "mask value offset width warp_size"),
+    "tvm_warp_activemask": ("uint32", ""),
+    "tvm_load_matrix_sync": ("handle", _FRAGMENT),
+    "tvm_mma_sync": ("handle", _SYNC),
+    "tvm_bmma_sync": ("handle", _SYNC),
+    "tvm_fill_fragment": ("handle", "fragment m n k index value"),
+    "tvm_store_matrix_sync": ("handle", _FRAGMENT),
+    "ptx_mma": (None, f"{_MMA} saturate operator=None"),
+    "ptx_mma_sp": (None, f"{_MMA} metadata meta_index sparse_selector saturate"),
+    "mma_store": (None, "dtype m n dst_ptr src_ptr src_offset dst_stride"),
+    "mma_fill": (None, "dtype local_size local_ptr offset"),
+    "ptx_ldmatrix": (None, "dtype trans num type local_ptr local_offset smem_ptr smem_offset"),
+    "ptx_cp_async": (None, _COPY),
+    "ptx_cp_async_bulk": (None, f"{_COPY} barrier_id"),
+    "ptx_commit_group": ("void", ""),
+    "ptx_wait_group": ("void", "num"),
+    "ptx_cp_async_barrier": ("void", "barrier_id"),
+    "ptx_init_barrier_thread_count": ("void", "barrier_id thread_count"),
+    "ptx_arrive_barrier": ("void", "barrier_id"),
+    "ptx_arrive_barrier_expect_tx": ("void", "barrier_id byte_count"),
+    "ptx_wait_barrier": ("void", "barrier_id"),
+    "create_barriers": ("void", "barrier_count"),
+    "make_filled_simdgroup_matrix": ("handle", "d index value col=8 row=8"),
+    "simdgroup_load": ("handle", _SIMD),
+    "simdgroup_store": ("handle", _SIMD),
+    "simdgroup_multiply_accumulate": ("handle", "d index_d a index_a b index_b c index_c"),
+    "q_multiply_shift": ("int32", "x y q s"),
+    "q_multiply_shift_per_axis": (
+        "int32",
+        "x y ls rs q is_lshift_required is_rshift_required",
+    ),
+    "TVMBackendAllocWorkspace": (
+        "handle",
+        "device_type device_id nbytes dtype_code_hint dtype_bits_hint",
+    ),
+    "TVMBackendFreeWorkspace": ("int32", "device_type device_id ptr"),
+    "anylist_getitem": ("handle", "list_handle index"),
+    "anylist_resetitem": ("int32", "list_handle index"),
+    "prefetch": ("void", "address rw locality cache"),
 }
-# The first argument is the result type.
-TYPED = (
-    *("ptx_mma", "ptx_mma_sp", "mma_store", "mma_fill", "ptx_ldmatrix", "ptx_cp_async"),
-    *("ptx_cp_async_bulk",),
-)
-_BY_VALUE = {"tvm_warp_shuffle": 1, "tvm_warp_shuffle_up": 1, "tvm_warp_shuffle_down": 1}
+_EFFECTS = {
+    "q_multiply_shift": "pure",
+    "q_multiply_shift_per_axis": "pure",
+    "anylist_getitem": "read",
+}  # of others: opaque
+TYPED = tuple(name for name, (dtype, _) in _TABLE.items() if dtype is None)
 # The result types of those whose arguments say nothing of it.
-RESULTS = {name: dtype or "void" for name, (dtype, _) in _FIXED.items() if name not in _BY_VALUE}
+RESULTS = {name: dtype for name, (dtype, _) in _TABLE.items() if dtype}
 
 
-def _fixed(name: str) -> Callable[..., PrimExpr]:
-    def build(*args: Any) -> PrimExpr:
-        kind = RESULTS.get(name) or convert(args[_BY_VALUE[name]]).dtype
-        return call_intrin(kind, f"tir.{name}", *args)
-
-    return build
+def _parameter(text: str) -> Parameter:
+    name, _, default = text.partition("=")
+    value = literal_eval(default) if default else Parameter.empty
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value, annotation="Any")
 
 
-def _typed(name: str) -> Callable[..., PrimExpr]:
-    def build(dtype: Any, *args: Any) -> PrimExpr:
-        operands = [a for a in args if a is not None]
-        return call_intrin(dtype, f"tir.{name}", *operands)
+def _counts(parameters: str) -> range:
+    """How many operands a call may have."""
+    words = [w for w in parameters.split() if w != "dtype"]
+    return range(sum(not w.endswith("=None") for w in words), len(words) + 1)
 
+
+COUNTS = {name: _counts(parameters) for name, (_, parameters) in _TABLE.items()}
+
+
+def _builder(name: str, parameters: str) -> Callable[..., PrimExpr]:
+    signature = Signature([*map(_parameter, parameters.split())], return_annotation="PrimExpr")
+
+    def build(*args: Any, **keywords: Any) -> PrimExpr:
+        try:
+            given = signature.bind(*args, **keywords)
+        except TypeError as error:
+            raise TypeError(explain(f"{name}{signature}", got=str(error))) from None
+        given.apply_defaults()
+        operands = dict(given.arguments)
+        kind = operands.pop("dtype", None) or RESULTS.get(name)
+        values = [v for v in operands.values() if v is not None]
+        return call_intrin(kind or convert(operands["value"]).dtype, f"tir.{name}", *values)
+
+    build.__signature__ = signature  # type: ignore[attr-defined]
     return build
 
 
 def _install() -> None:
-    for name, (_, effect) in _FIXED.items():
-        register_op(f"tir.{name}").set_attr("effect", effect)
-        _publish(name, _fixed(name))
-    for name in TYPED:
-        register_op(f"tir.{name}").set_attr("effect", "opaque")
-        _publish(name, _typed(name))
+    for name, (_, parameters) in _TABLE.items():
+        register_op(f"tir.{name}").set_attr("effect", _EFFECTS.get(name, "opaque"))
+        _publish(name, _builder(name, parameters))
 
 
 def _publish(name: str, build: Callable[..., PrimExpr]) -> None:
@@ -108,15 +144,19 @@ def _print_values(*args: Any) -> None:
     print(list(args))
 
 
-def anylist_setitem_call_packed(list_handle: Any, index: Any, name: str, *args: Any) -> PrimExpr:
-    """list[index] = the packed function `name` applied to `args`."""
-    operands = (list_handle, index, name, *args)
+def anylist_setitem_call_packed(
+    list_handle: Any, index: Any, func_name: str, *args: Any
+) -> PrimExpr:
+    """list[index] = the packed function `func_name` applied to `args`."""
+    operands = (list_handle, index, func_name, *args)
     return call_intrin("int32", "tir.anylist_setitem_call_packed", *operands)
 
 
-def anylist_setitem_call_cpacked(list_handle: Any, index: Any, name: str, *args: Any) -> PrimExpr:
-    """list[index] = the function `name` of this module applied to `args`."""
-    operands = (list_handle, index, name, *args)
+def anylist_setitem_call_cpacked(
+    list_handle: Any, index: Any, func_name: str, *args: Any
+) -> PrimExpr:
+    """list[index] = the function `func_name` of this module applied to `args`."""
+    operands = (list_handle, index, func_name, *args)
     return call_intrin("int32", "tir.anylist_setitem_call_cpacked", *operands)
 
 

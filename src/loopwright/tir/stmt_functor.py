@@ -157,10 +157,10 @@ def definitions(node: Any) -> _Definitions:
     return visitor
 
 
-def renew_defs(node: Any) -> Any:
+def renew_defs(func: Any) -> Any:
     """A copy of a function or statement in which every variable and buffer it defines is
     replaced by a new one."""
-    defined = definitions(node)
+    defined = definitions(func)
     fresh = {old: old.copy_with_suffix("") for old in defined.variables}
 
     def post(node: Any) -> Any:
@@ -170,7 +170,7 @@ def renew_defs(node: Any) -> Any:
             return Buffer._make(*node.field_values(), span=node.span)
         return None
 
-    return rewrite(node, post)
+    return rewrite(func, post)
 
 
 __all__ = [

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import te
 from ..base.errors import explain
+from ..base.late import late_names as _late_names
 from ..base.late import public_names as _public_names
 from ..ops import OPERATORS
 from ..ops.create import full as _full
@@ -134,8 +135,5 @@ def topk(
     )
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"topi has no {name!r}")
-
-
+__getattr__ = _late_names(__name__)
 __dir__ = _public_names(__name__)

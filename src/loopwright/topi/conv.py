@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,7 +65,29 @@ def conv(
     )  # fmt: skip
 
 
+def _spelled(function: Callable[..., te.Tensor], **names: str) -> Callable[..., te.Tensor]:
+    """The function with other names of its parameters: TVM's are not alike."""
+    plain = inspect.signature(function)
+    named = [p.replace(name=names.get(n, n)) for n, p in plain.parameters.items()]
+    signature = plain.replace(parameters=named)
+
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> te.Tensor:
+        given = signature.bind(*args, **keywords)
+        given.apply_defaults()
+        return function(*given.args)
+
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+# As in TVM; elsewhere the results have the type of the data.
+_OUT_DTYPES = {"conv2d_nhwc": "float32", "conv3d_ndhwc": "float32"}
+
+
 def _grouped(name: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
+    usual = _OUT_DTYPES.get(name)
+
     def convolution(
         Input: te.Tensor,
         Filter: te.Tensor,
@@ -71,7 +95,7 @@ def _grouped(name: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
         padding: Any = "VALID",
         dilation: Any = 1,
         groups: int = 1,
-        out_dtype: Any = None,
+        out_dtype: Any = usual,
     ) -> te.Tensor:
         return conv(Input, Filter, stride, padding, dilation, groups, data, kernel, out_dtype)
 
@@ -81,13 +105,15 @@ def _grouped(name: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
 
 
 def _plain(name: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
+    usual = _OUT_DTYPES.get(name)
+
     def convolution(
         Input: te.Tensor,
         Filter: te.Tensor,
         stride: Any = 1,
         padding: Any = "VALID",
         dilation: Any = 1,
-        out_dtype: Any = None,
+        out_dtype: Any = usual,
     ) -> te.Tensor:
         return conv(Input, Filter, stride, padding, dilation, 1, data, kernel, out_dtype)
 
@@ -103,6 +129,10 @@ def _plain(name: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
     _grouped(f"group_{name}", *LAYOUTS[name])
     for name in LAYOUTS
     if "3d" not in name and name != "conv2d_hwcn"
+)
+_NAMES_1D = {"Input": "data", "Filter": "kernel", "stride": "strides"}
+conv1d_ncw, conv1d_nwc, group_conv1d_ncw, group_conv1d_nwc = (
+    _spelled(f, **_NAMES_1D) for f in (conv1d_ncw, conv1d_nwc, group_conv1d_ncw, group_conv1d_nwc)
 )
 conv3d_ncdhw, conv3d_ndhwc = (
     _grouped(name, *LAYOUTS[name]) for name in ("conv3d_ncdhw", "conv3d_ndhwc")
@@ -382,3 +412,7 @@ conv1d_transpose_ncw, conv2d_transpose_nchw, conv3d_transpose_ncdhw = map(_trans
 group_conv1d_transpose_ncw, group_conv2d_transpose_nchw, group_conv3d_transpose_ncdhw = map(
     _group_transpose, _TRANSPOSES
 )
+_NAMES = {"data": "Input", "kernel": "Filter", "stride": "strides"}
+conv2d_transpose_nchw = _spelled(conv2d_transpose_nchw, **_NAMES)
+conv3d_transpose_ncdhw = _spelled(conv3d_transpose_ncdhw, **_NAMES)
+group_conv3d_transpose_ncdhw = _spelled(group_conv3d_transpose_ncdhw, stride="strides")

@@ -30,14 +30,23 @@ def get_padded_shape(data: te.Tensor, pad_before: Any, pad_after: Any = None) ->
     return tuple(simplify(d + b + a) for d, b, a in rows)
 
 
+def named(data: te.Tensor, name: str, attrs: dict[str, Any] | None = None) -> te.Tensor:
+    """A computed tensor under a name, with `attrs` besides its own."""
+    op = data.op
+    return te.ComputeOp(name, op.tag, {**op.attrs, **(attrs or {})}, op.axis, op.body).output(0)
+
+
 def _padding(mode: str) -> Callable[..., te.Tensor]:
     def padded(
-        data: te.Tensor, pad_before: Any, pad_after: Any = None, name: str = "PadInput"
+        data: te.Tensor,
+        pad_before: Any,
+        pad_after: Any = None,
+        name: str = f"{mode.capitalize()}PadInput",
     ) -> te.Tensor:
         after = pad_before if pad_after is None else pad_after
         get_padded_shape(data, pad_before, after)
         widths = [get_const_int(w) for pair in zip(pad_before, after, strict=True) for w in pair]
-        return OPERATORS["relax.nn.pad"](data, widths, mode, 0.0)
+        return named(OPERATORS["relax.nn.pad"](data, widths, mode, 0.0), name)
 
     padded.__name__ = padded.__qualname__ = f"{mode}_pad"
     padded.__doc__ = f'The data with borders of the mode "{mode}" of the graph\'s pad.'

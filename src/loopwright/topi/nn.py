@@ -50,6 +50,7 @@ from .layers import fifo_buffer as fifo_buffer
 from .layers import get_padded_shape as get_padded_shape
 from .layers import lrn as lrn
 from .layers import mirror_pad as mirror_pad
+from .layers import named as _named
 from .layers import reflect_pad as reflect_pad
 from .layers import replicate_pad as replicate_pad
 from .layers import space_to_batch_nd as space_to_batch_nd
@@ -218,12 +219,18 @@ def softmax_common(x: te.Tensor, axis: int, use_fast_exp: bool) -> te.Tensor:
 
 
 def pad(
-    data: te.Tensor, pad_before: Any, pad_after: Any = None, pad_value: float = 0.0
+    data: te.Tensor,
+    pad_before: Any,
+    pad_after: Any = None,
+    pad_value: float = 0.0,
+    name: str = "PadInput",
+    attrs: dict[str, Any] | None = None,
 ) -> te.Tensor:
-    """Padding with `pad_value`: the numbers of elements before and after each dimension."""
+    """Padding with `pad_value`: the numbers of elements before and after each dimension. The stage
+    has a name, and `attrs` besides its own."""
     after = pad_before if pad_after is None else pad_after
     widths = [get_const_int(w) for pair in zip(pad_before, after, strict=True) for w in pair]
-    return OPERATORS["relax.nn.pad"](data, widths, "constant", pad_value)
+    return _named(OPERATORS["relax.nn.pad"](data, widths, "constant", pad_value), name, attrs)
 
 
 __dir__ = _public_names(__name__)

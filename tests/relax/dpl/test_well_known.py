@@ -178,10 +178,13 @@ def test_layer_norm_and_rms_norm():
 
 
 def test_attention_of_lengths_that_differ():
-    with pytest.raises(
-        AttributeError, match="no operator of this name\n  got: relax.nn.attention_v"
-    ):
-        well_known.make_attention_pattern(var_len=True)
+    q = relax.Var("q", R.Tensor((1, "n", 2, 4), "float16"))
+    starts, most = relax.const(np.int32([0, 3, 5])), relax.const(np.int32(3))
+    call = relax.op.nn.attention_var_len(q, q, q, starts, most)
+    pattern, parts = well_known.make_attention_pattern(var_len=True)
+    matches = match(pattern, call)
+    assert matches[parts["seqstart_k"]] is matches[parts["seqstart_q"]] is starts
+    assert matches[parts["max_seqlen_k"]] is most and matches[parts["value"]] is q
 
 
 def primitives(heads: bool, **other) -> relax.Function:

@@ -98,9 +98,9 @@ def llvm_get_cpu_features(target: Target | None = None) -> set[str]:
     return set(features_of(*_machine(target)))
 
 
-def llvm_cpu_has_features(features: str | Sequence[str], target: Target | None = None) -> bool:
+def llvm_cpu_has_features(cpu_features: str | Sequence[str], target: Target | None = None) -> bool:
     """Whether the target's processor has all the features."""
-    wanted = [features] if isinstance(features, str) else features
+    wanted = [cpu_features] if isinstance(cpu_features, str) else cpu_features
     return features_of(*_machine(target)).issuperset(map(str, wanted))
 
 

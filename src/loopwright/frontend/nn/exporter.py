@@ -20,6 +20,7 @@ from ...relax.struct_info import (
 )
 from . import core, spec
 from .effects import IOEffect
+from .spec import MethodSpec, ModuleSpec
 from .torch import TorchModule
 
 COMPILE: Slot[Callable[..., Any]] = Slot("frontend.compile")
@@ -66,15 +67,15 @@ class Exporter:
         self.io_effect.effect = kept
 
     def build(
-        self, module_spec: spec.ModuleSpec
+        self, spec: ModuleSpec
     ) -> tuple[IRModule, list[tuple[str, core.Parameter]], list[Any]]:
         """(IRModule, [(path, parameter)], external modules)."""
-        params = list(module_spec.module.named_parameters())
-        effects = self._effects(module_spec.module)
+        params = list(spec.module.named_parameters())
+        effects = self._effects(spec.module)
         with self:
             if effects:
                 self._initialize(effects)
-            for name, method in zip(module_spec.method_names, module_spec.method_specs):
+            for name, method in zip(spec.method_names, spec.method_specs):
                 _Method(self.builder, method, params, effects).emit(name)
         return self.builder.finalize(), params, self.extern_mods
 
@@ -97,7 +98,7 @@ class _Method:
     def __init__(
         self,
         builder: BlockBuilder,
-        method: spec.MethodSpec,
+        method: MethodSpec,
         params: list[tuple[str, core.Parameter]],
         effects: list[tuple[str, core.Effect]],
     ) -> None:

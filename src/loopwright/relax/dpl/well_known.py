@@ -88,7 +88,7 @@ def make_attention_pattern(with_bias: bool = False, var_len: bool = False) -> Na
         names.append("bias")
     elif var_len:
         op = "relax.nn.attention_var_len"
-        names += ["seqstart_q", "seqstart_k", "max_seqlen_q", "max_seqlen_k"]
+        names += ["seqstart_q", "max_seqlen_q", "seqstart_k", "max_seqlen_k"]
     parts: dict[str, pt.DFPattern] = {name: pt.wildcard() for name in names}
     return pt.is_op(op)(*parts.values()), parts
 

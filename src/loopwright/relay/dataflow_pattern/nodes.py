@@ -48,9 +48,9 @@ class DFPattern(nd.DFPattern):
     def __neg__(self) -> CallPattern:
         return is_op("negative")(self)
 
-    def optional(self, option: Callable[[DFPattern], DFPattern]) -> AltPattern:
-        """This pattern, or where it does not match, `option(self)`."""
-        return AltPattern(self, option(self))
+    def optional(self, option_constructor: Callable[[DFPattern], DFPattern]) -> AltPattern:
+        """This pattern, or where it does not match, `option_constructor(self)`."""
+        return AltPattern(self, option_constructor(self))
 
     def has_attr(self, attrs: dict[str, Any]) -> AttrPattern:
         """With these attributes (of a call, a function or an operator)."""

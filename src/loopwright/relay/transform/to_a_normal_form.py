@@ -26,6 +26,6 @@ class ToANormalForm(RelayPass):
         return Binder(func, all=True).run()
 
 
-def ToANormalFormExpr(expr: Any) -> Any:
+def ToANormalFormExpr(e: Any) -> Any:
     """An expression with a `let` for each one in it."""
-    return Binder(expr, all=True).run()
+    return Binder(e, all=True).run()

@@ -244,21 +244,25 @@ def _call(p: Printer, node: pe.Call) -> str:
         return f"{callee}({p.exprs(node.args)})"
     name = op.get_attr("printer_name") or op.name.removeprefix("tir.")
     name = _SCRIPT_NAMES.get(name, name)
-    args = [p.expr(a) for a in node.args]
+    dtype, args = dtype_text(node.dtype), [p.expr(a) for a in node.args]
+    if not _has_builder(node, op, name):
+        return f"{p.tir('Call')}({dtype}, {quote(op.name)}, [{', '.join(args)}])"
+    if name in _DTYPE_FIRST:
+        args.insert(0, dtype)
+    elif name in _DTYPE_LAST:
+        args.append(dtype)
+    return f"{p.tir(name)}({', '.join(args)})"
+
+
+def _has_builder(node: pe.Call, op: Op, name: str) -> bool:
+    """Whether the function `T.<name>` makes this call of its arguments."""
     if op.name in _FOLDING and all(isinstance(a, pe.IntImm) for a in node.args[-1:]):
         shift = op.name.startswith("tir.shift") and not 0 <= node.args[1].value < node.dtype.bits
-        if shift or isinstance(node.args[0], pe.IntImm):  # the function would fold or refuse it
-            return (
-                f"{p.tir('Call')}({dtype_text(node.dtype)}, {quote(op.name)}, [{', '.join(args)}])"
-            )
-    if name in _DTYPE_FIRST:
-        args.insert(0, dtype_text(node.dtype))
-    elif name in _DTYPE_LAST:
-        args.append(dtype_text(node.dtype))
-    elif node.dtype != _RESULTS.get(name, node.dtype if name in _HAVE_BUILDERS else "handle"):
-        # what builds it has no place for its type
-        return f"{p.tir('Call')}({dtype_text(node.dtype)}, {quote(op.name)}, [{', '.join(args)}])"
-    return f"{p.tir(name)}({', '.join(args)})"
+        return not shift and not isinstance(node.args[0], pe.IntImm)  # else folded, or refused
+    if len(node.args) not in op_target.COUNTS.get(name, (len(node.args),)):
+        return False
+    usual = node.dtype if name in _HAVE_BUILDERS else "handle"
+    return name in _DTYPE_FIRST | _DTYPE_LAST or node.dtype == _RESULTS.get(name, usual)
 
 
 def global_name(p: Printer, node: GlobalVar) -> str:

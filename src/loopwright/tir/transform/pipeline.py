@@ -25,6 +25,7 @@ Pass::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,4 +155,24 @@ def default_tir_pipeline(native: frozenset[str] = MACHINE) -> Sequential:
     return Sequential([lower_to_loops(), finalize(native)], name="tir.default_tir_pipeline")
 
 
-__all__ = ["default_tir_pipeline", "finalize", "lower_to_loops"]
+_PIPELINES: dict[str, Callable[..., Sequential]] = {
+    "default": default_tir_pipeline,
+    "lower_to_loops": lower_to_loops,
+    "finalize": finalize,
+}
+
+
+def get_tir_pipeline(name: str = "default", **kwargs: Any) -> Sequential:
+    """The lowering of that name. Raises ValueError with the known names."""
+    if name not in _PIPELINES:
+        what = "there is no pipeline of this name"
+        raise ValueError(explain(what, got=name, instead=f"one of {', '.join(_PIPELINES)}"))
+    return _PIPELINES[name](**kwargs)
+
+
+__all__ = [
+    "default_tir_pipeline",
+    "finalize",
+    "get_tir_pipeline",
+    "lower_to_loops",
+]

@@ -50,17 +50,17 @@ def over(kernel: PrimFunc, place: int) -> PrimFunc:
 
 
 def with_call_in_place(
-    mod: IRModule, call: rx.Call, indices: Sequence[int]
+    mod: IRModule, call: rx.Call, inplace_indices: Sequence[int]
 ) -> tuple[rx.Call, IRModule]:
     """A call that writes over its argument of the one index, and the module with its kernel.
 
     Raises ValueError for several indices, or an operator that has no such kernel.
     """
     builder = BlockBuilder(mod)
-    new = in_place(builder, call, indices[0]) if len(indices) == 1 else None
+    new = in_place(builder, call, inplace_indices[0]) if len(inplace_indices) == 1 else None
     if new is None:
         what = "this call cannot write over these arguments"
-        raise ValueError(explain(what, got=f"{call}, {list(indices)}"))
+        raise ValueError(explain(what, got=f"{call}, {list(inplace_indices)}"))
     return new, builder.get()
 
 
