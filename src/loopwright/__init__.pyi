@@ -5,9 +5,9 @@ Made by `python -m tools.make_stubs`.
 
 from loopwright import (
     arith as arith, backend as backend, base as base, codegen as codegen, compat as compat,
-    driver as driver, frontend as frontend, ir as ir, ops as ops, relax as relax, rpc as rpc,
-    runtime as runtime, sched as sched, script as script, te as te, testing as testing,
-    tir as tir, topi as topi,
+    driver as driver, frontend as frontend, ir as ir, ops as ops, relax as relax,
+    relay as relay, rpc as rpc, runtime as runtime, sched as sched, script as script, te as te,
+    testing as testing, tir as tir, topi as topi,
 )
 from loopwright.base import errors as _errors
 from loopwright.base.errors import (

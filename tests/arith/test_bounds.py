@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from loopwright import arith, tir
-from loopwright.arith import Analyzer, ConstIntBound, IntervalSet
+from loopwright.arith import Analyzer, ConstIntBound, IntervalSet, bounds
 from loopwright.ir import Range, structural_equal
+from loopwright.ir.dtype import DataType
 from loopwright.tir import Broadcast, Let, Ramp, Select, Var, floordiv, truncdiv, truncmod
 
 X, Y, Z = Var("x", "int32"), Var("y", "int32"), Var("z", "int32")
@@ -389,3 +390,20 @@ def test_vectors_of_places(e, simple):
     assert structural_equal(
         Analyzer().simplify(e), e if simple is None else simple, map_free_vars=True
     )
+
+
+def test_ranges_of_types():
+    everything, inf = bounds.EVERYTHING, float("inf")
+    for dtype in ("float32", "int64", "int32x4", "float16x2"):
+        assert bounds.dtype_bounds(DataType(dtype)) == everything
+    assert bounds.dtype_bounds(DataType("uint64")) == (0, inf)
+    assert bounds.dtype_bounds(DataType("uint8x4")) == (0, inf)
+    assert bounds.dtype_bounds(DataType("uint8")) == (0, 255)
+    assert bounds.dtype_bounds(DataType("bool")) == (0, 1)
+
+
+def test_equal_lets_are_one_value():
+    x, v = Var("x", "int32"), Var("v", "int32")
+    first, second = (Let(v, floordiv(x, 3), v * v) for _ in "ab")
+    assert Analyzer().can_prove_equal(first, second)
+    assert not Analyzer().can_prove_equal(first, Let(v, floordiv(x, 3), v * x))

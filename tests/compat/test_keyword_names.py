@@ -140,3 +140,10 @@ def test_relay():
     pattern = relay.dataflow_pattern.is_op("exp")(relay.dataflow_pattern.wildcard())
     either = pattern.optional(option_constructor=lambda p: relay.dataflow_pattern.is_op("abs")(p))
     assert either.match(relay.abs(relay.exp(x))) and either.match(relay.exp(x))
+
+
+def test_lanes_of_a_scalable_register():
+    for dtype, lanes in (("int8", 16), ("float32", 4), ("int64", 2)):
+        made = tir.get_vscale_expr(dtype)
+        assert lw.ir.structural_equal(made, tir.vscale() * lanes), (dtype, made)
+    assert lw.ir.structural_equal(tir.get_vscale_expr("int8", min_size=256), tir.vscale() * 32)

@@ -107,3 +107,18 @@ def test_attention_in_groups():
         normal(op.nn.attention(q, k, tensor(1, 7, 3, 4)))
     with pytest.raises(ValueError, match="heads must be a multiple of 0"):
         normal(op.nn.attention(q, *[tensor(1, 7, 0, 4)] * 2))
+
+
+def test_the_border_of_a_crop_is_inside():
+    x = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4)
+    data = relax.Var("x", relax.TensorStructInfo(x.shape, "float32"))
+    for last, kept in ((1.0, True), (1.1, False)):
+        bb = relax.BlockBuilder()
+        with bb.function("main", [data]):
+            made = op.image.resize2d(
+                data, (3, 4), [0, 0, last, 1.0], method="linear", extrapolation_value=-1,
+                coordinate_transformation_mode="tf_crop_and_resize",
+            )  # fmt: skip
+            bb.emit_func_output(bb.emit(made))
+        got = Interpreter(LegalizeOps()(bb.get()))["main"](x).numpy()
+        assert (got[0, 0, -1] == (x[0, 0, -1] if kept else -1)).all(), got

@@ -19,6 +19,7 @@ from loopwright.runtime.packed_func import register_func, remove_global_func
 from loopwright.runtime.tensor import ShapeTuple, Tensor
 from loopwright.script import ir as I
 from loopwright.script import relax as R
+from loopwright.script import tir as T
 from loopwright.tir.function import PrimFunc
 from loopwright.tir.stmt import Evaluate
 
@@ -437,3 +438,23 @@ def test_bound_arguments_of_closures_add_up():
     ones = np.ones(4, "float32")
     mod = one(emit, x, y, z, pure=False)
     assert run(mod, ones, ones * 10, ones * 100).numpy().tolist() == [21.0] * 4
+
+
+def test_kernels_that_the_machine_calls_without_symbols():
+    """The last of the arguments may be the numbers of a shape; without one all are tensors."""
+
+    @T.prim_func
+    def double(a: T.Buffer((2,), "float32"), b: T.Buffer((2,), "float32")):
+        for i in range(2):
+            with T.block("b"):
+                vi = T.axis.spatial(2, i)
+                b[vi] = a[vi] * T.float32(2)
+
+    bb = relax.BlockBuilder()
+    gvar = bb.add_func(double, "double")
+    x = relax.Var("x", R.Tensor((2,), "float32"))
+    with bb.function("main", [x]):
+        out = bb.emit(relax.op.builtin.alloc_tensor(relax.ShapeExpr([2]), "float32", 0))
+        bb.emit(relax.op.vm.call_tir_dyn(gvar, relax.Tuple([x, out])))
+        bb.emit_func_output(out)
+    assert Interpreter(bb.get())["main"](np.float32([1, 4])).numpy().tolist() == [2, 8]

@@ -196,3 +196,11 @@ def test_which_extent_a_broadcast_takes() -> None:
     for a, b, wanted in ((n, three, three), (three, n, three), (n, m, n), (n, one, n), (one, n, n)):
         assert broadcast((a,), (b,)) == (wanted,)
     assert broadcast((n, three), (m,)) == (n, three) == broadcast((m,), (n, three))
+
+
+def test_the_like_of_another_type() -> None:
+    x, y = relay.var("x", shape=(2, 3)), relay.var("y", shape=(1, 3), dtype="int8")
+    made = typed(x, y, body=relay.collapse_sum_like(x, y)).body.checked_type
+    assert made == relay.TensorType((1, 3), "float32")
+    made = typed(x, y, body=relay.broadcast_to_like(y, x)).body.checked_type
+    assert made == relay.TensorType((2, 3), "int8")

@@ -6,6 +6,7 @@ import pytest
 
 from loopwright.base.errors import DiagnosticError
 from loopwright.script import from_source
+from loopwright.script.parser.closed import Rules
 
 PROGRAM = """{before}
 @T.prim_func
@@ -227,3 +228,11 @@ def test_trusted_text_may_be_any_python():
         read("math.floor(2.5)", "import math")
     assert read("math.floor(2.5)", "import math", run_python=True).body.value == 2
     assert read("two()", extra_vars={"two": lambda: 2}).body.value == 2
+
+
+def test_calls_that_have_returned_do_not_count():
+    rules = Rules(0)
+    for _ in range(3):
+        with rules.inside(0), rules.inside(0):
+            assert rules.depth == 2
+    assert rules.depth == 0

@@ -269,6 +269,7 @@ non_max_suppression.samples(
     _suppressed(),
     _suppressed(most=2, force_suppress=True),
     _suppressed(top_k=4, return_indices=False),
+    _suppressed(top_k=1, return_indices=False),
     _suppressed(id_index=-1, return_indices=False, invalid_to_bottom=True),
     _suppressed(least=0.0, return_indices=False),
 )

@@ -4,7 +4,7 @@ Made by `python -m tools.make_stubs`.
 """
 
 from loopwright.driver.front import compile as _compile
-from loopwright.ir.op import Op as Op
+from loopwright.ir.op import CallEffectKind as CallEffectKind, Op as Op
 from loopwright.ir.prim_expr import (
     Add as Add, And as And, BinaryOpExpr as BinaryOpExpr, Broadcast as Broadcast, Call as Call,
     Cast as Cast, CmpExpr as CmpExpr, ConstExpr as ConstExpr, Div as Div, EQ as EQ,

@@ -9,7 +9,9 @@ from loopwright.ir.dtype import DataType as _DataType
 from loopwright.ir.prim_expr import PrimExpr as _PrimExpr
 from loopwright.relax.expr import Expr as _Expr
 from loopwright.te.tensor import Tensor as _Tensor
-from loopwright.topi import image as image, nn as nn, tag as tag, utils as utils, vision as vision
+from loopwright.topi import (
+    image as image, nn as nn, tag as tag, testing as testing, utils as utils, vision as vision,
+)
 from loopwright.topi.fast import fast_erf as fast_erf, fast_exp as fast_exp, fast_tanh as fast_tanh
 from loopwright.topi.indexing import (
     adv_index as adv_index, expand_like as expand_like, matrix_set_diag as matrix_set_diag,

@@ -302,18 +302,19 @@ def _images() -> list[Case]:
             name="groups",
         )
     )
-    for same in (True, False):
+    # At step 1 a row is cut before and one behind, at step 2 one behind.
+    for same, step, cut in ((True, 1, 1), (True, 2, 0), (False, 2, 0)):
 
-        def spread(size, w, x, same=same):
+        def spread(size, w, x, same=same, step=step, cut=cut):
             n, h, v, _ = x.shape
-            full = np.zeros((n, (h - 1) * 2 + 3, (v - 1) * 2 + 3, len(w)), F)
+            full = np.zeros((n, (h - 1) * step + 3, (v - 1) * step + 3, len(w)), F)
             for i in range(h):
                 for j in range(v):
                     part = np.einsum("nc,oklc->nklo", x[:, i, j], w)
-                    full[:, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3] += part
-            return full[:, : 2 * h, : 2 * v] if same else full
+                    full[:, step * i : step * i + 3, step * j : step * j + 3] += part
+            return full[:, cut : cut + step * h, cut : cut + step * v] if same else full
 
-        size = np.array([2, 8, 10, 4] if same else [2, 9, 11, 4], np.int32)
+        size = np.array([2, 4 * step, 5 * step, 4] if same else [2, 9, 11, 4], np.int32)
         cases.append(
             Case(
                 "TRANSPOSE_CONV",
@@ -321,9 +322,9 @@ def _images() -> list[Case]:
                 lambda x, size, w, f=spread: f(size, w, x),
                 [size, real(4, 3, 3, 6)],
                 "TransposeConv",
-                {"Padding": int(not same), "StrideH": 2, "StrideW": 2},
+                {"Padding": int(not same), "StrideH": step, "StrideW": step},
                 [1, 2, 0],
-                name=f"same{same}",
+                name=f"same{same}{step}",
             )
         )
     volume = real(1, 4, 5, 6, 2)
