@@ -41,15 +41,45 @@ def test_after():
 }
 
 
-@pytest.mark.slow
-def test_a_suite_with_a_crash(tmp_path):
-    for name, text in SUITE.items():
-        path = tmp_path / "clone/tests/python" / name
+def clone_of(folder: Path, files: dict[str, str]) -> None:
+    """A repository of these files, with the release's tag."""
+    for name, text in files.items():
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "suite"], ["tag", VERSION]):
-        subprocess.run(["git", *identity, *command], cwd=tmp_path / "clone", check=True)
+        subprocess.run(["git", *identity, *command], cwd=folder, check=True)
+
+
+PACKAGE = {
+    "__init__.py": "from .ir import IRModule, no_such_name, _private\nimport os\n",
+    "relax/__init__.py": "from .expr import Call as Called\nfrom . import op\n",
+    "tir/op.py": "def bitwise_and(x, y, span): ...\ndef shift_left(x, bits): ...\ndef mine(a): ...\n",
+    "topi/cuda/__init__.py": "from .conv import nothing\n",
+}
+
+
+def test_names_beside_those_of_a_release(tmp_path):
+    clone_of(tmp_path / "clone", {f"python/tvm/{name}": text for name, text in PACKAGE.items()})
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.conformance.names", str(tmp_path / "clone")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines() == [
+        "missing: no_such_name",
+        "missing: relax.Called",
+        "parameters: tir.op.shift_left has no bits",
+        f"names: 2 of 4 that packages of {VERSION} export",
+        "parameters: 1 of 2 functions take all of TVM's names",
+    ], done.stderr
+
+
+@pytest.mark.slow
+def test_a_suite_with_a_crash(tmp_path):
+    clone_of(tmp_path / "clone", {f"tests/python/{name}": text for name, text in SUITE.items()})
     (tmp_path / "list.txt").write_text("te 5 te/test_some.py\nte 3 te/test_none.py\n")
     done = subprocess.run(
         [sys.executable, "-m", "tools.conformance", "clone", "--list", "list.txt"],
