@@ -97,6 +97,11 @@ def test_devices():
         cpu.warp
 
 
+def test_kinds_of_targets_that_code_is_made_for():
+    asked = ["llvm", "llvm -mcpu=core2", "c", "cpu", "cuda", "vulkan", "no_such", ""]
+    assert [lw.runtime.enabled(target=t) for t in asked] == [True] * 4 + [False] * 4
+
+
 def test_targets():
     assert codegen.llvm_cpu_has_features(
         cpu_features="avx2", target="llvm -mcpu=haswell -mtriple=x86_64-linux-gnu"
