@@ -122,3 +122,19 @@ def test_the_border_of_a_crop_is_inside():
             bb.emit_func_output(bb.emit(made))
         got = Interpreter(LegalizeOps()(bb.get()))["main"](x).numpy()
         assert (got[0, 0, -1] == (x[0, 0, -1] if kept else -1)).all(), got
+
+
+def test_sequences_of_different_lengths_keep_what_is_no_number():
+    """A query that is NaN is NaN; one that sees no key is 0; a start beyond the elements is an error."""
+    q, s, n = tensor(1, 4, 1, 2), tensor(4, dtype="int32"), tensor(dtype="int32")
+    bb = relax.BlockBuilder()
+    names = [relax.Var(name, p.struct_info) for name, p in zip("qsn", (q, s, n), strict=True)]
+    with bb.function("main", names):
+        query, starts, most = names
+        bb.emit_func_output(bb.emit(op.nn.attention_var_len(query, query, query, starts, most)))
+    x = np.float32([[[[1, 2]], [[np.nan, 0]], [[3, 4]], [[5, 6]]]])
+    main = Interpreter(LegalizeOps()(bb.get()))["main"]
+    got = main(x, np.int32([0, 0, 2, 3]), np.int32(2)).numpy()[0, :, 0]
+    assert np.isnan(got[:2]).all() and got[2].tolist() == [3, 4] and got[3].tolist() == [0, 0]
+    with pytest.raises(IndexError, match="5"):
+        main(x, np.int32([0, 1, 2, 5]), np.int32(2))

@@ -16,7 +16,7 @@ from ..relax.struct_info import TensorStructInfo
 from ..script.relax import register_view as register_script_view
 from .common import accumulator, aligned_index, broadcast_index, compute, element, rounded
 from .core import OPAQUE, case, op
-from .extents import broadcast_differ, check_multiple, differ, extents_of
+from .extents import broadcast_differ, check_multiple, differ, dims_equal, extents_of
 from .overlap import rows
 from .params import Tensor, Tensors
 from .statements import loops, written
@@ -38,14 +38,16 @@ def attention(
     """softmax(query @ key^T * scale + bias) @ value for each head, in float32.
 
     query [batch, length, heads, size], key [batch, other, groups, size], value [batch, other,
-    groups, size of a value], each group for heads // groups heads; bias broadcast to [batch, heads, length, other]; scale: default
-    1 / sqrt(size). causal_mask: later elements are masked; "TopLeft" aligns the sequences at their
-    first elements, "BottomRight" at their last. window_size: number of visible preceding elements.
+    groups, size of a value], each group for heads // groups heads; bias broadcast to [batch, heads,
+    length, other]; scale: default 1 / sqrt(size). causal_mask: later elements are masked; "TopLeft"
+    aligns the sequences at their first elements, "BottomRight" at their last. window_size: number of
+    visible preceding elements.
     """
     b, length, heads, size = query.shape
     other, groups, width = key.shape[1], key.shape[2], value.shape[3]
     check_multiple(heads, groups, "the number of heads")
-    group = lambda h: floordiv(h, floordiv(heads, groups))  # noqa: E731
+    sharing = 1 if dims_equal(heads, groups) else floordiv(heads, groups)
+    group = lambda h: floordiv(h, sharing)  # noqa: E731
     factor = const(scale, "float32") if scale is not None else tir.rsqrt(cast("float32", size))
     fold = lambda end, name: te.reduce_axis((const(0, "int64"), end), name=name)  # noqa: E731
     k, x, y, j = fold(size, "k"), fold(other, "x"), fold(other, "y"), fold(other, "j")

@@ -75,12 +75,10 @@ def attention_var_len(
                 low = ib.let("low", low)
                 seen = ib.let("seen", tir.max(high - low, 0))
                 with rows(ib, heads, "h") as h:
-                    one(ib, (q, k, v, out), (row, h), (low, seen))
+                    one(ib, q, k, v, out, row, h, low, seen)
 
-    def one(ib, tensors, place, span):
-        """The result of one query and head."""
-        q, k, v, out = tensors
-        (row, h), (low, seen) = place, span
+    def one(ib, q, k, v, out, row, h, low, seen):
+        """The result of one query and head, which see `seen` keys from `low` on."""
         group = floordiv(h, floordiv(heads, groups))
         mixed = ib.allocate(wide, [width], "mixed", scope="local")
         now = ib.allocate(wide, [3], "now", scope="local")  # greatest score, sum of powers, score
@@ -102,7 +100,7 @@ def attention_var_len(
             with rows(ib, width, "j") as j:
                 mixed[j] = mixed[j] + power * cast(wide, v[0, low + x, group, j])
         with rows(ib, width, "j") as j:
-            share = tir.if_then_else(now[1] > zero, mixed[j] / now[1], zero)
+            share = tir.if_then_else(seen > 0, mixed[j] / now[1], zero)
             out[0, row, h, j] = cast(queries.dtype, share)
 
     inputs = [queries, keys, values, seqstart_q, seqstart_k]
