@@ -134,7 +134,7 @@ def _(query: TensorStructInfo, key, value, bias=None, **_):
 
 @attention.numpy
 def attended(query, key, value, bias=None, scale=None, causal_mask=None, window_size=None):
-    share = query.shape[2] // key.shape[2]
+    share = query.shape[2] // max(key.shape[2], 1)
     key, value = (np.repeat(t, share, axis=2) for t in (key, value))
     q, k, v = (t.astype(np.float32).transpose(0, 2, 1, 3) for t in (query, key, value))
     scores = (

@@ -367,12 +367,13 @@ def _info(data, weight, tile, rows, columns):
 @byte_winograd.numpy
 def _numpy(data, weight, tile, rows, columns):
     m, (batch, _, blocks, pairs, _) = tile + 2, data.shape
-    values = data.swapaxes(2, 3).reshape(batch, m, m, pairs, -1, 2).astype(np.int64)
+    values = data.swapaxes(2, 3).reshape(batch, m, m, pairs, blocks * LANES, 2).astype(np.int64)
     numbers = weight.astype(np.int64).reshape(len(weight), m, m, pairs, ROWS, 2)
     (matrix, _, _), unit = whole(tile)
     products = np.einsum("nabktv,oabkrv->nabort", values, numbers, optimize=True)
     made = np.einsum("ia,jb,nabort->noritj", matrix, matrix, products, optimize=True)
-    return _divided(made.reshape(batch, -1, tile * blocks * LANES * tile), unit)
+    shape = batch, len(weight) * ROWS, tile * blocks * LANES * tile
+    return _divided(made.reshape(shape), unit)
 
 
 byte_winograd_bytes = as_bytes(byte_winograd)

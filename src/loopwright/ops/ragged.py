@@ -118,7 +118,7 @@ def _(**given):
 @attention_var_len.numpy
 def _(queries, keys, values, seqstart_q, max_seqlen_q, seqstart_k, max_seqlen_k, **given):
     out = np.zeros((*queries.shape[:3], values.shape[3]), queries.dtype)
-    share = queries.shape[2] // keys.shape[2]
+    share = queries.shape[2] // max(keys.shape[2], 1)
     for n in range(len(seqstart_q) - 1):
         mine, theirs = (slice(s[n], s[n + 1]) for s in (seqstart_q, seqstart_k))
         one = queries[:, mine], *(t[:, theirs].repeat(share, axis=2) for t in (keys, values))

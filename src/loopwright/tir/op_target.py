@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from ast import literal_eval
 from collections.abc import Callable
 from inspect import Parameter, Signature
@@ -76,6 +77,8 @@ _EFFECTS = {
 TYPED = tuple(name for name, (dtype, _) in _TABLE.items() if dtype is None)
 # The result types of those whose arguments say nothing of it.
 RESULTS = {name: dtype for name, (dtype, _) in _TABLE.items() if dtype}
+_ITEM_CALLS = ("anylist_setitem_call_packed", "anylist_setitem_call_cpacked")
+RESULTS |= dict.fromkeys(_ITEM_CALLS, "int32")
 
 
 def _parameter(text: str) -> Parameter:
@@ -91,6 +94,7 @@ def _counts(parameters: str) -> range:
 
 
 COUNTS = {name: _counts(parameters) for name, (_, parameters) in _TABLE.items()}
+COUNTS |= dict.fromkeys(_ITEM_CALLS, range(3, sys.maxsize))  # the function and any arguments
 
 
 def _builder(name: str, parameters: str) -> Callable[..., PrimExpr]:

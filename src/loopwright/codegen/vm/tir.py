@@ -75,7 +75,7 @@ class _TirWriter(Writer):
             self.do(TirCall("int32", "tir.call_packed", given))
         else:
             place = [self.lists["r"], const(dst.value, "int32")]
-            self.do(TirCall("handle", "tir.anylist_setitem_call_packed", [*place, *given]))
+            self.do(TirCall("int32", "tir.anylist_setitem_call_packed", [*place, *given]))
 
     def if_(self, node: rx.If) -> Operand:
         dst, outer = self.fresh(), self.stmts
