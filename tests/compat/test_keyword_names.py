@@ -7,6 +7,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import relay, te, tir, topi
+from loopwright.ir.op import OPS
 from loopwright.relay.regions import AnnotatedRegionSet
 from loopwright.target import codegen
 
@@ -55,7 +56,9 @@ def test_effects_of_own_intrinsics():
         lw.ir.register_op_attr(name, "TCallEffectKind", kind)
         assert tir.op.effect_of(tir.call_intrin("int32", name, 1)) == effect
     assert kinds.UpdateState is kinds.Opaque and kinds.ControlJump == 6
-    lw.ir.Op.get(name).reset_attr("effect")
+    lw.ir.Op.get(name).reset_attr("TCallEffectKind")
+    assert lw.ir.Op.get(name).effect == "opaque"
+    OPS.remove(name)
 
 
 def test_pipelines_of_loops():

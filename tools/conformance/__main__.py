@@ -55,13 +55,18 @@ class Result:
         return self.tests if self.uncollected else len(self.outcomes) - self.count("skipped")
 
 
-def unpack(clone: Path, to: Path, version: str) -> Path:
-    """Write the test files of a release below a folder."""
-    command = ["git", "-C", str(clone), "archive", f"refs/tags/{version}", "tests/python"]
+def archived(clone: Path, version: str, folder: str) -> tarfile.TarFile:
+    """A folder of a release."""
+    command = ["git", "-C", str(clone), "archive", f"refs/tags/{version}", folder]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         sys.exit(f"{clone} has no tag {version}\n  git says: {done.stderr.decode().strip()}")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+    return tarfile.open(fileobj=io.BytesIO(done.stdout))
+
+
+def unpack(clone: Path, to: Path, version: str) -> Path:
+    """Write the test files of a release below a folder."""
+    with archived(clone, version, "tests/python") as archive:
         archive.extractall(to / version, filter="data")
     return to / version / "tests/python"
 

@@ -11,18 +11,16 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
-import io
 import json
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import loopwright
 
-from .__main__ import VERSION
+from .__main__ import VERSION, archived
 
 # What there is no code for here: tuners, other machines, TVM's own tests and builds.
 LEFT_OUT = """
@@ -45,49 +43,30 @@ for package, names in json.load(sys.stdin).items():
 """
 
 
-def sources(clone: Path, release: str) -> dict[str, ast.Module]:
-    """The modules of TVM's package, parsed: {"relax.op": ...}; of a package, its `__init__`."""
-    command = ["git", "-C", str(clone), "archive", f"refs/tags/{release}", "python/tvm"]
-    done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode:
-        sys.exit(f"{clone} has no tag {release}\n  git says: {done.stderr.decode().strip()}")
-    found = {}
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+def sources(clone: Path, release: str) -> Iterator[tuple[str, bool, ast.Module]]:
+    """The modules of TVM's package: ("relax.op", whether it is a package's `__init__`, its text)."""
+    with archived(clone, release, "python/tvm") as archive:
         for member in archive:
             path = member.name.removeprefix("python/tvm/")
             held = archive.extractfile(member) if path.endswith(".py") else None
             name = path.removesuffix(".py").removesuffix("__init__").strip("/").replace("/", ".")
             if held and not any(name == n or name.startswith(f"{n}.") for n in LEFT_OUT):
-                found[name] = (ast.parse(held.read()), path.endswith("__init__.py"))
-    packages = {name: tree for name, (tree, package) in found.items() if package}
-    modules = {name: tree for name, (tree, package) in found.items() if not package}
-    return {**{f"{name}.": tree for name, tree in packages.items()}, **modules}
+                yield name, path.endswith("__init__.py"), ast.parse(held.read())
 
 
-def exports(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
-    """{package: public names that it takes from its own modules}."""
-    return {
-        name[:-1]: sorted(
-            {
-                alias.asname or alias.name
-                for node in ast.walk(tree)
-                if isinstance(node, ast.ImportFrom) and node.level
-                for alias in node.names
-                if not (alias.asname or alias.name).startswith(("_", "*"))
-            }
-        )
-        for name, tree in trees.items()
-        if name.endswith(".")
-    }
+def exports(tree: ast.Module) -> list[str]:
+    """The public names that a package takes from its own modules."""
+    nodes = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.level)
+    names = {alias.asname or alias.name for node in nodes for alias in node.names}
+    return sorted(n for n in names if not n.startswith(("_", "*")))
 
 
-def functions(trees: dict[str, ast.Module]) -> Iterator[tuple[str, str, list[str]]]:
-    """(module, name, parameters) of public functions."""
-    for module, tree in trees.items():
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                yield module.rstrip("."), node.name, [a.arg for a in given]
+def functions(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    """(name, parameters) of public functions."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            yield node.name, [a.arg for a in given]
 
 
 def ours(module: str, name: str) -> Any:
@@ -121,9 +100,9 @@ def main() -> int:
     parser.add_argument("clone", type=Path, help="clone of github.com/apache/tvm")
     parser.add_argument("--release", default=VERSION)
     options = parser.parse_args()
-    trees = sources(options.clone, options.release)
+    modules = list(sources(options.clone, options.release))
     missing, total = [], 0
-    for package, names in exports(trees).items():
+    for package, names in ((name, exports(tree)) for name, package, tree in modules if package):
         # Each package in a process of its own: what one loads, another would find.
         done = subprocess.run(
             [sys.executable, "-c", EXPORTS],
@@ -134,7 +113,8 @@ def main() -> int:
     for line in missing:
         print("missing:", ".".join(line.split()))
     known, differ = 0, 0
-    for module, name, wanted in functions(trees):
+    found = ((module, *f) for module, _, tree in modules for f in functions(tree))
+    for module, name, wanted in found:
         function = ours(module, name)
         if callable(function):
             known += 1

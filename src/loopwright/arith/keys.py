@@ -50,4 +50,4 @@ class Keys:
 
 def _repeatable(call: Any) -> bool:
     """Whether evaluating the call again gives the same value."""
-    return isinstance(call.op, Op) and call.op.get_attr("effect", "opaque") in ("pure", "read")
+    return isinstance(call.op, Op) and call.op.effect in ("pure", "read")

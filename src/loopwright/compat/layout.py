@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..backend.base import find_target
 from ..ir.expr import GlobalVar
-from ..ir.target import Target
 from ..runtime.device import VirtualDevice
 
 
@@ -35,13 +33,6 @@ class _NoInstance:
     def asobject(self) -> object:
         """What TVM turns such an object into where it is used."""
         return self
-
-
-def enabled(target: str) -> bool:
-    """`runtime.enabled`: whether code is made for a kind of targets."""
-    kind = target.split()[0] if target.split() else ""
-    known = kind in Target.list_kinds() and find_target(Target(kind)) is not None
-    return known or kind == "cpu"
 
 
 class EqualOp(_NoInstance):

@@ -79,7 +79,7 @@ NAMES: dict[str, str] = {
     "runtime.ADT": "relay.backend.interpreter:ADT",
     "runtime.container.ADT": "relay.backend.interpreter:ADT",
     "runtime.DataType": "ir.dtype:DataType",
-    "runtime.enabled": "compat.layout:enabled",
+    "runtime.enabled": "compat.questions:enabled",
     "runtime.Executable": "compat.executable:Executable",
     "runtime.NDArray": "runtime:Tensor",
     "runtime.Object": "ir.node:Node",

@@ -9,8 +9,16 @@ from ctypes.util import find_library
 from importlib import import_module
 from typing import Any
 
+from ..backend.base import find_target
 from ..ir.target import Target
 from ..runtime import from_dlpack, get_global_func
+
+
+def enabled(target: str) -> bool:
+    """`runtime.enabled`: whether code is made for a kind of targets."""
+    kind = target.split()[0] if target.split() else ""
+    known = kind in Target.list_kinds() and find_target(Target(kind)) is not None
+    return known or kind == "cpu"
 
 
 def have_fp16(compute_version: str) -> bool:

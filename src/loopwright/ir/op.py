@@ -88,6 +88,15 @@ class Op(BaseExpr):
         fact = FACTS.get((self.name, attr_name))
         return default if fact is None else fact.value
 
+    @property
+    def effect(self) -> str:
+        """What a call does: "pure", "read", "update", "opaque", "control" or "annotation"; of own
+        intrinsics, as "TCallEffectKind" says."""
+        known = self.get_attr("effect")
+        if known is None:
+            known = _EFFECTS[int(self.get_attr("TCallEffectKind", CallEffectKind.Opaque))]
+        return known
+
     def level_of(self, key: str) -> int:
         """The level at which a fact was stored."""
         fact = FACTS.get((self.name, key))
@@ -104,8 +113,6 @@ class Op(BaseExpr):
             FACTS.register(
                 (self.name, attr_name), Fact(value, plevel), origin=origin, override=True
             )
-            if attr_name == "TCallEffectKind":
-                self.set_attr("effect", _EFFECTS[int(value)], plevel, origin=origin)
 
     def reset_attr(self, attr_name: str) -> None:
         """Forget a fact."""

@@ -195,8 +195,8 @@ with _registry.registering(__name__):
 
 
 def effect_of(call: Call) -> str:
-    """The effect of a call: "pure", "read", "update", "opaque", "control" or "annotation"."""
-    return call.op.get_attr("effect", "opaque") if isinstance(call.op, Op) else "opaque"
+    """The effect of a call, as of its operator."""
+    return call.op.effect if isinstance(call.op, Op) else "opaque"
 
 
 def is_call_to(expr: Any, name: str) -> bool:
