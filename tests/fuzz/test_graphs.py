@@ -12,6 +12,7 @@ import pytest
 from loopwright.frontend.onnx.registry import supported_operators
 from loopwright.ops.core import OPERATORS
 from tools.fuzz import graphs, onnx_graphs, relax_build, rounding
+from tools.fuzz import judge as judging
 from tools.fuzz.case import Case
 from tools.fuzz.judge import Outcome, judge
 from tools.fuzz.relax_module import to_module
@@ -105,6 +106,13 @@ def test_what_rounding_within_an_operator_decides_is_a_doubt(path, monkeypatch):
     case = Case.load(path)
     assert judge(case).kind == "doubt"
     monkeypatch.setattr(rounding, "unit", lambda kind: 0.0)  # without it: they differ
+    assert judge(case).kind == "wrong"
+
+
+def test_a_sum_that_overflows_in_one_order(monkeypatch):
+    case = Case.load(Path(__file__).with_name("sum_that_overflows.json"))
+    assert judge(case).kind == "doubt"
+    monkeypatch.setattr(judging, "_overflows", lambda call, feeds: False)
     assert judge(case).kind == "wrong"
 
 

@@ -136,7 +136,8 @@ class Analyzer:
     """Simplifies integer expressions and proves facts about them.
 
     Variables are bound to ranges or values with `bind` (or as `Analyzer(ranges)`); conditions hold
-    inside a `constraint_scope`. int32 and int64 are assumed not to overflow.
+    inside a `constraint_scope`. Indices, of type int32 and int64, are assumed not to overflow; what is
+    computed from loads wraps around.
 
     >>> ana = Analyzer()
     >>> i = Var("i"); ana.bind(i, Range(0, 8))
@@ -160,6 +161,7 @@ class Analyzer:
 
     # The components, see `context`: canonical forms, known facts, rewriting.
     poly = convert.poly
+    ring = convert.ring
     poly_div = division.poly_div
     paired = division.paired
     build = build.build
@@ -264,7 +266,7 @@ class Analyzer:
         expr = po.convert(expr)
         if dom_map is not None:
             evaluator = Evaluator(self, dom_map, expr.dtype)
-            return interval_set(self, *evaluator.ends(self.poly(expr)), expr.dtype)
+            return interval_set(self, *evaluator.ends(self.ring(expr)), expr.dtype)
         low, high = self.any_bound(expr)
         return IntervalSet(
             NEG_INF if low == -inf else po.const(int(low), expr.dtype),

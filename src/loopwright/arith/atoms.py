@@ -1,7 +1,7 @@
 """Atoms: the unknowns of the algebra, numbered in order of creation.
 
 An atom is opaque to the algebra: a variable, a floor division (numerator and divisor
-are polynomials), a minimum or maximum, or an opaque expression. There is no atom for `a % b`: it is
+are polynomials), a minimum or maximum, an opaque expression, or a sum of data that may wrap around. There is no atom for `a % b`: it is
 `a - b * (a // b)`, so `x // 8 * 8 + x % 8` is just `x`; `division.paired` recovers remainders.
 """
 
@@ -14,17 +14,19 @@ from ..ir.prim_expr import Var
 from . import poly as P
 from .poly import Poly
 
-VAR, DIV, MIN, MAX, OPAQUE = range(5)
+VAR, DIV, MIN, MAX, OPAQUE, WRAPPED = range(6)
 INT32, INT64 = DataType("int32"), DataType("int64")
 
 
 def is_index(dtype: Any) -> bool:
-    """Whether the algebra handles this type: int32 and int64, assumed not to overflow."""
+    """Whether the algebra handles this type: int32 and int64. Indices are assumed not to overflow;
+    data, which was read from memory, wraps around."""
     return dtype is INT32 or dtype is INT64
 
 
 class Atom:
-    """One unknown. `data` is (numerator, divisor) of a division, (a, b) of a min or max."""
+    """One unknown. `data` is (numerator, divisor) of a division, (a, b) of a min or max, (sum,) of
+    what wraps around."""
 
     __slots__ = ("data", "dtype", "expr", "kind", "number")
 
@@ -39,13 +41,14 @@ class Atom:
 class Atoms:
     """All atoms of an analyzer, by number and by key."""
 
-    __slots__ = ("all", "being_sought", "by_key", "opposites")
+    __slots__ = ("all", "being_sought", "by_key", "opposites", "read")
 
     def __init__(self) -> None:
         self.all: list[Atom] = []
         self.by_key: dict[Any, Atom] = {}
         self.opposites: list[tuple[int, int]] = []  # (min, max) of the same two polynomials
         self.being_sought: set[int] = set()  # opaque atoms about which something is being sought
+        self.read: set[int] = set()  # the atoms that depend on what was read from memory
 
     def poly(self, key: Any, kind: int, dtype: Any, expr: Any, data: Any = None) -> Poly:
         """The polynomial of the atom with this key, which is created if new."""
@@ -54,7 +57,13 @@ class Atoms:
             atom = Atom(len(self.all), kind, dtype, expr, data)
             self.all.append(atom)
             self.by_key[key] = atom
+            if self.read and data is not None and any(map(self.is_data, data)):
+                self.read.add(atom.number)
         return {(atom.number,): 1}
+
+    def is_data(self, p: Poly) -> bool:
+        """Whether a polynomial depends on what was read from memory."""
+        return not self.read.isdisjoint(a for m in p for a in m) if self.read else False
 
     def of_var(self, var: Var) -> int:
         """The number of a variable's atom."""

@@ -13,7 +13,7 @@ from ..ir.dtype import numpy_dtype
 from ..ir.op import Op
 from ..ir.prim_expr import IntImm
 from . import poly as P
-from .atoms import DIV, INT64, MAX, MIN, VAR, Atom, is_index
+from .atoms import DIV, INT64, MAX, MIN, VAR, WRAPPED, Atom, is_index
 from .context import Bound, Context
 from .poly import ONE, Monomial, Poly
 
@@ -226,7 +226,35 @@ def natural_bound(ctx: Context, atom: Atom) -> Bound:
         (a0, a1), (b0, b1) = (poly_bound(ctx, side) for side in atom.data)
         pick = min if atom.kind == MIN else max
         return (pick(a0, b0), pick(a1, b1))
+    if atom.kind == WRAPPED:
+        return dtype_bounds(atom.dtype)
     return of_parts(ctx, atom, expr_bound, dtype_bounds(atom.dtype))
+
+
+def may_wrap(ctx: Context, p: Poly, dtype: Any) -> bool:
+    """Whether a sum of products with data in it may leave the range of its type, and wrap around."""
+    if not ctx.atoms.is_data(p):
+        return False
+    range_ = (pe.int_min(dtype), pe.int_max(dtype))
+    low, high = 0, 0
+    for m, f in p.items():
+        bound = (f, f)
+        for a in m:
+            bound = mul_bounds(bound, within(atom_bound(ctx, ctx.atoms.all[a]), range_))
+        low, high = low + bound[0], high + bound[1]
+    low, high = within((low, high), poly_bound(ctx, p))
+    return low < range_[0] or range_[1] < high
+
+
+def writable(ctx: Context, p: Poly) -> bool:
+    """Whether what is divided and compared in p does not wrap around where it is written: the -x of
+    -x // 2, which is x // -2, does."""
+    return all(
+        not may_wrap(ctx, part, atom.dtype) and writable(ctx, part)
+        for atom in (ctx.atoms.all[a] for m in p for a in m if a in ctx.atoms.read)
+        if atom.kind in (DIV, MIN, MAX)
+        for part in atom.data
+    )
 
 
 def of_parts(ctx: Context, atom: Atom, find: Callable[[Context, Any], Any], unknown: Any) -> Any:
@@ -346,7 +374,7 @@ def _mul_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
         return natural
     low, high = mul_bounds(any_bound(ctx, e.a), any_bound(ctx, e.b))
     fits = natural[0] <= low and high <= natural[1]
-    if not fits and is_index(e.dtype):
+    if not fits and is_index(e.dtype) and not ctx.keys.reads(e):
         return (max(natural[0], low), min(natural[1], high))
     return (low, high) if fits else natural  # a narrow product wraps around
 

@@ -7,7 +7,8 @@ from typing import Any
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import IntImm, PrimExpr
 from . import poly as P
-from .atoms import DIV, MAX, MIN, Atom
+from .atoms import DIV, INT32, INT64, MAX, MIN, Atom
+from .bounds import atom_bound, dtype_bounds, within
 from .context import Context
 from .division import paired
 from .poly import ONE, Monomial, Poly
@@ -22,7 +23,9 @@ def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
     terms = [(f, _product(ctx, m, dtype)) for m, f in pairing.rest.items() if m]
     mods = zip(pairing.mods, pairing.places, strict=True)
     for n, ((scale, factor, value, divisor), place) in enumerate(mods):
-        mod = _remainder(ctx, value, divisor, dtype)
+        kind = INT64 if dtype is INT32 and _needs_64_bits(ctx, value) else dtype
+        mod = _remainder(ctx, value, divisor, kind)
+        mod = mod if kind is dtype else pe.Cast._make(dtype, mod)
         if factor:
             mod = pe.Mul._make(_product(ctx, factor, dtype), mod)
         terms.insert(place + n, (scale, mod))
@@ -48,6 +51,14 @@ def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
     if plus and offset < 0:
         total = pe.Sub._make(total, number(ctx, -offset, dtype))
     return total
+
+
+def _needs_64_bits(ctx: Context, p: Poly) -> bool:
+    """Whether something in p may not fit into 32 bits, so that no remainder of it is one of them."""
+    wide = (atom for m in p for a in m if (atom := ctx.atoms.all[a]).dtype is INT64)
+    return any(
+        within(bound := atom_bound(ctx, atom), dtype_bounds(INT32)) != bound for atom in wide
+    )
 
 
 def _remainder(ctx: Context, value: Poly, divisor: Poly, dtype: Any) -> PrimExpr:

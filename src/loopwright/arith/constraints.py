@@ -199,6 +199,8 @@ def bind_value_bounds(ctx: Context, var: Var, value: PrimExpr) -> None:
     ctx.known.bounds[m[0]] = within(poly_bound(ctx, p), natural_bound(ctx, ctx.atoms.all[m[0]]))
     ctx.cache.products.pop(m, None)
     ctx.known.modular[m[0]] = ctx.modular(p)
+    if ctx.atoms.is_data(p):
+        ctx.atoms.read.update(m)
     ctx.examples.define(m[0], p)
 
 

@@ -1,4 +1,10 @@
-"""Converts expressions to polynomials."""
+"""Converts expressions to polynomials.
+
+`ring` gives a polynomial that equals an expression in the arithmetic of its type, which wraps around:
+enough for sums and products. `poly` gives one whose value as a whole number is that of the expression:
+what is compared, divided, bounded or made wider. They differ in data only, as indices are assumed not to
+overflow: x + 5, of an x that was read from memory, is an unknown of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +15,8 @@ from typing import Any
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import IntImm, PrimExpr, Var
 from . import poly as P
-from .atoms import MAX, MIN, OPAQUE, VAR, is_index
-from .bounds import poly_bound
+from .atoms import MAX, MIN, OPAQUE, VAR, WRAPPED, is_index
+from .bounds import may_wrap, poly_bound
 from .context import Context
 from .division import poly_div, without_multiples
 from .poly import Poly
@@ -21,7 +27,16 @@ _EXPAND = 8
 
 
 def poly(ctx: Context, expr: Any) -> Poly:
-    """The canonical form of an integer scalar."""
+    """The canonical form of an integer scalar; of data that may wrap around, an unknown."""
+    p = ring(ctx, expr)
+    if type(expr) in _RING and may_wrap(ctx, p, expr.dtype):
+        simple = ctx.simplified(expr)
+        return ctx.atoms.poly((WRAPPED, expr.dtype, P.key_of(p)), WRAPPED, expr.dtype, simple, (p,))
+    return p
+
+
+def ring(ctx: Context, expr: Any) -> Poly:
+    """The canonical form of an integer scalar in the arithmetic of its type."""
     kind = type(expr)
     if kind is IntImm:
         return P.constant(expr.value)
@@ -51,7 +66,11 @@ def _opaque(ctx: Context, expr: PrimExpr) -> Poly:
     simple = ctx.rebuilt(expr)
     if type(simple) is not type(expr) and simple.dtype is expr.dtype:
         return poly(ctx, simple)  # it was simplified to another form
-    return ctx.atoms.poly(ctx.keys.of(simple), OPAQUE, simple.dtype, simple)
+    p = ctx.atoms.poly(ctx.keys.of(simple), OPAQUE, simple.dtype, simple)
+    if ctx.keys.reads(simple):
+        ((number,),) = p
+        ctx.atoms.read.add(number)
+    return p
 
 
 def _sum(ctx: Context, e: Any) -> Poly:
@@ -60,9 +79,9 @@ def _sum(ctx: Context, e: Any) -> Poly:
     while type(e) is pe.Add or type(e) is pe.Sub:
         parts.append((e.b, 1 if type(e) is pe.Add else -1))
         e = e.a
-    total = dict(poly(ctx, e))
+    total = dict(ring(ctx, e))
     for part, sign in reversed(parts):
-        for m, c in poly(ctx, part).items():
+        for m, c in ring(ctx, part).items():
             value = total.get(m, 0) + sign * c
             if value:
                 total[m] = value
@@ -72,7 +91,7 @@ def _sum(ctx: Context, e: Any) -> Poly:
 
 
 def _mul(ctx: Context, e: Any) -> Poly | None:
-    a, b = poly(ctx, e.a), poly(ctx, e.b)
+    a, b = ring(ctx, e.a), ring(ctx, e.b)
     if P.terms(a) == 0 or P.terms(b) == 0 or len(a) * len(b) <= _EXPAND:
         return P.multiply(a, b)
     return None
@@ -169,6 +188,7 @@ def _extreme(kind: int) -> Handler:
 
 
 Handler = Callable[[Context, Any], Poly | None]
+_RING = (pe.Add, pe.Sub, pe.Mul)
 # A handler that returns None makes the expression an atom.
 TO_POLY: dict[type, Handler] = {
     pe.Add: _sum,

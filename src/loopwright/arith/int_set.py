@@ -29,9 +29,9 @@ def eval_ranges(
     intervals = []
     for rng in ranges:
         dtype = evaluator.dtype = rng.min.dtype
-        first = ana.poly(rng.min)
+        first = ana.ring(rng.min)
         low = evaluator.ends(first)[0]
-        last = P.shift(P.add(first, ana.poly(rng.extent)), -1)
+        last = P.shift(P.add(first, ana.ring(rng.extent)), -1)
         intervals.append(interval_set(ana, low, evaluator.ends(last)[1], dtype))
     return intervals
 
@@ -46,7 +46,7 @@ def hull(
 def _extreme(ana: Analyzer, pick: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     if is_infinite(a) or is_infinite(b):
         return a if is_infinite(a) else b
-    return a if not P.add(ana.poly(a), ana.poly(b), -1) else ana.simplify(pick(a, b))
+    return a if not P.add(ana.ring(a), ana.ring(b), -1) else ana.simplify(pick(a, b))
 
 
 def _reaches(ana: Analyzer, low: PrimExpr, high: PrimExpr) -> bool:
@@ -132,12 +132,12 @@ def estimate_region_lower_bound(
 
 def _dense(ana: Analyzer, rng: Range, sums: IterSumExpr) -> IntervalSet | None:
     """The interval of a sum of splits plus 0 .. extent, None where it has gaps."""
-    reach = ana.poly(rng.extent)  # length covered without a gap so far
+    reach = ana.ring(rng.extent)  # length covered without a gap so far
     if Evaluator(ana, dict.fromkeys(ana.known.values, 0)).involved(reach):
         return None
-    low = ana.poly(sums.base)
+    low = ana.ring(sums.base)
     for split in reversed(sums.args):  # the largest scale comes first
-        scale, extent = ana.poly(split.scale), ana.poly(split.extent)
+        scale, extent = ana.ring(split.scale), ana.ring(split.extent)
         last = P.multiply(scale, P.shift(extent, -1))
         if not ana.nonneg(scale):
             low = P.add(low, last)

@@ -15,7 +15,7 @@ from . import poly as P
 from .atoms import DIV, INT32, MAX, MIN, VAR
 from .bounds import poly_bound
 from .context import Context
-from .convert import poly, poly_extreme
+from .convert import poly_extreme, ring
 from .division import paired, poly_div
 from .poly import Monomial, Poly
 from .proof import nonneg
@@ -65,13 +65,13 @@ class Evaluator:
 
     def _domain(self, dom: Any) -> Ends:
         if isinstance(dom, Range):
-            low = poly(self.ctx, dom.min)
-            return low, P.shift(P.add(low, poly(self.ctx, dom.extent)), -1)
+            low = ring(self.ctx, dom.min)
+            return low, P.shift(P.add(low, ring(self.ctx, dom.extent)), -1)
         if hasattr(dom, "min_value"):  # an IntervalSet
             ends = (dom.min_value, dom.max_value)
-            low, high = (None if is_infinite(e) else poly(self.ctx, e) for e in ends)
+            low, high = (None if is_infinite(e) else ring(self.ctx, e) for e in ends)
             return low, high
-        point = poly(self.ctx, po.convert(dom))
+        point = ring(self.ctx, po.convert(dom))
         return point, point
 
     def involved(self, p: Poly) -> bool:
@@ -179,12 +179,12 @@ class Evaluator:
         """Ends of a choice; of a truncated division too, where nothing in it is negative."""
         if type(e) is pe.Select:
             (a0, a1), (b0, b1) = (
-                self.ends(poly(self.ctx, v)) for v in (e.true_value, e.false_value)
+                self.ends(ring(self.ctx, v)) for v in (e.true_value, e.false_value)
             )
             low = None if a0 is None or b0 is None else self._extreme(MIN, a0, b0, True)
             return low, None if a1 is None or b1 is None else self._extreme(MAX, a1, b1, False)
         if type(e) in (pe.Div, pe.Mod):
-            n, d = poly(self.ctx, e.a), poly(self.ctx, e.b)
+            n, d = ring(self.ctx, e.a), ring(self.ctx, e.b)
             least = self.ends(n)[0]
             if least is not None and nonneg(self.ctx, least) and poly_bound(self.ctx, d)[0] > 0:
                 return self._quotient(n, d, e.dtype) if type(e) is pe.Div else self._remainder(n, d)

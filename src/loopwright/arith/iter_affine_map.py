@@ -42,7 +42,7 @@ def detect_iter_map(
     try:
         loose = level == IterMapLevel.Surjective
         worker = Detector(input_iters, predicate, _dtype(indices, input_iters), loose)
-        found = [worker.index(worker.ana.poly(index)) for index in indices]
+        found = [worker.index(worker.ana.ring(index)) for index in indices]
         if not all(bound.used for bound in worker.bounds):
             raise NotAffine("the predicate does not bound an iterator or a fusion of them")
         if level != IterMapLevel.NoCheck:
@@ -60,7 +60,7 @@ def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> 
     """
     worker = Detector(input_iters, True, index.dtype, loose=True)
     try:
-        splits, base = worker.sum_of(worker.ana.poly(index), partly=True)
+        splits, base = worker.sum_of(worker.ana.ring(index), partly=True)
     except NotAffine as why:
         raise ValueError(f"{index} is not a sum of splits: {why}") from None
     ordered: list[Split] = []
@@ -142,7 +142,7 @@ def inverse_affine_iter_map(
         if isinstance(mark.source, IterSumExpr):
             spread(mark.source, value)
             continue
-        p = ana.poly(mark.source)
+        p = ana.ring(mark.source)
         for m, f in p.items():
             atom = ana.atoms.all[m[0]] if len(m) == 1 else None
             if atom is not None and atom.kind == VAR and f == 1 and atom.expr not in inverse:

@@ -13,12 +13,13 @@ from ..ir.prim_expr import IntImm, PrimExpr
 class Keys:
     """The keys of expressions, each computed once."""
 
-    __slots__ = ("_cache",)
+    __slots__ = ("_cache", "_reads")
 
     def __init__(self) -> None:
         self._cache: dict[
             int, tuple[Any, Any]
         ] = {}  # by id; holds the node so the id stays its own
+        self._reads: dict[int, tuple[Any, bool]] = {}
 
     def of(self, expr: Any) -> Any:
         """The key of an expression, or of a tuple or list of them."""
@@ -31,6 +32,26 @@ class Keys:
         if isinstance(expr, (tuple, list)):
             return tuple(self.of(item) for item in expr)
         return expr
+
+    def reads(self, expr: Any) -> bool:
+        """Whether an expression depends on what is read from memory, or on what a function returns."""
+        kind = type(expr)
+        if kind is pe.Var or kind is IntImm:
+            return False
+        entry = self._reads.get(id(expr))
+        if entry is None:
+            if kind is pe.Call:
+                found = not isinstance(expr.op, Op) or expr.op.effect in (
+                    "read",
+                    "update",
+                    "opaque",
+                )
+            else:
+                found = not kind.__module__.endswith("prim_expr")
+            children = expr.args if kind is pe.Call else expr.children()
+            found = found or any(self.reads(c) for c in children if isinstance(c, PrimExpr))
+            entry = self._reads[id(expr)] = (expr, found)
+        return entry[1]
 
     def _of_node(self, expr: Any) -> Any:
         kind = type(expr)

@@ -10,7 +10,7 @@ from ..ir import prim_expr as pe
 from ..ir.op import Op
 from ..ir.prim_expr import IntImm
 from . import poly as P
-from .atoms import DIV, MAX, MIN, Atom
+from .atoms import DIV, MAX, MIN, WRAPPED, Atom
 from .bounds import any_bound, of_parts, whole_in_float
 from .context import Context
 from .poly import Poly
@@ -80,6 +80,8 @@ def _of_atom(ctx: Context, atom: Atom) -> Residues:
         return ANY if d is None or d <= 0 else _quotient(modular(ctx, atom.data[0]), d)
     if atom.kind in (MIN, MAX):
         return _either(*(modular(ctx, side) for side in atom.data))
+    if atom.kind == WRAPPED:
+        return _remainder(modular(ctx, atom.data[0]), (1 << atom.dtype.bits, 0))
     return of_parts(ctx, atom, _of_opaque, ANY)
 
 

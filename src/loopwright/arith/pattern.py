@@ -22,7 +22,7 @@ def detect_linear_equation(
     """[c0, ..., cn, base] with expr = sum of ci * vari + base, all independent of the variables;
     an empty list if there are none."""
     ana = ana or Analyzer()
-    p = ana.poly(expr)
+    p = ana.ring(expr)
     evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
     coefficients: list[P.Poly] = [{} for _ in var_list]
     numbers = [ana.atoms.of_var(v) for v in var_list]

@@ -8,9 +8,9 @@ from ..ir import prim_expr as pe
 from ..ir.prim_expr import FALSE, TRUE, IntImm
 from . import poly as P
 from .atoms import is_index
-from .bounds import poly_bound
+from .bounds import may_wrap, poly_bound, writable
 from .context import Context, Rule
-from .convert import poly
+from .convert import poly, ring
 from .normal import comparison, is_zero, normal
 from .poly import Poly
 from .rules_arithmetic import binary
@@ -30,11 +30,19 @@ def _compare(ctx: Context, expr: Any) -> Any:
         built = comparison(ctx, type(expr), p, expr.a.dtype)
     except ValueError:
         built = kept
+    if ctx.atoms.is_data(p) and not (writable(ctx, p) and _fits(ctx, built)):
+        built = kept
     best = built if ctx.costs.of(built) < ctx.costs.of(kept) else kept
     narrow = _narrowed(ctx, best, p)
     if narrow is None or ctx.costs.of(narrow) > ctx.costs.of(best):
         return _upward(best)
     return _compare(ctx, narrow)
+
+
+def _fits(ctx: Context, expr: Any) -> bool:
+    """Whether neither side of an order wraps around; two sides that are equal are so wrapped, too."""
+    sides = () if type(expr) in (pe.EQ, pe.NE) else (expr.a, expr.b)
+    return not any(may_wrap(ctx, ring(ctx, side), side.dtype) for side in sides)
 
 
 _MIRRORED = {pe.GT: pe.LT, pe.GE: pe.LE}

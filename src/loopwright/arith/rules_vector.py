@@ -9,7 +9,7 @@ from ..ir import prim_op as po
 from ..ir.literals import int_value, is_zero
 from ..ir.prim_expr import FALSE, TRUE, IntImm
 from . import poly as P
-from .bounds import poly_bound
+from .bounds import may_wrap, poly_bound
 from .context import Context
 from .convert import poly
 from .proof import nonneg
@@ -69,7 +69,7 @@ def _never_negative(ctx: Context, ramp: Any) -> bool:
 def _ramp_division(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
     """The quotient or remainder of a ramp by a scalar, both rounded down."""
     c, s = int_value(divisor), int_value(ramp.stride)
-    if c is None or s is None or c <= 0:
+    if c is None or s is None or c <= 0 or _wraps(ctx, ramp):
         return None
     given, kind = kind, _DOWN[kind]
     if s % c == 0:
@@ -107,6 +107,8 @@ def _vector_compare(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
     stride = P.constant_value(P.add(poly(ctx, as_), poly(ctx, bs), -1))
     if stride is None or kind in (pe.EQ, pe.NE) or a.dtype.is_scalable:
         return None
+    if _wraps(ctx, a) or _wraps(ctx, b):
+        return None
     lanes = a.dtype.lanes
     last = stride * (lanes - 1)
     base = P.add(poly(ctx, ab), poly(ctx, bb), -1)
@@ -122,6 +124,16 @@ def _vector_compare(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
     if always or never:
         return pe.Broadcast._make(TRUE if always else FALSE, lanes)
     return None
+
+
+def _wraps(ctx: Context, v: Any) -> bool:
+    """Whether the last lane of a ramp that begins at data may be less than the first, or kin."""
+    base, stride = _line(v)
+    first = poly(ctx, base)
+    if not ctx.atoms.is_data(first) or is_zero(stride):
+        return False
+    ends = P.scaled(poly(ctx, stride), v.dtype.lanes - 1)
+    return v.dtype.is_scalable or may_wrap(ctx, P.add(first, ends), base.dtype)
 
 
 def _line(v: Any) -> tuple[Any, Any]:

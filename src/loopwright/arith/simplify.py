@@ -13,9 +13,10 @@ from ..ir import prim_op as po
 from ..ir.prim_expr import FloatImm, IntImm, PrimExpr, Var
 from . import rules_arithmetic, rules_compare, rules_logic
 from .atoms import is_index
+from .bounds import writable
 from .build import build
 from .context import Context, Rule
-from .convert import TO_POLY, poly
+from .convert import TO_POLY, ring
 from .cost import STEP
 from .division import without_remainders
 from .poly import Poly
@@ -30,7 +31,8 @@ _OFTEN = 64  # visits between two looks at the clock
 def simplify(ctx: Context, expr: Any, steps: int = 2) -> Any:
     """An equal expression that costs no more; the same object if there is no better.
 
-    Integers of type int32 and int64 are assumed not to overflow. Python numbers are converted.
+    Indices, of type int32 and int64, are assumed not to overflow; data wraps around. Python numbers are
+    converted.
     """
     expr = po.convert(expr)
     if not isinstance(expr, PrimExpr):
@@ -78,7 +80,7 @@ def simplified(ctx: Context, expr: Any) -> Any:
 
 
 def _best_integer(ctx: Context, expr: Any) -> Any:
-    p = poly(ctx, expr)
+    p = ring(ctx, expr)
     built = _built(ctx, p, expr.dtype)
     if len(p) > 1 and (parts := without_remainders(ctx, p)) is not None:
         other = _built(ctx, parts, expr.dtype)
@@ -92,6 +94,8 @@ def _best_integer(ctx: Context, expr: Any) -> Any:
 
 
 def _built(ctx: Context, p: Poly, dtype: Any) -> PrimExpr | None:
+    if not writable(ctx, p):
+        return None
     try:
         return build(ctx, p, dtype)
     except ValueError:  # a literal that does not fit the type
@@ -133,7 +137,7 @@ def expand(ctx: Context, expr: Any) -> Any:
     simple = simplify(ctx, expr)
     if not is_index(simple.dtype) or _is_sum_of_products(simple):
         return simple
-    built = _built(ctx, poly(ctx, simple), simple.dtype)
+    built = _built(ctx, ring(ctx, simple), simple.dtype)
     if built is None or ctx.costs.of(built) > ctx.costs.of(simple) + 3 * STEP:
         return simple
     return built

@@ -451,7 +451,9 @@ def _bound(value, extent, low, high):
         elif value.value >= 2**31 - 1:
             return cast("int64", high)
     else:
-        value = tir.if_then_else(value < const(0, "int64"), add(value, extent), value)
+        # A value that was read may be anything: the sum must not wrap around.
+        least = tir.max(value, subtract(-1, extent)) if isinstance(value, Var) else value
+        value = tir.if_then_else(value < const(0, "int64"), add(least, extent), value)
     value = tir.max(value, low)
     return of_extent(extent)(value if high is None else tir.min(value, high))
 

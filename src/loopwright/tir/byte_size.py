@@ -62,21 +62,43 @@ def product(dims: Iterable[PrimExpr], itemsize: int) -> PrimExpr:
 def fits(dims: Iterable[PrimExpr], size: PrimExpr) -> PrimExpr:
     """Whether `size`, the `product` of the dimensions, is within `LIMIT` and no part of a
     dimension wraps."""
-    parts: dict[PrimExpr, None] = {}
+    always: dict[PrimExpr, None] = {}
+    chosen: dict[PrimExpr, list[PrimExpr]] = {}  # under which conditions a part is needed
 
     def visit(node: PrimExpr) -> None:
-        if isinstance(node, _PARTIAL):
+        if (choice := _choice(node)) is not None:
+            condition, a, b = choice
+            for side, holds in ((a, condition), (b, pe.Not(condition))):
+                if isinstance(side, _ARITHMETIC):
+                    chosen.setdefault(side, []).append(holds)
+        elif isinstance(node, _PARTIAL):
             inner = [c for c in node.children() if isinstance(c, _ARITHMETIC)]
-            parts.update(dict.fromkeys(inner))
+            always.update(dict.fromkeys(inner))
 
     for dim in dims:
         post_order_visit(dim, visit)
     within = [pe.LE(size, FloatImm("float64", float(LIMIT)))]
-    for part in parts:
+    for part in (*always, *(p for p in chosen if p not in always)):
         value = in_float64(part)
-        within += [pe.LE(value, FloatImm("float64", _EXACT))]
-        within += [pe.GE(value, FloatImm("float64", -_EXACT))]
+        ends = [
+            pe.LE(value, FloatImm("float64", _EXACT)),
+            pe.GE(value, FloatImm("float64", -_EXACT)),
+        ]
+        if part in always:
+            within += ends
+        else:
+            unused = conjunction([pe.Not(condition) for condition in chosen[part]])
+            within.append(pe.Or(unused, conjunction(ends)))
     return conjunction(within)
+
+
+def _choice(node: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
+    """(condition, value where it holds, value elsewhere) of an expression that is one of two."""
+    if isinstance(node, pe.Select):
+        return node.condition, node.true_value, node.false_value
+    if isinstance(node, pe.Call) and getattr(node.op, "name", "") == "tir.if_then_else":
+        return node.args[0], node.args[1], node.args[2]
+    return None
 
 
 @dataclass

@@ -157,6 +157,20 @@ def main(A: T.Buffer((8,), "float32"), n: T.int32):
         assert tt.UnrollLoop()(IRModule({"main": sized}))["main"].body.kind == ForKind.UNROLLED
 
 
+def test_a_factor_or_divisor_of_1_leaves_a_sum_as_it_is():
+    text = """
+@T.prim_func
+def main(a: T.handle, n: T.int32):
+    A = T.match_buffer(a, ((n + 2) * 4,), "int32")
+    for k in T.unroll(3):
+        A[k * (n + 2)] = T.truncdiv(n + 2, k + 1) + (n + 2) * k + (n + 2 + k)
+"""
+    func = tt.UnrollLoop()(IRModule({"main": from_source(text)}))["main"]
+    data = np.zeros(20, "int32")
+    run(func, [data, 3])
+    assert data[::5].tolist() == [10, 5 // 2 + 5 + 6, 5 // 3 + 10 + 7, 0] and not data[1:5].any()
+
+
 def test_given_no_ops_stay_until_they_are_removed():
     text = """
 @T.prim_func

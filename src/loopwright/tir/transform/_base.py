@@ -70,7 +70,8 @@ class Substitute(SubstituteStmt, StmtRewriter):
 
     def folded(self, kind: type, a: pe.PrimExpr, b: pe.PrimExpr, span: Any) -> pe.PrimExpr:
         folded = super().folded(kind, a, b, span)
-        return _add(a, b, span) if type(folded) is pe.Add and a.dtype.is_int else folded
+        is_sum = kind is pe.Add and type(folded) is pe.Add and a.dtype.is_int
+        return _add(a, b, span) if is_sum else folded
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
         condition = self.visit(node.condition)

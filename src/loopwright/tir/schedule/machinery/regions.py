@@ -9,7 +9,7 @@ from ....arith import Analyzer
 from ....arith import poly as P
 from ....arith.build import build
 from ....arith.context import Context
-from ....arith.convert import poly
+from ....arith.convert import ring
 from ....arith.int_set import hull
 from ....arith.interval import Evaluator
 from ....ir.prim_expr import PrimExpr, Range, Var
@@ -95,7 +95,7 @@ def interval(evaluator: Evaluator, rng: Range, dim: PrimExpr) -> tuple[PrimExpr,
     """The least and greatest index of a range; those of the dimension where there is no bound."""
     ctx = evaluator.ctx
     dtype = evaluator.dtype = rng.min.dtype
-    first, reach = poly(ctx, rng.min), P.shift(poly(ctx, rng.extent), -1)
+    first, reach = ring(ctx, rng.min), P.shift(ring(ctx, rng.extent), -1)
     low, high = evaluator.ends(first)
     if evaluator.involved(reach):
         high = evaluator.ends(P.add(first, reach))[1]
@@ -161,7 +161,7 @@ def region_covers(
 
 
 def _at_most(ana: Analyzer, a: PrimExpr, b: PrimExpr) -> bool:
-    return a is b or ana.nonneg(P.add(ana.poly(b), ana.poly(a), -1))
+    return a is b or ana.nonneg(P.add(ana.ring(b), ana.ring(a), -1))
 
 
 def whole(box: Box, ana: Analyzer) -> list[tuple[PrimExpr, PrimExpr]]:
