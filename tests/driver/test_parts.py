@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from os import terminal_size
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -222,9 +224,8 @@ def test_pages(lines, paged, monkeypatch, capsys):
     """A text of so many line ends, on a terminal of 24 lines."""
     seen: list[str] = []
     monkeypatch.setattr("pydoc.pager", seen.append)
-    monkeypatch.setattr(
-        "shutil.get_terminal_size", lambda: __import__("os").terminal_size((80, 24))
-    )
+    size = SimpleNamespace(get_terminal_size=lambda: terminal_size((80, 24)))
+    monkeypatch.setattr("loopwright.driver.console.shutil", size)  # the test's own terminal stays
     text = "x\n" * lines
     console.page(text)
     assert capsys.readouterr().out == text + "\n" and not seen  # no terminal

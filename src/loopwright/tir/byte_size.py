@@ -77,7 +77,7 @@ def fits(dims: Iterable[PrimExpr], size: PrimExpr) -> PrimExpr:
 
     for dim in dims:
         post_order_visit(dim, visit)
-    within = [pe.LE(size, FloatImm("float64", float(LIMIT)))]
+    within: list[PrimExpr] = [pe.LE(size, FloatImm("float64", float(LIMIT)))]
     for part in (*always, *(p for p in chosen if p not in always)):
         value = in_float64(part)
         ends = [
