@@ -166,3 +166,15 @@ def test_lanes_wrap_too() -> None:
     same(lanes, pe.Broadcast(IntImm("bool", 0), 8))
     by3 = pe.FloorDiv(pe.Ramp(x, 3, 8), pe.Broadcast(IntImm("int32", 3), 8))
     assert not isinstance(Analyzer().simplify(by3), pe.Ramp)
+
+
+def test_no_unsigned_number_is_negative() -> None:
+    byte = BufferLoad(BYTES, [0])
+    zero, most = IntImm("uint8", 0), IntImm("uint8", 255)
+    for e, expected in (
+        (pe.LT(byte, zero), 0), (pe.GE(byte, zero), 1), (pe.GT(zero, byte), 0), (pe.LE(zero, byte), 1),
+        (pe.LE(byte, most), 1), (pe.GT(byte, most), 0), (pe.GE(most, byte), 1), (pe.LT(most, byte), 0),
+    ):  # fmt: skip
+        same(e, IntImm("bool", expected))
+    for e in (pe.LE(byte, zero), pe.GT(byte, zero), pe.GE(zero, byte), pe.LT(byte, most)):
+        same(e, e)

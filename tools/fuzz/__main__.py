@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import files, graphs, mutants, passes, replay, sanitizers, schedules, texts
+from . import files, graphs, integers, mutants, passes, replay, sanitizers, schedules, texts
 
 
 def main() -> int:
@@ -38,6 +38,7 @@ def main() -> int:
 
 MACHINES: list[tuple[str, Any, str]] = [
     ("graphs", graphs.search, "random graphs of ONNX's operators and of our own"),
+    ("integers", integers.search, "random graphs of integers near the ends of their types"),
     ("files", files.search, "hostile ONNX files, by hand and by mutation"),
     ("texts", texts.search, "hostile programs as text, and target strings"),
     ("passes", passes.search, "random orders of passes over graphs and loops"),

@@ -31,7 +31,17 @@ def by_seed(seed: int, say: Say) -> Outcome:
 
 def search(options: argparse.Namespace) -> int:
     """Run cases; the first of each group of faults is made small and saved."""
-    report = Report("graphs")
+    return search_in("graphs", make, by_seed, options)
+
+
+def search_in(
+    name: str,
+    make: Callable[[int], Case],
+    by_seed: Callable[[int, Say], Outcome],
+    options: argparse.Namespace,
+) -> int:
+    """`search` among the cases that `make` makes and `by_seed` judges."""
+    report = Report(name)
     found: list[tuple[int, Outcome]] = []
     pool = Pool(by_seed, options.processes, name=lambda seed: make(seed).operators())
     with contextlib.suppress(KeyboardInterrupt):  # what came out so far counts

@@ -1,8 +1,9 @@
 """Atoms: the unknowns of the algebra, numbered in order of creation.
 
 An atom is opaque to the algebra: a variable, a floor division (numerator and divisor
-are polynomials), a minimum or maximum, an opaque expression, or a sum of data that may wrap around. There is no atom for `a % b`: it is
-`a - b * (a // b)`, so `x // 8 * 8 + x % 8` is just `x`; `division.paired` recovers remainders.
+are polynomials), a minimum or maximum, an opaque expression, or a sum of data that may wrap
+around. There is no atom for `a % b`: it is `a - b * (a // b)`, so `x // 8 * 8 + x % 8` is just `x`;
+`division.paired` recovers remainders.
 """
 
 from __future__ import annotations

@@ -235,15 +235,16 @@ def may_wrap(ctx: Context, p: Poly, dtype: Any) -> bool:
     """Whether a sum of products with data in it may leave the range of its type, and wrap around."""
     if not ctx.atoms.is_data(p):
         return False
-    range_ = (pe.int_min(dtype), pe.int_max(dtype))
-    low, high = 0, 0
+    all_values = (pe.int_min(dtype), pe.int_max(dtype))
+    low: float = 0
+    high: float = 0
     for m, f in p.items():
-        bound = (f, f)
+        bound: Bound = (f, f)
         for a in m:
-            bound = mul_bounds(bound, within(atom_bound(ctx, ctx.atoms.all[a]), range_))
+            bound = mul_bounds(bound, within(atom_bound(ctx, ctx.atoms.all[a]), all_values))
         low, high = low + bound[0], high + bound[1]
-    low, high = within((low, high), poly_bound(ctx, p))
-    return low < range_[0] or range_[1] < high
+    found = within((low, high), poly_bound(ctx, p))
+    return within(found, all_values) != found
 
 
 def writable(ctx: Context, p: Poly) -> bool:

@@ -9,6 +9,8 @@ from ..ir.node import Node
 from ..ir.op import Op
 from ..ir.prim_expr import IntImm, PrimExpr
 
+_FROM_OUTSIDE = ("read", "update", "opaque")  # effects of what may return anything
+
 
 class Keys:
     """The keys of expressions, each computed once."""
@@ -40,15 +42,10 @@ class Keys:
             return False
         entry = self._reads.get(id(expr))
         if entry is None:
-            if kind is pe.Call:
-                found = not isinstance(expr.op, Op) or expr.op.effect in (
-                    "read",
-                    "update",
-                    "opaque",
-                )
-            else:
-                found = not kind.__module__.endswith("prim_expr")
             children = expr.args if kind is pe.Call else expr.children()
+            found = not kind.__module__.endswith("prim_expr")
+            if kind is pe.Call:
+                found = not isinstance(expr.op, Op) or expr.op.effect in _FROM_OUTSIDE
             found = found or any(self.reads(c) for c in children if isinstance(c, PrimExpr))
             entry = self._reads[id(expr)] = (expr, found)
         return entry[1]

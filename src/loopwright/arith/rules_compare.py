@@ -8,7 +8,7 @@ from ..ir import prim_expr as pe
 from ..ir.prim_expr import FALSE, TRUE, IntImm
 from . import poly as P
 from .atoms import is_index
-from .bounds import may_wrap, poly_bound, writable
+from .bounds import any_bound, may_wrap, poly_bound, writable
 from .context import Context, Rule
 from .convert import poly, ring
 from .normal import comparison, is_zero, normal
@@ -19,9 +19,9 @@ from .rules_arithmetic import binary
 def _compare(ctx: Context, expr: Any) -> Any:
     if not is_index(expr.a.dtype):
         kept = binary(ctx, expr)
-        if type(expr) in (pe.EQ, pe.NE) and type(kept) is type(expr):
-            return _same_operands(ctx, kept)
-        return kept
+        if type(kept) is not type(expr):
+            return kept
+        return (_same_operands if type(expr) in (pe.EQ, pe.NE) else _by_bounds)(ctx, kept)
     truth, p = normal(ctx, type(expr), poly(ctx, expr.a), poly(ctx, expr.b))
     if truth is not None:
         return TRUE if truth else FALSE
@@ -75,6 +75,17 @@ def _narrowed(ctx: Context, expr: Any, p: Poly) -> Any:
         if low == 0:
             return pe.GT._make(expr.a, expr.b, span=expr.span)
     return None
+
+
+def _by_bounds(ctx: Context, expr: Any) -> Any:
+    """An order that the ranges of its sides decide: no unsigned number is less than 0."""
+    if not expr.a.dtype.is_integer or expr.dtype.lanes != 1:
+        return expr
+    mirrored = type(expr) in _MIRRORED
+    less, more = (any_bound(ctx, side) for side in (expr.a, expr.b)[:: -1 if mirrored else 1])
+    if _MIRRORED.get(type(expr), type(expr)) is pe.LT:
+        return TRUE if less[1] < more[0] else FALSE if less[0] >= more[1] else expr
+    return TRUE if less[1] <= more[0] else FALSE if less[0] > more[1] else expr
 
 
 def _same_operands(ctx: Context, expr: Any) -> Any:
