@@ -11,7 +11,7 @@ import pytest
 
 from loopwright.frontend.onnx.registry import supported_operators
 from loopwright.ops.core import OPERATORS
-from tools.fuzz import graphs, onnx_graphs, relax_build, rounding
+from tools.fuzz import graphs, integers, onnx_graphs, relax_build, rounding
 from tools.fuzz import judge as judging
 from tools.fuzz.case import Case
 from tools.fuzz.judge import Outcome, judge
@@ -24,10 +24,10 @@ CASES = sorted(Path(__file__).parent.joinpath("cases").glob("*.json"))
 DOUBTS = sorted(Path(__file__).parent.joinpath("doubts").glob("*.json"))
 
 
-def outcomes(seeds):
+def outcomes(seeds, by_seed=graphs.by_seed):
     """{seed: group} of those that are wrong, died or hung."""
     bad = ("wrong", "crash", "hang", "tool")
-    made = Pool(graphs.by_seed).run(seeds)
+    made = Pool(by_seed).run(seeds)
     return {seed: outcome.group() for seed, outcome, _ in made if outcome.kind in bad}
 
 
@@ -35,9 +35,14 @@ def test_some_graphs():
     assert outcomes(range(3000, 3040)) == {}
 
 
+def test_some_integers():
+    assert outcomes((*range(20), 143, 428, 588), integers.by_seed) == {}  # the last three were wrong
+
+
 @pytest.mark.slow
 def test_more_graphs():
     assert outcomes(range(4000, 4400)) == {}
+    assert outcomes(range(1000, 1400), integers.by_seed) == {}
 
 
 @pytest.mark.parametrize("path", CASES, ids=[p.stem for p in CASES])
