@@ -36,7 +36,9 @@ def test_some_graphs():
 
 
 def test_some_integers():
-    assert outcomes((*range(20), 143, 428, 588), integers.by_seed) == {}  # the last three were wrong
+    assert (
+        outcomes((*range(20), 143, 428, 588), integers.by_seed) == {}
+    )  # the last three were wrong
 
 
 @pytest.mark.slow
