@@ -243,7 +243,7 @@ def interpolate(
         size = [int(d * f) for d, f in zip(extents, factors, strict=True)]
     method = "nearest_neighbor" if mode.startswith("nearest") else mode.removeprefix("bi")
     places = "align_corners" if align_corners else "half_pixel"
-    options = {
+    options: dict[str, Any] = {
         "layout": data_layout,
         "method": method,
         "coordinate_transformation_mode": "asymmetric" if "nearest" in method else places,

@@ -151,11 +151,9 @@ class Importer:
         self.wanted = {p.name for p in model.outputs}
         self.texts: list[str] = []  # initializers of strings
         self.direct = True  # whether what is converted is a node of a graph
-        self.fork: tuple[Value, Sequence[Way]] | None = None
+        self.fork: Any = None  # the condition and the ways of a node that its graph forks at
         self.inside = False  # whether a node's outputs are those of the graph converted next
-        self.above: tuple[Value, str] | None = (
-            None  # a condition and node that the graph around forks at
-        )
+        self.above: Any = None  # a condition and node that the graph around forks at
         self.decided: dict[str, int] = {}  # which way such a node goes
 
     def run(self) -> IRModule:

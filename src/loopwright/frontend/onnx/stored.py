@@ -40,7 +40,7 @@ class Stored:
     def read(self) -> np.ndarray:
         """The bytes, 64-byte aligned and read-only. Raises ValueError where the file is not what it was,
         OSError where it cannot be read."""
-        data = aligned_empty((self.size,), np.dtype(np.uint8))
+        data: Any = aligned_empty((self.size,), np.dtype(np.uint8))
         with open(self.path, "rb") as stream:
             stream.seek(self.offset)
             got = stream.readinto(data)

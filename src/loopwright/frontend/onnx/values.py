@@ -127,7 +127,7 @@ class Value:
         """The dimensions; those of a known rank alone get names. Raises ValueError for another."""
         if self._expr is None:
             return tuple(IntImm("int64", d) for d in self._elements.shape)
-        dims = self.info.get_shape()
+        dims: Any = self.info.get_shape()
         if dims is None:
             self._expr = self._context.found(self._expr, *[None] * self.ndim).expr
             dims = self.info.get_shape()

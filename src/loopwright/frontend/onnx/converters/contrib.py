@@ -441,7 +441,7 @@ def matmul_n_bits(
         what = "bits must be 2, 4 or 8, and block_size 16 or more"
         raise ValueError(explain(what, got=f"{bits} and {size}"))
     blocks = -(-rows // size)
-    given = [None if v is None else v.constant for v in (b, scales, zeros)]
+    given: list[Any] = [None if v is None else v.constant for v in (b, scales, zeros)]
     fixed = all(known is not None for known in given[:2]) and (zeros is None) == (given[2] is None)
     fixed = fixed and given[0].size == columns * blocks * size * bits // 8 > 0
     if fixed and group is None and a.dtype == scales.dtype == "float32" and not size % (32 // bits):

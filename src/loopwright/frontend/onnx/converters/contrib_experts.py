@@ -180,7 +180,7 @@ def causal_conv_with_state(
     channels, taps = _known(w, 0, 2)
     step = node.integer("dilation", 1)
     size = (taps - 1) * step
-    given = [None if v is None else o.Transpose(v, perm=[0, 2, 1]) for v in (x, past)]
+    given: list[Any] = [None if v is None else o.Transpose(v, perm=[0, 2, 1]) for v in (x, past)]
     rows, before = given if last else (x, past)
     if before is None:
         dims = ShapeExpr([rows.shape[0], channels, size])

@@ -6,6 +6,7 @@ onnxruntime writes them as MatMulNBits, and as MatMul of what DequantizeLinear g
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Weight:
 def dequantized(x: Value, scale: Value, zero: Value | None, axis: int, block: int) -> Weight | None:
     """What DequantizeLinear makes of known numbers, if that is such a matrix."""
     bits = _KINDS.get(str(x.dtype), 0)
-    given = [None if v is None else v.constant for v in (x, scale, zero)]
+    given: list[Any] = [None if v is None else v.constant for v in (x, scale, zero)]
     if x.ndim != 2 or axis % 2 or not bits or block < 16 or block % (32 // bits):
         return None
     if scale.dtype != "float32" or any(g is None for g in given[:2]) or (zero and given[2] is None):

@@ -26,7 +26,7 @@ def grid_sample(cx: Context, node: Node, x: Value, grid: Value) -> Any:
     padding, corners = node.text("padding_mode", "zeros"), node.flag("align_corners")
     layout = "NCDHW" if x.ndim == 5 else "NCHW"
     first = cx.emit(op.permute_dims(grid.expr, [0, grid.ndim - 1, *range(1, grid.ndim - 1)]))
-    method = _METHODS.get(mode, mode)
+    method: Any = _METHODS.get(mode, mode)
     return op.image.grid_sample(x.expr, first, method, layout, padding, corners)
 
 

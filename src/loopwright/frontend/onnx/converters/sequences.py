@@ -176,7 +176,7 @@ def sequence_map(cx: Context, node: Node, sequence: Value, *rest: Value) -> Any:
     if all(v.items is not None for v in each):
         turns = []
         for k in range(len(each[0].items or ())):
-            feeds = [v.items[k] if _is_sequence(v) else v for v in given]  # type: ignore[attr-defined]
+            feeds = [v.items[k] if _is_sequence(v) else v for v in given]
             turns.append(cx.subgraph(body, dict(zip(names, feeds, strict=True))))
         if turns:
             return [_made(cx, list(items)) for items in zip(*turns, strict=True)]
@@ -189,7 +189,7 @@ def sequence_map(cx: Context, node: Node, sequence: Value, *rest: Value) -> Any:
         feeds = []
         for value, expr in zip(given, held, strict=True):
             if _is_sequence(value):
-                feeds.append(taken(cx, value.form.item, "sequence_at", expr, number))  # type: ignore[attr-defined]
+                feeds.append(taken(cx, value.form.item, "sequence_at", expr, number))
             else:
                 feeds.append(value)
         outs = cx.subgraph(body, dict(zip(names, feeds, strict=True)))

@@ -46,7 +46,7 @@ def operator(
 
     def define(convert: Converter) -> Converter:
         @functools.wraps(convert)
-        def dispatched(cx: Context, node: Operator, *inputs: Value | None) -> Any:
+        def dispatched(cx: Context, node: Operator, *inputs: Any) -> Any:
             plain = not any(t is not None and t.is_quantized for t in (*node.given, *node.gives))
             if plain:
                 return after(cx, node, convert(cx, node, *inputs))

@@ -37,7 +37,7 @@ def _options(node: Operator) -> dict[str, Any]:
     keys = table.Keys
     for k in range(min(len(keys), 64)):
         if keys[k].AsKey in found:
-            value = table.Values[k]
+            value: Any = table.Values[k]
             found[str(keys[k].AsKey)] = value.AsFloat if value.IsFloat else int(value.Value)
     missing = [name for name, value in found.items() if value is None]
     if missing:

@@ -70,7 +70,7 @@ for _name, _theirs in _BINARY.items():
     _binary(_name, _theirs)
 
 
-def same_rank(cx: Context, *values: Value) -> list[Value]:
+def same_rank(cx: Context, *values: Any) -> list[Value]:
     """Operands of which constants have as many axes as the others, so that they follow layouts."""
     rank = max(v.ndim for v in values)
     if all(v.elements is not None for v in values):
