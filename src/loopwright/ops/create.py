@@ -193,7 +193,7 @@ def _is_whole(value):
 @arange.legalize
 def _(bb, call):
     """Numbers that are known are a constant, where there is room for them."""
-    bounds = [getattr(getattr(a, "value", None), "value", None) for a in call.args]
+    bounds: list[Any] = [getattr(getattr(a, "value", None), "value", None) for a in call.args]
     if None in bounds or not budget.room(16 * _count(*bounds)):
         return arange._legalize(bb, call)
     dtype = call.attrs.dtype
