@@ -460,7 +460,7 @@ def definable_tir_vars_in_struct_info(sinfo: si.StructInfo) -> list[Var]:
     struct info defines them."""
     if isinstance(sinfo, si.TensorStructInfo):
         shape = sinfo.shape
-        dims = shape.values if isinstance(shape, ShapeExpr) else ()
+        dims: Any = shape.values if isinstance(shape, ShapeExpr) else ()
         return list(dict.fromkeys([v for v in dims if type(v) in Var.__kinds__]))
     if isinstance(sinfo, si.PrimStructInfo):
         return [sinfo.value] if isinstance(sinfo.value, Var) else []

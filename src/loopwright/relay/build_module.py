@@ -91,7 +91,7 @@ class BuildModule:
         """(the graph as text, the compiled model, its parameters). Options as of `relay.build`."""
         self.set_params(options.pop("params", None) or self.params)
         self._made = build(mod, target, target_host, params=self.params, **options)
-        return tuple(self._made)  # type: ignore[return-value]
+        return tuple(self._made)
 
     def optimize(
         self, mod: Any, target: Any = None, target_host: Any = None, params: Any = None

@@ -378,7 +378,7 @@ def _with_fields(cls: type, names: Sequence[str] = (), **renamed: str) -> Callab
         given = {**dict(zip(order, args, strict=False)), **changes}
         given = {renamed.get(k, k): v for k, v in given.items() if v is not None}
         given.pop("virtual_device", None)
-        unknown = set(given) - {*names, "span"}
+        unknown: set[Any] = set(given) - {*names, "span"}
         if unknown:
             what = f"{cls.__name__} has no field {sorted(unknown)}"
             raise TypeError(explain(what, instead=f"it has {names}"))

@@ -215,7 +215,7 @@ class Typer:
         self.type_args: dict[int, list[Type]] = {}
         self._globals: dict[GlobalVar, AnyValue] = {}
         self._waiting: list[tuple[Call | TupleGetItem, Type]] = []
-        self._by_key: dict[AnyValue, Type] = {}
+        self._by_key: dict[AnyValue, Type | None] = {}
         self._lets: dict[int, list[Let]] = {}
         self._keep: list[AnyValue] = []
 
@@ -367,7 +367,7 @@ class Typer:
                 self._by_key[key] = found
         return found
 
-    def _own_type(self, call: Call, types: list[Type]) -> Type:
+    def _own_type(self, call: Call, types: list[Type]) -> Type | None:
         """The type of a call of a user's operator."""
         rule = call.op.get_attr("relay.type")
         if rule is None:

@@ -110,7 +110,7 @@ def functions_of(mod: IRModule) -> list[tuple[GlobalVar, rx.Function]]:
     return [(g, f) for g, f in mod.functions.items() if isinstance(f, rx.Function)]
 
 
-def is_private(func: rx.Function) -> bool:
+def is_private(func: Any) -> bool:
     """Whether all calls of a function are in its module."""
     return "global_symbol" not in func.attrs
 

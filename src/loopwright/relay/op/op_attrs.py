@@ -21,7 +21,7 @@ class _Kind(type(Attrs)):
 
 
 @cache
-def _kind(name: str) -> type[Attrs]:
+def _kind(name: str) -> type:
     return _Kind(name, (), {"__doc__": "The attributes of operators.", "__slots__": ()})
 
 

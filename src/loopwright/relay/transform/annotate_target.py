@@ -91,7 +91,7 @@ class _Annotator:
             if id(new.args[0]) not in self.target:
                 self._assigned(new.args[0], new.attrs.compiler)
             return new
-        first = old.args[0] if old.args else None
+        first: Any = old.args[0] if old.args else None
         if is_begin(first) and first.attrs.compiler != DEFAULT:
             return new  # by an earlier run
         if isinstance(old.op, Var) and not self.structures:

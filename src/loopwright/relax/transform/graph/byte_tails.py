@@ -68,7 +68,7 @@ class _Tails(SweepingRewriter):
     def call(self, call: Call) -> Any:
         if is_call(call, "relax.quantize"):
             return self.quantized(call)
-        found = self.definition(call.args[0]) if call.args else None
+        found: Any = self.definition(call.args[0]) if call.args else None
         if isinstance(call.op, Op) and call.op.name in _KEEP and is_call(found, "relax.dequantize"):
             if self.number(found.args[1]) is not None:
                 moved = Call(call.op, [found.args[0], *call.args[1:]], call.attrs)
