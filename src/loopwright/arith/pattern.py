@@ -70,6 +70,7 @@ def _comparisons(expr: PrimExpr) -> list[Any]:
     """The parts of a conjunction: an equality is two of them, and so is a bound of a least or
     greatest value that both obey."""
     parts = []
+    a: Any
     for part in conjuncts(expr) or [expr]:
         kind, a, b = type(part), getattr(part, "a", None), getattr(part, "b", None)
         both = pe.Min if kind in (pe.GT, pe.GE) else pe.Max if kind in (pe.LT, pe.LE) else ()

@@ -50,7 +50,7 @@ def _next_part(realize: st.BlockRealize, tile: dict[Var, Range], axis: int, rows
     values = dict(zip([v.var for v in block.iter_vars], realize.iter_values, strict=True))
     term = next(v.var for v in block.iter_vars if v.iter_type == IterVar.CommReduce)
     packed = [x for x in loads_in(block.body) if len(x.indices) == 3]
-    strips = next(x for x in packed if uses_any(x.indices[1], (term,)))
+    strips: Any = next(x for x in packed if uses_any(x.indices[1], (term,)))
     starts = {v: const(0, v.dtype) for v in tile}
     row, strip, k = (
         substitute(substitute(e, values), starts)

@@ -186,7 +186,7 @@ class _WholeRows(_Whole):
     def __init__(self, widths: dict[str, int]) -> None:
         super().__init__(set(widths))
         self.widths = widths
-        self.loops: dict[Var, PrimExpr] = {}  # with their new extents
+        self.loops: dict[Any, PrimExpr] = {}  # with their new extents
 
     def visit_For(self, node: st.For) -> Any:
         body = self.visit(node.body)

@@ -111,7 +111,7 @@ def _builder(name: str, parameters: str) -> Callable[..., PrimExpr]:
         values = [v for v in operands.values() if v is not None]
         return call_intrin(kind or convert(operands["value"]).dtype, f"tir.{name}", *values)
 
-    build.__signature__ = signature  # type: ignore[attr-defined]
+    build.__signature__ = signature
     return build
 
 

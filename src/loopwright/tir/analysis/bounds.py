@@ -15,7 +15,7 @@ Bound = tuple[pe.PrimExpr, pe.PrimExpr] | None
 Rule = Callable[[Any, dict[pe.Var, Bound]], Bound]
 
 
-def bounds_of(expr: pe.PrimExpr, loops: dict[pe.Var, Bound]) -> Bound:
+def bounds_of(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     """(least, greatest) value of `expr` while the `loops` run, or None where it is not known.
 
     The bounds are expressions of the other variables; both are `expr` itself when no loop

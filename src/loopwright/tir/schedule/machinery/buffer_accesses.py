@@ -69,7 +69,7 @@ class _ToPart(ReplaceBuffer):
         if region.buffer is not self.new:
             return region
         begins = self.less([r.min for r in region.region])
-        ranges = [r.replace(min=b) for r, b in zip(region.region, begins, strict=True)]
+        ranges: Any = [r.replace(min=b) for r, b in zip(region.region, begins, strict=True)]
         return BufferRegion(region.buffer, ranges)
 
     def moved(self, access: Any) -> Any:

@@ -393,7 +393,7 @@ def copy_nest(
     """Loops that copy a box of `source` to `target`, of which the shorter begins at `first` of the
     other, in the body of `at`; no element outside of the boxes `limits`, and nothing where `tests`
     do not hold."""
-    spans = steady(ana, box, scope)
+    spans: list[Span | None] = steady(ana, box, scope)
     if any(None in (spans if limit is box else steady(ana, limit, scope)) for limit in limits):
         what = f"where {source.name} is written in one iteration depends on data"
         raise ScheduleError(what, instead="cache before the blocks share loops", at=at.node)

@@ -144,7 +144,7 @@ class Index:
         old_blocks = {renamed.get(block, block): ref for block, ref in before.blocks.items()}
         old: dict[Any, Ref] = {**before.loops, **old_blocks}
         new: dict[Any, Ref] = {**self.loops, **self.blocks}
-        kept = {ref: old.get(key, ref) for key, ref in new.items()}
+        kept: dict[Any, Ref] = {ref: old.get(key, ref) for key, ref in new.items()}
         for key, ref in old.items():
             if key not in new:
                 ref.stmt = None

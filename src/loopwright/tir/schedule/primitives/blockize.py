@@ -460,7 +460,7 @@ def _init_nest(
     tests: list[PrimExpr],
 ) -> Stmt:
     """The init of the outer block: a block over the inner spatial axes."""
-    kept = [
+    kept: list[Any] = [
         h
         for a, h in zip(node.iter_vars, halves, strict=True)
         if h.inner is not None and h.inner_value is not None and a.iter_type == IterVar.DataPar

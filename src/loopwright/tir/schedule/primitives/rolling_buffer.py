@@ -331,7 +331,7 @@ class _Fold(BlockRewriter):
     def visit_MatchBufferRegion(self, node: MatchBufferRegion) -> Any:
         if node.source.buffer is not self.old:
             return node
-        ranges = list(node.source.region)
+        ranges: Any = list(node.source.region)
         row = ranges[self.dim]
         ranges[self.dim] = row.replace(min=floormod(row.min, self.size))
         return node.replace(source=BufferRegion(self.new, ranges))

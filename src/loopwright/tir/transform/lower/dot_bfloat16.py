@@ -66,7 +66,7 @@ class _Dots(StmtRewriter):
     def pairs(self, factor: PrimExpr, var: Var, lanes: int) -> PrimExpr | None:
         """Both numbers of each lane side by side; None where they do not lie so in memory."""
         if isinstance(factor, Broadcast) and isinstance(factor.value, Cast):
-            load = factor.value.value
+            load: Any = factor.value.value
             at = load.indices[-1] if isinstance(load, BufferLoad) else None
             pair = None if at is None else self.stretch(load, at, var, 2)
             if pair is None:
