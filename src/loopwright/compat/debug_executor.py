@@ -36,7 +36,7 @@ class GraphModuleDebug(GraphModule):
         self.set_input(**input_dict)
         return self._measured(1)
 
-    def run(  # type: ignore[override]  # TVM's too has other parameters than its base
+    def run(  # TVM's too has other parameters than its base
         self, number: int = 10, repeat: int = 1, *, sort_by_time: bool = True, **options: Any
     ) -> None:
         """Compute the outputs of inputs that may be given here by name, and print the kernels' times.

@@ -25,7 +25,7 @@ def work_of(func: Any, sizes: Mapping[str, int]) -> dict[str, float]:
     fixed = substitute(func, known) if known else func
     moved = 0
     for buffer in fixed.buffer_map.values():
-        extents = [getattr(d, "value", None) for d in buffer.shape]
+        extents: list[Any] = [getattr(d, "value", None) for d in buffer.shape]
         if None in extents:
             return {}
         moved += math.prod(extents) * buffer.dtype.bits * buffer.dtype.lanes // 8

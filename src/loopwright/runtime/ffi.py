@@ -37,10 +37,10 @@ class _WithoutTorch:
 
     def __enter__(self) -> None:
         self.thread = threading.get_ident()
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, self)
 
     def __exit__(self, *error: object) -> None:
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Refuse torch; other finders know the rest."""

@@ -18,7 +18,7 @@ def warped_path(x: Any) -> Any:
     given = view_of(x)
     if given.ndim not in (2, 3) or (given.ndim == 3 and len(given) != 1) or not given.size:
         raise VMValueError(explain("a matrix (m, n) or (1, m, n) of costs", got=given.shape))
-    costs = given.reshape(given.shape[-2:])
+    costs: Any = given.reshape(given.shape[-2:])
     rows, columns = costs.shape
     total = np.full((rows + 1, columns + 1), np.inf, np.float32)
     total[0, 0] = 0

@@ -70,7 +70,7 @@ def sequence_joined(items: Any, axis: int, new: bool) -> Any:
     """The tensors of a sequence as one, along an axis or along a new one."""
     arrays = [view_of(v) for v in _of(items)]
     try:
-        return arrive((np.stack if new else np.concatenate)(arrays, axis))  # type: ignore[operator]
+        return arrive((np.stack if new else np.concatenate)(arrays, axis))
     except ValueError as error:
         what = "the tensors of a sequence cannot be joined"
         raise VMValueError(explain(what, got=f"{[a.shape for a in arrays]}: {error}")) from None

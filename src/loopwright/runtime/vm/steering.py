@@ -219,7 +219,7 @@ def _resized(
     shape: Sequence[int], given: Any, by_scales: bool, policy: str, roi: Any = None
 ) -> tuple[list[int], list[float]]:
     """(extents, factors)"""
-    numbers = view_of(given).reshape(-1).tolist()
+    numbers: Any = view_of(given).reshape(-1).tolist()
     if len(numbers) != len(shape) or any(not 0 < n < 1 << 31 for n in numbers):
         what = f"a Resize of {len(shape)} axes takes as many numbers that are positive"
         raise VMValueError(explain(what, got=numbers))

@@ -111,7 +111,7 @@ def _walked(kind: type) -> tuple[str, Callable[[Any], Iterable[Any]]]:
         return role, lambda value: [*value, *value.values()]
     if role in ("", _VARIABLE):
         return role, _nothing
-    names = [f.name for f in kind.__fields__ if f.name != "span"]  # type: ignore[attr-defined]
+    names = [f.name for f in kind.__fields__ if f.name != "span"]
     if len(names) > 1:
         return role, attrgetter(*names)
     return role, lambda value: [getattr(value, name) for name in names]
