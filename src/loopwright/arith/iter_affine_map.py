@@ -194,8 +194,10 @@ def iter_sum_terms(ana: Analyzer, sum_expr: IterSumExpr) -> Sequence[IterSplitEx
     """The terms of the fusion that an index is, where no predicate cuts it; else those of the index."""
     whole = sum_expr.args[0] if len(sum_expr.args) == 1 else None
     parts = None if whole is None else whole.source.source
-    if not isinstance(parts, IterSumExpr) or not ana.can_prove_equal(
-        _extent(ana, parts.args, parts.dtype), whole.extent
+    if (
+        whole is None
+        or not isinstance(parts, IterSumExpr)
+        or not ana.can_prove_equal(_extent(ana, parts.args, parts.dtype), whole.extent)
     ):
         return sum_expr.args
     return [p.replace(scale=ana.simplify(po.multiply(p.scale, whole.scale))) for p in parts.args]

@@ -203,7 +203,7 @@ def _onnxruntime(model: Any, feeds: dict[str, Any], names: Any) -> dict[str, Any
 def _reference(model: Any, feeds: dict[str, Any], names: Any) -> dict[str, Any]:
     from onnx.reference import ReferenceEvaluator
 
-    session = ReferenceEvaluator(model)
+    session: Any = ReferenceEvaluator(model)
     if names is not None:
         return session.run(None, feeds, intermediate=True)
     return dict(zip(session.output_names, session.run(None, feeds), strict=True))
@@ -331,6 +331,7 @@ class _Search:
             for other in self.runner.events(mod, self.args):
                 near = other.func is not None and set(other.nodes) & set(event.nodes)
                 if near and not self.differ(other.values, event.values):
+                    assert other.func is not None
                     made = self.statement(mod, other.func, other.args, want)
                     return found | {"kernel": _callee(mod, other)} | made
         return found

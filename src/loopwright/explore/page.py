@@ -56,6 +56,7 @@ def page(
     roof = machine() if profile else None
     data = PageData(explored, profile, sizes, roof).data(title or "model")
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
+    assert __package__ is not None
     asset = files(__package__) / "assets"
     read = lambda name: (asset / name).read_text(encoding="utf-8")  # noqa: E731
     parts = {
@@ -81,7 +82,7 @@ def timed(
         entries = list(exe.profile(*args, number=number))
     except LoopwrightError:
         entries = []
-    sizes = {
+    sizes: dict[str, int] = {
         dim: size
         for (_, _, dims), array in zip(exe.inputs(), args, strict=True)
         for dim, size in zip(dims, getattr(array, "shape", ()), strict=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def attention(
     k, x, y, j = fold(size, "k"), fold(other, "x"), fold(other, "y"), fold(other, "j")
     wide = lambda value: cast("float32", value)  # noqa: E731
     keys = lambda n, h, d, col: wide(key(n, col, h, d))  # noqa: E731
-    if int_value(length) is None or int_value(length) >= _MANY:
+    if (count := int_value(length)) is None or count >= _MANY:
         keys = compute([b, groups, size, other], keys, "attention_keys")
 
     def product(n, h, row, col):
@@ -143,7 +144,8 @@ def attended(query, key, value, bias=None, scale=None, causal_mask=None, window_
     if bias is not None:
         scores = scores + bias.astype(np.float32)
     if causal_mask is not None:
-        rows, cols = np.indices(scores.shape[2:])
+        grid: Any = np.indices(scores.shape[2:])
+        rows, cols = grid
         last = rows + (cols.shape[1] - rows.shape[0] if causal_mask == "BottomRight" else 0)
         hidden = cols > last
         if window_size is not None:
@@ -225,6 +227,7 @@ def linear_attention(
                     total[j] = const(0, wide)
                 if gate is not None:
                     with rows(ib, size, "i") as i:
+                        assert decay is not None
                         at = aligned_index(decay.shape, (b, t, g, i), key.shape)
                         kept = ib.let("kept", tir.exp(cast(wide, gate[tuple(at)])))
                         with rows(ib, width, "j") as j:
@@ -232,6 +235,7 @@ def linear_attention(
                 if rate is not None:
                     with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
                         total[j] = total[j] + memory[i, j] * cast(wide, k[b, t, g, i])
+                    assert beta is not None
                     at = aligned_index(beta.shape, (b, t, g), key.shape[:3])
                     with rows(ib, width, "j") as j:
                         change[j] = (change[j] - total[j]) * cast(wide, rate[tuple(at)])

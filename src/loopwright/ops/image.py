@@ -240,8 +240,8 @@ def _(**values):
 @resize_taps.numpy
 def _(have, want, placed=None, scale=None, dtype="float32", **attrs):
     style = _style(**attrs)
-    factor, *roi = (scale, 0.0, 1.0) if placed is None else map(float, placed)
-    places = style.array_places(int(have), int(want), factor, tuple(roi))
+    factor, first, last = (scale, 0.0, 1.0) if placed is None else map(float, placed)
+    places = style.array_places(int(have), int(want), factor, (first, last))
     taps = style.taps(places, int(have), ARRAYS)
     parts = [at for at, _ in taps]
     if len(taps) > 1:

@@ -198,18 +198,18 @@ class Dots(NamedTuple):
         of_bytes, of_words = _PAIRS[count]
         if self.narrow:
             kind = f"int8x{4 * count}"
-            a, b = (tir.reinterpret(kind, v) for v in (a, *b))
+            a, other = (tir.reinterpret(kind, v) for v in (a, *b))
             if self.signed:  # |a| is at most 128 as an unsigned byte, |b| 127: two products fit
-                b = tir.call_llvm_pure_intrin(kind, SIGNS[count], b, a)
+                other = tir.call_llvm_pure_intrin(kind, SIGNS[count], other, a)
                 zero = Broadcast(const(0, "int8"), 4 * count)
                 a = tir.Select(a < zero, zero - a, a)
-            pairs = tir.call_llvm_pure_intrin(f"int16x{2 * count}", of_bytes, a, b)
+            pairs = tir.call_llvm_pure_intrin(f"int16x{2 * count}", of_bytes, a, other)
             return total + tir.call_llvm_pure_intrin(f"int32x{count}", of_words, pairs, number(1))
-        a, *b = (tir.reinterpret(f"int16x{2 * count}", v) for v in (a, *b))
-        if len(b) == 1:
-            b = [(b[0] << number(8)) >> number(8), b[0] >> number(8)]
+        a, *others = (tir.reinterpret(f"int16x{2 * count}", v) for v in (a, *b))
+        if len(others) == 1:
+            others = [(others[0] << number(8)) >> number(8), others[0] >> number(8)]
         a = [tir.bitwise_and(v, number(255)) for v in (a, a >> number(8))]
-        for pair in zip(a, b, strict=True):
+        for pair in zip(a, others, strict=True):
             total = self.of_words(total, *pair)
         return total
 

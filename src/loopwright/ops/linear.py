@@ -329,7 +329,7 @@ def _(x):
     return np.asarray(np.linalg.inv(x.astype(np.float64)).astype(x.dtype))
 
 
-_TURNS = np.float32([[0, 2, 0], [1, 0, 0], [3, 1, 4]])
+_TURNS = np.array([[0, 2, 0], [1, 0, 0], [3, 1, 4]], np.float32)
 inv.samples(case(_TURNS), case(np.stack([[_TURNS], [_TURNS.T]])), case(np.eye(1, dtype=np.float32)))
 
 

@@ -160,7 +160,8 @@ def _kernel(
     unknown = any(int_value(d) is None for d in (before[0][1], *weight, *scale))
     if unknown or int_value(before[0][0]) == 0:
         return None
-    rows, panels = open_shape([before[0][0]])[0], int_value(weight[0])
+    rows = open_shape([before[0][0]])[0]
+    panels: Any = int_value(weight[0])
     dims = [*((rows, d[1]) for d in before), weight, scale, zero, (rows, long(panels * WIDE))]
     kinds = inputs | {"out": "float32"}
     parts = zip(dims, kinds.items(), strict=True)

@@ -164,7 +164,7 @@ def recurrence(
     def write(ib, x, w, lens, h0, *others):
         lanes = lambda: ib.for_range(0, LANES, "v", kind="vectorize")  # noqa: E731
         left = iter(others)
-        c0 = next(left) if kind == "lstm" else None
+        c0: Any = next(left) if kind == "lstm" else None
         more = None if extra is None else next(left)
         out, last, *last_cell = left
 
@@ -221,16 +221,17 @@ def recurrence(
             return seen
 
         def run(d, way, block):
-            state, after = ib.allocate(dtype, [held, size], "state"), None
+            state = ib.allocate(dtype, [held, size], "state")
+            after: Any = None
             sums = ib.allocate(dtype, [held, many, blocks * LANES], "sums")
-            reset = ib.allocate(dtype, [held, size], "reset") if late else None
+            reset: Any = ib.allocate(dtype, [held, size], "reset") if late else None
             if kind == "lstm":
                 after = ib.allocate(dtype, [held, size], "cell")
             row = lambda m: tir.min(block * held + m, batch - 1)  # noqa: E731
             for m in range(held):
                 with rows(ib, size, "j") as j:
                     state[m, j] = h0[d, row(m), j]
-                    if after is not None:
+                    if kind == "lstm":
                         after[m, j] = c0[d, row(m), j]
             with rows(ib, length, "t") as t:
                 weigh(state, 0, many - 1 if late else many, sums, d)

@@ -94,7 +94,8 @@ def _(data: TensorStructInfo, length, axis=-2, inverse=False, onesided=False):
     if shape is None or length.values is None:
         return TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
     which = _checked(data, axis, inverse, onesided)
-    dims, (n,) = list(shape), length.values
+    dims: list[Any] = list(shape)
+    (n,) = length.values
     dims[which] = n if inverse else _kept(n, onesided)
     dims[-1] = 1 if inverse and onesided else 2
     return TensorStructInfo(dims, data.dtype)

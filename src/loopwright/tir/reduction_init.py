@@ -115,6 +115,7 @@ class EarlyInits(LeafKeeper):
                 parts.append(EQ(begin, axis.dom.min))
             elif not self.ana.can_prove_equal(begin, axis.dom.min):
                 return []  # other loops begin the reduction
+        assert block.init is not None
         init = Block(
             spatial,
             [],

@@ -40,8 +40,8 @@ class ModuleText:
         self.globals: list[str] = []
         self.declared: dict[str, str] = {}
         self.defined: set[str] = set()
-        wide = target is not None and target.vector_bits >= 512
-        self.vecmath = VecMath(scales=wide and "avx512f" in target.features)
+        wide = target is not None and target.vector_bits >= 512 and "avx512f" in target.features
+        self.vecmath = VecMath(scales=wide)
         # Whether the machine rounds float32 to int32 in one instruction, in vectors, too.
         self.rounds = target is not None and target.arch == "x86_64"
         self.constants: dict[str, Any] = {}

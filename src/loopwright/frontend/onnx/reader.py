@@ -436,6 +436,7 @@ def remember(nodes: list[Node], titles: set[str]) -> None:
         titles.add(node.title)
     recording = trace.active()
     for node in () if recording is None else nodes:
+        assert recording is not None
         made = ModelNode(node.title, node.op_type, tuple(node.reads), tuple(node.outputs))
         recording.nodes.setdefault(node.title, made)
 

@@ -293,7 +293,8 @@ class _Reader:
     def graph(self, graph: Any, codes: list[str]) -> TFLiteModel:
         taken: set[str] = set()
         tensors = [self.tensor(t, k, taken) for k, t in enumerate(self.vector(graph, "Tensors"))]
-        operators = [self.operator(o, codes, tensors) for o in self.vector(graph, "Operators")]
+        vector = self.vector(graph, "Operators")
+        operators: list[Node] = [self.operator(o, codes, tensors) for o in vector]
         made = {name for node in operators for name in node.outputs}
         inputs = [self.pick(tensors, k) for k in self.integers(graph, "Inputs")]
         outputs = [self.pick(tensors, k) for k in self.integers(graph, "Outputs")]

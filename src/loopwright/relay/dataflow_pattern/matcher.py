@@ -42,7 +42,7 @@ class Matcher:
         self.found, self._order, self._once = {}, [], True
         return run(self.compare(pattern, expr))
 
-    def compare(self, pattern: nd.DFPattern, expr: Any) -> Step:
+    def compare(self, pattern: Any, expr: Any) -> Step:
         """Whether a pattern matches; if not, what matched inside it is forgotten."""
         if self._once and pattern in self.found:
             return any(expr is known for known in self.found[pattern])
@@ -188,8 +188,7 @@ def _call(m: Matcher, p: nd.CallPattern, e: Any) -> Step:
         return False
     if (yield _several(m, p.args, e.args)):
         return True
-    swap = p.args is not None and _name(p) in _COMMUTE
-    return swap and (yield _several(m, p.args[::-1], e.args))
+    return p.args is not None and _name(p) in _COMMUTE and (yield _several(m, p.args[::-1], e.args))
 
 
 def _regrouped(m: Matcher, p: nd.CallPattern, e: rl.Call) -> Step:

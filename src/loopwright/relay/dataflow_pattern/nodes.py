@@ -26,7 +26,7 @@ class DFPattern(nd.DFPattern):
     # Installed by `matcher.py` and `rewriting.py`.
     _partition: ClassVar[Any] = None
 
-    def __call__(self, *args: Any) -> CallPattern:  # type: ignore[override]
+    def __call__(self, *args: Any) -> CallPattern:
         """A call of this pattern; `pattern(None)` has any arguments."""
         return CallPattern(self, None if args == (None,) else args)
 
@@ -146,7 +146,7 @@ class TuplePattern(DFPattern, nd.TuplePattern):
         else:
             nd.TuplePattern.__init__(self, fields, span)
 
-    def __getitem__(self, index: int) -> Any:  # type: ignore[override]
+    def __getitem__(self, index: int) -> Any:
         """The pattern of a field."""
         return self.fields[index]
 
@@ -165,6 +165,9 @@ class AttrPattern(DFPattern, nd.AttrPattern):
 
 class DataTypePattern(DFPattern, nd.DataTypePattern):
     """`pattern` with a dtype."""
+
+    def __init__(self, pattern: DFPattern, dtype: str, span: Any = None) -> None:
+        nd.DataTypePattern.__init__(self, pattern, dtype, span)
 
 
 class ShapePattern(DFPattern, nd.ShapePattern):

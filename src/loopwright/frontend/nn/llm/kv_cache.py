@@ -115,7 +115,7 @@ class TIRPagedKVCache(PagedKVCache):
         turned = 0 if rope_mode == RopeMode.NONE else rotary_dim
         split = _split_rotary(heads, kv_heads, dim, turned, rope_theta, rope_scale, dtype)
         attend = _attention(heads, kv_heads, dim, dtype)
-        builder = relax.BlockBuilder.current()
+        builder: Any = relax.BlockBuilder.current()
         room = [max_batch_size, max_total_seq_len, prefill_chunk_size, page_size]
         call = relax.op.call_pure_packed(
             "vm.builtin.paged_attention_kv_cache_create",
@@ -131,7 +131,8 @@ class TIRPagedKVCache(PagedKVCache):
 
 
 def _emitted(call: Any) -> Tensor:
-    return Tensor(_expr=relax.BlockBuilder.current().emit(call))
+    builder: Any = relax.BlockBuilder.current()
+    return Tensor(_expr=builder.emit(call))
 
 
 def _split_rotary(

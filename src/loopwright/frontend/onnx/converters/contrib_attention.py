@@ -244,7 +244,7 @@ class _Blocks:
         """Places of queries (batch, rows) and keys (length,): bool (batch, heads, rows, length)."""
         o = cx.onnx
         layouts, side = (literal(d) for d in self.ends.shape)
-        ends = o.Unsqueeze(o.Slice(self.ends, np.int64([1]), np.int64([side]), np.int64([1])), [2])
+        ends = o.Unsqueeze(o.Slice(self.ends, np.array([1]), np.array([side]), np.array([1])), [2])
         places = o.Cast(counted(cx, self.columns.shape[1]), to=6)
         rows = o.ReduceSum(o.Cast(o.LessOrEqual(ends, places), to=_INT64), [1], keepdims=0)
         last = np.int64(side - 1)  # of what is filled up
@@ -256,7 +256,7 @@ class _Blocks:
         mask = o.ScatterND(none, index, o.Expand(np.float32(1), o.Shape(rows)))
         by_query = o.Gather(mask, o.Div(queries, np.int64(self.size)), axis=1)
         both = o.Gather(by_query, o.Div(keys, np.int64(self.size)), axis=3)
-        found = o.Tile(o.Transpose(both, perm=[1, 0, 2, 3]), np.int64([1, heads // layouts, 1, 1]))
+        found = o.Tile(o.Transpose(both, perm=[1, 0, 2, 3]), np.array([1, heads // layouts, 1, 1]))
         return o.Greater(found, np.float32(0))
 
 

@@ -43,7 +43,7 @@ def greedy_search(
         scores = o.Cast(o.Gather(logits, cx.known([-1], "int64"), axis=1), to=1)
         scores = o.Squeeze(scores, [1])
         if words > 0:  # the decoder's last layer may be filled up
-            scores = o.Slice(scores, np.int64([0]), np.int64([words]), np.int64([1]))
+            scores = o.Slice(scores, np.array([0]), np.array([words]), np.array([1]))
         if penalty is not None:
             given = o.GatherElements(scores, row, axis=1)
             worse = o.Where(o.Less(given, 0.0), o.Mul(given, penalty), o.Div(given, penalty))
@@ -83,7 +83,7 @@ def greedy_search(
     count = o.ReduceSum(there, [1], keepdims=1)
     seen = there if mask is None else mask
     done = o.Less(count, np.int32(0))
-    none = o.Concat(np.int64([2]), o.Shape(ids, end=1), np.int64([heads, 0, width]), axis=0)
+    none = o.Concat(np.array([2]), o.Shape(ids, end=1), np.array([heads, 0, width]), axis=0)
     kinds = [p.type.tensor_type.elem_type for p in list(decoder.input)[3:]]
     past = [o.Expand(np.zeros((1,) * 5, numpy_dtype(DTYPES[kind])), none) for kind in kinds]
     state = [ids, places, seen, count, ids, done, *past]
@@ -98,7 +98,7 @@ def greedy_search(
 
     row = cx.loop(body, o.Squeeze(limit), unfinished(state), state, 0)[4]
     rest = o.Sub(longest, o.Shape(row, start=1))
-    return o.Pad(row, o.Concat(np.int64([0, 0, 0]), rest, axis=0), np.int32(pad))
+    return o.Pad(row, o.Concat(np.array([0, 0, 0]), rest, axis=0), np.int32(pad))
 
 
 def _heads(decoder: Any) -> tuple[int, int]:

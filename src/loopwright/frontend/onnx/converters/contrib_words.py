@@ -90,7 +90,7 @@ def word_conv_embedding(
     last = o.Max(o.Sub(length, cx.known([window], "int64")), np.int64(0))
     seen = o.LessOrEqual(counted(cx, found.shape[2]), last)
     best = o.ReduceMax(o.Where(o.Unsqueeze(seen, [1]), found, np.float32(-1)), [2], keepdims=0)
-    first = o.Slice(there, np.int64([0]), np.int64([1]), np.int64([1]))
+    first = o.Slice(there, np.array([0]), np.array([1]), np.array([1]))
     return o.Where(o.Cast(first, to=9), best, np.float32(0))
 
 

@@ -394,7 +394,7 @@ def _expand_at_run_time(cx: Context, data: Value, shape: Value) -> Any:
 @converter("Tile")
 def tile_1(cx: Context, node: Node, data: Value, tiles: Value, axis: Value) -> Any:
     """The number of copies and the axis are numbers of the data's type, which have to be known."""
-    known = [v.constant for v in (tiles, axis)]
+    known: list[Any] = [v.constant for v in (tiles, axis)]
     if any(k is None or k.size != 1 for k in known):
         what = "tiles and axis must be constants of one element before opset 6"
         raise ValueError(explain(what, got=f"{tiles.info} and {axis.info}"))
@@ -480,10 +480,8 @@ def _pad(
             info = TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
             given = [data.expr, ShapeExpr([*first, *last]), StringImm(mode)]
             called = op.call_pure_packed("relax.run.pad", *given, sinfo_args=info)
-            grown = [
-                cx.simplify(b + d + a) for b, d, a in zip(first, data.shape, last, strict=True)
-            ]
-            return cx.found(cx.emit(called), *grown)
+            dims = [cx.simplify(b + d + a) for b, d, a in zip(first, data.shape, last, strict=True)]
+            return cx.found(cx.emit(called), *dims)
         for a in which:  # no more can be cut than there is
             last[a] = cx.simplify(
                 maximum(last[a] + data.shape[a] + first[a], 0) - data.shape[a] - first[a]

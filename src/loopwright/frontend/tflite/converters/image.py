@@ -45,7 +45,8 @@ def weight_of(cx: Context, node: Operator, x: Value, weight: Value) -> tuple[Val
 def rearranged(cx: Context, value: Value, axes: list[int]) -> Value:
     """A tensor with its axes in another order; a constant one is moved here."""
     if value.is_constant:
-        return cx.value(cx.constant(np.transpose(value.constant, axes), str(value.dtype)))
+        known: Any = value.constant
+        return cx.value(cx.constant(np.transpose(known, axes), str(value.dtype)))
     return cx.value(op.permute_dims(value.expr, axes))
 
 

@@ -154,7 +154,8 @@ def _in_units(cx: Context, x: Value, tensor: Tensor, by: Any, bits: int) -> Valu
     """x less its zero point, shifted and scaled, in int32; that of a byte by a table."""
 
     def units(wide: Any) -> Value:
-        return cx.value(op.requantize(wide, *(cx.constant(v) for v in by)))
+        multiplier, shift = (cx.constant(v) for v in by)
+        return cx.value(op.requantize(wide, multiplier, shift))
 
     if tensor.dtype == "int16":
         return units(cx.onnx.Mul(_centered(cx, x, tensor), 1 << bits).expr)
@@ -198,7 +199,7 @@ def mean(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
     if not _are_quantized(node, 0):
         return None
     which = [a % x.ndim for a in cx.numbers(axes, "axis")]
-    extents = [getattr(x.shape[a], "value", None) for a in which]
+    extents: list[Any] = [getattr(x.shape[a], "value", None) for a in which]
     if not which or None in extents or 0 in extents:
         return None
     count, out = math.prod(extents), node.gives[0]
@@ -245,7 +246,7 @@ def softmax(cx: Context, node: Operator, x: Value) -> Any:
 @integer("RESIZE_BILINEAR")
 def resize_bilinear(cx: Context, node: Operator, x: Value, size: Value) -> Any:
     """Weighted sums of the four nearest pixels, weights in 1024ths."""
-    extents = [getattr(x.shape[axis], "value", None) for axis in (1, 2)]
+    extents: list[Any] = [getattr(x.shape[axis], "value", None) for axis in (1, 2)]
     if x.dtype != "int8" or None in extents or not size.is_constant:
         return None
     o, kind = cx.onnx, _wide(node)

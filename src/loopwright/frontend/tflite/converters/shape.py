@@ -295,7 +295,8 @@ def dynamic_update_slice(cx: Context, node: Operator, x: Value, part: Value, at:
         raise ValueError(explain("the extents of the update must be known", got=str(part.info)))
     room = o.Sub(o.Shape(x), np.array(dims, np.int64))
     first = o.Max(o.Min(long(cx, at), room), 0)
-    places = np.stack(np.indices(dims), -1).astype(np.int64)
+    grid: Any = np.indices(dims)
+    places = np.stack(grid, -1).astype(np.int64)
     return o.ScatterND(x, o.Add(first, places), part)
 
 

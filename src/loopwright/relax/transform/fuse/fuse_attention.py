@@ -86,13 +86,17 @@ class _Attentions(GroupedRewriter):
     def block(self, block: Any) -> Any:
         if not isinstance(block, rx.DataflowBlock):
             return self.super_block(block)
-        values = {b.var: b.value for b in block.bindings if type(b) is rx.VarBinding}
+        values: dict[rx.Var, Any] = {
+            b.var: b.value for b in block.bindings if type(b) is rx.VarBinding
+        }
         uses: dict[rx.Var, int] = {}
         for binding in block.bindings:
             for var in used_vars(binding.value):
                 uses[var] = uses.get(var, 0) + 1
         target = Target.current(allow_none=True)
-        alone = {v for v in values if isinstance(v, rx.DataflowVar) and uses.get(v) == 1}
+        alone: set[rx.Var] = {
+            v for v in values if isinstance(v, rx.DataflowVar) and uses.get(v) == 1
+        }
         self.group_of = {}
         moved: dict[rx.Var, rx.Var] = {}  # softmax -> the product that takes its place
         for n, binding in enumerate(block.bindings):
@@ -116,7 +120,7 @@ class _Attentions(GroupedRewriter):
                 bindings.append(binding)
         return self.regroup(block.replace(bindings=tuple(bindings)))
 
-    def _parts(self, binding: rx.VarBinding, softmax: rx.Call) -> list[rx.VarBinding]:
+    def _parts(self, binding: Any, softmax: rx.Call) -> list[rx.VarBinding]:
         """The bindings of a product by a softmax that divides last."""
         scores, value, found = softmax.args[0], binding.value.args[1], []
 
@@ -130,7 +134,8 @@ class _Attentions(GroupedRewriter):
         below = bind(relax_op.subtract(scores, top), "below", span)
         power = bind(relax_op.exp(below), "power", span)
         total = bind(relax_op.sum(power, -1, True), "total", span)
-        if int_value(shape_of(scores)[-1]) is None:  # without keys a sum is 0, and so is the result
+        dims: Any = shape_of(scores)
+        if int_value(dims[-1]) is None:  # without keys a sum is 0, and so is the result
             total = bind(relax_op.maximum(total, rx.const(1, "float32")), "total", span)
         mixed = bind(relax_op.matmul(power, value), "mixed", binding.value.span or binding.span)
         last = self.builder.normalize(relax_op.divide(mixed, total).with_span(span))

@@ -92,6 +92,8 @@ class FoldConstant(FunctionPass):
 
 
 class _Folder(GraphRewriter):
+    mod: IRModule
+
     def __init__(self, mod: IRModule, written: set[rx.Var]) -> None:
         super().__init__(mod)
         self.known: dict[rx.Expr, Any] = {}

@@ -156,8 +156,11 @@ class _Sinker(LayoutRewriter):
             if len(dims) > min(len(shape), len(before)):
                 return False
         plan = hook(call, LayoutQuery((plain(len(shape)),) * len(views)))
-        plain_result = plan is not None and plan.outputs == (plain(len(shape)),)
-        return plain_result and not (plan.attrs or plan.args or plan.moves_nothing)
+        return (
+            plan is not None
+            and plan.outputs == (plain(len(shape)),)
+            and not (plan.attrs or plan.args or plan.moves_nothing)
+        )
 
 
 _AS_BEFORE = LayoutPlan((), ())

@@ -76,12 +76,14 @@ class _Rewriter(SweepingRewriter):
         if weight is None or may_be_taken(call, Target.current(allow_none=True)):
             return call
         n, *sizes = call.args[0].struct_info.get_shape()
-        if None in (known := [int_value(d) for d in sizes]):
+        known: list[Any] = [int_value(d) for d in sizes]
+        if None in known:
             return call
         blocks, rows, cols, block = known
         top, left, bottom, right = padding = [int(p) for p in call.attrs.padding]
         sides = [rows + top + bottom - SIZE + 1, cols + left + right - SIZE + 1]
-        inputs, outputs = blocks * block, int_value(call.struct_info.get_shape()[1]) * block
+        channels: Any = int_value(call.struct_info.get_shape()[1])
+        inputs, outputs = blocks * block, channels * block
         tile, cost = _best(int_value(n) or 1, inputs, outputs, sides, self.most)
         if cost > self.pays:
             return call

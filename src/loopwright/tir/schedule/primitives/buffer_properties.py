@@ -49,7 +49,8 @@ def set_axis_separator(
         return
     renamed: dict[Block, Block] = {}
     func = sch.state.func(ref.func)
-    table = with_matches(sch.state.index(ref.func).root, old, new, separated)
+    root: Any = sch.state.index(ref.func).root
+    table = with_matches(root, old, new, separated)
     body = ReplaceBuffer(table, renamed).visit(func.body)
     params = {p: new if b is old else b for p, b in func.buffer_map.items()}
     sch.state.set_func(ref.func, func.replace(body=body, buffer_map=params), renamed)

@@ -79,6 +79,7 @@ class _Lower(Substitute):
 
 
 def _launch(loop: st.For, extent: PrimExpr, body: st.Stmt) -> st.Stmt:
+    assert loop.thread_binding is not None
     tag = loop.thread_binding.thread_tag
     axis = IterVar(Range.upto(extent), loop.loop_var, IterVar.ThreadIndex, tag)
     virtual = tag == "vthread" or tag.startswith("vthread.")

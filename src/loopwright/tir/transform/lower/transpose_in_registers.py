@@ -80,9 +80,10 @@ class _Transpose(StmtRewriter):
         def visit(load: Any) -> None:
             if not isinstance(load, BufferLoad) or load.predicate is not None:
                 return
-            if len(load.indices) > 1 or load.buffer.strides:
+            indices: Any = load.indices
+            if len(indices) > 1 or load.buffer.strides:
                 return
-            index = load.indices[0]
+            index = indices[0]
             if not isinstance(index, Ramp) or index.lanes != size or is_one(index.stride):
                 return
             if load.buffer.data is store.buffer.data or uses_any(index.stride, (var,)):
