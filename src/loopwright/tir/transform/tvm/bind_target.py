@@ -32,7 +32,7 @@ class BindTarget(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         if "target" in func.attrs:
             return func
-        target: Any = Target.current(allow_none=False) if self.target is None else Target(self.target)
+        target = Target.current(allow_none=False) if self.target is None else Target(self.target)
         if "tir.is_host_func" in func.attrs:
             host = target.host or Target("llvm")
             func, target = func.without_attr("tir.is_host_func"), host.with_host(host)
