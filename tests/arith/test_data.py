@@ -126,8 +126,9 @@ def test_sums_of_data_are_sums_still() -> None:
 
 
 def test_what_may_wrap_is_neither_compared_nor_divided_in_parts() -> None:
-    for e in (x + 1 > x, pe.LT(x + 5, IntImm("int32", 3)), w * 2 // 2, w * 3 % 3, pe.Max(x + 1, x)):
-        assert not isinstance(Analyzer().simplify(e), (IntImm, BufferLoad))
+    same(x + 1 > x, x < x + 1)
+    for e in (pe.LT(x + 5, IntImm("int32", 3)), w * 2 // 2, w * 3 % 3, pe.Max(x + 1, x)):
+        same(e, e)
     same(pe.Cast("int64", x + 5) - 5, pe.Cast("int64", x + 5) - 5)
 
 

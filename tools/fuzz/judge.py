@@ -168,8 +168,7 @@ def _module(case: Case) -> Any:
 
 
 def _overflows(call: Callable[..., Any], feeds: list[Any]) -> bool:
-    """Whether a sum overflows in numpy: one in another order may not, or before an infinity meets its
-    opposite."""
+    """Whether a sum overflows in numpy: added up in another order, it may be a number."""
     quiet = np.errstate
 
     def heard(**given: Any) -> Any:

@@ -250,7 +250,7 @@ def may_wrap(ctx: Context, p: Poly, dtype: Any) -> bool:
 def writable(ctx: Context, p: Poly) -> bool:
     """Whether what is divided and compared in p does not wrap around where it is written: the -x of
     -x // 2, which is x // -2, does."""
-    return all(
+    return not ctx.atoms.read or all(
         not may_wrap(ctx, part, atom.dtype) and writable(ctx, part)
         for atom in (ctx.atoms.all[a] for m in p for a in m if a in ctx.atoms.read)
         if atom.kind in (DIV, MIN, MAX)

@@ -63,7 +63,7 @@ def _narrowed(ctx: Context, expr: Any, p: Poly) -> Any:
             low, high = (expr.a, expr.b) if kind is pe.LE else (expr.b, expr.a)
             if poly_bound(ctx, P.add(poly(ctx, high), poly(ctx, low), -1))[1]:
                 # p == 0 leaves them a distance
-                return comparison(ctx, pe.EQ, p, expr.a.dtype)
+                return comparison(ctx, pe.EQ, p, expr.a.dtype) if writable(ctx, p) else None
             a, b = (expr.b, expr.a) if isinstance(expr.a, IntImm) else (expr.a, expr.b)
             return pe.EQ._make(a, b, span=expr.span)
         if ctx.known.nonzero and is_zero(ctx, p) is False:
@@ -81,11 +81,11 @@ def _by_bounds(ctx: Context, expr: Any) -> Any:
     """An order that the ranges of its sides decide: no unsigned number is less than 0."""
     if not expr.a.dtype.is_integer or expr.dtype.lanes != 1:
         return expr
-    mirrored = type(expr) in _MIRRORED
-    less, more = (any_bound(ctx, side) for side in (expr.a, expr.b)[:: -1 if mirrored else 1])
-    if _MIRRORED.get(type(expr), type(expr)) is pe.LT:
-        return TRUE if less[1] < more[0] else FALSE if less[0] >= more[1] else expr
-    return TRUE if less[1] <= more[0] else FALSE if less[0] > more[1] else expr
+    order = _upward(expr)
+    (low, high), (least, most) = any_bound(ctx, order.a), any_bound(ctx, order.b)
+    if type(order) is pe.LT:
+        return TRUE if high < least else FALSE if low >= most else expr
+    return TRUE if high <= least else FALSE if low > most else expr
 
 
 def _same_operands(ctx: Context, expr: Any) -> Any:

@@ -435,8 +435,9 @@ def remember(nodes: list[Node], titles: set[str]) -> None:
             node.name = next(name for name in more if f"onnx:{name}" not in titles)
         titles.add(node.title)
     recording = trace.active()
-    for node in () if recording is None else nodes:
-        assert recording is not None
+    if recording is None:
+        return
+    for node in nodes:
         made = ModelNode(node.title, node.op_type, tuple(node.reads), tuple(node.outputs))
         recording.nodes.setdefault(node.title, made)
 
