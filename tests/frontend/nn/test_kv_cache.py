@@ -150,3 +150,11 @@ def test_what_the_cache_refuses(machine):
 def test_what_the_kernels_do_not_compute(changed, text):
     with pytest.raises(ValueError, match=text):
         Model().make(1, 4, 4, PAGE, **changed)
+
+
+def test_outside_of_an_export():
+    with pytest.raises(RuntimeError, match="made while a method is exported"):
+        Model().make(1, 4, 4, PAGE)
+    alone = PagedKVCache(_expr=relax.Var("cache", relax.ObjectStructInfo()), _name="cache")
+    with pytest.raises(RuntimeError, match="made while a method is exported"):
+        alone.get_query_positions(2)

@@ -318,7 +318,7 @@ class Object:
     """A value that is not a tensor (a cache, a handle)."""
 
     def __init__(self, *, _expr: Any, _name: str) -> None:
-        self._value = _expr if isinstance(_expr, relax.Var) else _emit(_expr, _name)
+        self._value = _expr if isinstance(_expr, relax.Var) else exporting().emit(_expr, _name)
 
     @property
     def _expr(self) -> Any:
@@ -327,12 +327,13 @@ class Object:
         return self._value if scope is None else scope.resolve(self._value)
 
 
-def _emit(expr: Any, name: str) -> relax.Var:
+def exporting() -> BlockBuilder:
+    """The builder of the method that is exported; RuntimeError outside of an export."""
     builder = BlockBuilder.current()
     if builder is None:
         what = "an object is made while a method is exported"
-        raise RuntimeError(explain(what, instead="make it in forward"))
-    return builder.emit(expr, name)
+        raise RuntimeError(explain(what, instead="make it, and call it, in forward"))
+    return builder
 
 
 class Effect:

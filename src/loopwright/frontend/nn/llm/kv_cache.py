@@ -17,7 +17,7 @@ from typing import Any
 from .... import relax, te, tir
 from ....base.errors import explain
 from ....relax.struct_info import ObjectStructInfo, TensorStructInfo
-from ..core import Object, Tensor
+from ..core import Object, Tensor, exporting
 
 _CACHE = "vm.builtin.attention_kv_cache_"
 
@@ -115,7 +115,7 @@ class TIRPagedKVCache(PagedKVCache):
         turned = 0 if rope_mode == RopeMode.NONE else rotary_dim
         split = _split_rotary(heads, kv_heads, dim, turned, rope_theta, rope_scale, dtype)
         attend = _attention(heads, kv_heads, dim, dtype)
-        builder: Any = relax.BlockBuilder.current()
+        builder = exporting()
         room = [max_batch_size, max_total_seq_len, prefill_chunk_size, page_size]
         call = relax.op.call_pure_packed(
             "vm.builtin.paged_attention_kv_cache_create",
@@ -131,8 +131,7 @@ class TIRPagedKVCache(PagedKVCache):
 
 
 def _emitted(call: Any) -> Tensor:
-    builder: Any = relax.BlockBuilder.current()
-    return Tensor(_expr=builder.emit(call))
+    return Tensor(_expr=exporting().emit(call))
 
 
 def _split_rotary(
