@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import files, graphs, integers, mutants, passes, replay, sanitizers, schedules, texts
+from . import files, graphs, integers, mutants, passes, replay, sanitizers, schedules, shapes, texts
 
 
 def main() -> int:
@@ -39,6 +39,7 @@ def main() -> int:
 MACHINES: list[tuple[str, Any, str]] = [
     ("graphs", graphs.search, "random graphs of ONNX's operators and of our own"),
     ("integers", integers.search, "random graphs of integers near the ends of their types"),
+    ("shapes", shapes.search, "random ONNX graphs whose shapes are computed by nodes"),
     ("files", files.search, "hostile ONNX files, by hand and by mutation"),
     ("texts", texts.search, "hostile programs as text, and target strings"),
     ("passes", passes.search, "random orders of passes over graphs and loops"),

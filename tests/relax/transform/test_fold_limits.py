@@ -25,6 +25,14 @@ def ones(*shape: int) -> relax.Constant:
     return relax.const(np.ones(shape, "float32"))
 
 
+def places(ndim: int) -> relax.Call:
+    """Where each axis of a resized tensor is read: ndim times 3 numbers."""
+    sizes = relax.const(np.full(ndim, 4))
+    args = [relax.ShapeExpr([2] * ndim), sizes, relax.PrimValue(False), relax.StringImm("stretch")]
+    info = relax.TensorStructInfo((ndim, 3), "float64")
+    return op.call_pure_packed("relax.run.resize_places", *args, sinfo_args=info)
+
+
 @pytest.mark.parametrize(
     ("limits", "last", "first"),
     [
@@ -40,6 +48,7 @@ def ones(*shape: int) -> relax.Constant:
         ({"_WINDOWS": 36}, op.nn.max_pool2d(ones(1, 1, 4, 4), (2, 2), (1, 1)),
          op.nn.max_pool2d(ones(1, 1, 4, 5), (2, 2), (1, 1))),
         ({"_WINDOWS": 0}, op.add(ones(4), ones(4)), op.nn.max_pool2d(ones(1, 1, 2, 2), (2, 2))),
+        ({"_SIZES": 12}, places(4), places(5)),
         ({"_WINDOW": 3}, op.nn.pad(ones(2), (3, 0)), op.nn.pad(ones(2), (0, 4))),
     ],
 )  # fmt: skip
@@ -77,3 +86,32 @@ def test_turns_of_kernels(size, folded, monkeypatch):
             return b
 
     assert ("R.call_tir" not in FoldConstant()(Module).script()) == folded
+
+
+def test_sizes_that_the_run_would_tell():
+    """They are known one after the other, also through a symbol; another's functions are not called."""
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")):
+            a, b = T.int64(), T.int64()
+            told = R.call_pure_packed(
+                "relax.run.within", R.const(3, "int64"), R.prim_value(8), sinfo_args=R.Shape(ndim=1)
+            )
+            R.match_cast(told, R.Shape([a]))
+            again = R.call_pure_packed(
+                "vm.builtin.tensor_to_shape",
+                R.shape_to_tensor(R.shape([a + 1])),
+                sinfo_args=R.Shape(ndim=1),
+            )
+            R.match_cast(again, R.Shape([b]))
+            mine = R.call_pure_packed("test.mine", R.shape([a]), sinfo_args=R.Shape(ndim=1))
+            return (R.zeros(R.shape([a]), "float32"), R.strided_slice(x, [0], [0], [b]), mine)
+
+    main = FoldConstant()(Module)["main"]
+    zeros, part, mine = main.struct_info.ret.fields
+    assert [str(i) for i in (zeros, part, mine)] == [
+        'R.Tensor((3,), dtype="float32")', 'R.Tensor((4,), dtype="float32")', "R.Shape(ndim=1)",
+    ]  # fmt: skip
+    assert main.script().count("call_pure_packed") == 1

@@ -5,6 +5,9 @@ calls by an evaluator of PrimFuncs: the TensorIR interpreter for small ones, or 
 layer registers (`register_evaluator`), which may compile them, if they only move data. A result larger than its arguments
 is not folded if it has many elements (a large `full`, a `broadcast_to`), nor is a product or window
 that takes long, nor what the budget of a model file has no room for: these run with the model.
+Of the run time's functions those are evaluated that tell sizes, and the symbols that a match_cast gives to these
+are replaced, so that a model whose inputs get their sizes late (`BindSymbolicVars`) is as static as one that is
+imported with them.
 
 Before (-) and after (+)::
 
@@ -56,9 +59,10 @@ from ... import expr as rx
 from ...analysis.variables import overwritten_vars
 from ...functor import GraphRewriter
 from ...interpreter import Interpreter, _Frame
-from ...op.base import CALL_TIR
-from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from ...op.base import CALL_PURE_PACKED, CALL_TIR
+from ...struct_info import ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .._graph import tensor_fields
+from .canonicalize import canonicalize
 
 _SMALL = 1 << 14  # elements of a result that is always small enough
 _GROWTH = 4  # allowed growth over the arguments: weights are padded to blocks
@@ -66,6 +70,8 @@ _INTERPRETED = 1 << 16  # largest result evaluated by the interpreter
 _PRODUCT = 1 << 32  # multiplications of a matrix product
 _WINDOWS = 1 << 26  # the same of a convolution, elements that a pool looks at
 _WINDOW = 1 << 10  # largest attribute of a window: numpy pads before it looks
+_SIZES = 64  # elements of a tensor that tells sizes
+_OURS = ("relax.run.", "vm.builtin.tensor_to_shape")  # functions of the run time that only compute
 _OF_WINDOWS = {"strides", "padding", "dilation", "pool_size", "pad_width", "output_padding"}
 _OF_PRODUCTS = ("matmul", "einsum", "conv", "attention")
 
@@ -88,7 +94,12 @@ class FoldConstant(FunctionPass):
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
         if func.attrs.get("Primitive", False) or func.attrs.get("Composite"):
             return func
-        return _Folder(mod, overwritten_vars(func)).function(func)
+        while True:
+            folder = _Folder(mod, overwritten_vars(func))
+            func = folder.function(func)
+            if not folder.told:
+                return func
+            func = canonicalize(func, mod)
 
 
 class _Folder(GraphRewriter):
@@ -100,6 +111,7 @@ class _Folder(GraphRewriter):
         self.folded: dict[Any, Any] = {}
         self.written = written
         self.fresh = False  # whether each run of the function needs a value of its own
+        self.told = False  # whether a call that told sizes is folded
 
     def binding(self, binding: Any) -> None:
         self.fresh = binding.var in self.written
@@ -147,6 +159,7 @@ class _Folder(GraphRewriter):
         if result is None:
             return call
         self.folded[key] = result  # so a weight that many calls use stays one
+        self.told = self.told or call.op is CALL_PURE_PACKED
         return result
 
     def can_fold(self, call: rx.Call) -> bool:
@@ -161,6 +174,10 @@ class _Folder(GraphRewriter):
             ):
                 return False
             return bool(EVALUATORS) or elements <= _INTERPRETED
+        if op is CALL_PURE_PACKED:
+            name, (info,) = call.args[0].global_symbol, call.sinfo_args
+            sizes = isinstance(info, ShapeStructInfo) or _elements(info) <= _SIZES
+            return sizes and name.startswith(_OURS)
         if not (op.get_attr("folds", True) and op.get_attr("FPurity", False)):
             return False
         return op.has_attr("FNumpy")
@@ -176,7 +193,7 @@ class _Folder(GraphRewriter):
             return arg if all(isinstance(v, IntImm) for v in arg.values) else None
         if isinstance(arg, rx.PrimValue):
             return arg if hasattr(arg.value, "value") else None
-        kept = (rx.Constant, rx.DataTypeImm, rx.StringImm, GlobalVar)
+        kept = (rx.Constant, rx.DataTypeImm, rx.StringImm, rx.ExternFunc, GlobalVar)
         return arg if isinstance(arg, kept) else None
 
     def constant(self, value: rx.Tuple) -> bool:
