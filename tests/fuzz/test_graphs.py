@@ -11,7 +11,7 @@ import pytest
 
 from loopwright.frontend.onnx.registry import supported_operators
 from loopwright.ops.core import OPERATORS
-from tools.fuzz import graphs, integers, onnx_graphs, relax_build, rounding, shapes
+from tools.fuzz import graphs, integers, networks, onnx_graphs, relax_build, rounding, shapes
 from tools.fuzz import judge as judging
 from tools.fuzz.case import Case
 from tools.fuzz.judge import Outcome, judge
@@ -46,9 +46,14 @@ def test_some_computed_shapes():
         assert judge(shapes.make(seed), full=True).kind == "right"
 
 
+def test_some_networks():
+    assert outcomes(range(6), networks.by_seed) == {}
+
+
 @pytest.mark.slow
 def test_more_graphs():
     assert outcomes(range(4000, 4400)) == {}
+    assert outcomes(range(1000, 1100), networks.by_seed) == {}
     assert outcomes(range(1000, 1200), shapes.by_seed) == {}
     assert outcomes(range(1000, 1400), integers.by_seed) == {}
 

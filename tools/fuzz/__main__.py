@@ -7,7 +7,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import files, graphs, integers, mutants, passes, replay, sanitizers, schedules, shapes, texts
+from . import (
+    files,
+    graphs,
+    integers,
+    mutants,
+    networks,
+    passes,
+    replay,
+    sanitizers,
+    schedules,
+    shapes,
+    texts,
+)
 
 
 def main() -> int:
@@ -39,6 +51,7 @@ def main() -> int:
 MACHINES: list[tuple[str, Any, str]] = [
     ("graphs", graphs.search, "random graphs of ONNX's operators and of our own"),
     ("integers", integers.search, "random graphs of integers near the ends of their types"),
+    ("networks", networks.search, "random networks for images, some of them quantized"),
     ("shapes", shapes.search, "random ONNX graphs whose shapes are computed by nodes"),
     ("files", files.search, "hostile ONNX files, by hand and by mutation"),
     ("texts", texts.search, "hostile programs as text, and target strings"),

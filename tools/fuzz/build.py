@@ -60,6 +60,7 @@ class Builder:
             self.dims.append(self.size(name, tuple(rng.sample(pool, runs))))
         self.values: list[Value] = []
         self.names = 0
+        self.most = MOST
 
     # ------------------------------------------------------------------ names, dimensions
 
@@ -102,7 +103,7 @@ class Builder:
     def new(self, dtype: str, shape: Sequence[Dim], **spec: Any) -> Value:
         """A new input; now and then a weight where its shape is static."""
         shape = tuple(shape)
-        if any(math.prod(d[r] for d in shape) > MOST for r in range(len(self.case.sizes))):
+        if any(math.prod(d[r] for d in shape) > self.most for r in range(len(self.case.sizes))):
             raise NotHere
         static = all(len(set(d)) == 1 for d in shape)
         stored = static and self.rng.random() < 0.3
@@ -211,7 +212,7 @@ class Builder:
         final: nothing is computed from it."""
         used = [v for v in inputs if isinstance(v, Value)]
         runs = range(len(self.case.sizes))
-        if any(math.prod(d[r] for d in s) > MOST for _, s in results for r in runs):
+        if any(math.prod(d[r] for d in s) > self.most for _, s in results for r in runs):
             raise NotHere
         names = [v.name if isinstance(v, Value) else v for v in inputs]
         made = [
