@@ -23,7 +23,8 @@ from loopwright.tir.function import PrimFunc
 
 GOLDEN = Path(__file__).parent / "golden"
 MODULES_PER_TEST = 20
-TEXT_PER_TEST = 20_000  # characters printed and parsed back; a bound on the suite's time
+# Characters printed and parsed back, a bound on the suite's time: without slow tests, and with them.
+TEXT_PER_TEST, TEXT_OF_ALL = 8_000, 30_000
 
 # Examples are the same on every run, and a slow machine fails nothing.
 hypothesis.settings.register_profile("house", deadline=None, derandomize=True, max_examples=50)
@@ -101,7 +102,8 @@ def round_trip(request: pytest.FixtureRequest) -> Iterator[None]:
     finally:
         ON_CREATE.remove("collect")
     seen: set[str] = set()
-    budget = TEXT_PER_TEST
+    quick = request.config.getoption("markexpr") == "not slow"
+    budget = TEXT_PER_TEST if quick else TEXT_OF_ALL
     for module in made:
         if _has_own_text(module):  # asked now: functions may have been added
             continue
