@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.literals import conjuncts, is_one
-from ....ir.prim_expr import IterVar, Var
+from ....ir.prim_expr import IterVar, Or, Var
 from ....ir.variables import uses_any, vars_in
 from ...analysis import race_errors
 from ...analysis.parallel import together
@@ -171,7 +171,7 @@ def check_independent_iterations(state: ScheduleState, loop: Ref, blocks: list[R
             needed = relaxed_region(state, reader, loop, buffer, write=False)
             if any(
                 w in blocks[:n]
-                and _runs_with(state, w, reader)
+                and _runs_with(state, w, reader, loop)
                 and region_covers(
                     ana, relaxed_region(state, w, loop, buffer, write=True), needed, buffer.shape
                 )
@@ -186,10 +186,15 @@ def check_independent_iterations(state: ScheduleState, loop: Ref, blocks: list[R
             raise ScheduleError(what, instead=hint, at=[reader.node, writers[0].node])
 
 
-def _runs_with(state: ScheduleState, writer: Ref, reader: Ref) -> bool:
-    """Whether a block runs in each iteration of the loops around both in which the other one does."""
-    around = {r.stmt.loop_var for r in writer.loops() if reader.is_under(r)}
-    tests = [t for t in conjuncts(writer.realize.predicate) if vars_in(t) <= around]
+def _runs_with(state: ScheduleState, writer: Ref, reader: Ref, loop: Ref) -> bool:
+    """Whether a block runs in each iteration of the loops around both in which the other one does, and
+    writes in each of `loop` what it writes in the first (after `rolling_buffer` it does not)."""
+    around, var = {r.stmt.loop_var for r in writer.loops() if reader.is_under(r)}, loop.stmt.loop_var
+    tests = [
+        t
+        for t in conjuncts(writer.realize.predicate)
+        if vars_in(t) <= around or (isinstance(t, Or) and uses_any(t, {var}))
+    ]
     ana = state.analyzer(reader)
     with ana.constraint_scope(reader.realize.predicate):
         return all(map(ana.can_prove, tests))
