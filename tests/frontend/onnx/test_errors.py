@@ -134,6 +134,29 @@ def test_matmul_of_other_inner_dims():
             "dimension 0 cannot be expanded\n  got: 2 to 3\n  instead: it must be 1",
         ),
         (
+            one("Expand", [2], [2**62], dtype=np.int64),  # which took for ever
+            "at most 1024 axes, sizes or places can be told by the run\n"
+            "  got: 4611686018427387904\n  instead: a constant input",
+        ),
+        (
+            graph(
+                [
+                    node(
+                        "Attention",
+                        ["x", "w"],
+                        ["y"],
+                        "/fc1/Attention",
+                        domain="com.microsoft",
+                        num_heads=1,
+                    )
+                ],
+                [value("x", [2, 8]), value("w", [8, 24])],
+                [value("y", None)],
+                domains={"com.microsoft": 1},
+            ),
+            "the input must be (batch, length, width)\n  got: 2 dimensions",
+        ),
+        (
             one("Gather", [2], weights={"i": ints(5)}),
             "an index is out of range\n  got: 5 to 5 of 2",
         ),

@@ -1116,3 +1116,46 @@ def test_what_a_block_writes_is_copied_back_and_nothing_beside_it() -> None:
     sch = tir.Schedule(f, debug_mask="all")
     sch.cache_write("B", 0, "local")
     check(sch, f)
+
+
+def test_the_region_of_a_part_has_one_type() -> None:
+    """Indices of data are int32, the extents of the part they are moved by int64."""
+
+    @T.prim_func
+    def f(
+        A: T.Buffer((T.int64(6),)), P: T.Buffer((T.int64(4),), "int32"), B: T.Buffer((T.int64(4),))
+    ):
+        for i in range(T.int64(4)):
+            with T.block("B"):
+                v = T.axis.spatial(T.int64(4), i)
+                B[v] = A[P[v]]
+
+    sch = tir.Schedule(f, debug_mask="all")
+    sch.blockize(sch.get_loops("B")[0])
+    sch.read_at(sch.get_loops("B")[0], sch.get_block("B"), 0, "shared")
+    assert_structural_equal(from_source(sch.mod.script()), sch.mod)
+
+
+def test_rows_that_an_iteration_of_a_rolling_buffer_keeps_for_the_next() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((9, 6)), C: T.Buffer((4, 8, 5))):
+        B = T.alloc_buffer((9, 6))
+        for i, j in T.grid(9, 6):
+            with T.block("B"):
+                v, w = T.axis.remap("SS", [i, j])
+                B[v, w] = A[v, w] + T.float32(1)
+        for k, i, j, m, n in T.grid(4, 8, 5, 2, 2):
+            with T.block("C"):
+                u, v, w, r, s = T.axis.remap("SSSRR", [k, i, j, m, n])
+                with T.init():
+                    C[u, v, w] = T.float32(0)
+                C[u, v, w] = C[u, v, w] + B[v + r, w + s]
+
+    sch = tir.Schedule(f, debug_mask="all")
+    around, rows, columns = sch.get_loops("C")[:3]
+    sch.compute_at("B", columns)
+    sch.rolling_buffer("B", 0)
+    refused(lambda: sch.parallel(rows), "axis 'v'")
+    refused(lambda: sch.parallel(columns), "reads of B what other iterations of loop 'j' write")
+    sch.parallel(around)
+    check(sch, f)

@@ -30,6 +30,7 @@ from .values import Value, literal, object_array, wrapped
 
 _MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
 _MOST_DIMS = 64  # numpy's
+_MOST_TOLD = 1 << 10  # integers of one tensor that only the run tells
 _MOST_COST = 1 << 16  # of an integer expression: some 2,000 operations
 
 
@@ -206,7 +207,11 @@ class Context:
         return count
 
     def read(self, name: str, count: int, *args: Any, nonnegative: bool) -> list[Any]:
-        """Symbols for the integers that a function gives at run time as a shape."""
+        """Symbols for the integers that a function gives at run time as a shape. Raises ValueError for
+        more than _MOST_TOLD."""
+        if count > _MOST_TOLD:
+            what = f"at most {_MOST_TOLD} axes, sizes or places can be told by the run"
+            raise ValueError(explain(what, got=count, instead="a constant input"))
         info = ShapeStructInfo(ndim=count)
         found = self.emit(op.call_pure_packed(name, *args, sinfo_args=info))
         symbols = [TirVar("read", "int64") for _ in range(count)]

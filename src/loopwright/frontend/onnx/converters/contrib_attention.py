@@ -107,6 +107,9 @@ def _self_attention(
         if node.integer(name, 0):
             raise ValueError(explain(f"attribute {name} must be 0", got=1))
     node.skip("rotary_embedding_dim")
+    if projected.ndim != 3:
+        what = "the input must be (batch, length, width)"
+        raise ValueError(explain(what, got=f"{projected.ndim} dimensions"))
     width = literal(projected.shape[2])
     sizes = node.integers("qkv_hidden_sizes", []) or [width // 3] * 3
     parts = o.Split(projected, np.asarray(sizes), axis=2, outputs=3)

@@ -9,7 +9,7 @@ from ....arith import Analyzer
 from ....base.span import Span, merge_spans
 from ....ir.dtype import DataType
 from ....ir.literals import is_one
-from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.prim_expr import IntImm, PrimExpr, Range, Var
 from ....ir.prim_op import subtract
 from ....ir.variables import vars_in
 from ...analysis import get_block_access_region
@@ -69,7 +69,8 @@ class _ToPart(ReplaceBuffer):
         if region.buffer is not self.new:
             return region
         begins = self.less([r.min for r in region.region])
-        ranges: Any = [r.replace(min=b) for r, b in zip(region.region, begins, strict=True)]
+        pairs = zip(begins, region.region, strict=True)
+        ranges = [Range.from_min_extent(begin, r.extent, r.span) for begin, r in pairs]
         return BufferRegion(region.buffer, ranges)
 
     def moved(self, access: Any) -> Any:
