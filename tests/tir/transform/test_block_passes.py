@@ -90,6 +90,30 @@ def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
     assert [r.buffer.name for r in (*block.reads, *block.writes)] == ["A", "C"]
 
 
+def test_what_lives_elsewhere_is_no_region_of_a_later_block():
+    func = lowered(
+        [tt.Simplify(), tt.PlanAndUpdateBufferAllocationLocation()],
+        """
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+    with T.block("root"):
+        B = T.alloc_buffer((4,), "int32")
+        for i in range(4):
+            with T.block("B"):
+                vi = T.axis.spatial(4, i)
+                B[vi] = A[vi]
+        for i in range(4):
+            with T.block("C"):
+                vi = T.axis.spatial(4, i)
+                C[vi] = B[vi] - B[vi]
+""",
+    )
+    assert analysis.verify_well_formed(func)
+    first, second = func.body.block.body.seq
+    assert [b.name for b in first.body.block.alloc_buffers] == ["B"]
+    assert not second.body.block.reads
+
+
 def test_buffers_of_a_reduction_move_further_inside():
     func = lowered(
         [tt.PlanAndUpdateBufferAllocationLocation()],

@@ -139,7 +139,7 @@ class _Move(StmtRewriter):
     def __init__(self, moved: dict[int, list[Any]], gone: set[Any]) -> None:
         self.moved = moved
         self.gone = gone
-        self.inside: set[Any] = set()  # moved buffers whose new place has been passed
+        self.inside: set[Any] = set()  # moved buffers whose new place is around this
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -147,10 +147,11 @@ class _Move(StmtRewriter):
     def visit_Block(self, node: Block) -> Block:
         here = self.moved.get(id(node), [])
         kept = [b for b in node.alloc_buffers if b not in self.gone] + here
-        hidden = self.gone - self.inside  # what lives inside is no business of the block's
-        self.inside.update(here)
+        hidden = self.gone - self.inside  # what lives elsewhere is no business of the block's
+        outer, self.inside = self.inside, self.inside.union(here)
         body = self.visit(node.body)
         init = None if node.init is None else self.visit(node.init)
+        self.inside = outer
         same = len(kept) == len(node.alloc_buffers) and not here
         buffers = node.alloc_buffers if same else tuple(kept)
         node = node.replace(body=body, init=init, alloc_buffers=buffers)
@@ -163,8 +164,9 @@ class _Move(StmtRewriter):
 
     def visit_For(self, node: For) -> For:
         buffers = self.moved.get(id(node))
-        self.inside.update(buffers or ())
+        outer, self.inside = self.inside, self.inside.union(buffers or ())
         body = self.visit(node.body)
+        self.inside = outer
         if buffers:
             block = Block([], [], [], "", body, alloc_buffers=buffers, span=node.span)
             reads, writes, opaque = get_block_access_region(block, {})
