@@ -1158,4 +1158,29 @@ def test_rows_that_an_iteration_of_a_rolling_buffer_keeps_for_the_next() -> None
     refused(lambda: sch.parallel(rows), "axis 'v'")
     refused(lambda: sch.parallel(columns), "reads of B what other iterations of loop 'j' write")
     sch.parallel(around)
+
+
+def test_a_matched_region_reads_what_its_indices_load() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((6, 8)), rows: T.Buffer((4,), "int32"), B: T.Buffer((4, 8))):
+        C = T.alloc_buffer((4,), "int32")
+        D = T.alloc_buffer((4,), "int32")
+        for i in range(4):
+            with T.block("C"):
+                v = T.axis.spatial(4, i)
+                C[v] = rows[v] + 1
+        for i in range(4):
+            with T.block("D"):
+                v = T.axis.spatial(4, i)
+                D[v] = C[v] * 2
+        for i, j in T.grid(4, 8):
+            with T.block("B"):
+                v, w = T.axis.remap("SS", [i, j])
+                B[v, w] = A[T.floormod(D[v], 6), w]
+
+    sch = tir.Schedule(f, debug_mask="all")
+    names = matching(sch.get(sch.get_block("B")), 8)
+    sch.tensorize(sch.get_loops("B")[1], next(n for n in names if ".copy." in n))
+    sch.compute_inline("D")
+    sch.compute_inline("C")
     check(sch, f)

@@ -42,6 +42,8 @@ class _Accesses(Visitor):
         if block.init is not None:
             self.visit(block.init)
         self.visit(block.body)
+        for match in block.match_buffers:  # their indices may be loads
+            self.visit(match.source.region)
 
     def note(self, table: dict[Buffer, list[Box]], buffer: Buffer, box: Box) -> None:
         source = self.matched.get(buffer)
