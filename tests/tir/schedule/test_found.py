@@ -1158,6 +1158,7 @@ def test_rows_that_an_iteration_of_a_rolling_buffer_keeps_for_the_next() -> None
     refused(lambda: sch.parallel(rows), "axis 'v'")
     refused(lambda: sch.parallel(columns), "reads of B what other iterations of loop 'j' write")
     sch.parallel(around)
+    check(sch, f)
 
 
 def test_a_matched_region_reads_what_its_indices_load() -> None:
