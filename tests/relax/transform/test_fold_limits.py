@@ -88,6 +88,14 @@ def test_turns_of_kernels(size, folded, monkeypatch):
     assert ("R.call_tir" not in FoldConstant()(Module).script()) == folded
 
 
+def test_a_function_that_is_a_value_is_not_called():
+    bb, made = relax.BlockBuilder(), relax.Var("f", relax.ObjectStructInfo())
+    with bb.function("main", [made]):
+        call = op.call_pure_packed(made, relax.const(1), sinfo_args=relax.ShapeStructInfo(ndim=1))
+        bb.emit_func_output(bb.emit(call))
+    assert FoldConstant()(bb.get())["main"].script() == bb.get()["main"].script()
+
+
 def test_sizes_that_the_run_would_tell():
     """They are known one after the other, also through a symbol; another's functions are not called."""
 

@@ -175,9 +175,11 @@ class _Folder(GraphRewriter):
                 return False
             return bool(EVALUATORS) or elements <= _INTERPRETED
         if op is CALL_PURE_PACKED:
-            name, (info,) = call.args[0].global_symbol, call.sinfo_args
-            sizes = isinstance(info, ShapeStructInfo) or _elements(info) <= _SIZES
-            return sizes and name.startswith(_OURS)
+            callee, told = call.args[0], call.sinfo_args
+            ours = isinstance(callee, rx.ExternFunc) and callee.global_symbol.startswith(_OURS)
+            return ours and all(
+                isinstance(t, ShapeStructInfo) or _elements(t) <= _SIZES for t in told
+            )
         if not (op.get_attr("folds", True) and op.get_attr("FPurity", False)):
             return False
         return op.has_attr("FNumpy")
