@@ -20,6 +20,7 @@ from . import (
     shapes,
     texts,
 )
+from .graphs import searching
 
 
 def main() -> int:
@@ -49,10 +50,26 @@ def main() -> int:
 
 
 MACHINES: list[tuple[str, Any, str]] = [
-    ("graphs", graphs.search, "random graphs of ONNX's operators and of our own"),
-    ("integers", integers.search, "random graphs of integers near the ends of their types"),
-    ("networks", networks.search, "random networks for images, some of them quantized"),
-    ("shapes", shapes.search, "random ONNX graphs whose shapes are computed by nodes"),
+    (
+        "graphs",
+        searching("graphs", graphs.make),
+        "random graphs of ONNX's operators and of our own",
+    ),
+    (
+        "integers",
+        searching("integers", integers.make),
+        "random graphs of integers near the ends of their types",
+    ),
+    (
+        "networks",
+        searching("networks", networks.make),
+        "random networks for images, some of them quantized",
+    ),
+    (
+        "shapes",
+        searching("shapes", shapes.make),
+        "random ONNX graphs whose shapes are computed by nodes",
+    ),
     ("files", files.search, "hostile ONNX files, by hand and by mutation"),
     ("texts", texts.search, "hostile programs as text, and target strings"),
     ("passes", passes.search, "random orders of passes over graphs and loops"),

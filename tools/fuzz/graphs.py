@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from .case import Case
@@ -13,9 +14,10 @@ from .onnx_graphs import onnx_case
 from .relax_graphs import relax_case
 from .report import FAULTS, Report
 from .shrink import shrink
-from .workers import Pool
+from .workers import Pool, Task
 
 Say = Callable[[str], None]
+Make = Callable[[int], Case]
 
 
 def make(seed: int) -> Case:
@@ -23,27 +25,26 @@ def make(seed: int) -> Case:
     return relax_case(seed) if seed % 2 else onnx_case(seed)
 
 
-def by_seed(seed: int, say: Say) -> Outcome:
-    """Make a case and judge it."""
-    say("make")
-    return judge(make(seed), say)
+def judged(make: Make) -> Task:
+    """What makes the case of a seed and judges it."""
+
+    def by_seed(seed: int, say: Say) -> Outcome:
+        say("make")
+        return judge(make(seed), say)
+
+    return by_seed
 
 
-def search(options: argparse.Namespace) -> int:
-    """Run cases; the first of each group of faults is made small and saved."""
-    return search_in("graphs", make, by_seed, options)
+def searching(name: str, make: Make) -> Callable[[argparse.Namespace], int]:
+    """A search among the cases that `make` makes: it runs them; the first of each group of faults is made
+    small and saved."""
+    return partial(_search, name, make)
 
 
-def search_in(
-    name: str,
-    make: Callable[[int], Case],
-    by_seed: Callable[[int, Say], Outcome],
-    options: argparse.Namespace,
-) -> int:
-    """`search` among the cases that `make` makes and `by_seed` judges."""
+def _search(name: str, make: Make, options: argparse.Namespace) -> int:
     report = Report(name)
     found: list[tuple[int, Outcome]] = []
-    pool = Pool(by_seed, options.processes, name=lambda seed: make(seed).operators())
+    pool = Pool(judged(make), options.processes, name=lambda seed: make(seed).operators())
     with contextlib.suppress(KeyboardInterrupt):  # what came out so far counts
         for seed, outcome, _ in pool.run(range(options.seed, options.seed + options.count)):
             if report.add(seed, outcome) and outcome.kind in FAULTS:

@@ -6,12 +6,9 @@ or a product is divided again: graphs of all operators seldom have that.
 
 from __future__ import annotations
 
-import argparse
 import random
 
 from .case import Case
-from .graphs import Say, search_in
-from .judge import Outcome, judge
 
 INPUTS = ["int32", "int32", "int64", "int64", "uint8", "int8", "int16", "uint32"]
 SIGNED = ("int8", "int16", "int32", "int64")
@@ -86,13 +83,3 @@ def make(seed: int) -> Case:
     while len(graph.case.nodes) < wanted:
         graph.grow()
     return graph.case.only(graph.case.outputs)
-
-
-def by_seed(seed: int, say: Say) -> Outcome:
-    """Make a case and judge it."""
-    return judge(make(seed), say)
-
-
-def search(options: argparse.Namespace) -> int:
-    """Run cases; the first of each group of faults is made small and saved."""
-    return search_in("integers", make, by_seed, options)

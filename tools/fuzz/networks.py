@@ -6,15 +6,12 @@ alone; some networks are quantized, with scales that are powers of two, so that 
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .build import Builder, Dim, NotHere, Value, finish
 from .case import Case
-from .graphs import Say, search_in
-from .judge import Outcome, judge
 from .onnx_nn import window
 from .onnx_shapes import each
 
@@ -387,13 +384,3 @@ def make(seed: int) -> Case:
         s.name for s in net.skips[1:-1] if net.rng.random() < 0.1 and s.name not in made.outputs
     ]
     return made
-
-
-def by_seed(seed: int, say: Say) -> Outcome:
-    """Make a case and judge it."""
-    return judge(make(seed), say)
-
-
-def search(options: argparse.Namespace) -> int:
-    """Run cases; the first of each group of faults is made small and saved."""
-    return search_in("networks", make, by_seed, options)

@@ -6,7 +6,6 @@ shape, start or count made from it is valid.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,6 @@ import numpy as np
 
 from .build import Builder, NotHere, Value, finish
 from .case import Case
-from .graphs import Say, search_in
-from .judge import Outcome, judge
 from .onnx_graphs import MAKERS
 from .onnx_shapes import count, each, place
 
@@ -416,13 +413,3 @@ def make(seed: int) -> Case:
         except NotHere:
             del g.case.nodes[before[0] :], g.values[before[1] :], graph.ints[before[2] :]
     return finish(g)
-
-
-def by_seed(seed: int, say: Say) -> Outcome:
-    """Make a case and judge it."""
-    return judge(make(seed), say)
-
-
-def search(options: argparse.Namespace) -> int:
-    """Run cases; the first of each group of faults is made small and saved."""
-    return search_in("shapes", make, by_seed, options)
