@@ -49,27 +49,14 @@ def main() -> int:
     return options.run(options)
 
 
+GRAPHS = [
+    ("graphs", graphs.make, "random graphs of ONNX's operators and of our own"),
+    ("integers", integers.make, "random graphs of integers near the ends of their types"),
+    ("networks", networks.make, "random networks for images, some of them quantized"),
+    ("shapes", shapes.make, "random ONNX graphs whose shapes are computed by nodes"),
+]
 MACHINES: list[tuple[str, Any, str]] = [
-    (
-        "graphs",
-        searching("graphs", graphs.make),
-        "random graphs of ONNX's operators and of our own",
-    ),
-    (
-        "integers",
-        searching("integers", integers.make),
-        "random graphs of integers near the ends of their types",
-    ),
-    (
-        "networks",
-        searching("networks", networks.make),
-        "random networks for images, some of them quantized",
-    ),
-    (
-        "shapes",
-        searching("shapes", shapes.make),
-        "random ONNX graphs whose shapes are computed by nodes",
-    ),
+    *((name, searching(name, make), about) for name, make, about in GRAPHS),
     ("files", files.search, "hostile ONNX files, by hand and by mutation"),
     ("texts", texts.search, "hostile programs as text, and target strings"),
     ("passes", passes.search, "random orders of passes over graphs and loops"),

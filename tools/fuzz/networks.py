@@ -16,7 +16,7 @@ from .onnx_nn import window
 from .onnx_shapes import each
 
 CHANNELS = [1, 2, 3, 4, 6, 8, 8, 12, 16, 16, 17, 24, 32, 32, 40, 64]
-EXTENTS = [1, 2, 3, 5, 7, 8, 9, 14, 15, 16, 28]
+EXTENTS = [5, 7, 8, 9, 14, 15, 16, 28]
 MOST = 40_000  # elements of a tensor
 WORK = 6_000_000  # multiplications of a convolution
 ACTIVATIONS = [
@@ -42,7 +42,7 @@ class _Network:
         g.case.opset = g.rng.choice([13, 15, 17, 18, 20, 21])
         self.rng, self.runs, self.quantized = g.rng, len(g.case.sizes), quantized
         shape = [self.extent([1, 1, 2, 3]), g.const(g.rng.choice(CHANNELS[:8]))]
-        shape += [self.extent(EXTENTS[3:]) for _ in "hw"]
+        shape += [self.extent(EXTENTS) for _ in "hw"]
         draw = "quarters" if quantized else "uniform"
         dims = [g.text(d) for d in shape]
         g.case.inputs["x"] = {"dtype": "float32", "shape": dims, "draw": draw}
@@ -202,7 +202,7 @@ class _Network:
         return self.rounded(made, max(step, self.step) * 2) if self.quantized else made
 
     def joined(self) -> Value:
-        """Two or three ways side by side."""
+        """One to three ways side by side, and now and then what they begin with."""
         parts = [self.x] if self.rng.random() < 0.3 else []
         steps = []
         for _ in range(self.rng.randint(1, 3)):

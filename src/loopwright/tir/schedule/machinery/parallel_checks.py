@@ -189,14 +189,12 @@ def check_independent_iterations(state: ScheduleState, loop: Ref, blocks: list[R
 def _runs_with(state: ScheduleState, writer: Ref, reader: Ref, loop: Ref) -> bool:
     """Whether a block runs in each iteration of the loops around both in which the other one does, and
     writes in each of `loop` what it writes in the first (after `rolling_buffer` it does not)."""
-    around, var = (
-        {r.stmt.loop_var for r in writer.loops() if reader.is_under(r)},
-        loop.stmt.loop_var,
-    )
+    around = {r.stmt.loop_var for r in writer.loops() if reader.is_under(r)}
+    mine = {loop.stmt.loop_var}
     tests = [
         t
         for t in conjuncts(writer.realize.predicate)
-        if vars_in(t) <= around or (isinstance(t, Or) and uses_any(t, {var}))
+        if vars_in(t) <= around or (isinstance(t, Or) and uses_any(t, mine))
     ]
     ana = state.analyzer(reader)
     with ana.constraint_scope(reader.realize.predicate):
