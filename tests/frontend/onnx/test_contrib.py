@@ -201,6 +201,7 @@ ATTENTION = [
     grouped(past=4, last=(4, 3, 1), total=5, rows=1, rotary=True, compared=1),
     grouped(past=8, last=(4, 2, 3), total=5, rows=1, compared=1),
     grouped(softcap=2.0),
+    *[grouped(last=(4, 0, 2), **options) for options in ({}, {"softcap": 2.0}, {"rotary": True})],  # rows of padding
 ]  # fmt: skip
 CASES += ATTENTION
 

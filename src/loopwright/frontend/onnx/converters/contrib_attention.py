@@ -337,7 +337,8 @@ def group_query_attention(
         )
     keys, values = _swapped(cx, k), _swapped(cx, v)
     own = o.Unsqueeze(where, [2])  # (batch, rows, 1)
-    seen = o.LessOrEqual(at, own)
+    end = o.Unsqueeze(last, [1, 2])  # rows beyond it are padding
+    seen = o.LessOrEqual(at, o.Min(own, end))
     if window > 0:
         seen = o.And(seen, o.Greater(at, o.Sub(own, window)))
     seen = o.Unsqueeze(seen, [1])
