@@ -113,6 +113,7 @@ CASES = [
     case("GatherBlockQuantized", u8(7, 24), IDS, floats(7, 3, low=0.1, high=0.5), u8(7, 2), fed=0, block_size=16, symbolic=False),
     case("FusedMatMul", X, floats(5, 4), transB=1, alpha=0.5),
     case("FusedMatMul", floats(2, 4, 3), floats(2, 4, 5), transA=1),
+    case("FusedMatMul", floats(4), X, transA=1, transB=1),
     case("FusedMatMul", floats(3, 2, 4), floats(2, 4, 5), transBatchA=1),
     *[case("FusedGemm", floats(3, 4), floats(5, 4), floats(5), transB=1, activation=a) for a in ("Relu", "Tanh")],
     case("FusedGemm", floats(3, 4), floats(4, 5), alpha=0.5, activation="LeakyRelu", activation_alpha=0.2),
@@ -130,6 +131,7 @@ CASES = [
     case("SimplifiedLayerNormalization", X, floats(4), fed=1, domain="", outputs=2),
     case("SkipSimplifiedLayerNormalization", X, Y, floats(4), floats(4, seed=3), fed=2, epsilon=1e-3),
     case("EmbedLayerNormalization", IDS, IDS % 2, floats(7, 4), floats(5, 4, seed=1), floats(2, 4, seed=2), floats(4, seed=3), floats(4, seed=4), bools(2, 3).astype(np.int32), fed=2, outputs=3),
+    case("EmbedLayerNormalization", IDS, IDS % 2, floats(7, 4), floats(5, 4, seed=1), floats(2, 4, seed=2), floats(4, seed=3), floats(4, seed=4), np.asarray([[1, 2, 1], [-1, 0, 1]], np.int32), fed=2, outputs=3),
     case("EmbedLayerNormalization", IDS, None, floats(7, 4), floats(5, 4, seed=1), None, floats(4, seed=3), floats(4, seed=4), fed=1, outputs=2),
 ]  # fmt: skip
 

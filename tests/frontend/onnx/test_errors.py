@@ -431,6 +431,46 @@ def test_attributes_of_another_kind_than_they_must_be():
     assert text.startswith("If: attribute then_branch must be a graph\n  got: [1, 2]\n")
 
 
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (
+            one("GRU", [4, 2, 3], [1, 15, 3], [15, 5], hidden_size=5),
+            "GRU: an input needs 3 dimensions or more\n  got: the shape (15, 5)\n",
+        ),
+        (
+            one("GRU", [2, 3], [1, 15, 3], [1, 15, 5], hidden_size=5),
+            "GRU: the inputs or attributes do not fit (ValueError: not enough values to unpack (expected"
+            ' 3, got 2))\n  got: inputs R.Tensor((2, 3), dtype="float32"), R.Tensor((1, 15, 3), ',
+        ),
+        (
+            one("EyeLike", [3]),
+            "EyeLike: the inputs or attributes do not fit (ValueError: ",
+        ),
+    ],
+)
+def test_what_a_converter_does_not_foresee_shows_what_it_was_given(model, text):
+    said = message(model)
+    assert said.startswith(text)
+    assert "instead: what ONNX says of the operator" in said or "dimensions or more" in said
+
+
+def test_a_loop_that_nothing_ends_is_refused():
+    text = message(chain(*_loop("c"), shape=[1], weights={"n": ints(2**62).reshape(())}))
+    assert text.startswith(f"Loop: nothing ends this loop\n  got: {2**62} turns\n")
+    from_onnx(chain(*_loop("no"), shape=[1], weights={"n": ints(2**62).reshape(())}))
+
+
+def _loop(condition):
+    """A loop of n turns over x, whose body ends on `condition`: the one it gets, or one that is false."""
+    nodes = [node("Identity", [condition], ["on"]), node("Neg", ["s"], ["t"])]
+    ports = [value("i", [], np.int64), value("c", [], np.bool_), value("s", [1])]
+    no = onnx.numpy_helper.from_array(np.array(False), "no")
+    outputs = [value("on", [], np.bool_), value("t", [1])]
+    body = helper.make_graph(nodes, "body", ports, outputs, [no])
+    return [node("Loop", ["n", "", "x"], ["y"], body=body)]
+
+
 def test_an_operator_that_numpy_refuses_at_run_time_says_on_what():
     port = value("x", None, np.int32)
     model = graph([node("ArgMin", ["x"], ["y"], "least", axis=-2)], [port], [value("y", None)])

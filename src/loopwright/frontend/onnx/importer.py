@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, repeat
 from keyword import iskeyword
+from opcode import opmap
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -536,7 +537,8 @@ class Importer:
             inputs = [self.values[name] if name else None for name in node.inputs]
             outputs = self._outputs(node, entry, inputs)
         except Exception as error:  # a broken model may fail anywhere: say in which node
-            raise _located(node, error) from error
+            given = [self.values.get(name) for name in node.inputs]
+            raise _located(node, error, given) from error
         for name, output in zip(node.outputs, outputs, strict=False):
             if name:
                 self.values[name] = output
@@ -615,21 +617,40 @@ def _takes_complex(domain: str, op_type: str) -> bool:
     return any("complex" in kind for c in constraints for kind in c.allowed_type_strs)
 
 
-def _located(node: Node, error: Exception) -> LoopwrightError:
+def _located(node: Node, error: Exception, given: list[Value | None]) -> LoopwrightError:
+    """The error of a node: what it says where it was meant, else what the node was given."""
     place = node.span.render()
-    if isinstance(error, (ValueError, TypeError, LoopwrightError)):
-        text = str(error)
-    elif isinstance(error, RecursionError):
+    if isinstance(error, RecursionError):
         hint = "give the extents that it depends on by shape_dict"
         text = explain(
             "an expression nests too deep",
             got="more levels than Python calls may have",
             instead=hint,
         )
+    elif _is_meant(error):
+        text = str(error)
     else:
-        text = explain("the node cannot be converted", got=f"{type(error).__name__}: {error}")
+        inputs = ", ".join("none" if v is None else str(v.expr.struct_info) for v in given[:8])
+        text = explain(
+            f"the inputs or attributes do not fit ({type(error).__name__}: {error})",
+            got=f"inputs {inputs}{', ...' * (len(given) > 8)}",
+            instead="what ONNX says of the operator; report a model that is valid",
+        )
     kind = BudgetError if isinstance(error, BudgetError) else LoopwrightError
     return kind(f"{node.op_type}: {text}\n{place}")
+
+
+def _is_meant(error: Exception) -> bool:
+    """Whether an error was raised by a statement, to be read, not by an operation that failed."""
+    if isinstance(error, LoopwrightError):
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or not isinstance(error, (ValueError, TypeError)):
+        return False
+    code, module = trace.tb_frame.f_code.co_code, trace.tb_frame.f_globals.get("__name__", "")
+    return code[trace.tb_lasti] == opmap["RAISE_VARARGS"] and not module.startswith("numpy")
 
 
 __all__ = ["from_onnx", "from_path_or_proto"]

@@ -14,6 +14,7 @@ import numpy as np
 from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import IntImm, PrimExpr
+from ...ops.common import shape_text
 from ...relax.expr import Constant, DataflowVar
 from ...relax.struct_info import TensorStructInfo
 
@@ -123,20 +124,32 @@ class Value:
         return ndim
 
     @property
-    def shape(self) -> tuple[PrimExpr, ...]:
+    def shape(self) -> Dimensions:
         """The dimensions; those of a known rank alone get names. Raises ValueError for another."""
         if self._expr is None:
-            return tuple(IntImm("int64", d) for d in self._elements.shape)
+            return Dimensions(IntImm("int64", d) for d in self._elements.shape)
         dims: Any = self.info.get_shape()
         if dims is None:
             self._expr = self._context.found(self._expr, *[None] * self.ndim).expr
             dims = self.info.get_shape()
-        return dims
+        return Dimensions(dims)
 
     @property
     def is_constant(self) -> bool:
         """Whether the expression is a literal constant."""
         return isinstance(self._expr, Constant)
+
+
+class Dimensions(tuple[PrimExpr, ...]):
+    """The dimensions of an input. One that it has not is an error of the model."""
+
+    def __getitem__(self, place: Any) -> Any:
+        try:
+            return super().__getitem__(place)
+        except IndexError:
+            least = place + 1 if place >= 0 else -place
+            what = f"an input needs {least} dimensions or more"
+            raise ValueError(explain(what, got=f"the shape {shape_text(self)}")) from None
 
 
 def literal(value: Any) -> Any:

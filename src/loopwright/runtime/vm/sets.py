@@ -59,6 +59,12 @@ def mel_weight_matrix(
 ) -> np.ndarray:
     """The filters of the operator `relax.signal.mel_weight_matrix`; places of edges are rounded down to
     frequencies of the transform, as ONNX does."""
+    given = bins, length, rate, low, high
+    if any(a.size != 1 for a in given):
+        got = ", ".join(str(a.shape) for a in given)
+        raise ValueError(
+            explain("the inputs of mel_weight_matrix are scalars", got=f"shapes {got}")
+        )
     count, size = int(bins.item()), int(length.item())
     if count * size >= 1 << 34:  # before anything of their length is made
         raise MemoryError(f"{count} filters of {size} numbers")

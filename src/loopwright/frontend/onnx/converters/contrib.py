@@ -22,7 +22,7 @@ from .few_bits import Weight, product, unpacked
 from .recurrent import LAYERS
 
 DOMAIN = "com.microsoft"
-_FLOAT, _INT64 = 1, 7  # TensorProto's data types
+_FLOAT, _INT32, _INT64 = 1, 6, 7  # TensorProto's data types
 Convert = Callable[..., Any]
 
 
@@ -75,8 +75,11 @@ _as_standard("SampleOp", "Identity")
 
 
 def _turned(cx: Context, x: Value, matrix: bool, batch: bool) -> Value:
-    """The last two axes exchanged; before that the first one, of the rows, made the last but one."""
+    """The last two axes exchanged; before that the first one, of the rows, made the last but one. A
+    vector stays."""
     axes = list(range(x.ndim))
+    if len(axes) < 2:
+        return x
     if batch:
         axes = [*axes[1:-1], 0, axes[-1]]
     if matrix:
@@ -244,7 +247,7 @@ def embed_layer_normalization(cx: Context, node: Node, ids: Value, *rest: Value 
     epsilon = node.real("epsilon", 1e-12)
     out = o.LayerNormalization(total, gamma, beta, axis=-1, epsilon=epsilon)
     if mask is not None:
-        counts = o.ReduceSum(mask, [1], keepdims=0)
+        counts = o.ReduceSum(o.Cast(o.Equal(mask, np.int32(1)), to=_INT32), [1], keepdims=0)
     else:
         counts = cx.value(op.zeros(ShapeExpr([ids.shape[0]]), "int32"))
     return [out, counts, total]
@@ -397,6 +400,9 @@ def quantized_gemm(
     o, alpha = cx.onnx, node.real("alpha", 1.0)
     left = _turned(cx, a, node.flag("transA"), False)
     right = _turned(cx, b, node.flag("transB"), False)
+    if c is not None and c.dtype != "int32":
+        instead = "values of C in steps of a_scale * b_scale, or a model in the QDQ form"
+        raise ValueError(explain("input C must be int32", got=c.dtype, instead=instead))
     total = o.MatMulInteger(left, right, a_zero, b_zero)
     total = total if c is None else o.Add(total, c)
     real = o.Mul(o.Cast(total, to=_FLOAT), o.Mul(o.Mul(a_scale, b_scale), alpha))

@@ -315,7 +315,9 @@ def group_query_attention(
             known = literal(cached)
             length = max(length, known) if isinstance(known, int) else maximum(length, cached)
     at = counted(cx, length)
-    last = o.Gather(at, o.Cast(last, to=_INT64))  # which is a key's place: others are refused
+    last = o.Cast(last, to=_INT64)  # which is a key's place: others are refused
+    last = o.Where(o.Less(last, np.int64(0)), o.Sub(last, _whole(cx, length)), last)
+    last = o.Gather(at, last)
     before = o.Max(o.Sub(o.Add(last, 1), _whole(cx, rows)), np.int64(0))
     before = o.Unsqueeze(before, [1])  # (batch, 1): the keys that are there already
     where = o.Add(before, counted(cx, rows))  # (batch, rows)

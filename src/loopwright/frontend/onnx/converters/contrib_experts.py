@@ -253,14 +253,14 @@ def multimodal_rotary_embedding(
     """Each pair of a head is turned by the position in time, of the row or of the column."""
     node.skip("is_packed_batching", "rotary_embedding_dim")
     sections, (half,) = node.integers("mrope_section"), _known(cos, 1)
+    if len(sections) != 3 or min(sections) < 0 or sum(sections) != half:
+        what = "mrope_section must be three numbers that fill half of what is turned"
+        raise ValueError(explain(what, got=f"{sections} for {half}"))
     which = np.repeat(np.arange(3), sections)
     if node.integer("mrope_layout", 0) == 1:
         which = np.zeros(half, np.int64)
         for k in (1, 2):
             which[k : 3 * sections[k] : 3] = k
-    if which.size != half:
-        what = "mrope_section must fill half of what is turned"
-        raise ValueError(explain(what, got=f"{sections} for {half}"))
     o, flat = cx.onnx, x.ndim == 3
     count = node.integer("num_heads", 0)
     inside = _heads(cx, x, count or _known(x, 2)[0] // (2 * half)) if flat else _swapped(cx, x)

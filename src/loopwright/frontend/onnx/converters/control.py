@@ -50,8 +50,24 @@ def loop(
     if collected < 0:
         what = f"the body must give a condition and {len(state)} carried values"
         raise ValueError(explain(what, got=f"outputs: {len(body.output)}"))
+    turns = None if limit is None else limit.constant
+    if turns is not None and turns.max(initial=0) > _MOST_TURNS and go is None and _goes_on(body):
+        most = f"a condition, or at most {_MOST_TURNS} turns"
+        raise ValueError(explain("nothing ends this loop", got=f"{turns} turns", instead=most))
     turn = lambda given: cx.subgraph(body, fed(body, given))  # noqa: E731
     return cx.loop(turn, limit, go, list(state), collected)
+
+
+_MOST_TURNS = 1 << 40  # the least turns there are take days
+
+
+def _goes_on(body: Any) -> bool:
+    """Whether the condition that a body gives is the one that it gets."""
+    same = {n.output[0]: n.input[0] for n in body.node if n.op_type == "Identity"}
+    condition = body.output[0].name
+    while condition in same:
+        condition = same.pop(condition)
+    return condition == body.input[1].name
 
 
 @converter("Scan", 9)
