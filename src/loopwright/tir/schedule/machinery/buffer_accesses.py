@@ -70,8 +70,8 @@ class _ToPart(ReplaceBuffer):
             return region
         begins = self.less([r.min for r in region.region])
         pairs = zip(begins, region.region, strict=True)
-        ranges = [Range.from_min_extent(begin, r.extent, r.span) for begin, r in pairs]
-        return BufferRegion(region.buffer, ranges)
+        ranges = (Range.from_min_extent(begin, r.extent, r.span) for begin, r in pairs)
+        return BufferRegion(region.buffer, tuple(ranges))
 
     def moved(self, access: Any) -> Any:
         """A load or store with the indices of the part."""
