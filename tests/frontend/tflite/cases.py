@@ -157,8 +157,8 @@ def lstm_steps(x, *rest, clip=0.0):
 
 def faked(x: np.ndarray, first: int, last: int, low: float, high: float) -> np.ndarray:
     """The nearest of the numbers that first..last stand for; the least one is moved so that zero is one."""
-    step = (high - low) / (last - first)
-    zero = np.clip(np.rint(first - low / step), first, last)
+    step = (F(high) - F(low)) / F(last - first)
+    zero = np.clip(np.floor(first - F(low) / step + F(0.5)), first, last)
     codes = np.floor(np.clip(x / step + zero, first, last) - first + 0.5) + first
     return ((codes - zero) * step).astype(F)
 

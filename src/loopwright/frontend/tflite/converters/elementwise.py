@@ -187,11 +187,12 @@ def dequantize(cx: Context, node: Operator, x: Value) -> Any:
 
 @operator("FAKE_QUANT")
 def fake_quant(cx: Context, node: Operator, x: Value) -> Any:
-    """The numbers that `num_bits` bits can stand for; the range is moved so that zero is one."""
-    o, least, most = cx.onnx, node.option("Min"), node.option("Max")
+    """The numbers that `num_bits` bits can stand for; the range is moved so that zero is one, in
+    float32, as TFLite does."""
+    o, least, most = cx.onnx, np.float32(node.option("Min")), np.float32(node.option("Max"))
     first, last = int(node.option("NarrowRange", False)), (1 << node.option("NumBits", 8)) - 1
-    step = (most - least) / (last - first)
-    zero = min(max(round(first - least / step), first), last)
+    step = (most - least) / np.float32(last - first)
+    zero = min(max(int(np.floor(first - least / step + np.float32(0.5))), first), last)
     low, high = (first - zero) * step, (last - zero) * step
     limited = o.Clip(x, np.float32(low), np.float32(high))
     steps = o.Floor(o.Add(o.Div(o.Sub(limited, low), step), 0.5))
