@@ -150,10 +150,14 @@ AT_RUN_TIME = re.compile(
 )
 
 
+UNFORESEEN = re.compile(r"the inputs or attributes do not fit \((?!ValueError|TypeError)")
+
+
 def clear(error: Exception) -> bool:
     """Whether an error is one that we raise: it says what was got, or what to do instead."""
     said = str(error)
-    if isinstance(error, (InternalError, ScheduleError)):  # not of what the user wrote
+    # Not of what the user wrote.
+    if isinstance(error, (InternalError, ScheduleError)) or UNFORESEEN.search(said):
         return False
     if isinstance(error, (lw.LoopwrightError, DiagnosticError)):
         return True

@@ -96,9 +96,11 @@ def test_against_numpy(case: Case) -> None:
     compare(run(case.graph(), case.inputs), case.expected())
 
 
-@pytest.mark.parametrize("case", MORE, ids=lambda case: case.id)
+# After an ellipsis of nothing the interpreter keeps the axis that TensorFlow drops.
+REFERENCED = [case for case in MORE if case.name != "ellipsis of nothing"]
+
+
+@pytest.mark.parametrize("case", REFERENCED, ids=lambda case: case.id)
 def test_numpy_against_the_interpreter(case: Case) -> None:
     pytest.importorskip("ai_edge_litert", reason="the package ai-edge-litert is not installed")
-    if case.name == "ellipsis of nothing":
-        pytest.skip("TFLite's interpreter does not drop the axis then; TensorFlow does")
     compare(interpreted(case.graph(), case.inputs), case.expected(), 1e-5)

@@ -52,7 +52,12 @@ def test_against_numpy(case: Case):
     compare(run(case.graph(), case.inputs), case.expected())
 
 
-@pytest.mark.parametrize("case", CASES, ids=BY_ID)
-def test_numpy_against_the_interpreter(case: Case):
+# The interpreter has no such custom operator, no narrow ranges, and wants that state as a variable.
+REFUSED = ("Convolution2DTransposeBias", "FAKE_QUANT-bits4", "UNIDIRECTIONAL_SEQUENCE_RNN")
+
+
+@pytest.mark.parametrize("name", [name for name in BY_ID if not name.startswith(REFUSED)])
+def test_numpy_against_the_interpreter(name: str):
+    case = BY_ID[name]
     pytest.importorskip("ai_edge_litert", reason="the package ai-edge-litert is not installed")
     compare(interpreted(case.graph(), case.inputs), case.expected(), 1e-5)
