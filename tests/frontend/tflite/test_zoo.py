@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("tflite", reason="the package tflite, TFLite's schema, is not installed")
 
+import loopwright as lw
 from loopwright.frontend.tflite import from_tflite
 from loopwright.relax.interpreter import Interpreter
 from tools.zoo import TFLITE, RegistryError, fetch
@@ -21,6 +22,11 @@ from .test_operators import run
 WITHOUT_REFERENCE = ("selfie",)
 # In int8 it divides by a number that is 0, which the interpreter refuses.
 NOT_QUANTIZED = (*WITHOUT_REFERENCE, "nmp")
+# Outputs, by network and number, that are the sigmoid of one number, and compared by it: pose-landmark's
+# number is -80.2 for the photo, and the sigmoid's relative error 80 times the number's.
+SIGMOIDS = (("pose-landmark", 1),)
+# The pose's mask: see `test_as_near_as_the_interpreter`.
+ROUGH = ("pose-landmark", 2)
 
 
 def content(name: str) -> bytes:
@@ -43,23 +49,25 @@ class Wide(Interpreter):
         return value.astype(np.float64) if single else value
 
 
-def in_float64(data: bytes, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    result = Wide(from_tflite(data))["main"](*arrays)
-    parts = result if isinstance(result, (tuple, list)) else [result]
-    return [np.asarray(p).astype(np.float64) for p in parts]
-
-
 def far(a: np.ndarray, b: np.ndarray) -> float:
     """The greatest difference, by the scale of b."""
     return float(np.abs(a.astype(np.float64) - b).max() / np.abs(b).max())
 
 
+def logit(p: np.ndarray) -> np.ndarray:
+    """The numbers whose sigmoids these are."""
+    p = p.astype(np.float64)
+    return np.log(p) - np.log1p(-p)
+
+
+def root_mean_square(a: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(a**2)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in TFLITE if n not in WITHOUT_REFERENCE])
 def test_as_the_interpreter(name: str):
-    """Within 1e-4; where the two differ by more, what is computed in float64 says who is right.
-    (pose-landmark's second output is the sigmoid of -80.2: the interpreter's default kernels are 3.5e-4
-    off there, its reference kernels 3.1e-4, ours 1.3e-4.)"""
+    """Within 1e-4, but for the output of `test_as_near_as_the_interpreter`."""
     pytest.importorskip("ai_edge_litert", reason="the package ai-edge-litert is not installed")
     data = content(name)
     for feeds in TFLITE[name].cases():
@@ -67,10 +75,34 @@ def test_as_the_interpreter(name: str):
         pairs = list(zip(run(data, arrays), interpreted(data, arrays), strict=True))
         for k, (got, wanted) in enumerate(pairs):
             assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
-            if far(got, wanted) > 1e-4:
-                exact = in_float64(data, arrays)[k]
-                assert far(got, exact) < far(wanted, exact)
-                assert far(got, exact) < 5e-4
+            if (name, k) in SIGMOIDS:
+                got, wanted = logit(got), logit(wanted)
+            assert (name, k) == ROUGH or far(got, wanted) < 1e-4
+
+
+@pytest.mark.slow
+def test_as_near_as_the_interpreter():
+    """An output that float32 does not determine within 1e-4: moving the photo by half a last place of float32
+    moves the worst pixel by 6e-5, in float64, and so does one of the first convolutions in float32. So both
+    are compared with float64, over 12 photos that differ by less than a byte's rounding: in each, all but
+    a 500th of our pixels are within 1e-4, and over all of them our errors are as the interpreter's. (The
+    logarithm of their ratio has a mean of 0.00 and a deviation of 0.34 over 24 photos; if each convolution's
+    result is off by 1.2e-7 of itself more, the mean is about 0.5.)"""
+    pytest.importorskip("ai_edge_litert", reason="the package ai-edge-litert is not installed")
+    name, output = ROUGH
+    data, photo = content(name), next(iter(TFLITE[name].feeds().values()))
+    compiled: Any = lw.compile(from_tflite(data))
+    wide = Wide(from_tflite(data))["main"]
+    ratios = []
+    for seed in range(12):
+        noise = np.random.default_rng(seed).uniform(-0.5 / 255, 0.5 / 255, photo.shape)
+        feed = (photo + noise).astype(np.float32)
+        exact = np.asarray(wide(feed)[output])
+        results = np.asarray(compiled(feed)[output]), interpreted(data, [feed])[output]
+        ours, theirs = (np.abs(r - exact) / np.abs(exact).max() for r in results)
+        assert np.quantile(ours, 0.998) < 1e-4
+        ratios.append(root_mean_square(ours) / root_mean_square(theirs))
+    assert np.exp(np.mean(np.log(ratios))) < 1.5  # 4 deviations of the mean of 12
 
 
 @pytest.mark.slow
