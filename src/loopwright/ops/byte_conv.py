@@ -16,7 +16,6 @@ from ..base.errors import explain
 from ..ir.literals import int_value
 from ..ir.prim_expr import Broadcast, IntImm, Ramp, Shuffle
 from ..ir.prim_op import add, cast, const
-from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
 from ..relax.transform.legalize_ops.common import register_legalize
 from .common import compute
@@ -26,7 +25,6 @@ from .integer import (
     HALVES,
     LANES,
     ROWS,
-    SIGNS,
     TAIL,
     VECTORS,
     as_bytes,
@@ -35,7 +33,7 @@ from .integer import (
     bytes_of,
     check_dtypes,
     check_extent,
-    dots_of,
+    dots_for,
     finished,
     joined,
     open_shape,
@@ -458,13 +456,9 @@ def _vector_conv(call: Any) -> Any:
     blocks = int_value(weight[0])
     of_data, dtype = (str(a.struct_info.dtype) for a in call.args[:2])
     some = 4 if dtype == "int8" else 2  # numbers in the bits of an int32
-    dots, narrow = dots_of(Target.current(allow_none=True)), bool(given.narrow) and some == 4
+    dots = dots_for(of_data, bool(given.narrow) and some == 4)
     if not (dots and blocks and places >= LANES) or (dots.in_one and some == 2):
         return None
-    signed = of_data == "int8"
-    if signed and not (narrow and dots.lanes in SIGNS):
-        return None
-    dots = dots._replace(narrow=narrow, signed=signed)
     outputs = long(blocks * ROWS)
     buffers = buffers_of(
         bytes_of(call, 2),

@@ -118,10 +118,10 @@ def shrunk(total: Any, factor: Any, zero: Any, dtype: str) -> Any:
 
 
 @op("relax.nn.byte_matmul", alone=True)
-def byte_matmul(data: Tensor, weight: Tensor):
+def byte_matmul(data: Tensor, weight: Tensor, narrow: bool = False):
     """data uint8 (rows, depth), depth a multiple of 4, by weight int8 (panels, depth * width): a matrix of
     depth rows in panels of `width` columns, of four rows their elements side by side. int32 (rows, panels *
-    width)."""
+    width). narrow, and data in int8: see `byte_conv2d`."""
     rows, depth = extents_of(data, "data", None, None)
     panels, wide = extents_of(weight, "weight", None, None)
     width = simplify(wide // depth)
@@ -136,8 +136,8 @@ def byte_matmul(data: Tensor, weight: Tensor):
 
 
 @byte_matmul.infer
-def _matmul_info(data, weight):
-    check_dtypes(data=(data, "uint8"), weight=(weight, "int8"))
+def _matmul_info(data, weight, narrow):
+    check_dtypes(data=(data, "uint8", "int8"), weight=(weight, "int8"))
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=2)
@@ -160,7 +160,7 @@ def check_extent(name, axis, got, wanted):
 
 
 @byte_matmul.numpy
-def _matmul_numpy(data, weight):
+def _matmul_numpy(data, weight, narrow):
     depth, (panels, wide) = data.shape[1], weight.shape
     panel = weight.reshape(panels, depth // 4, wide // depth, 4).transpose(1, 3, 0, 2)
     matrix = panel.reshape(depth, panels * (wide // depth))
@@ -261,6 +261,14 @@ def dots_of(target: Target | None) -> Dots | None:
     return Dots(False, LANES // 2, ROWS // 2, 1) if "avx2" in features else None
 
 
+def dots_for(data: str, narrow: bool) -> Dots | None:
+    """Those of the current target for data of this dtype, where it has some; narrow: see `byte_conv2d`."""
+    dots, signed = dots_of(Target.current(allow_none=True)), data == "int8"
+    if dots is None or (signed and not (narrow and dots.lanes in SIGNS)):
+        return None
+    return dots._replace(narrow=narrow, signed=signed)
+
+
 def ramp(start: Any, lanes: int) -> Ramp:
     return Ramp(start, long(1), lanes)
 
@@ -359,19 +367,20 @@ def _vector_matmul(call: Any) -> Any:
     rows, depth, panels, wide = map(int_value, (*data, *weight))
     if depth is None or panels is None or wide != depth * _WIDE:
         return None
-    dots = dots_of(Target.current(allow_none=True))
-    return dots and _matmul_kernel(dots, rows, depth, panels, bytes_of(call, 2))
+    of_data, narrow = str(call.args[0].struct_info.dtype), bool(call.attrs.narrow)
+    dots = dots_for(of_data, narrow)
+    return dots and _matmul_kernel(dots, rows, depth, panels, of_data, bytes_of(call, 2))
 
 
 @lru_cache(maxsize=64)  # models have many products of the same extents
 def _matmul_kernel(
-    dots: Dots, given: int | None, depth: int, panels: int, dtype: str | None
+    dots: Dots, given: int | None, depth: int, panels: int, of_data: str, dtype: str | None
 ) -> PrimFunc:
     rows, columns = open_shape([given if given is None else long(given)])[0], long(panels * _WIDE)
     height = min(ROWS, given or ROWS)
     blocks = (rows + height - 1) // height
     inputs = {
-        "data": ((rows, long(depth)), "uint8"),
+        "data": ((rows, long(depth)), of_data),
         "weight": ((long(panels), long(depth * _WIDE)), "int8"),
     }
     buffers = buffers_of(dtype, inputs, (rows, columns), columns)
@@ -429,6 +438,12 @@ byte_matmul.samples(
     case(random_bytes(3, 8), random_bytes(2, 8 * _WIDE, dtype="int8")),
     case(random_bytes(60, 8), random_bytes(1, 8 * _WIDE, dtype="int8")),
     case(("n", 4), random_bytes(3, 4, dtype="int8"), dtype="uint8", low=0, high=255),
+    case(random_bytes(13, 8), random_bytes(1, 8 * _WIDE, dtype="int8") // 2, narrow=True),
+    case(
+        random_bytes(13, 8, dtype="int8"),
+        random_bytes(1, 8 * _WIDE, dtype="int8").clip(-127),
+        narrow=True,
+    ),
 )
 # Offsets and factors for 48 channels.
 TAIL = [np.array([5, -3, 0, 9] * 12, np.int32), _RNG.uniform(0.001, 0.1, 48).astype(np.float32)]

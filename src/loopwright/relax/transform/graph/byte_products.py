@@ -114,13 +114,19 @@ def _padded(array: np.ndarray, more: list[int]) -> np.ndarray:
     return np.pad(array, [(0, k) for k in more]) if any(more) else array
 
 
+def _over(weights: np.ndarray) -> np.ndarray:
+    """Which pairs of the last axis bytes times would not add up to 16 bits."""
+    pairs = weights.reshape(*weights.shape[:-1], -1, 2).astype(np.int16)
+    return (pairs.clip(0).sum(-1) > 128) | (pairs.clip(max=0).sum(-1) < -128)
+
+
 def _narrow(weights: np.ndarray, least: int) -> np.ndarray | None:
     """Weights (blocks, steps, rows, 4) as `byte_conv2d` reads them if bytes times each pair must add up to 16
     bits: 255 * 128 does, 255 * 129 does not. What is too much of a pair is done again; None where that
     is more than one of `least` steps."""
     blocks, steps = weights.shape[:2]
     pairs = weights.reshape(blocks, steps, -1, 2).astype(np.int16)
-    over = (pairs.clip(0).sum(-1) > 128) | (pairs.clip(max=0).sum(-1) < -128)
+    over = _over(weights).reshape(blocks, steps, -1)
     done = np.where(over[..., None], pairs.clip(-64, 64), pairs)
     rest, again = pairs - done, over.any(2)
     count = int(again.sum(1).max())
@@ -303,23 +309,31 @@ class _Products(SweepingRewriter):
         if depth % 4:
             flat = relax_op.nn.pad(flat, [0, 0, 0, -depth % 4])
             matrix = _padded(matrix, [-depth % 4, 0])
-        total = self.product(flat, matrix)
+        total, less = self.product(flat, matrix, self.signed)
+        if less:
+            zero = relax_op.subtract(zero, const(np.int32(less)))
         if len(shape) > 2:
             total = relax_op.reshape(total, ShapeExpr([*shape[:-1], columns]))
         return self.real(total, len(shape) - 1, zero, found, weight, 1)
 
-    def product(self, data: Any, matrix: np.ndarray) -> Any:
-        """The product of rows of bytes, a multiple of 4, with a matrix."""
+    def product(self, data: Any, matrix: np.ndarray, signed: bool = False) -> tuple[Any, int]:
+        """The product of rows of bytes, a multiple of 4, with a matrix, and how much less than the data it is
+        of; signed: these may become int8."""
         depth, columns = matrix.shape
         wide = _padded(matrix, [0, -columns % self.lanes])
         packed = np.empty((wide.shape[1] // self.lanes, depth // 4, self.lanes, 4), np.int8)
         for k in range(4):  # faster than all at once
             packed[..., k] = wide[k::4].reshape(depth // 4, -1, self.lanes).swapaxes(0, 1)
+        narrow = not (self.in_bytes or _over(packed).any())
+        signed = signed and not narrow and bool(matrix.min(initial=0) > -128)
+        if signed:
+            data = relax_op.subtract(relax_op.astype(data, "int32"), const(np.int32(128)))
+            data = relax_op.astype(data, "int8")
         packed = packed.reshape(-1, depth * self.lanes)
-        total = relax_op.nn.byte_matmul(data, const(Tensor(packed)))
+        total = relax_op.nn.byte_matmul(data, const(Tensor(packed)), narrow or signed)
         if columns % self.lanes:
             total = relax_op.strided_slice(total, [1], [0], [columns], assume_inbound=True)
-        return total
+        return total, 128 * signed
 
     def conv_in_rows(self, call: Call) -> Any:
         """A convolution over an image whose size is not known as a product of its windows."""
@@ -344,7 +358,8 @@ class _Products(SweepingRewriter):
         matrix = matrix.transpose(*range(2, rank), 1, 0).reshape(-1, outputs)
         rows = reduce(multiply, [out[0], *out[2:]])
         flat = relax_op.reshape(seen, ShapeExpr([rows, len(matrix)]))
-        total = relax_op.reshape(self.product(flat, matrix), ShapeExpr([out[0], *out[2:], outputs]))
+        total, _ = self.product(flat, matrix)
+        total = relax_op.reshape(total, ShapeExpr([out[0], *out[2:], outputs]))
         total = relax_op.permute_dims(total, [0, rank - 1, *range(1, rank - 1)])
         return self.real(total, 1, zero, found, weight, 0)
 
