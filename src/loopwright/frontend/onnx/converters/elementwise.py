@@ -307,11 +307,16 @@ def softsign(cx: Context, node: Node, x: Value) -> Any:
 @converter("Shrink", 9)
 def shrink(cx: Context, node: Node, x: Value) -> Any:
     bias, edge = node.real("bias", 0.0), node.real("lambd", 0.5)
-    below = op.less(x.expr, cx.scalar(-edge, x.dtype))
-    above = op.greater(x.expr, cx.scalar(edge, x.dtype))
-    width = cx.scalar(bias, x.dtype)
-    high = op.where(above, op.subtract(x.expr, width), cx.scalar(0, x.dtype))
-    return op.where(below, op.add(x.expr, width), high)
+    kind = (
+        "float64" if x.dtype.is_integer else str(x.dtype)
+    )  # as the attributes, which may have fractions
+    data = x.expr if x.dtype == kind else cx.emit(op.astype(x.expr, kind))
+    below = op.less(data, cx.scalar(-edge, kind))
+    above = op.greater(data, cx.scalar(edge, kind))
+    width = cx.scalar(bias, kind)
+    high = op.where(above, op.subtract(data, width), cx.scalar(0, kind))
+    out = op.where(below, op.add(data, width), high)
+    return out if x.dtype == kind else op.astype(cx.emit(out), str(x.dtype))
 
 
 # ---------------------------------------------------------------- limits
