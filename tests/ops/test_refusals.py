@@ -19,6 +19,9 @@ def tensor(*shape, dtype="float32"):
 
 REFUSED = {
     "a dimension is an integer": lambda: op.reshape(tensor(2, 3), (2.0, 3)),
+    "which has not so many\n  got: (2, 3) into (2, 3, 0)": lambda: op.reshape(
+        tensor(2, 3), (2, 3, 0)
+    ),
     "a dimension is at least -1": lambda: op.reshape(tensor(2, 3), (-2, -3)),
     "unknown mode\n  got: 'clamp'\n  instead: did you mean clip?": lambda: op.take(
         tensor(3), tensor(2, dtype="int32"), mode="clamp"

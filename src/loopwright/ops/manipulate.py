@@ -129,6 +129,9 @@ def _(x, shape):
     literal = [d.value if isinstance(d, IntImm) else d for d in dims]
     for place, d in enumerate(literal):
         if isinstance(d, int) and d == 0 and known is not None and not _has_zero(known):
+            if place >= len(known):
+                what = "relax.reshape: a dimension of 0 is copied from the input, which has not so many"
+                raise ValueError(explain(what, got=f"{shape_text(known)} into {shape_text(dims)}"))
             dims[place] = known[place]
         if isinstance(d, int) and d < -1:
             raise ValueError(explain("relax.reshape: a dimension is at least -1", got=literal))

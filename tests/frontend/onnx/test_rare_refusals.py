@@ -65,6 +65,19 @@ REFUSED = [
     row("heads of Q must be a multiple", "FlexAttention", floats(1, 3, 2, 4), floats(1, 2, 2, 4), floats(1, 2, 2, 4), domain="ai.onnx.preview"),
     row("score_mod has one input and one output\n  got: 2 and 1", "FlexAttention", *[floats(1, 2, 2, 4)] * 3, domain="ai.onnx.preview", score_mod=body(2, 1)),
     row("mode is standard or nesterov", "Momentum", np.float32(0.1), ints(1)[0], X, X, X, domain=TRAINING, outputs=2, alpha=0.9, beta=1.0, mode="odd", norm_coefficient=0.0),
+    *[row("an extent must be a multiple of what blocksize takes of it\n  got: 4 for " + got, op, floats(1, 4, 4, 4), blocksize=b)
+      for op, b, got in (("SpaceToDepth", 3, "3"), ("SpaceToDepth", 100, "100"), ("DepthToSpace", 3, "9"))],
+    row("attribute blocksize must be 1 or more\n  got: 0", "DepthToSpace", floats(1, 4, 4, 4), blocksize=0),
+    row('dtype="float32"), group=0\n', "ConvTranspose", floats(1, 4, 4, 4, 4), floats(4, 1, 2, 2, 2), group=0),
+    row("that is 0\n  got: inputs R.Tensor((2, 0), ", "Resize", X[:, :0], None, None, ints(2, 3), fed=1),
+    *[row("an input is not a tensor\n  got: R.Object", kind, floats(2, 1, 3), floats(1, n, 3), floats(1, n, 4), np.array([["a"] * 2 * n], object), hidden_size=4)
+      for kind, n in (("RNN", 4), ("GRU", 12), ("LSTM", 16))],
+    row("a number does not fit the type that is computed in\n  got: -1.0 as uint8", "Clip", np.uint8([1]), opset=6, min=-1.0),
+    row("a number does not fit the type that is computed in\n  got: nan as int32", "Clip", np.int32([1]), opset=6, max=float("nan")),
+    *[row(f"axis is out of range\n  got: {a}\n  instead: use -3 to 2", "Unsqueeze", ints(1, 2).reshape(1, 2), ints(a), fed=0, opset=13) for a in (3, 2**63 - 1)],
+    row("an input needs 1 dimensions or more\n  got: the shape ()", "MatMulBnb4", X, np.array(3, np.uint8), floats(1), domain=MS, block_size=16, K=3, N=2, quant_type=1),
+    row("it takes 18 inputs: five tables", "QEmbedLayerNormalization", ints(1).astype("int32"), ints(1).astype("int32"), domain=MS),
+    row("a number does not fit the type that is computed in\n  got: -10000.0 as uint8", "MultiHeadAttention", *[np.ones((1, 2, 4), np.uint8)] * 3, None, ints(2).astype("int32"), domain=MS, num_heads=2),
     row("of MatMulFpQ4 is a weight of the model, its kind 0 or 1\n  got: kind 2", "MatMulFpQ4", floats(2, 32), np.zeros(40, np.uint8), ints(32, 2), fed=1, domain=MS, blk_quant_type=2),
 ]  # fmt: skip
 
@@ -126,10 +139,12 @@ def sigmoid(x):
 
 
 BYTES = np.uint8([[0, 127, 200], [255, 1, 128]])
+SHRUNK = np.trunc(np.where(BYTES > 1.5, BYTES - 0.5, 0))
 SOFT = np.exp(BYTES / 10.0)
 VALUES = [
     *[("Swish", [X], {"opset": 24, "alpha": a}, X * sigmoid(a * X)) for a in (1.0, 2.0, 0.5)],
     ("Swish", [X], {"opset": 24}, X * sigmoid(X)),
+    *[("Shrink", [BYTES.astype(t)], {"lambd": 1.5, "bias": 0.5}, SHRUNK.astype(t)) for t in ("uint8", "int64")],
     ("Cast", [X], {"opset": 1, "to": "DOUBLE"}, X.astype(np.float64)),
     ("Cast", [X], {"opset": 1, "to": "INT32"}, X.astype(np.int32)),
     ("Pow", [abs(X), X[0]], {"opset": 1, "broadcast": 1}, abs(X) ** X[0]),

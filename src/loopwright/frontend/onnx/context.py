@@ -26,7 +26,7 @@ from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ...runtime.tensor import Tensor, empty
 from .standard import Standard
-from .values import Value, literal, object_array, wrapped
+from .values import Value, in_type, literal, object_array, wrapped
 
 _MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
 _MOST_DIMS = 64  # numpy's
@@ -125,10 +125,11 @@ class Context:
         return Value(self, self.constant(array))
 
     def scalar(self, value: Any, dtype: str) -> rx.Constant:
-        """A 0-d constant; the same one for the same number."""
+        """A 0-d constant; the same one for the same number. Raises ValueError for one that `dtype`, of
+        integers, does not hold."""
         return self.once(
             (repr(value), str(dtype)),
-            lambda: self.constant(np.asarray(value, numpy_dtype(dtype)), str(dtype)),
+            lambda: self.constant(in_type(value, dtype), str(dtype)),
         )
 
     def once(self, key: Any, make: Callable[[], rx.Constant]) -> rx.Constant:

@@ -631,8 +631,15 @@ def _located(node: Node, error: Exception, given: list[Value | None]) -> Loopwri
         text = str(error)
     else:
         inputs = ", ".join("none" if v is None else str(v.expr.struct_info) for v in given[:8])
+        what = f"the inputs or attributes do not fit ({type(error).__name__}: {error})"
+        if isinstance(error, ZeroDivisionError):  # converters divide by what the model says alone
+            what = "it divides by an extent, a rank or an attribute that is 0"
+            zeros = [
+                n for n, v in node.attributes.items() if isinstance(v, (int, float)) and v == 0
+            ]
+            inputs += "".join(f", {name}=0" for name in zeros)
         text = explain(
-            f"the inputs or attributes do not fit ({type(error).__name__}: {error})",
+            what,
             got=f"inputs {inputs}{', ...' * (len(given) > 8)}",
             instead="what ONNX says of the operator; report a model that is valid",
         )

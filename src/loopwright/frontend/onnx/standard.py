@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.dtype import numpy_dtype
 from .reader import NEWEST_OPSET, Node
-from .values import Value
+from .values import Value, in_type
 
 OPSET = NEWEST_OPSET
 
@@ -48,7 +47,7 @@ class Standard:
         if given is None or isinstance(given, Value):
             return given
         if isinstance(given, (bool, int, float)) and not isinstance(given, np.generic):
-            given = np.asarray(given, numpy_dtype(dtype))
+            given = in_type(given, dtype)
         if isinstance(given, (np.ndarray, np.generic, list)):
             return self._context.literal(np.asarray(given))
         return self._context.value(given)

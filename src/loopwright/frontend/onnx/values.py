@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...base.errors import explain
-from ...ir.dtype import DataType
+from ...ir.dtype import DataType, numpy_dtype
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ops.common import shape_text
 from ...relax.expr import Constant, DataflowVar
@@ -150,6 +150,15 @@ class Dimensions(tuple[PrimExpr, ...]):
             least = place + 1 if place >= 0 else -place
             what = f"an input needs {least} dimensions or more"
             raise ValueError(explain(what, got=f"the shape {shape_text(self)}")) from None
+
+
+def in_type(value: Any, dtype: DataType | str) -> np.ndarray:
+    """A number as a 0-d array. Raises ValueError for one that this type of integers does not hold."""
+    kind = numpy_dtype(dtype)
+    if kind.kind in "iu" and not np.iinfo(kind).min <= value <= np.iinfo(kind).max:
+        what = "a number does not fit the type that is computed in"
+        raise ValueError(explain(what, got=f"{value} as {dtype}", instead="inputs of floats"))
+    return np.asarray(value, kind)
 
 
 def literal(value: Any) -> Any:

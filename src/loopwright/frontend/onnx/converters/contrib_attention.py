@@ -17,7 +17,7 @@ from ....relax.expr import ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
-from ..values import Value, literal
+from ..values import Value, in_type, literal
 from .contrib import DOMAIN, counted, matmul_integer_to_float
 
 _INT64 = 7  # TensorProto.INT64
@@ -86,8 +86,7 @@ def _bias(
     if mask is None:
         return more
     seen = _key_mask(cx, mask, x.shape[0], length)
-    kind = x.dtype.numpy()
-    hidden = cx.onnx.Where(seen, np.asarray(0, kind), np.asarray(far, kind))
+    hidden = cx.onnx.Where(seen, in_type(0, x.dtype), in_type(far, x.dtype))
     return hidden if more is None else cx.onnx.Add(hidden, more)
 
 

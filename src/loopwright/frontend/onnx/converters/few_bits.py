@@ -25,7 +25,7 @@ def unpacked(cx: Context, data: Value, bits: int) -> Value:
     per = 8 // bits
     if per == 1:
         return data
-    o, dims = cx.onnx, list(data.shape)
+    o, dims = cx.onnx, data.shape
     shifts = np.arange(per, dtype=np.uint8) * np.uint8(bits)
     parts = o.BitShift(o.Unsqueeze(data, [-1]), shifts, direction="RIGHT")
     parts = o.BitwiseAnd(parts, np.uint8((1 << bits) - 1))

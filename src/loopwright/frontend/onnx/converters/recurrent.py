@@ -119,8 +119,8 @@ def _layer(kind: str) -> Callable[..., Any]:
         dtype = "float32" if x.dtype.bits < 32 else str(x.dtype)
 
         def made(expr: Any) -> Any:
-            expr = cx.emit(expr)
-            return expr if expr.struct_info.dtype == dtype else cx.emit(op.astype(expr, dtype))
+            given = cx.value(expr)
+            return given.expr if given.dtype == dtype else cx.emit(op.astype(given.expr, dtype))
 
         def state(v: Value | None, *dims: Any) -> Any:
             if v is None:
