@@ -634,9 +634,7 @@ def _located(node: Node, error: Exception, given: list[Value | None]) -> Loopwri
         what = f"the inputs or attributes do not fit ({type(error).__name__}: {error})"
         if isinstance(error, ZeroDivisionError):  # converters divide by what the model says alone
             what = "it divides by an extent, a rank or an attribute that is 0"
-            zeros = [
-                n for n, v in node.attributes.items() if isinstance(v, (int, float)) and v == 0
-            ]
+            zeros = [n for n, v in node.attributes.items() if isinstance(v, (int, float)) and not v]
             inputs += "".join(f", {name}=0" for name in zeros)
         text = explain(
             what,

@@ -21,11 +21,8 @@ from .reader import Node
 from .values import MOST_ELEMENTS, Value, literal, object_array
 
 Rule = Callable[..., Any]
-_MISFITS = (
-    IndexError,
-    OverflowError,
-    ValueError,
-)  # numpy's: the converter says it in the words of the operator
+# numpy's: the converter says it in the words of the operator.
+_MISFITS = (IndexError, OverflowError, ValueError)
 RULES: Registry[str, Rule] = Registry("integer rule", compiles=True)
 
 

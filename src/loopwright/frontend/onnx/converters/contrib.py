@@ -258,9 +258,7 @@ def quantized_embed_layer_normalization(
     cx: Context, node: Node, ids: Value, *given: Value | None
 ) -> Any:
     if len(given) < 17:
-        what = (
-            "it takes 18 inputs: five tables, and a scale and a zero point of each, after the ids"
-        )
+        what = "it takes 18 inputs: the ids, and five tables with a scale and a zero point each"
         raise ValueError(explain(what, got=", ".join(node.inputs)))
     segments, *rest = given
     tables, mask, scales, zeros = rest[:5], rest[5], rest[6:11], rest[11:16]

@@ -307,9 +307,8 @@ def softsign(cx: Context, node: Node, x: Value) -> Any:
 @converter("Shrink", 9)
 def shrink(cx: Context, node: Node, x: Value) -> Any:
     bias, edge = node.real("bias", 0.0), node.real("lambd", 0.5)
-    kind = (
-        "float64" if x.dtype.is_integer else str(x.dtype)
-    )  # as the attributes, which may have fractions
+    # The attributes may have fractions, or not fit a type of integers.
+    kind = "float64" if x.dtype.is_integer else str(x.dtype)
     data = x.expr if x.dtype == kind else cx.emit(op.astype(x.expr, kind))
     below = op.less(data, cx.scalar(-edge, kind))
     above = op.greater(data, cx.scalar(edge, kind))

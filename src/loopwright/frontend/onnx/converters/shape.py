@@ -539,6 +539,7 @@ def _blocks(node: Node) -> tuple[int, str]:
 
 
 def _parts(cx: Context, extent: Any, size: int) -> Any:
+    """How many blocks of that size an extent has. Raises ValueError where one is not whole."""
     if isinstance(extent, int) and extent % size:
         what = "an extent must be a multiple of what blocksize takes of it"
         raise ValueError(explain(what, got=f"{extent} for {size}"))
