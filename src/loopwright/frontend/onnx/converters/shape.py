@@ -509,7 +509,7 @@ def _pad(
 def depth_to_space(cx: Context, node: Node, data: Value) -> Any:
     size, mode = _blocks(node)
     n, c, h, w = (literal(d) for d in _rank4(data))
-    depth = _parts(cx, c, size * size)
+    depth = _divided(cx, c, size * size)
     inner = [size, size, depth] if mode == "DCR" else [depth, size, size]
     order = [0, 3, 4, 1, 5, 2] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
     split = op.reshape(data.expr, ShapeExpr([n, *inner, h, w]))
@@ -521,7 +521,7 @@ def depth_to_space(cx: Context, node: Node, data: Value) -> Any:
 def space_to_depth(cx: Context, node: Node, data: Value) -> Any:
     size, mode = _blocks(node)
     n, c, h, w = (literal(d) for d in _rank4(data))
-    small = [_parts(cx, h, size), _parts(cx, w, size)]
+    small = [_divided(cx, h, size), _divided(cx, w, size)]
     split = op.reshape(data.expr, ShapeExpr([n, c, small[0], size, small[1], size]))
     order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
     moved = cx.emit(op.permute_dims(cx.emit(split), order))
@@ -538,7 +538,7 @@ def _blocks(node: Node) -> tuple[int, str]:
     return size, mode
 
 
-def _parts(cx: Context, extent: Any, size: int) -> Any:
+def _divided(cx: Context, extent: Any, size: int) -> Any:
     """How many blocks of that size an extent has. Raises ValueError where one is not whole."""
     if isinstance(extent, int) and extent % size:
         what = "an extent must be a multiple of what blocksize takes of it"

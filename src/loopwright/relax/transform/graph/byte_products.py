@@ -114,10 +114,11 @@ def _padded(array: np.ndarray, more: list[int]) -> np.ndarray:
     return np.pad(array, [(0, k) for k in more]) if any(more) else array
 
 
-def _over(weights: np.ndarray) -> np.ndarray:
-    """Which pairs of the last axis bytes times would not add up to 16 bits."""
-    pairs = weights.reshape(*weights.shape[:-1], -1, 2).astype(np.int16)
-    return (pairs.clip(0).sum(-1) > 128) | (pairs.clip(max=0).sum(-1) < -128)
+def _over(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Where bytes times two weights would not add up to 16 bits."""
+    first, second = first.astype(np.int16), second.astype(np.int16)
+    above = np.maximum(first, 0) + np.maximum(second, 0) > 128
+    return above | (np.minimum(first, 0) + np.minimum(second, 0) < -128)
 
 
 def _narrow(weights: np.ndarray, least: int) -> np.ndarray | None:
@@ -126,7 +127,7 @@ def _narrow(weights: np.ndarray, least: int) -> np.ndarray | None:
     is more than one of `least` steps."""
     blocks, steps = weights.shape[:2]
     pairs = weights.reshape(blocks, steps, -1, 2).astype(np.int16)
-    over = _over(weights).reshape(blocks, steps, -1)
+    over = _over(pairs[..., 0], pairs[..., 1])
     done = np.where(over[..., None], pairs.clip(-64, 64), pairs)
     rest, again = pairs - done, over.any(2)
     count = int(again.sum(1).max())
@@ -324,7 +325,7 @@ class _Products(SweepingRewriter):
         packed = np.empty((wide.shape[1] // self.lanes, depth // 4, self.lanes, 4), np.int8)
         for k in range(4):  # faster than all at once
             packed[..., k] = wide[k::4].reshape(depth // 4, -1, self.lanes).swapaxes(0, 1)
-        narrow = not (self.in_bytes or _over(packed).any())
+        narrow = not (self.in_bytes or _over(matrix[::2], matrix[1::2]).any())
         signed = signed and not narrow and bool(matrix.min(initial=0) > -128)
         if signed:
             data = relax_op.subtract(relax_op.astype(data, "int32"), const(np.int32(128)))
