@@ -26,10 +26,11 @@ constants in int8 after their zero point; activations have one scale and zero po
 uint8. A convolution reads its image as `relax.nn.byte_places` arranges it, a depthwise one as it is, one
 of an unknown size or over one side as `relax.nn.byte_rows` does.
 
-Processors without VNNI multiply 16 bits exactly, so weights are widened to int16, unless few are so large
-that bytes would not do: what these have too much is added after. AVX2 multiplies signed bytes by way of their
-signs, so there data become int8 where no weight is -128. Windows of 3 x 3 are added by Winograd's
-algorithm where that takes fewer instructions; windows of one pixel read blocks of places.
+Processors without VNNI multiply 16 bits exactly, so weights are widened to int16, unless bytes do: where no
+pair of weights is too large, or, of a convolution, few: what these have too much is added after. AVX2
+multiplies signed bytes by way of their signs, so there data become int8 where no weight is -128. Windows of
+3 x 3 are added by Winograd's algorithm where that takes fewer instructions; windows of one pixel read
+blocks of places.
 """
 
 from __future__ import annotations
