@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test test-all fuzz mutants conformance bench bench-peers lint format setup browser clean
+.PHONY: demo test test-all test-references fuzz mutants conformance bench bench-peers lint format setup browser clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -8,6 +8,7 @@ PIP    := $(PY) -m pip --disable-pip-version-check install --quiet
 SETUP  := $(VENV)/.setup
 LINT   := $(VENV)/.setup-lint
 PEERS  := .peers/.setup
+REFERENCES := .references/.setup
 PEERS_PY := PYTHONPATH=src .peers/bin/python
 RESULTS := benchmarks/results
 # Two processes of two threads each share the cores: pinned workers would wait for each other.
@@ -28,6 +29,13 @@ test: $(SETUP)
 
 test-all: $(SETUP)
 	@$(PYTEST) $(ARGS)
+
+# What is compared with packages that the others do without: TFLite's interpreter and quantizer, estimators, tvm_ffi.
+# In an environment of its own; elsewhere these tests skip.
+test-references: $(REFERENCES)
+	@$(PYTEST:$(PY)=.references/bin/python) tests/frontend/tflite tests/runtime/test_functions.py \
+		tests/driver/test_export_library.py $(ARGS)
+	@.references/bin/python -m tools.estimators
 
 # Searches for faults: make fuzz ARGS="graphs --count 2000 --seed 7", ARGS="replay FILE", ARGS=--help.
 fuzz: $(SETUP)
@@ -89,6 +97,12 @@ $(PEERS): pyproject.toml | $(PY)
 	@echo "setting up .peers"
 	@$(PYTHON) -m venv .peers
 	@.peers/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[onnx,bench]'
+	@touch $@
+
+$(REFERENCES): pyproject.toml | $(PY)
+	@echo "setting up .references"
+	@$(PYTHON) -m venv .references
+	@.references/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev,onnx,tflite,references]'
 	@touch $@
 
 $(LINT): pyproject.toml $(SETUP)

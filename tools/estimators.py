@@ -1,9 +1,8 @@
 """python -m tools.estimators [NAME ...]
 
 Estimators of scikit-learn and lightgbm, made ONNX models by skl2onnx and onnxmltools: what a compiled
-model says of rows must be what its estimator says. Needs an environment of its own:
-
-    python -m venv ENV; ENV/bin/pip install . onnx skl2onnx onnxmltools scikit-learn lightgbm
+model says of rows must be what its estimator says. Needs the extra `references`, which `make test-references`
+installs in an environment of its own.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ AT_RUN_TIME = re.compile(
 )
 
 
-UNFORESEEN = re.compile(r"the inputs or attributes do not fit \((?!ValueError|TypeError)")
+UNFORESEEN = re.compile(r"the inputs or attributes do not fit \((?!ValueError)")
 
 
 def clear(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ..context import Context
-from ..reader import Node
+from ..reader import NEWEST_OPSET, Node
 from ..registry import register_converter
 from ..values import Value, literal
 from .few_bits import Weight, product, unpacked
@@ -311,6 +311,8 @@ def _pooled(kind: str) -> Convert:
 
 def _softmax(cx: Context, node: Node, x: Value) -> Value:
     opset = node.integer("opset", 13)
+    if not 1 <= opset <= NEWEST_OPSET:
+        raise ValueError(explain(f"attribute opset must be 1 to {NEWEST_OPSET}", got=opset))
     return cx.onnx.Softmax(x, axis=node.integer("axis", -1), opset=opset)
 
 

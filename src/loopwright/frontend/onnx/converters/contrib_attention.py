@@ -345,9 +345,8 @@ def group_query_attention(
     seen = o.Unsqueeze(seen, [1])
     if blocks is not None:
         seen = o.And(seen, blocks.seen(cx, where, at, count))
-    kind = q.dtype.numpy()
-    far = np.asarray(np.finfo(np.float16 if kind == np.float16 else np.float32).min, kind)
-    bias = o.Where(seen, np.asarray(0, kind), far)
+    far = np.finfo(np.float16 if q.dtype == "float16" else np.float32).min
+    bias = o.Where(seen, in_type(0, q.dtype), in_type(far, q.dtype))
     bias = bias if more is None else o.Add(bias, more)
     if groups != count:
         k, v = (cx.value(op.repeat(t.expr, count // groups, 2)) for t in (k, v))

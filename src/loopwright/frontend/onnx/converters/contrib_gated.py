@@ -153,6 +153,8 @@ def matmul_bnb4(cx: Context, node: Node, a: Value, b: Value, scales: Value) -> A
     node.skip("training_mode")
     o, size = cx.onnx, node.integer("block_size")
     rows, columns, turned = node.integer("K"), node.integer("N"), node.integer("transB", 1)
+    if size < 1:
+        raise ValueError(explain("attribute block_size must be 1 or more", got=size))
     table = _NF4 if node.integer("quant_type") else np.concatenate([_FP4, -_FP4])
     count = rows * columns
     halves = o.Reshape(unpacked(cx, b, 4), [-1, 2])
