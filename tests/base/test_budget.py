@@ -57,7 +57,7 @@ def test_seconds(clock):
         with pytest.raises(BudgetError, match="got: 2.0 where 2.0 are allowed(?s:.)*pass Fold"):
             check("Fold")
     with started():
-        allow(nodes=1000, size=20 << 20)  # two seconds, and one
+        allow(nodes=400, size=20 << 20)  # two seconds, and one
         clock[0] += 5.0
         spend()
         clock[0] += 0.1
@@ -65,10 +65,10 @@ def test_seconds(clock):
             spend()
         allow_lowering()
         allow_lowering()  # once
-        clock[0] += 499.9
+        clock[0] += 199.9
         check()
         clock[0] += 0.1
-        with pytest.raises(BudgetError, match="got: 505.1 where 505.0"):
+        with pytest.raises(BudgetError, match="got: 205.1 where 205.0"):
             check()
 
 

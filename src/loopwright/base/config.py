@@ -68,7 +68,7 @@ ENVIRONMENT: dict[str, Knob] = {
             "LOOPWRIGHT_BUDGET_SECONDS",
             float,
             4.0,
-            "Most seconds that importing a model file computes, and 2 ms more for each node, 50 ms "
+            "Most seconds that importing a model file computes, and 5 ms more for each node, 50 ms "
             "for each MiB; later steps have half a second for each node. 0 = no bound.",
         ),
         Knob(
