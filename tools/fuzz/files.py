@@ -241,21 +241,25 @@ def _judge(path: Path, say: Callable[[str], None]) -> Outcome:
 
 
 def _is_open(path: Path, what: str) -> bool:
-    """Whether a weight is NaN, infinite or the end of its type: what then is greatest or a sign, or a
-    sum that overflows, is each engine's own. Of an empty word onnxruntime's row is not written. What a
-    loop has gathered without a turn has one axis there unless the body declares its shape."""
+    """Whether a weight is NaN, infinite or so large that its square overflows: what then is greatest or a
+    sign, or a sum that overflows, is each engine's own. Of an empty word, and of a product of bytes over an
+    empty axis, onnxruntime's result is not written. What a loop has gathered without a turn has one axis
+    there unless the body declares its shape."""
     from onnx import load, numpy_helper
 
     graph = load(path).graph
     if any(node.op_type == "WordConvEmbedding" for node in graph.node):
         return True
+    weights = [numpy_helper.to_array(t) for t in graph.initializer]
+    of_bytes = any(node.op_type == "MatMulInteger" for node in graph.node)
+    if of_bytes and any(not w.size for w in weights):
+        return True
     if what.startswith("shape") and what.endswith("not (0,)"):
         bodies = [a.g for node in graph.node for a in node.attribute if node.op_type == "Loop"]
         return any(not p.type.tensor_type.HasField("shape") for b in bodies for p in b.output)
-    weights = [numpy_helper.to_array(t) for t in graph.initializer]
     weights += [np.array(a.floats) for node in graph.node for a in node.attribute if a.floats]
     return any(not np.isfinite(w).all() for w in weights if w.dtype.kind == "f") or any(
-        np.isin(w, [np.iinfo(w.dtype).min, np.iinfo(w.dtype).max]).any()
+        np.abs(w.astype(np.float64)).max(initial=0) ** 2 > np.iinfo(w.dtype).max
         for w in weights
         if w.dtype in (np.int32, np.int64)
     )

@@ -165,3 +165,13 @@ def test_images_of_the_first_operator_set_made_larger():
     made, feeds = operator("Upsample", IMAGE, opset=6, height_scale=2.0, width_scale=3.0)
     (got,) = interpreted(from_onnx(made), feeds)
     np.testing.assert_array_equal(got, IMAGE.repeat(2, 2).repeat(3, 3))
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMean", "ReduceL2"])
+def test_an_empty_list_of_axes_is_none(op_type):
+    model, feeds = operator(op_type, X, keepdims=0, axes=[0], opset=13)
+    (axes,) = (a for a in model.graph.node[0].attribute if a.name == "axes")
+    del axes.ints[:]
+    del model.graph.output[0]
+    model.graph.output.add(name=model.graph.node[0].output[0])
+    check(model, feeds)

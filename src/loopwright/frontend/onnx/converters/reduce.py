@@ -75,7 +75,7 @@ _REDUCTIONS: dict[str, tuple[int, Reduce]] = {
 
 def _reduction(name: str, by_input: int, build: Reduce) -> None:
     def by_attribute(cx: Context, node: Node, x: Value) -> Any:
-        axes = node.integers("axes", None)
+        axes = node.integers("axes", None) or None  # an empty list is none
         return build(cx, x, axes, node.flag("keepdims", True))
 
     def convert(cx: Context, node: Node, x: Value, axes: Value | None = None) -> Any:
