@@ -620,6 +620,8 @@ def _takes_complex(domain: str, op_type: str) -> bool:
 def _located(node: Node, error: Exception, given: list[Value | None]) -> LoopwrightError:
     """The error of a node: what it says where it was meant, else what the node was given."""
     place = node.span.render()
+    inputs = ", ".join("none" if v is None else str(v.expr.struct_info) for v in given[:8])
+    inputs = f"inputs {inputs or 'none'}{', ...' * (len(given) > 8)}"
     if isinstance(error, RecursionError):
         hint = "give the extents that it depends on by shape_dict"
         text = explain(
@@ -629,18 +631,16 @@ def _located(node: Node, error: Exception, given: list[Value | None]) -> Loopwri
         )
     elif _is_meant(error):
         text = str(error)
+        if "\n" not in text:
+            text = explain(text, got=inputs)
     else:
-        inputs = ", ".join("none" if v is None else str(v.expr.struct_info) for v in given[:8])
         what = f"the inputs or attributes do not fit ({type(error).__name__}: {error})"
         if isinstance(error, ZeroDivisionError):  # converters divide by what the model says alone
             what = "it divides by an extent, a rank or an attribute that is 0"
             zeros = [n for n, v in node.attributes.items() if isinstance(v, (int, float)) and not v]
             inputs += "".join(f", {name}=0" for name in zeros)
-        text = explain(
-            what,
-            got=f"inputs {inputs}{', ...' * (len(given) > 8)}",
-            instead="what ONNX says of the operator; report a model that is valid",
-        )
+        hint = "what ONNX says of the operator; report a model that is valid"
+        text = explain(what, got=inputs, instead=hint)
     kind = BudgetError if isinstance(error, BudgetError) else LoopwrightError
     return kind(f"{node.op_type}: {text}\n{place}")
 
