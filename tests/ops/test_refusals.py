@@ -116,6 +116,12 @@ REFUSED = {
         relax.Var("x", TensorStructInfo(None, "float32", ndim=1)), 4
     ),
     "needs an axis of channels\n  got: rank 0": lambda: op.nn.pack_channels(tensor(), 4),
+    "to [batch, heads, length, keys]\n  got: (1, 1, 1, 3, 3) for (1, 2, 3, 3)": lambda: (
+        op.nn.attention(*[tensor(1, 3, 2, 4)] * 3, tensor(1, 1, 1, 3, 3))
+    ),
+    "to [batch, heads, length, keys]\n  got: (3, 2) for (1, 2, 3, 3)": lambda: op.nn.attention(
+        *[tensor(1, 3, 2, 4)] * 3, tensor(3, 2)
+    ),
     "weight must have rank 4": lambda: op.nn.conv2d_transpose(
         tensor(2, 3, 8, 8), tensor(3, 4, 6, 3, 3)
     ),

@@ -15,7 +15,15 @@ from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.op import register_view as register_relax_view
 from ..relax.struct_info import TensorStructInfo
 from ..script.relax import register_view as register_script_view
-from .common import accumulator, aligned_index, broadcast_index, compute, element, rounded
+from .common import (
+    accumulator,
+    aligned_index,
+    broadcast_index,
+    compute,
+    element,
+    rounded,
+    shape_text,
+)
 from .core import OPAQUE, case, op
 from .extents import broadcast_differ, check_multiple, differ, dims_equal, extents_of
 from .overlap import rows
@@ -130,6 +138,12 @@ def _(query: TensorStructInfo, key, value, bias=None, **_):
         if differ(y, x):
             got = "; ".join(f"({', '.join(map(str, s))})" for s in (q, k, v))
             raise ValueError(explain("query, key and value do not go together", got=got))
+    scores = (q[0], q[2], q[1], k[1])
+    added = () if bias is None or bias.get_shape() is None else bias.get_shape()
+    if len(added) > 4 or broadcast_differ(added, scores, both=False):
+        what = "bias must broadcast to [batch, heads, length, keys]"
+        got = f"{shape_text(added)} for {shape_text(scores)}"
+        raise ValueError(explain(what, got=got))
     return TensorStructInfo([q[0], q[1], q[2], v[3]], query.dtype)
 
 

@@ -295,6 +295,8 @@ def group_query_attention(
     node.skip("kv_cache_bit_width", "k_quant_type", "v_quant_type", "qk_norm_epsilon")
     if last is None or total is None:
         raise ValueError("inputs seqlens_k and total_sequence_length are missing")
+    if last.ndim != 1:  # one number each, as onnxruntime reads them
+        last = o.Reshape(last, [-1])
     if key is None or value is None:  # side by side on the last axis
         wide = literal(query.shape[2])
         size = wide // (count + 2 * groups)
