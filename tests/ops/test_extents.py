@@ -1,4 +1,4 @@
-"""Extents that only the run can compare: they fit, or are refused, for every operator."""
+"""Extents that do not go together are refused, by inference or, if only the run can compare them, then."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 import loopwright as lw
 from loopwright.ops.core import OPERATORS
 from loopwright.relax import Var
+from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.struct_info import TensorStructInfo
+from loopwright.relax.transform import LegalizeOps
 from loopwright.tir import Var as TirVar
 
 from . import matrix
@@ -69,6 +71,77 @@ def test_no_kernel_runs_on_extents_that_numpy_refuses(name, monkeypatch):
         run = lw.compile(sample.module)["main"]
         for inputs in changed(sample.inputs):
             check(operator, sample, run, inputs)
+
+
+class _Changed(matrix._Maker):
+    """One of the tensors has another shape."""
+
+    place, change = 0, staticmethod(np.copy)
+
+    def tensor(self, given: Any) -> Any:
+        if len(self.params) == self.place and not isinstance(given, np.generic):
+            drawn = given if isinstance(given, np.ndarray) else self.draw([*map(self.size, given)])
+            given = self.change(drawn)
+        return super().tensor(given)
+
+
+def other_shapes(shape: tuple[int, ...]):
+    """Functions that give an array of this shape another one."""
+    for a, size in enumerate(shape):
+        for new in {size + 3, size - 1, 1, 0} - {size, -1}:
+            if size:
+                yield lambda x, a=a, new=new, size=size: np.take(x, np.arange(new) % size, a)
+    if shape and all(shape):
+        yield lambda x: np.ascontiguousarray(x[..., 0])
+        yield lambda x: np.ascontiguousarray(x[0])
+    yield lambda x: np.stack([x, x])
+    yield lambda x: np.stack([x, x], -1)
+
+
+STATIC = [
+    name
+    for name, operator in OPERATORS.items()
+    if operator.cases and operator.op.get_attr("FNumpy") and not name.startswith("relax.nn.byte_")
+]  # those are made by a pass, which knows what it gives them
+# A point at an image's border is inside or not by a rounding; boundaries that do not ascend have no meaning; numpy's
+# vectors of no numbers are one.
+ROUGH = ("relax.vision.roi_align", "relax.bucketize", "relax.gather_nd")
+
+
+@pytest.mark.sample(16)
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize("name", STATIC)
+def test_shapes_that_inference_accepts_are_computed(name, monkeypatch):
+    """As numpy does where it computes them, and without an index beyond a buffer."""
+    operator = OPERATORS[name]
+    static = (s for s in operator.cases[:4] if not matrix.make(operator, s).symbols)
+    for case in static:
+        for place, array in enumerate(matrix.make(operator, case).inputs):
+            for change in other_shapes(array.shape):
+                with monkeypatch.context() as patch:
+                    patch.setattr(_Changed, "place", place)
+                    patch.setattr(_Changed, "change", staticmethod(change))
+                    patch.setattr(matrix, "_Maker", _Changed)
+                    try:
+                        sample = matrix.make(operator, case)
+                    except (lw.LoopwrightError, ValueError, TypeError):
+                        continue
+                try:
+                    got = Interpreter(LegalizeOps()(sample.module))["main"](*sample.inputs)
+                except (lw.LoopwrightError, ValueError, TypeError, IndexError) as error:
+                    assert "buffer" not in str(error) or not isinstance(error, IndexError)
+                    continue
+                try:
+                    expected = sample.expected()
+                except Exception:  # whatever numpy says of what it does not compute
+                    continue
+                for a, b in zip(listed(expected), listed(got), strict=True):
+                    b = np.asarray(b.numpy())
+                    assert name in ROUGH or np.shape(a) == b.shape
+                    if name not in ROUGH and b.dtype.kind in "fiub":
+                        np.testing.assert_allclose(
+                            b.astype(float), np.asarray(a, float), 1e-2, 1e-2
+                        )
 
 
 def changed(inputs: list[np.ndarray]):

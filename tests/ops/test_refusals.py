@@ -116,6 +116,47 @@ REFUSED = {
         relax.Var("x", TensorStructInfo(None, "float32", ndim=1)), 4
     ),
     "needs an axis of channels\n  got: rank 0": lambda: op.nn.pack_channels(tensor(), 4),
+    "indices must have the shape (2, any)\n  got: (3, 1)": lambda: op.gather_nd(
+        tensor(2, 4), tensor(3, 1, dtype="int64"), 1
+    ),
+    "longer than what is reflected of it\n  got: 3 by 3, 0": lambda: op.nn.pad(
+        tensor(3), [3, 0], "reflect"
+    ),
+    "and be longer than what is reflected of it\n  got: 0 by 1, 1": lambda: op.nn.pad(
+        tensor(0), [1, 1], "edge"
+    ),
+    "data must have blocks of 4 (NCHW4c)\n  got: 7": lambda: op.nn.conv2d(
+        tensor(1, 2, 6, 5, 7),
+        tensor(2, 2, 3, 3, 4, 4),
+        data_layout="NCHW4c",
+        kernel_layout="OIHW4i4o",
+    ),
+    "take more than there is\n  got: 1 in 3 of 1": lambda: op.split(tensor(1), 3),
+    "the data must be as long as a piece\n  got: 2 for 4": lambda: op.signal.frame(
+        tensor(1, 2, 1), [4, 1]
+    ),
+    "more updates than places\n  got: 3 for 2": lambda: op.tensor_scatter(
+        tensor(1, 2, 2), tensor(1, 3, 2), tensor(1, dtype="int64"), circular=True
+    ),
+    "axis 1 of data must be a multiple of 9": lambda: op.image.col2im(
+        tensor(1, 10, 9), [5, 5], [3, 3], [1, 1], [0] * 4, [1, 1]
+    ),
+    "takes the diagonal of axes of two extents\n  got: 1 and 3": lambda: op.einsum(
+        (tensor(1, 3),), "ii"
+    ),
+    "an image's axis may not be empty": lambda: op.image.resize2d(tensor(1, 1, 0, 2), (2, 2)),
+    "the image may not be empty\n  got: 0, 3": lambda: op.image.grid_sample(
+        tensor(1, 1, 0, 3), tensor(1, 2, 2, 2)
+    ),
+    "one number a row": lambda: op.multinomial_from_uniform(
+        tensor(2, 3), tensor(3, 2), tensor(3, 1, dtype="int64")
+    ),
+    "values must broadcast to what the indices name\n  got: (3) for (2)": lambda: op.index_put(
+        tensor(4), tensor(2, dtype="int64"), tensor(3)
+    ),
+    "x may not be empty": lambda: op.grad.take_backward(
+        tensor(2), tensor(0), tensor(2, dtype="int64")
+    ),
     "to [batch, heads, length, keys]\n  got: (1, 1, 1, 3, 3) for (1, 2, 3, 3)": lambda: (
         op.nn.attention(*[tensor(1, 3, 2, 4)] * 3, tensor(1, 1, 1, 3, 3))
     ),

@@ -211,9 +211,9 @@ def linear_attention(
     _, _, groups, width = extents_of(value, "value", batch, length, None, None)
     extents_of(key, "key", batch, length, groups, size)
     extents_of(state, "state", batch, groups, size, width)
-    for gate in gates:
-        dims = [batch, length, groups, size][: len(gate.shape)]
-        if len(gate.shape) not in (3, 4) or broadcast_differ(gate.shape, dims, both=False):
+    for n, gate in enumerate(gates):
+        dims = [batch, length, groups, size][: 4 if n == 0 and "gated" in update_rule else 3]
+        if len(gate.shape) != len(dims) or broadcast_differ(gate.shape, dims, both=False):
             raise ValueError(explain("a gate does not fit", got=str(tuple(gate.shape))))
     check_multiple(heads, groups, "the number of heads")
     wide = accumulator(query.dtype)

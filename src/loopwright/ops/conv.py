@@ -144,10 +144,14 @@ def check_dtypes(data: TensorStructInfo, weight: TensorStructInfo) -> None:
 
 
 def check_rank(what: str, info: TensorStructInfo, layout: str) -> None:
-    """Raise ValueError if a tensor has not the rank of its layout."""
-    want = len(layout_of(layout))
-    if info.ndim not in (-1, want):
-        raise ValueError(explain(f"{what} must have rank {want} ({layout})", got=info.ndim))
+    """Raise ValueError if a tensor has not the rank or the blocks of its layout."""
+    axes, dims = layout_of(layout), info.get_shape()
+    if info.ndim not in (-1, len(axes)):
+        raise ValueError(explain(f"{what} must have rank {len(axes)} ({layout})", got=info.ndim))
+    for size, (letter, factor) in zip(dims or (), axes.parts, strict=False):
+        if letter.islower() and differ(size, const(factor, "int64")):
+            need = f"{what} must have blocks of {factor} ({layout})"
+            raise ValueError(explain(need, got=text(size)))
 
 
 def _cases(rank: int) -> list[Any]:

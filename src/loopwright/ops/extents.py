@@ -77,6 +77,12 @@ def open_pairs() -> Iterator[list[tuple[PrimExpr, PrimExpr]]]:
         _NOTES.reset(token)
 
 
+def check_filled(what: str, *extents: PrimExpr) -> None:
+    """Check that no extent is 0. Raises ValueError where a literal is; what is open is checked at run time."""
+    if any(shorter(d, 1) for d in extents):
+        raise ValueError(explain(f"{what} may not be empty", got=", ".join(map(text, extents))))
+
+
 def broadcast_differ(shape: Shape, other: Shape, both: bool = True) -> bool:
     """`differ` of shapes that broadcast: each extent is equal to the other's, or 1. both: the other's
     may be 1 as well."""
@@ -126,9 +132,9 @@ def check_multiple(size: Any, factor: Any, what: str) -> None:
         raise ValueError(explain(f"{what} must be a multiple of {text(factor)}", got=text(size)))
 
 
-def shorter(size: PrimExpr, least: int) -> bool:
+def shorter(size: PrimExpr, least: PrimExpr | int) -> bool:
     """`differ` of an extent that must be at least so long."""
-    wanted = const(least, "int64")
+    wanted = const(least, "int64") if isinstance(least, int) else least
     return differ(simplify(minimum(wanted, size)), wanted)
 
 
@@ -143,6 +149,7 @@ def check_columns(size: PrimExpr, **columns: int) -> None:
 __all__ = [
     "broadcast_differ",
     "check_columns",
+    "check_filled",
     "check_multiple",
     "check_within",
     "differ",

@@ -10,6 +10,7 @@ import numpy as np
 from .. import relax, te, tir
 from ..base.errors import explain, suggest
 from ..ir.dtype import numpy_dtype
+from ..ir.literals import int_value
 from ..ir.prim_op import cast, const, floordiv, floormod, multiply
 from ..ir.serialize import save_json
 from ..relax.expr import Call, StringImm
@@ -19,7 +20,7 @@ from ..tir import layout as layout_of
 from .blocks import extent, from_plain, to_plain
 from .common import compute, product, void_or
 from .core import case, op
-from .extents import check_multiple, extents_of, simplify
+from .extents import check_filled, check_multiple, extents_of, simplify
 from .flow import image
 from .params import DType, Ints, Prim, Shape, Tensor
 from .resizing import ARRAYS, EXPRESSIONS, METHODS, PLACES, ROUNDING, Span, Style
@@ -132,6 +133,9 @@ def _(data: TensorStructInfo, size: ShapeStructInfo, layout="NCHW", out_dtype=No
     if shape is None or size.values is None:
         return TensorStructInfo(dtype=dtype, ndim=len(plan))
     sizes = dict(zip("HW", size.values, strict=True))
+    for axis, wanted in sizes.items():
+        if int_value(wanted):
+            check_filled("an image's axis", extent(plan, shape, axis))
     return TensorStructInfo([sizes.get(n, d) for n, d in zip(plan, shape, strict=True)], dtype)
 
 
@@ -207,6 +211,7 @@ def resize_taps(
     style = _style(method, places, rounding_method, cubic_alpha, cubic_exclude)
     f = lambda v: cast(style.dtype, v)  # noqa: E731
     if placed is not None:
+        extents_of(placed, "placed", 3)
         factor, *roi = (f(placed(const(k, "int64"))) for k in range(3))
     else:
         roi = [const(v, style.dtype) for v in (0.0, 1.0)]
@@ -351,6 +356,7 @@ def col2im(data: Tensor, size: Shape, window: Shape, strides: Ints, padding: Int
     rank, taps = len(window), simplify(product(window))
     counts = _places(size, window, strides, padding, dilation)
     extents_of(data, "data", None, None, simplify(product(counts)))
+    check_multiple(data.shape[1], taps, "axis 1 of data")
     channels = simplify(floordiv(data.shape[1], taps))
     spans = [te.reduce_axis((const(0, "int64"), k), name=f"k{n}") for n, k in enumerate(window)]
 

@@ -26,7 +26,7 @@ from .common import (
     shape_of,
 )
 from .core import case, op
-from .extents import check_within, dims_equal
+from .extents import check_within, differ, dims_equal, extents_of
 from .flow import broadcasting
 from .gradient import no_gradient
 from .params import Axis, DType, Prim, Tensor
@@ -169,6 +169,9 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0):
     need_integers(indices)
     count = _vector_length(indices.shape, data.shape, batch_dims)
     lead = len(indices.shape) - 1
+    if lead < batch_dims:
+        raise ValueError(explain("indices lack axes of the batch", got=f"rank {lead + 1}"))
+    extents_of(indices, "indices", *data.shape[:batch_dims], *[None] * (lead + 1 - batch_dims))
 
     def cell(*i):
         vectors = [indices(*i[:lead], const(k, "int64")) for k in range(count)]
@@ -297,6 +300,10 @@ def _(prob, uniform_sample, sample_indices, dtype="int64"):
     if shape is None or prob.get_shape() is None:
         return TensorStructInfo(dtype=dtype, ndim=uniform_sample.ndim)
     own = sample_indices.get_shape()
+    for info, dims in ((uniform_sample, shape), (sample_indices, own)):
+        if dims is not None and differ(dims[1], const(1, "int64")):
+            what = "uniform_sample and sample_indices have one number a row"
+            raise ValueError(explain(what, got=str(info)))
     if own is not None and not dims_equal(own[0], shape[0]):
         what = "uniform_sample and sample_indices must have one number of rows"
         raise ValueError(explain(what, got=f"{shape[0]} and {own[0]}"))

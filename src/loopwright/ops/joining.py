@@ -175,6 +175,9 @@ def _pieces(extent, where):
         size = simplify(ceildiv(extent, where))
         begins = [simplify(multiply(size, k)) for k in range(where)]
         last = simplify(subtract(extent, begins[-1]))
+        if (int_value(last) or 0) < 0:
+            what = "the pieces before the last one take more than there is"
+            raise ValueError(explain(what, got=f"{text(extent)} in {where} of {text(size)}"))
         return [*[(b, size) for b in begins[:-1]], (begins[-1], last)]
     zero = const(0, "int64")
     known = of_extent(extent)

@@ -169,11 +169,16 @@ def _equation(subscripts, ranks):
 
 
 def _labelled(terms, shapes, subscripts):
-    """The extent of each label. Raises ValueError where literal ones differ; 1 broadcasts."""
+    """The extent of each label. Raises ValueError where literal ones differ; 1 broadcasts, but along a
+    diagonal."""
     extents: dict[str, Any] = {}
     for term, shape in zip(terms, shapes, strict=True):
+        own: dict[str, Any] = {}
         for label, d in zip(term, shape, strict=True):
             old = extents.setdefault(label, d)
+            if differ(d, own.setdefault(label, d)):
+                what = f"{subscripts} takes the diagonal of axes of two extents"
+                raise ValueError(explain(what, got=f"{text(own[label])} and {text(d)}"))
             if is_one(old):
                 extents[label] = d
             elif not is_one(d) and differ(d, old):

@@ -9,7 +9,7 @@ import numpy as np
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.literals import int_value
-from ..ir.prim_op import cast, const, multiply
+from ..ir.prim_op import add, cast, const, multiply
 from ..relax import op as R
 from ..relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from .common import (
@@ -22,7 +22,7 @@ from .common import (
     widened,
 )
 from .core import FUSABLE, case, op
-from .extents import differ, dims_gap, simplify, text
+from .extents import differ, dims_gap, shorter, simplify, text
 from .flow import along, elementwise, padding
 from .params import Axes, Axis, Ints, Shape, Tensor
 
@@ -350,6 +350,15 @@ def padded(data, before, after, value, mode, name):
             f"{text(d)} by {b} and {a}" for d, b, a in zip(data.shape, before, after, strict=True)
         )
         raise ValueError(explain(what, got=", ".join(widths)))
+
+    if mode != "constant":
+        for d, *wide in zip(data.shape, before, after, strict=True):
+            least = [
+                simplify(add(w, 1)) if mode == "reflect" else 1 for w in wide if int_value(w) != 0
+            ]
+            if any(shorter(d, n) for n in least):
+                what = "an axis must have an element, and be longer than what is reflected of it"
+                raise ValueError(explain(what, got=f"{text(d)} by {', '.join(map(text, wide))}"))
 
     def cell(*i):
         at, inside = [], []

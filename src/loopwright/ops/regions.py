@@ -17,7 +17,7 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, infimum
 from .core import case, op
-from .extents import extents_of
+from .extents import check_filled, extents_of
 from .overlap import rows
 from .params import Ints, Tensor
 from .statements import long, loops, written
@@ -29,7 +29,9 @@ def _plan(data: Any, layout: str) -> tuple[Any, list[Any]]:
         raise ValueError(explain("the layout is NCHW or NHWC", got=layout))
     extents_of(data, "data", None, None, None, None)
     order = ["NCHW".index(n) for n in layout]
-    return lambda at: tuple(at[n] for n in order), [data.shape[layout.index(n)] for n in "NCHW"]
+    extents = [data.shape[layout.index(n)] for n in "NCHW"]
+    check_filled("the image", *extents[2:])
+    return lambda at: tuple(at[n] for n in order), extents
 
 
 def _image(number: Any, batch: Any) -> Any:

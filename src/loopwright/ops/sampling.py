@@ -19,7 +19,7 @@ from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_op import cast, const, floordiv
 from .common import accumulator, compute, rounded
 from .core import case, op
-from .extents import check_multiple, extents_of, simplify
+from .extents import check_filled, check_multiple, extents_of, simplify
 from .overlap import rows
 from .params import Ints, Shape, Tensor
 from .resizing import ARRAYS, EXPRESSIONS, Kit, Style
@@ -86,6 +86,7 @@ def grid_sample(
     "bilinear" or "bicubic"; `padding_mode`, for what lies outside: "zeros", "border" or "reflection".
     """
     rank = _rank(data, grid, method, layout)
+    check_filled("the image", *data.shape[2:])
     style, wide = Style(_STYLES[method], "half_pixel"), _wide(data.dtype)
     extents = data.shape[2:]
 

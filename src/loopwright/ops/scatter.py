@@ -26,11 +26,21 @@ from .common import (
     infer_broadcast,
     need_integers,
     normalize_axis,
+    product,
     shape_of,
     shape_text,
 )
 from .core import case, op
-from .extents import broadcast_differ, check_within, differ, extents_of, simplify
+from .extents import (
+    broadcast_differ,
+    check_filled,
+    check_within,
+    differ,
+    extents_of,
+    shorter,
+    simplify,
+    text,
+)
 from .joining import slice_range
 from .params import Axis, Prim, Tensor, Tensors
 from .statements import loops, prim_func
@@ -160,7 +170,7 @@ def take_backward(output_grad: Tensor, x: Tensor, indices: Tensor, axis: Axis | 
         middle = tuple(at[which : which + width])
         index = cast("int64", element_at(spot, middle))
         if axis is None:
-            flat, where = index, []
+            flat, where = tir.checked_index(index, product(shape)), []
             for extent in reversed(shape):
                 where.append(tir.indexmod(flat, extent))
                 flat = tir.indexdiv(flat, extent)
@@ -182,7 +192,9 @@ def _(output_grad, x, indices, axis=None):
     have, shape, middle = (t.get_shape() for t in (output_grad, x, indices))
     if have is not None and shape is not None and middle is not None:
         want = list(middle)
-        if axis is not None:
+        if axis is None:
+            check_filled("x", *shape)
+        else:
             which = normalize_axis(axis, len(shape))
             want = [*shape[:which], *middle, *shape[which + 1 :]]
         if len(have) != len(want) or any(map(differ, have, want)):
@@ -364,7 +376,10 @@ def _(data, indices, values, accumulate=False):
     shapes = [t.get_shape() for t in indices.fields]
     if shape is not None and own is not None and None not in shapes:
         front = broadcast_all(shapes)
-        broadcast_differ(own, [*front, *shape[len(shapes) :]], both=False)
+        dims = [*front, *shape[len(shapes) :]]
+        if len(own) > len(dims) or broadcast_differ(own, dims, both=False):
+            what = "values must broadcast to what the indices name"
+            raise ValueError(explain(what, got=f"{shape_text(own)} for {shape_text(dims)}"))
     return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
 
 
@@ -470,6 +485,9 @@ def tensor_scatter(
     dims[which] = None
     extent, count = data.shape[which], extents_of(updates, "updates", *dims)[which]
     extents_of(start, "start", data.shape[0])
+    if circular and shorter(extent, count):
+        what = "there are more updates than places"
+        raise ValueError(explain(what, got=f"{text(count)} for {text(extent)}"))
 
     def cell(*i):
         place = i[which] - cast("int64", start(i[0]))

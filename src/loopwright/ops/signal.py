@@ -17,7 +17,7 @@ from ..relax.struct_info import TensorStructInfo
 from ..runtime.vm import sets
 from .common import compute, normalize_axis, rounded, widened
 from .core import case, op
-from .extents import simplify
+from .extents import shorter, simplify, text
 from .params import DType, Shape, Tensor
 
 _MOST_TURNS = 1 << 21  # elements of a matrix by which a transform is a product
@@ -181,6 +181,9 @@ def frame(data: Tensor, size: Shape):
     """Pieces of data (batch, length, parts) that may overlap: (batch, pieces, size[0], parts), the first
     elements of two neighbours size[1] apart."""
     length, step = size
+    if shorter(data.shape[1], length):
+        what = "the data must be as long as a piece"
+        raise ValueError(explain(what, got=f"{text(data.shape[1])} for {text(length)}"))
 
     def cell(b, f, i, part):
         return data(b, f * step + i, part)

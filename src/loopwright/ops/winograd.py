@@ -77,7 +77,8 @@ def along(matrix, tensor, axis):
 def winograd_weight(weight: Tensor, tile: int, block: int):
     """Windows (outputs, inputs, 3, 3) as matrices (m * m, inputs, outputs) with m = tile + 2: G g G^T. Zeros fill
     blocks of inputs and outputs."""
-    outputs, inputs = (simplify(multiply(ceildiv(d, block), block)) for d in weight.shape[:2])
+    kernels = extents_of(weight, "weight", None, None, 3, 3)
+    outputs, inputs = (simplify(multiply(ceildiv(d, block), block)) for d in kernels[:2])
     matrix, count = transforms(tile).window, tile + 2
 
     def window(k, c, a, b):
