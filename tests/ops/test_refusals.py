@@ -132,7 +132,7 @@ REFUSED = {
         kernel_layout="OIHW4i4o",
     ),
     "take more than there is\n  got: 1 in 3 of 1": lambda: op.split(tensor(1), 3),
-    "the data must be as long as a piece\n  got: 2 for 4": lambda: op.signal.frame(
+    "less what is between two\n  got: 2 for 4 and 1": lambda: op.signal.frame(
         tensor(1, 2, 1), [4, 1]
     ),
     "more updates than places\n  got: 3 for 2": lambda: op.tensor_scatter(

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..arith import Analyzer, ConstIntBound
 from ..base.errors import explain
-from ..ir.literals import is_one, is_zero
+from ..ir.literals import int_value, is_one, is_zero
 from ..ir.prim_expr import IntImm, Or, PrimExpr, Select
 from ..ir.prim_op import const, equal, floormod, match_types, minimum, subtract
 from ..ir.variables import vars_in
@@ -135,6 +135,9 @@ def check_multiple(size: Any, factor: Any, what: str) -> None:
 def shorter(size: PrimExpr, least: PrimExpr | int) -> bool:
     """`differ` of an extent that must be at least so long."""
     wanted = const(least, "int64") if isinstance(least, int) else least
+    known = int_value(wanted)
+    if known is not None and known <= 0:  # as all are
+        return False
     return differ(simplify(minimum(wanted, size)), wanted)
 
 

@@ -181,9 +181,11 @@ def frame(data: Tensor, size: Shape):
     """Pieces of data (batch, length, parts) that may overlap: (batch, pieces, size[0], parts), the first
     elements of two neighbours size[1] apart."""
     length, step = size
-    if shorter(data.shape[1], length):
-        what = "the data must be as long as a piece"
-        raise ValueError(explain(what, got=f"{text(data.shape[1])} for {text(length)}"))
+    if shorter(data.shape[1], simplify(length - step)):  # then the number of pieces is negative
+        what = "the data must be as long as a piece, less what is between two"
+        raise ValueError(
+            explain(what, got=f"{text(data.shape[1])} for {text(length)} and {text(step)}")
+        )
 
     def cell(b, f, i, part):
         return data(b, f * step + i, part)
