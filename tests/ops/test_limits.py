@@ -138,3 +138,16 @@ def test_sequences_of_different_lengths_keep_what_is_no_number():
     assert np.isnan(got[:2]).all() and got[2].tolist() == [3, 4] and got[3].tolist() == [0, 0]
     with pytest.raises(IndexError, match="5"):
         main(x, np.int32([0, 1, 2, 5]), np.int32(2))
+
+
+@pytest.mark.parametrize(
+    "pool", [lambda x: op.nn.avg_pool1d(x, 3, 3), lambda x: op.nn.adaptive_avg_pool1d(x, 2)]
+)
+def test_means_of_bytes_do_not_wrap(pool):
+    x = tensor(1, 1, 6, dtype="uint8")
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(pool(x)))
+    given = np.array([[[200, 200, 201, 1, 1, 4]]], np.uint8)
+    made = Interpreter(LegalizeOps()(bb.get()))["main"](given).numpy()
+    np.testing.assert_array_equal(made, np.array([[[200, 2]]], np.uint8))

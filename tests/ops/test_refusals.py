@@ -116,6 +116,12 @@ REFUSED = {
         relax.Var("x", TensorStructInfo(None, "float32", ndim=1)), 4
     ),
     "needs an axis of channels\n  got: rank 0": lambda: op.nn.pack_channels(tensor(), 4),
+    "indices must be integers\n  got: bool": lambda: op.gather_nd(
+        tensor(2, 4), tensor(3, 1, dtype="bool")
+    ),
+    "the updates must have the data's type\n  got: float16 for float32": lambda: op.tensor_scatter(
+        tensor(1, 3, 2), tensor(1, 1, 2, dtype="float16"), tensor(1, dtype="int64")
+    ),
     "indices must have the shape (2, any)\n  got: (3, 1)": lambda: op.gather_nd(
         tensor(2, 4), tensor(3, 1, dtype="int64"), 1
     ),

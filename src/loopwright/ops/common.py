@@ -232,8 +232,8 @@ def widened(array: np.ndarray) -> np.ndarray:
 
 
 def need_integers(indices: Any) -> None:
-    """Raise TypeError if indices are known not to be integers."""
-    if not (indices.dtype.is_void or indices.dtype.is_integer):
+    """Raise TypeError if indices are known not to be integers; truth values, which numpy takes for a mask, are none."""
+    if not (indices.dtype.is_void or indices.dtype.is_integer) or indices.dtype.is_bool:
         raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
 
 

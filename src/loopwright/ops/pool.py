@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
+from ..ir.dtype import DataType
 from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, cast, ceildiv, const, div, floordiv, infimum, multiply
@@ -48,6 +50,12 @@ def _out_shape(shape, layout, windows):
         what = "the window is larger than the padded data"
         raise ValueError(explain(what, got=f"data of {shape_text(shape)}"))
     return dims
+
+
+def _wide(dtype: Any) -> DataType:
+    """What the sum of a window is kept in: bytes and short integers would wrap."""
+    dtype = DataType(dtype)
+    return DataType("int32") if dtype.is_integer and dtype.bits < 32 else accumulator(dtype)
 
 
 def _padded_input(data, layout, windows, value):
@@ -190,7 +198,7 @@ def _pool_expr(
         at = []
         for n, v in zip(layout, i, strict=True):
             at.append(v * windows[n][3] + spans[n] * windows[n][4] if n in windows else v)
-        return cast(accumulator(data.dtype), source(*at)) if average else source(*at)
+        return cast(_wide(data.dtype), source(*at)) if average else source(*at)
 
     shape = _out_shape(data.shape, layout, windows)
     reduce = te.sum if average else te.max
@@ -360,7 +368,7 @@ def _adaptive_expr(data, output_size, parsed):
             at.append(simplify(first + spans[n]))
             if not _divides(wanted[n], sizes[n]):
                 inside.append(spans[n].var < length)
-        value = cast(accumulator(data.dtype), data(*at))
+        value = cast(_wide(data.dtype), data(*at))
         if inside:
             value = tir.if_then_else(tir.all(*inside), value, const(0, value.dtype))
         return te.sum(value, axis=list(spans.values()))

@@ -481,6 +481,9 @@ def tensor_scatter(
     which = normalize_axis(axis, data.ndim)
     if which == 0:
         raise ValueError(explain("the updates are not along axis 0", got=axis))
+    if data.dtype != updates.dtype:
+        got = f"{updates.dtype} for {data.dtype}"
+        raise TypeError(explain("the updates must have the data's type", got=got))
     dims = list(data.shape)
     dims[which] = None
     extent, count = data.shape[which], extents_of(updates, "updates", *dims)[which]
