@@ -108,7 +108,7 @@ def test_equal_ones_with_a_rule() -> None:
 INDEX, VALUE = "I[v] = T.Select(V[v] >= A[v, w], I[v], w)", "V[v] = T.max(V[v], A[v, w])"
 
 
-def argmax(first: str, second: str) -> tir.PrimFunc:
+def argmax_by_stores(first: str, second: str) -> tir.PrimFunc:
     """The greatest of each row and its place, by two stores."""
     return from_source(f"""
 @T.prim_func
@@ -125,7 +125,7 @@ def main(A: T.Buffer((6, 16), "float32"), I: T.Buffer((6,), "int32"), V: T.Buffe
 
 
 def test_stores_without_lets() -> None:
-    func = argmax(INDEX, VALUE)
+    func = argmax_by_stores(INDEX, VALUE)
     sch = tir.Schedule(func, debug_mask="all")
     sch.rfactor(sch.split(sch.get_loops("R")[1], [4, None])[0], 0)
     check(sch, func)
@@ -154,7 +154,7 @@ def test_refused(fcombine: Any) -> None:
 
 
 def test_a_store_that_reads_what_was_stored() -> None:
-    sch = tir.Schedule(argmax(VALUE, INDEX))
+    sch = tir.Schedule(argmax_by_stores(VALUE, INDEX))
     with pytest.raises(ScheduleError, match="is not recognized"):
         sch.rfactor(sch.get_loops("R")[1], 0)
 
