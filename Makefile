@@ -30,11 +30,10 @@ test: $(SETUP)
 test-all: $(SETUP)
 	@$(PYTEST) $(ARGS)
 
-# What is compared with packages that the others do without: TFLite's interpreter and quantizer, estimators, tvm_ffi.
+# What is compared with packages that the others do without: TFLite's interpreter and quantizer, estimators.
 # In an environment of its own; elsewhere these tests skip.
 test-references: $(REFERENCES)
-	@$(PYTEST:$(PY)=.references/bin/python) tests/frontend/tflite tests/runtime/test_functions.py \
-		tests/driver/test_export_library.py $(ARGS)
+	@$(PYTEST:$(PY)=.references/bin/python) tests/frontend/tflite $(ARGS)
 	@.references/bin/python -m tools.estimators
 
 # Searches for faults: make fuzz ARGS="graphs --count 2000 --seed 7", ARGS="replay FILE", ARGS=--help.

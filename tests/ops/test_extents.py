@@ -103,9 +103,9 @@ STATIC = [
     for name, operator in OPERATORS.items()
     if operator.cases and operator.op.get_attr("FNumpy") and not name.startswith("relax.nn.byte_")
 ]  # those are made by a pass, which knows what it gives them
-# A point at an image's border is inside or not by a rounding; boundaries that do not ascend have no meaning; numpy's
-# vectors of no numbers are one.
-ROUGH = ("relax.vision.roi_align", "relax.bucketize", "relax.gather_nd")
+# Their numbers are not compared: a point at an image's border is inside or not by a rounding; boundaries that do not
+# ascend have no meaning.
+ROUGH = ("relax.vision.roi_align", "relax.bucketize")
 
 
 @pytest.mark.sample(16)
@@ -133,11 +133,16 @@ def test_shapes_that_inference_accepts_are_computed(name, monkeypatch):
                     continue
                 try:
                     expected = sample.expected()
-                except Exception:  # whatever numpy says of what it does not compute
+                except (
+                    ValueError,
+                    IndexError,
+                    TypeError,
+                    ZeroDivisionError,
+                ):  # numpy refuses these
                     continue
                 for a, b in zip(listed(expected), listed(got), strict=True):
                     b = np.asarray(b.numpy())
-                    assert name in ROUGH or np.shape(a) == b.shape
+                    assert np.shape(a) == b.shape
                     if name not in ROUGH and b.dtype.kind in "fiub":
                         np.testing.assert_allclose(
                             b.astype(float), np.asarray(a, float), 1e-2, 1e-2

@@ -232,7 +232,8 @@ def widened(array: np.ndarray) -> np.ndarray:
 
 
 def need_integers(indices: Any) -> None:
-    """Raise TypeError if indices are known not to be integers; truth values, which numpy takes for a mask, are none."""
+    """Raise TypeError if indices are known not to be integers; truth values, which numpy takes for a
+    mask, are none."""
     if not (indices.dtype.is_void or indices.dtype.is_integer) or indices.dtype.is_bool:
         raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
 

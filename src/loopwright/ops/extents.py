@@ -136,7 +136,7 @@ def shorter(size: PrimExpr, least: PrimExpr | int) -> bool:
     """`differ` of an extent that must be at least so long."""
     wanted = const(least, "int64") if isinstance(least, int) else least
     known = int_value(wanted)
-    if known is not None and known <= 0:  # as all are
+    if known is not None and known <= 0:  # no extent is negative
         return False
     return differ(simplify(minimum(wanted, size)), wanted)
 

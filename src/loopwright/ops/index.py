@@ -196,7 +196,9 @@ def _vector_length(indices, data, batch_dims):
 def _(data, indices, batch_dims=0):
     lead = data.shape[:batch_dims]
     at = list(np.indices((*lead, *indices.shape[batch_dims:-1]), sparse=True)[:batch_dims])
-    return data[(*at, *(indices[..., k] for k in range(indices.shape[-1])))]
+    found = data[(*at, *(indices[..., k] for k in range(indices.shape[-1])))]
+    shape = (*indices.shape[:-1], *data.shape[batch_dims + indices.shape[-1] :])
+    return np.broadcast_to(found, shape).copy()  # a vector of no numbers takes all
 
 
 @gather_nd.grad
