@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test test-all test-references fuzz mutants conformance bench bench-peers lint format setup browser clean
+.PHONY: demo test test-slow test-references slice replay fuzz mutants conformance bench bench-peers lint format setup browser clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -24,17 +24,27 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 demo: $(SETUP)
 	@$(PY) -m loopwright.driver.demo $$($(PY) -m tools.zoo fetch centerface)
 
+# SAMPLE=1 make test: all cases of the long tables, not one in n.
 test: $(SETUP)
 	@$(PYTEST) -m "not slow" $(ARGS)
 
-test-all: $(SETUP)
-	@$(PYTEST) $(ARGS)
+# What `make test` leaves out, or a part of it: make test-slow PART=2/6
+test-slow: $(SETUP)
+	@$(PYTEST) -m slow $(if $(PART),--part $(PART)) $(ARGS)
 
 # What is compared with packages that the others do without: TFLite's interpreter and quantizer, estimators.
 # In an environment of its own; elsewhere these tests skip.
 test-references: $(REFERENCES)
 	@$(PYTEST:$(PY)=.references/bin/python) tests/frontend/tflite $(ARGS)
 	@.references/bin/python -m tools.estimators
+
+# One of the slow checks, by a number: .ci/run takes the commit's, so each has its turn.
+slice: $(SETUP)
+	@$(PY) -m tools.slices $(N)
+
+# What a change does to the texts of thousands of small programs, beside the merge base with BASE.
+replay: $(SETUP)
+	@$(PY) -m tools.replay --base $(or $(BASE),main) $(ARGS)
 
 # Searches for faults: make fuzz ARGS="graphs --count 2000 --seed 7", ARGS="replay FILE", ARGS=--help.
 fuzz: $(SETUP)
@@ -68,6 +78,7 @@ lint: $(LINT)
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/lint-imports --no-cache --no-logo
 	@$(VENV)/bin/pyright --level error
+	@$(PYTEST) tests/house tests/typing $(ARGS)
 
 format: $(SETUP)
 	@$(VENV)/bin/ruff check --fix .

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import gc
+import os
 import random
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,10 +23,13 @@ from loopwright.script import from_source
 from loopwright.tir.analysis import verify_well_formed
 from loopwright.tir.function import PrimFunc
 
+from .accounting import *  # noqa: F403 (hooks)
+
 GOLDEN = Path(__file__).parent / "golden"
 MODULES_PER_TEST = 20
-# Characters printed and parsed back, a bound on the suite's time: without slow tests, and with them.
-TEXT_PER_TEST, TEXT_OF_ALL = 8_000, 30_000
+# Bounds on the time of round trips: one test in so many, and characters of a test's modules.
+ROUND_TRIPS, TEXT_PER_TEST = 4, 16_000
+SAMPLE = os.environ.get("SAMPLE")  # 1: all cases of every table, and all round trips
 
 # Examples are the same on every run, and a slow machine fails nothing.
 hypothesis.settings.register_profile("house", deadline=None, derandomize=True, max_examples=50)
@@ -35,12 +40,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write what tests print to tests/golden"
     )
-    parser.addoption("--keep-texts", metavar="DIR", help="write the texts of snapshots to DIR")
+    parser.addoption("--part", metavar="K/N", help="run one test in N")
+    parser.addoption("--texts", metavar="DIR", help="write the texts of tests/replay to DIR")
+    parser.addoption("--against", metavar="DIR", help="compare those texts with the ones in DIR")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a test that is marked `sample(n)`, all cases but one in n are slow: always the same ones."""
+    if part := config.option.part:
+        k, n = map(int, part.split("/"))
+        items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % n == k]
+    if SAMPLE:
+        return
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sample"):
@@ -78,7 +90,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             lines = difflib.unified_diff(
                 expected.splitlines(), text.splitlines(), f"golden/{name}", "got", lineterm=""
             )
-            note = "if this is meant: pytest --update-golden; texts of digests: --keep-texts DIR"
+            note = "if this is meant: pytest --update-golden"
             pytest.fail("\n".join([*lines, note]), pytrace=False)
 
     return check
@@ -87,7 +99,8 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 @pytest.fixture(autouse=True)
 def round_trip(request: pytest.FixtureRequest) -> Iterator[None]:
     """Print, parse back and compare the modules that a test makes (the first distinct ones)."""
-    if request.node.get_closest_marker("no_roundtrip"):
+    turn = zlib.crc32(request.node.nodeid.encode()) % ROUND_TRIPS
+    if request.node.get_closest_marker("no_roundtrip") or (turn and not SAMPLE):
         yield
         return
     made: list = []
@@ -102,8 +115,7 @@ def round_trip(request: pytest.FixtureRequest) -> Iterator[None]:
     finally:
         ON_CREATE.remove("collect")
     seen: set[str] = set()
-    quick = request.config.getoption("markexpr") == "not slow"
-    budget = TEXT_PER_TEST if quick else TEXT_OF_ALL
+    budget = TEXT_PER_TEST
     for module in made:
         if _has_own_text(module):  # asked now: functions may have been added
             continue

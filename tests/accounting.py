@@ -1,0 +1,100 @@
+"""Where the time of the tests goes, and what was not run: printed at the end of a run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+LIMIT = 3.0  # seconds of processor time of a test without a mark, on the machine of REFERENCE
+REFERENCE = 0.075  # processor seconds of a million additions there (Python 3.11, Zen 5)
+SLOWEST = 10
+REQUIRED = [w for w in os.environ.get("LOOPWRIGHT_REQUIRE", "").split(",") if w]
+COST = "processor seconds"
+
+
+def processor_seconds() -> float:
+    """What this process and the children it has waited for have used."""
+    return sum(os.times()[:4])
+
+
+def slowness() -> float:
+    """How much slower than the reference Python is here; at least 1."""
+    started, total = time.process_time(), 0
+    for k in range(1_000_000):
+        total += k
+    return max(1.0, (time.process_time() - started) / REFERENCE)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """The cost of a test, without its fixtures, which others may share; too much of it fails."""
+    before = processor_seconds()
+    yield
+    cost = processor_seconds() - before
+    item.user_properties.append((COST, round(cost, 3)))
+    budgeted = item.config.option.markexpr == "not slow" and not os.environ.get("SAMPLE")
+    if cost > LIMIT and budgeted and cost > (limit := LIMIT * slowness()):
+        pytest.fail(
+            f"this test takes {cost:.1f} s of processor time, more than {limit:.1f}: make it smaller, "
+            "split it, or mark it `slow` (or `sample(n)`: one case in n)",
+            pytrace=False,
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
+    """A skip is a failure where LOOPWRIGHT_REQUIRE has a word of its reason."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and _missing(report.longrepr[2]):
+        report.outcome = "failed"
+        report.longrepr = f"LOOPWRIGHT_REQUIRE={','.join(REQUIRED)}, but: {report.longrepr[2]}"
+    return report
+
+
+def pytest_make_collect_report(collector: pytest.Collector) -> None:
+    """The same for modules that skip as a whole."""
+    if isinstance(collector, pytest.Module):
+        collect = collector.collect
+
+        def required() -> object:
+            try:
+                return collect()
+            except pytest.skip.Exception as skipped:
+                if _missing(str(skipped)):
+                    raise pytest.UsageError(
+                        f"LOOPWRIGHT_REQUIRE={','.join(REQUIRED)}, but: {skipped}"
+                    ) from None
+                raise
+
+        collector.collect = required
+
+
+def _missing(reason: str) -> bool:
+    return any(word.lower() in reason.lower() for word in REQUIRED)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Skips by reason, the slowest tests, and the processor time of all."""
+    write, stats = terminalreporter.write_line, terminalreporter.stats
+    reasons = Counter(_reason(r) for r in stats.get("skipped", []))
+    for reason, count in reasons.most_common():
+        write(f"skipped {count}: {reason}")
+    costs = [
+        (cost, report.nodeid)
+        for outcome in ("passed", "failed")
+        for report in stats.get(outcome, [])
+        for name, cost in report.user_properties
+        if name == COST and report.when == "call"
+    ]
+    for cost, name in sorted(costs, reverse=True)[:SLOWEST]:
+        write(f"{cost:6.1f} s of processor time: {name}")
+    write(f"{processor_seconds():.0f} s of processor time in all, set-up and children included")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ").split("\n")[0]

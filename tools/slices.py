@@ -1,0 +1,50 @@
+"""One of the checks that take too long for every commit: `make slice N=17`, `make slice N=sanitizers`.
+
+`.ci/run` gives the number of commits, so that twelve states of main in a row have run all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+GRAPHS = "make fuzz ARGS='{} --count {} --seed {{seed}}'"
+PARTS = 6  # of the slow tests
+SLICES: dict[str, list[str]] = {
+    **{f"slow-{k}": [f"make test-slow PART={k}/{PARTS}"] for k in range(PARTS)},
+    "references": ["LOOPWRIGHT_REQUIRE=$LOOPWRIGHT_REQUIRE,ai_edge_litert make test-references"],
+    "haswell": ["LOOPWRIGHT_HOST_CPU=haswell make test"],
+    "sanitizers": ["make fuzz ARGS='sanitizers --count 30 --seed {seed}'"],
+    "searches": [
+        GRAPHS.format(*search)
+        for search in (
+            *(("graphs", 400), ("integers", 100), ("shapes", 100), ("networks", 20)),
+            *(("files", 300), ("texts", 300), ("passes", 100), ("schedules", 300)),
+        )
+    ],
+    "every case": ["SAMPLE=1 make test"],
+    "replay": ["make replay BASE=HEAD~1 ARGS=--same"],
+}
+
+
+def main(words: list[str]) -> int:
+    """Run a slice, by its name or any number; the seeds of searches are the number's own."""
+    names = list(SLICES)
+    name = words[0] if words else ""
+    if name.isdigit():
+        name = names[int(name) % len(names)]
+    if name not in SLICES:
+        sys.exit(f"slices: a name or a number; got {name!r}; instead one of: {', '.join(names)}")
+    seed = int(words[0]) * 100_000 if words[0].isdigit() else 0
+    for command in SLICES[name]:
+        command = command.format(seed=seed)
+        print(f"slice {name!r}: {command}", flush=True)
+        done = subprocess.run(command, shell=True, env={"LOOPWRIGHT_REQUIRE": "", **os.environ})
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
