@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 LIMIT = 3.0  # seconds of processor time of a test without a mark, on the machine of REFERENCE
 REFERENCE = 0.075  # processor seconds of a million additions there (Python 3.11, Zen 5)
 SLOWEST = 10
+TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 REQUIRED = [w for w in os.environ.get("LOOPWRIGHT_REQUIRE", "").split(",") if w]
 COST = "processor seconds"
+_WORKERS: list[float] = []  # the processor seconds of each
 
 
 def processor_seconds() -> float:
-    """What this process and the children it has waited for have used."""
-    return sum(os.times()[:4])
+    """What this process and its children have used; of those that live, such as the compiler's workers,
+    Linux tells."""
+    total = sum(os.times()[:4])
+    for path in glob.glob("/proc/self/task/*/children"):
+        with suppress(OSError):  # a thread or a child that has just ended
+            for child in Path(path).read_text().split():
+                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                total += sum(map(int, fields[11:15])) / TICKS
+    return total
 
 
 def slowness() -> float:
@@ -36,11 +48,13 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     yield
     cost = processor_seconds() - before
     item.user_properties.append((COST, round(cost, 3)))
+    mark = item.get_closest_marker("budget")
+    most = mark.args[0] if mark else LIMIT
     budgeted = item.config.option.markexpr == "not slow" and not os.environ.get("SAMPLE")
-    if cost > LIMIT and budgeted and cost > (limit := LIMIT * slowness()):
+    if cost > most and budgeted and cost > (limit := most * slowness()):
         pytest.fail(
             f"this test takes {cost:.1f} s of processor time, more than {limit:.1f}: make it smaller, "
-            "split it, or mark it `slow` (or `sample(n)`: one case in n)",
+            "split it, mark it `slow`, or `sample(n)`: one case in n, or, if it must stay, `budget(s)`",
             pytrace=False,
         )
 
@@ -77,6 +91,17 @@ def _missing(reason: str) -> bool:
     return any(word.lower() in reason.lower() for word in REQUIRED)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker tells what it has used."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[COST] = processor_seconds()
+
+
+def pytest_testnodedown(node: object) -> None:
+    """Adds up what the workers tell."""
+    _WORKERS.append(getattr(node, "workeroutput", {}).get(COST, 0.0))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Skips by reason, the slowest tests, and the processor time of all."""
     write, stats = terminalreporter.write_line, terminalreporter.stats
@@ -92,7 +117,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ]
     for cost, name in sorted(costs, reverse=True)[:SLOWEST]:
         write(f"{cost:6.1f} s of processor time: {name}")
-    write(f"{processor_seconds():.0f} s of processor time in all, set-up and children included")
+    total = sum(_WORKERS) + sum(os.times()[:2]) if _WORKERS else processor_seconds()
+    write(f"{total:.0f} s of processor time in all")
 
 
 def _reason(report: pytest.TestReport) -> str:

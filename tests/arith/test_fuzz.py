@@ -21,11 +21,11 @@ def test_random_expressions(rng):
     check(random_case(rng), Tally())
 
 
-def test_a_thousand_seeds():
-    tally, wrong = run(1000)
+def test_some_seeds():
+    tally, wrong = run(400)
     assert not wrong, wrong[0]
-    assert tally.counts["expressions"] == 1000
-    assert tally.counts["under a constraint"] > 400 and tally.counts["proven"] > 100
+    assert tally.counts["expressions"] == 400
+    assert tally.counts["under a constraint"] > 160 and tally.counts["proven"] > 40
 
 
 @pytest.mark.slow
@@ -38,6 +38,7 @@ def test_ten_thousand_seeds():
 x, y = Var("x"), Var("y")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("divide", [pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod])
 def test_division_for_all_signs(divide):
     """x / y and x % y, of both roundings, by variables, by numbers and of numbers."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
+import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
 
-from loopwright.base.trusted import is_open, weakness
+from loopwright.base.trusted import is_open, unpack, weakness
 
 
 @pytest.fixture
@@ -105,3 +107,34 @@ def test_text_is_not_simplified(folder, tmp_path):
     outside.chmod(0o777)
     (folder / "link").symlink_to(outside / "inner")
     assert "outside" in str(weakness(folder / "link" / ".." / "cache"))
+
+
+@pytest.mark.parametrize("filters", [True, False])  # False: Python 3.11.0 to 3.11.3
+def test_an_archive_writes_below_its_folder_only(tmp_path, monkeypatch, filters):
+    if not filters:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    (tmp_path / "a.txt").write_text("a")
+    for name, kind in (
+        ("below/a.txt", tarfile.REGTYPE),
+        ("../a.txt", None),
+        ("link", tarfile.SYMTYPE),
+    ):
+        with tarfile.open(tmp_path / "made.tar", "w") as made:
+            entry = made.gettarinfo(tmp_path / "a.txt", name)
+            if kind == tarfile.SYMTYPE:
+                entry.type, entry.linkname, entry.size = kind, "../../a.txt", 0
+            made.addfile(entry, None if kind == tarfile.SYMTYPE else io.BytesIO(b"a"))
+        with tarfile.open(tmp_path / "made.tar") as archive:
+            if name == "below/a.txt":
+                unpack(archive, tmp_path / "new")
+            else:
+                with pytest.raises(tarfile.TarError):
+                    unpack(archive, tmp_path / "new")
+    assert (tmp_path / "new" / "below" / "a.txt").read_text() == "a"
+    assert sorted(p.name for p in tmp_path.rglob("*")) == [
+        "a.txt",
+        "a.txt",
+        "below",
+        "made.tar",
+        "new",
+    ]

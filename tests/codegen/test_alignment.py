@@ -53,6 +53,7 @@ def test_llvm(place, align, size):
     np.testing.assert_array_equal(out, 2 * np.arange(8))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("align", [128, 4096])
 @pytest.mark.parametrize("size", [8, 1 << 12])

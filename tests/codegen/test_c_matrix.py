@@ -27,7 +27,7 @@ pytestmark = [
 SANITIZED = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("dtype", ALL)
 def test_numbers(dtype):
     fns = operators(dtype) | casts()
@@ -71,7 +71,7 @@ def test_nextafter_of_small_floats_is_refused(dtype):
         loopwright.compile(func, target="c")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", [*INTEGERS, "float32", "float64"])
 def test_random_expressions(dtype):
     made = {}

@@ -171,6 +171,7 @@ def float_pairs(dtype):
     return padded(grid[:, 0], dtype), padded(grid[:, 1], dtype)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", FLOATS + FLOAT8)
 def test_float_arithmetic_and_comparisons_with_nan_and_infinity(dtype):
     fns = {k: ARITHMETIC[k] for k in ("add", "sub", "mul", "min", "max", "eq", "ne", "lt", "le")}

@@ -114,6 +114,7 @@ def test_libraries_do_not_share_names():
     assert (INT(one["f"])(0), INT(two["f"])(0)) == (1, 2)
 
 
+@pytest.mark.slow
 def test_many_modules_in_processes():
     workers.close_workers()  # those of earlier tests
     texts = [constant(i, padding=3000) for i in range(8)]

@@ -12,6 +12,7 @@ from loopwright.codegen.llvm.compiler import CompileError, known_names
 from loopwright.ir import Target
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("target", "has", "lacks"),
     [
@@ -40,6 +41,7 @@ def test_every_x86_feature_of_the_host_is_found():
     assert host.features & known <= ours
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("target", "bits"),
     [

@@ -302,6 +302,7 @@ def changed(value: object, odd: object) -> Iterator[object]:
 ODD = {"null": None, "number": -1, "large": 1 << 62, "text": "x", "list": [[]], "object": {"a": 1}}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("made", [model, with_a_machine])
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_a_header_of_another_shape_is_a_miss(path, odd, made):

@@ -86,6 +86,7 @@ def on_terminal(after: float, *args: str) -> bytes:
     return shown
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 def test_a_terminal_shows_a_bar_where_compiling_takes_long() -> None:
     shown = on_terminal(0, "run", MODEL).decode()

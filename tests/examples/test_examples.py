@@ -78,6 +78,7 @@ def test_every_script_is_tested():
     assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(EXAMPLES)
 
 
+@pytest.mark.budget(15)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_runs(name):
     done = subprocess.run(

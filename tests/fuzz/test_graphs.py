@@ -32,6 +32,7 @@ def outcomes(seeds, make=graphs.make):
     return {seed: outcome.group() for seed, outcome, _ in made if outcome.kind in bad}
 
 
+@pytest.mark.slow
 def test_some_graphs():
     assert outcomes(range(3000, 3040)) == {}
 
@@ -41,12 +42,14 @@ def test_some_integers():
     assert outcomes((*range(20), *wrong_before), integers.make) == {}
 
 
+@pytest.mark.slow
 def test_some_computed_shapes():
     assert outcomes(range(10), shapes.make) == {}
     for seed in (80, 121):  # C refused these: the run told sizes that depend on known ones only
         assert judge(shapes.make(seed), full=True).kind == "right"
 
 
+@pytest.mark.slow
 def test_some_networks():
     assert outcomes(range(6), networks.make) == {}
 
@@ -59,6 +62,7 @@ def test_more_graphs():
     assert outcomes(range(1000, 1400), integers.make) == {}
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("path", CASES, ids=[p.stem for p in CASES])
 def test_found_before(path):
     outcome = judge(Case.load(path), full=True)
@@ -102,6 +106,7 @@ def wrong_relu():
         yield
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["exp", "sqrt", "nn.softmax", "sum", "matmul", "tanh"])
 def test_a_small_fault_beside_ill_conditioned_numbers_is_wrong(name):
     """The last number of a window is 0, or what rounding makes of it: nothing is said about a

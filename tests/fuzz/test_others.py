@@ -33,6 +33,7 @@ def test_files_that_are_no_graphs():
     assert bad(files.judge_file, names) == {}
 
 
+@pytest.mark.slow
 def test_some_changed_files():
     assert bad(files.judge_file, range(100, 140)) == {}
 
@@ -66,6 +67,7 @@ def test_a_pass_that_does_not_exist_is_noticed():
     assert (outcome.kind, outcome.stage) == ("raw", "NoSuchPass")
 
 
+@pytest.mark.slow
 def test_some_sanitized_programs():
     made = bad(sanitizers.judge_c, ["digits", *range(20, 26)], sanitizers.LIMITS)
     assert [o for o in made.values() if o.kind != "skipped"] == []

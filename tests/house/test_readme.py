@@ -27,6 +27,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```)?", re.MULTILI
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
+@pytest.mark.budget(15)
 @pytest.mark.no_roundtrip  # the modules of whole models
 @pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if "```python" in text])
 def test_python_runs(page, monkeypatch, forgotten):

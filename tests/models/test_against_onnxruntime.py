@@ -18,6 +18,7 @@ pytestmark = pytest.mark.no_roundtrip  # whole models; their printing is tested 
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("centerface", "magika")]
 
 
+@pytest.mark.budget(15)
 @pytest.mark.parametrize("name", ["ppocr-cls", *SLOW])
 def test_zoo(zoo, name):
     model = zoo(name)

@@ -63,6 +63,7 @@ def tensors(result: object) -> list[np.ndarray]:
     return [result.numpy() if hasattr(result, "numpy") else np.asarray(result)]
 
 
+@pytest.mark.budget(15)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SMALL)
 def test_levels_agree(zoo, threads, name):

@@ -68,6 +68,7 @@ def _compiled() -> list[Any]:
     ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.no_roundtrip
 @pytest.mark.parametrize(("operator", "case"), _compiled())
 def test_compiled(operator, case):

@@ -89,7 +89,7 @@ def products(func: Any) -> set[str]:
     return {str(n.checked_type) for n in calls if n.op.name == "multiply"}
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", FOLDED)
 def test_a_factor_moves(case: str) -> None:
     step, expr = FOLDED[case]

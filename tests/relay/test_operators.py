@@ -458,6 +458,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_operator(row: Row) -> None:
     params = sorted(free_vars(row.body), key=lambda p: p.name_hint)
@@ -547,6 +548,7 @@ def test_rows_of_sparse_tensors() -> None:
 AT = [[0, 0, 1], [1, 0, 0], [1, 2, 3]]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(
     ("indices", "old", "new", "wanted", "full"),
@@ -572,6 +574,7 @@ def test_sparse_tensors_reshaped(
     np.testing.assert_array_equal(shape.numpy(), full)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("open_", [False, True])
 @pytest.mark.parametrize("seed", range(24))
 def test_slices_are_those_of_numpy(seed: int, open_: bool) -> None:

@@ -639,7 +639,7 @@ TABLES = (
 CASES = {name: row for table in TABLES for name, row in table.items()}
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", CASES)
 def test_numpy(name: str) -> None:
     build, arrays, want = CASES[name]

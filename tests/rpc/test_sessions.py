@@ -90,6 +90,7 @@ def test_files(remote, library):
         remote.load_module("nothing.so")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float64", "bfloat16"])
 def test_tensors(remote, dtype):
     values = np.arange(24).reshape(2, 3, 4) % 2

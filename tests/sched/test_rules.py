@@ -69,7 +69,7 @@ def loop_kinds(func: PrimFunc) -> set[ForKind]:
     return kinds
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 64])
 @pytest.mark.parametrize("cols", [5, 10, 16, 31, 32, 96])
 def test_a_matmul_with_its_epilogue(rows: int, cols: int) -> None:
@@ -139,7 +139,7 @@ def test_pooling(pool: str) -> None:
     check(graph((1, 3, "h", "w"), build), (1, 3, 8, 9), (1, 3, 15, 30))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("cols", [3, 16, 37, 64, 200, 1000])
 @pytest.mark.parametrize("name", ["softmax", "sum", "max", "min", "mean", "layer_norm", "rms_norm"])
 def test_rows_are_reduced(name: str, cols: int) -> None:
@@ -342,7 +342,7 @@ def test_one_value_per_row_after_other_rows() -> None:
     check(graph((24, 50), build), (24, 50))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("length", [1, 2, 15, 16, 33, 100, 600])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "rms", "layer_norm"])
 def test_rows_of_any_length(name: str, length: int) -> None:
@@ -551,6 +551,7 @@ def test_the_last_rows_of_a_known_number_have_no_checks(rows: int) -> None:
     assert len(conditions) <= 1, "which tile it is"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("sizes", [(), ("h",), ("n", "c", "h", "w")])
 @pytest.mark.parametrize(
     ("shape", "order", "tiled"),

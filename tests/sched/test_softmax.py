@@ -31,6 +31,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("columns", ROWS.values(), ids=list(ROWS))
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.filterwarnings("ignore:invalid value|divide by zero:RuntimeWarning")

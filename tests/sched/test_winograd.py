@@ -40,7 +40,7 @@ AFTER = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("after", AFTER)
 def test_what_follows(after: str, tile: int) -> None:

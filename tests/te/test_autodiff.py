@@ -45,6 +45,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CASES)
 def test_against_differences(name: str) -> None:
     make, inputs = CASES[name]

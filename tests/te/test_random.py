@@ -155,7 +155,7 @@ _STEPS = (
 )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_random_schedules(data):
     draw = data.draw

@@ -65,6 +65,7 @@ def wrong(problem, placement):
     return found
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(listed=items())
 def test_nothing_overlaps_and_alignment_is_kept(algorithm, listed):
@@ -91,6 +92,7 @@ def test_the_bound_is_the_most_that_lives_at_once(listed):
     assert lower_bound(listed) == max(alive, default=0)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(listed=items())
 def test_in_place(algorithm, listed):
@@ -100,6 +102,7 @@ def test_in_place(algorithm, listed):
     assert sum(made.bytes) >= lower_bound(listed, problem.shared)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(listed=items(pools=3), limits=some.lists(some.integers(0, 6000), min_size=3, max_size=3))
 def test_limits_hold(algorithm, listed, limits):

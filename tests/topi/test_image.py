@@ -13,7 +13,7 @@ from .common import check, floats
 X1, X2, X3 = floats(1, 2, 5), floats(2, 2, 5, 4), floats(1, 2, 3, 4, 3)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("method", ["nearest_neighbor", "linear", "cubic"])
 @pytest.mark.parametrize("places", ["half_pixel", "align_corners", "asymmetric"])
 def test_resized(method, places):
@@ -63,7 +63,7 @@ def test_affine_grid():
         image.affine_grid(te.placeholder((1, 2, 3)), (1, 4))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("align", [True, False])
 @pytest.mark.parametrize("method", ["bilinear", "nearest", "bicubic"])

@@ -23,6 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from loopwright.base import trusted
+
 from .differences import page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +69,7 @@ def archived(clone: Path, version: str, folder: str) -> tarfile.TarFile:
 def unpack(clone: Path, to: Path, version: str) -> Path:
     """Write the test files of a release below a folder."""
     with archived(clone, version, "tests/python") as archive:
-        archive.extractall(to / version, filter="data")
+        trusted.unpack(archive, to / version)
     return to / version / "tests/python"
 
 

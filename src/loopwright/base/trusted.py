@@ -1,11 +1,15 @@
-"""Whether files are a user's own: code is loaded only from where nobody else can write."""
+"""Whether files are a user's own: code is loaded only from where nobody else can write, and archives
+write nowhere else."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
+import tarfile
 from pathlib import Path
+
+from .errors import explain
 
 if sys.platform != "win32":
     import fcntl
@@ -74,3 +78,18 @@ def lock(file: int) -> None:
     does nothing on Windows, where an open file cannot be removed anyway."""
     if sys.platform != "win32":
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def unpack(archive: tarfile.TarFile, folder: Path) -> None:
+    """Unpack an archive below a folder, as the standard library's filter "data" does, which Python lacks
+    before 3.11.4. Raises tarfile.TarError for what would be written elsewhere."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+        return
+    root = folder.resolve()
+    for member in archive.getmembers():
+        below = (root / member.name).resolve().is_relative_to(root)
+        if not below or not (member.isreg() or member.isdir()):
+            what = f"{archive.name} holds more than files below its folder"
+            raise tarfile.TarError(explain(what, got=member.name, instead="unpack it by hand"))
+    archive.extractall(folder)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import LoopwrightError, explain
+from ..base.trusted import unpack
 from ..runtime.c_compiler import find_compiler, run_tool
 
 Files = str | Path | Sequence[str | Path]
@@ -162,7 +163,7 @@ vars(tar)["output_format"] = "tar"
 def untar(tar_file: str | Path, directory: str | Path) -> None:
     """Unpack an archive into a folder; nothing is written outside of it."""
     with tarfile.open(tar_file) as archive:
-        archive.extractall(directory, filter="data")
+        unpack(archive, Path(directory))
 
 
 def normalize_file_list_by_unpacking_tars(temp: Any, file_list: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..base.errors import LoopwrightError, UnknownName, explain
+from ..base.trusted import unpack
 from .arguments import Converted
 from .c_compiler import find_compiler, run_tool
 from .ffi import ffi
@@ -203,7 +204,7 @@ def _linked(file: Path, folder: Path) -> Path:
     library = folder / f"{file.stem}.so"
     try:
         with tarfile.open(file) as tar:
-            tar.extractall(folder, filter="data")
+            unpack(tar, folder)
             objects = [str(folder / name) for name in tar.getnames()]
     except tarfile.TarError as error:
         raise ValueError(explain(f"{file} is not a tar of objects", got=str(error))) from None

@@ -49,6 +49,7 @@ def reference(name):
     return mod, x, answers(lw.compile(mod), x)
 
 
+@pytest.mark.budget(15)
 @pytest.mark.parametrize("name, backends, calls", CASES)
 def test_offloaded_models(name, backends, calls):
     for backend in backends:

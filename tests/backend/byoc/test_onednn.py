@@ -124,7 +124,7 @@ ACTIVATIONS = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @needs_onednn
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("root", ["conv2d", "matmul", "add"])

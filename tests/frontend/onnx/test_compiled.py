@@ -28,6 +28,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize("op_type, inputs, options", CASES, ids=[c[0] for c in CASES])
 def test_operator(op_type, inputs, options, symbolic):

@@ -64,7 +64,7 @@ def same(model: ModelProto, feeds: dict[str, np.ndarray], got: Any) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c[0])
 def test_moved(case, kind):

@@ -305,6 +305,7 @@ def test_static(row):
 SYMBOLIC = [r for r in CASES if r[2].get("symbolic", True) and r[2].get("fed", 1)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("row", SYMBOLIC, ids=[f"{r[0]}-{i}" for i, r in enumerate(SYMBOLIC)])
 def test_symbolic(row):
     op_type, inputs, options = row

@@ -46,7 +46,7 @@ def in_place(model, feeds):
     return [v.numpy().copy() for v in bound.get_outputs()]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize(
     ("batch", "rows", "length", "layouts", "options"),

@@ -28,6 +28,7 @@ def least(dtype: Any) -> Any:
     return -INF if np.dtype(dtype).kind == "f" else np.iinfo(dtype).min
 
 
+@pytest.mark.sample(2)
 @SIZES
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int32", "int64"])
 def test_all_elements_are_the_least(dtype, symbolic):
@@ -47,6 +48,7 @@ def test_log_sum_of_infinities(number, symbolic):
     np.testing.assert_array_equal(got, [[number], [number]])
 
 
+@pytest.mark.sample(2)
 @SIZES
 @pytest.mark.parametrize("kind", ["bool", "float"])
 def test_rows_of_attention_that_see_nothing_are_zero(kind, symbolic):

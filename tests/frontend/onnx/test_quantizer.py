@@ -128,6 +128,7 @@ def test_a_dynamic_range_scale_and_zero_point_are_an_operator_each():
     assert found == [*(f"relax.quantize_{step}" for step in steps), "relax.quantize"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kind", "rows", "size", "middle"),
     [("int4", 64, 16, False), ("int4", 80, 32, True), ("uint4", 70, 32, True), ("uint4", 48, 16, False),

@@ -79,7 +79,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize(
     ("kind", "options"), CASES, ids=[f"{c[0]}{n}" for n, c in enumerate(CASES)]

@@ -42,6 +42,7 @@ def model(styles, scales, shape=(1, 2, "h", "w")):
     return graph(nodes, [value("x", shape)], outputs, weights)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("places", PLACES)
 def test_symbolic_extents(places):
     styles = [{**s, "coordinate_transformation_mode": places} for s in STYLES]

@@ -161,6 +161,7 @@ WITH_ATTRIBUTES = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_one_input(dtype):
     x = specials(dtype)
@@ -191,6 +192,7 @@ BINARY = {
 COMPARE = {"Equal": np.equal, "Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_two_floats(dtype):
     a, b = specials(dtype)[:, None], specials(dtype)[None]
@@ -263,7 +265,7 @@ def last(pick):
 ARG = {"ArgMax": np.argmax, "ArgMin": np.argmin}
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("layout", ["rows", "columns", "long rows"])
 @pytest.mark.parametrize("dtype", [*FLOATS, np.dtype("int32"), np.dtype("uint8")], ids=str)
 def test_reductions(dtype, layout):
@@ -309,6 +311,7 @@ def test_windows(dtype):
 # ---------------------------------------------------------------- long sums
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_long_sums(dtype):
     """Short floats are added in float32: in their own type a sum of ones stops at 2048 or 256."""

@@ -86,7 +86,7 @@ def made(op_type, attributes, inputs):
     return graph([one], ports, [value(n, None) for n in outputs], opset=19)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("op_type, attributes, inputs", [(c[0], c[1], c[2:]) for c in CASES])
 def test_operator(op_type, attributes, inputs):
     model = made(op_type, attributes, inputs[0])

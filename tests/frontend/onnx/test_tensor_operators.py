@@ -133,7 +133,7 @@ def check(op_type: str, inputs: Any, options: dict[str, Any], want: Any, symboli
     close([v.numpy() for v in got.values()], want(model, feeds), 2e-5)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("op_type", "inputs", "options", "want"), CASES)
 def test_static(op_type, inputs, options, want):
     check(op_type, inputs, options, want, symbolic=False)
@@ -142,7 +142,7 @@ def test_static(op_type, inputs, options, want):
 SYMBOLIC = [c for c in CASES if c.values[2].get("symbolic", True)]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(("op_type", "inputs", "options", "want"), SYMBOLIC)
 def test_symbolic(op_type, inputs, options, want):
     check(op_type, inputs, options, want, symbolic=True)

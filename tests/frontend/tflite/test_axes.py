@@ -91,6 +91,7 @@ MORE = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", MORE, ids=lambda case: case.id)
 def test_against_numpy(case: Case) -> None:
     compare(run(case.graph(), case.inputs), case.expected())

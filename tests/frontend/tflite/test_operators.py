@@ -46,7 +46,7 @@ def test_each_operator_has_a_case():
     assert {case.kind for case in CASES} | ELSEWHERE == set(HOW)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("case", CASES, ids=BY_ID)
 def test_against_numpy(case: Case):
     compare(run(case.graph(), case.inputs), case.expected())

@@ -211,7 +211,7 @@ def _cases() -> list[Case]:
 CASES = _cases()
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_against_real_numbers(case: Case):
     data, feeds, arrays = case.made()

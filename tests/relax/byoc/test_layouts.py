@@ -122,7 +122,7 @@ def rearrangements(model, box) -> int:
     return sum(not name.startswith("box_conv") for name in names)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("layout", BLOCKS)
 @pytest.mark.parametrize("calls", [1, 2, 5])
 @pytest.mark.parametrize("shape", [(2, 8, 3, 5), ("n", 8, 3, 5)], ids=["static", "symbolic"])

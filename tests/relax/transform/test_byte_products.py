@@ -73,6 +73,7 @@ CONV = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("row", CONV, ids=range(len(CONV)))
 def test_convolutions(row, dtype):
@@ -90,6 +91,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("row", ROWS, ids=range(len(ROWS)))
 def test_convolutions_over_one_side_or_unknown_ones(row, dtype):
@@ -132,6 +134,7 @@ def test_weights_transposed_before_they_are_widened():
     check(builder.finalize(), bytes_of((3, 8), "uint8"), "byte_matmul")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("zero", [0, 3, 128, 255])
 def test_unsigned_weights(zero):
     """Less their zero point they may not be int8: then another output adds the data."""
@@ -145,6 +148,7 @@ def test_unsigned_weights(zero):
     check(given, bytes_of((1, 4, 9, 9), "int8"), "byte_conv2d")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("pair", "dtype"),
     [
@@ -173,6 +177,7 @@ def test_weights_of_convolutions_have_the_bits_that_pairs_of_products_need(proce
     np.testing.assert_array_equal(compile(given)["main"](x).numpy(), want)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
 @pytest.mark.parametrize(
     ("shape", "weight", "attrs"),
@@ -214,6 +219,7 @@ WINDOWS = [  # shape, outputs, the size of all weights, the tile: results are be
 ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("shape", "outputs", "size", "tile"), WINDOWS)
 def test_windows_by_winograd_are_exact(shape, outputs, size, tile, sign):
@@ -255,6 +261,7 @@ EXTREMES = {
 DEPTHWISE = INSTRUCTIONS | {"skylake-avx512": "avx2.pmadd.wd"}  # vectors of 256 bits
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("least", [-128, -127, -64])
 @pytest.mark.parametrize("cpu", PROCESSORS)
 @pytest.mark.parametrize("row", EXTREMES.values(), ids=EXTREMES)
@@ -464,6 +471,7 @@ DEPTHWISE_IMAGES = {
 }
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("in_bytes", [False, True])
 @pytest.mark.parametrize("cpu", PROCESSORS)
 @pytest.mark.parametrize("given", DEPTHWISE_IMAGES.values(), ids=DEPTHWISE_IMAGES)

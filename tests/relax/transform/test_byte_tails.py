@@ -80,6 +80,7 @@ SUMS = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("row", SUMS, ids=range(len(SUMS)))
 def test_convolutions(row, dtype):

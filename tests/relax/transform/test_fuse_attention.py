@@ -101,7 +101,7 @@ CASES = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("target", ["llvm -mcpu=native", "llvm -mcpu=haswell"])
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_numbers(case: str, target: str) -> None:
@@ -149,7 +149,7 @@ def test_a_masked_key_has_no_part_and_a_masked_row_is_nan() -> None:
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("value", [np.nan, INF, -INF])
 @pytest.mark.parametrize("where", ["q", "k", "v"])
 def test_values_that_are_no_numbers(where: str, value: float) -> None:

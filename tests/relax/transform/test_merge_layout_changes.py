@@ -56,6 +56,7 @@ def changes(mod) -> str:
     return "".join(found)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("shape", SIZES, ids=["static", "symbolic"])
 def test_two_in_a_row(name, shape):

@@ -40,7 +40,7 @@ def names(mod: lw.IRModule) -> list[str]:
     return [v.op.name for v in values if isinstance(v, relax.Call)]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize(
     ("window", "strides"), [([5], [2]), ([3, 4], [2, 3]), ([2, 5], [1, 4]), ([2, 2], [2, 2])]

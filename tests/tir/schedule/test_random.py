@@ -17,6 +17,7 @@ from .util import check
 from .walk import MOVES, random_schedule
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 @settings(max_examples=4)
 @given(seed=st.integers(0, 10**6))

@@ -207,6 +207,7 @@ def passes(kind: str) -> Iterator[tuple[Any, dict[str, Any]]]:
             yield tt.UnrollLoop(), {"tir.UnrollLoop": options}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.no_roundtrip
 @pytest.mark.parametrize("kind", ["threads", "fetches", "ranges", "memory"])
 def test_meaning(kind: str) -> None:

@@ -347,6 +347,7 @@ def check(mod, execute, want, stage):
     assert_structural_equal(again, mod)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.no_roundtrip  # made here, after every pass
 @pytest.mark.parametrize("scheduled", [False, True], ids=["plain", "scheduled"])
 @pytest.mark.parametrize("name", PROGRAMS)

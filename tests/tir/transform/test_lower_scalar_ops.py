@@ -21,7 +21,7 @@ pytestmark = pytest.mark.no_roundtrip
 EMITTERS = {"machine": MACHINE, "c": NATIVE, "nothing": frozenset(("float32", "float64"))}
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(32)
 @pytest.mark.parametrize("emitter", EMITTERS)
 @pytest.mark.parametrize("dtype", ALL)
 def test_rewritten_means_the_same(dtype, emitter):
