@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -27,10 +26,15 @@ def processor_seconds() -> float:
     total = sum(os.times()[:4])
     for path in glob.glob("/proc/self/task/*/children"):
         with suppress(OSError):  # a thread or a child that has just ended
-            for child in Path(path).read_text().split():
-                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            for child in _text(path).split():
+                fields = _text(f"/proc/{child}/stat").rpartition(")")[2].split()
                 total += sum(map(int, fields[11:15])) / TICKS
     return total
+
+
+def _text(path: str) -> str:
+    with open(path) as file:  # not by pathlib, which tests replace
+        return file.read()
 
 
 def slowness() -> float:

@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 
 from loopwright.base.registry import registries
+from loopwright.ir.function import BaseFunc
 from loopwright.ir.module import ON_CREATE, IRModule
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.ir.transform import AFTER_PASS, PassInfo
@@ -47,14 +48,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test that is marked `sample(n)`, all cases but one in n are slow: always the same ones."""
-    if part := config.option.part:
-        k, n = map(int, part.split("/"))
-        items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % n == k]
-    if SAMPLE:
-        return
+    """Of a test that is marked `sample(n)`, all cases but one in n are slow: always the same ones;
+    of a part of the tests, all others are left out."""
     cases: dict[str, list[pytest.Item]] = {}
-    for item in items:
+    for item in items if not SAMPLE else ():
         if item.get_closest_marker("sample"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for name, group in cases.items():
@@ -63,6 +60,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         count = -(-len(group) // mark.args[0])
         for item in set(group).difference(random.Random(name).sample(group, count)):
             item.add_marker(pytest.mark.slow)
+    if part := config.option.part:
+        k, n = map(int, part.split("/"))
+        items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % n == k]
 
 
 def pytest_collection_finish() -> None:
@@ -157,15 +157,21 @@ def verified(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
 
-    known: dict[int, PrimFunc] = {}  # loops that were checked: their nodes do not change
+    # Nodes do not change, so what was checked stays valid: loops alone, graphs beside the rest.
+    loops: dict[int, PrimFunc] = {}
+    graphs: dict[frozenset[tuple[str, int]], list[BaseFunc]] = {}
 
     def verify(module: IRModule, info: PassInfo) -> None:
+        parts = frozenset((g.name_hint, id(f)) for g, f in module.functions.items())
+        if parts in graphs:
+            return
         assert well_formed(module), f"not a valid graph after pass {info.name!r}"
+        graphs[parts] = list(module.functions.values())
         for func in module.functions.values():
-            if isinstance(func, PrimFunc) and id(func) not in known:
+            if isinstance(func, PrimFunc) and id(func) not in loops:
                 valid = verify_well_formed(func, once=False)
                 assert valid, f"not valid loops after pass {info.name!r}"
-                known[id(func)] = func
+                loops[id(func)] = func
 
     AFTER_PASS.register("verify", verify)
     try:

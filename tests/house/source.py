@@ -6,13 +6,15 @@ import ast
 import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 from loopwright.codegen.llvm.jit import gc_paused
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "src" / "loopwright"
+N = TypeVar("N", bound=ast.AST)
 
 
 @dataclass(frozen=True)
@@ -33,16 +35,26 @@ class Source:
         """The package that a relative import starts from."""
         return ("loopwright", *self.path.parts[:-1])
 
+    def nodes(self, *kinds: type[N]) -> list[N]:
+        """The nodes of these kinds, kind by kind."""
+        return [node for kind in kinds for node in self._by_kind.get(kind, ())]
+
+    @cached_property
+    def _by_kind(self) -> dict[type, list[Any]]:
+        found: dict[type, list[Any]] = {}
+        for node in ast.walk(self.tree):
+            found.setdefault(type(node), []).append(node)
+        return found
+
     def imports(self) -> Iterator[tuple[ast.stmt, tuple[str, ...], tuple[str, ...]]]:
         """(statement, imported module, names taken from it) for each import statement."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    yield node, tuple(alias.name.split(".")), ()
-            elif isinstance(node, ast.ImportFrom):
-                base = self.package[: len(self.package) - node.level + 1] if node.level else ()
-                module = (*base, *(node.module.split(".") if node.module else ()))
-                yield node, module, tuple(alias.name for alias in node.names)
+        for node in self.nodes(ast.Import):
+            for alias in node.names:
+                yield node, tuple(alias.name.split(".")), ()
+        for node in self.nodes(ast.ImportFrom):
+            base = self.package[: len(self.package) - node.level + 1] if node.level else ()
+            module = (*base, *(node.module.split(".") if node.module else ()))
+            yield node, module, tuple(alias.name for alias in node.names)
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from loopwright.base import plugins
 from loopwright.composition import NAMES, OWN_PLUGINS, SLOTS
@@ -68,9 +68,9 @@ def test_only_the_composition_root_imports_by_name():
             continue
         if not re.search(r"\bimport_module\b|\b__import__\b", source.text):
             continue
-        calls = {id(n.func): n for n in ast.walk(source.tree) if isinstance(n, ast.Call)}
-        for node in ast.walk(source.tree):
-            name = getattr(node, "id", getattr(node, "attr", None))
+        calls = {id(n.func): n for n in source.nodes(ast.Call)}
+        for node in source.nodes(ast.Name, ast.Attribute):
+            name = node.id if isinstance(node, ast.Name) else node.attr
             if name not in ("import_module", "__import__"):
                 continue
             if isinstance(node, ast.Attribute) and "importlib" not in ast.unparse(node.value):
@@ -101,8 +101,8 @@ def test_no_string_names_a_module_above():
     for source in sources():
         if source.layer not in height:
             continue
-        for node in ast.walk(source.tree):
-            if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        for node in source.nodes(ast.Constant):
+            if not isinstance(node.value, str):
                 continue
             if not re.fullmatch(r"loopwright(\.\w+)+(:\w+)?", node.value) or node.value in groups:
                 continue
@@ -116,8 +116,8 @@ def test_slots_and_late_names_are_those_of_the_composition_root():
     declared = {
         node.args[0].value
         for source in sources()
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Slot"
+        for node in source.nodes(ast.Call)
+        if isinstance(node.func, ast.Name) and node.func.id == "Slot"
         if node.args and isinstance(node.args[0], ast.Constant)
     }
     late = {
@@ -149,9 +149,9 @@ def containers(source: Source) -> dict[str, bool]:
     return known
 
 
-def filled(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def filled(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
     """(name, line) of what is changed in place: `name[key] = value`, `name.append(value)`."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
             place = node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -176,10 +176,9 @@ def test_what_modules_share_is_a_registry():
         path, known = source.path.as_posix(), containers(source)
         listed = PER_PROCESS.get(path, set()) | CONSTANTS.get(path, set())
         open_ones = {name for name, empty in known.items() if empty}
-        for function in ast.walk(source.tree) if known else ():
-            if isinstance(function, ast.FunctionDef):
-                changed = {name for name, _ in filled(function) if name in known}
-                open_ones |= changed - local_names(function) if changed else changed
+        for function in source.nodes(ast.FunctionDef) if known else ():
+            changed = {name for name, _ in filled(ast.walk(function)) if name in known}
+            open_ones |= changed - local_names(function) if changed else changed
         open_ones.discard("__all__")
         complaints += [f"{path}: {name}" for name in sorted(open_ones - listed)]
         complaints += [f"{path}: {name} is listed in vain" for name in sorted(listed - open_ones)]
@@ -196,7 +195,7 @@ def test_no_module_fills_anothers_container():
                 for alias in statement.names:
                     if alias.name in theirs:
                         taken[alias.asname or alias.name] = ".".join(module)
-        for name, line in filled(source.tree):
+        for name, line in filled(source.nodes(ast.Subscript, ast.Call)):
             if name in taken:
                 complaints.append(f"{source.path}:{line}: {name} of {taken[name]}")
     assert not complaints, "\n".join(complaints)

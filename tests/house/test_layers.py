@@ -40,14 +40,11 @@ def test_import_contracts():
 def test_imports_inside_functions_are_of_optional_third_parties():
     found = []
     for source in sources():
-        functions = (
-            node
-            for node in ast.walk(source.tree)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        )
-        inside = {id(node) for function in functions for node in ast.walk(function)}
+        functions = source.nodes(ast.FunctionDef, ast.AsyncFunctionDef)
+        spans = [(f.lineno, f.end_lineno or f.lineno) for f in functions]
         for statement, module, _ in source.imports():
-            if id(statement) in inside and module[0] not in OPTIONAL:
+            inside = any(first <= statement.lineno <= last for first, last in spans)
+            if inside and module[0] not in OPTIONAL:
                 found.append(f"{source.path}:{statement.lineno}: {'.'.join(module)}")
     assert not found, "move these to the top of their modules:\n" + "\n".join(found)
 

@@ -57,10 +57,8 @@ def test_no_other_layer_tells_facts_of_operators():
         f"{source.path}:{node.lineno}: {literal(node)}"
         for source in sources()
         if source.layer != "ops"
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Call)
-        and name_of(node) in TELLERS
-        and literal(node).startswith("relax.")
+        for node in source.nodes(ast.Call)
+        if name_of(node) in TELLERS and literal(node).startswith("relax.")
     ]
     assert not found, "these belong to the operators' definitions in ops/:\n" + "\n".join(found)
 
@@ -83,7 +81,7 @@ def test_passes_ask_operators_and_do_not_list_them():
     for source in sources():
         if source.layer in ("ops", "topi"):
             continue
-        texts = {n.value for n in ast.walk(source.tree) if isinstance(n, ast.Constant)}
+        texts = {n.value for n in source.nodes(ast.Constant)}
         names = OPERATORS.keys() & {text for text in texts if isinstance(text, str)}
         if len(names) > 3:
             listed[source.path.as_posix()] = sorted(names)

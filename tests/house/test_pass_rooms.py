@@ -62,7 +62,7 @@ def test_a_pass_of_the_way_down_is_run(path: Path) -> None:
 @pytest.mark.parametrize("name", RUN_BY)
 def test_a_pass_outside_pipelines_is_run_where_the_table_says(name: str) -> None:
     (source,) = (s for s in sources() if s.path == Path(RUN_BY[name]))
-    calls = [node.func for node in ast.walk(source.tree) if isinstance(node, ast.Call)]
+    calls = [node.func for node in source.nodes(ast.Call)]
     assert name in {c.attr if isinstance(c, ast.Attribute) else getattr(c, "id", "") for c in calls}
 
 

@@ -3,16 +3,17 @@ depends on it. The operators' own are in the stubs (`test_generated.py`)."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 from loopwright.relay.operators.core import ROWS
 
-from .source import PACKAGE
+from .source import sources
 
 
 def shown(value: object) -> str:
@@ -30,10 +31,20 @@ def defaults(function: Callable[..., Any]) -> str:
     )
 
 
-def packages() -> Iterator[ModuleType]:
-    """The packages, whose `__init__` says what is public."""
-    for path in sorted(PACKAGE.rglob("__init__.py")):
-        yield importlib.import_module(".".join(path.parent.relative_to(PACKAGE.parent).parts))
+def public() -> Iterator[tuple[str, object]]:
+    """(path, value) of what the `__init__` of a package defines or imports from this one: read from its
+    text, as what is filled in later depends on what ran before."""
+    for source in sources():
+        if source.path.name == "__init__.py":
+            package = importlib.import_module(".".join(source.package))
+            names = {
+                n.name for n in source.tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))
+            }
+            for _, module, taken in source.imports():
+                names |= set(taken) if module[0] == "loopwright" else set()
+            for name in sorted(names):
+                if not name.startswith("_") and hasattr(package, name):
+                    yield f"{package.__name__}.{name}", getattr(package, name)
 
 
 def functions(name: str, value: object) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -49,16 +60,12 @@ def functions(name: str, value: object) -> Iterator[tuple[str, Callable[..., Any
 
 
 def test_defaults_of_public_functions(golden: Callable[[str, str], None]) -> None:
-    lines, known = [], set()
-    for package in packages():
-        for name, value in sorted(vars(package).items()):
-            if not name.startswith("_"):
-                for path, function in functions(f"{package.__name__}.{name}", value):
-                    if "=" in (text := defaults(function)) and function not in known:
-                        if (function.__module__ or "").startswith("loopwright."):
-                            known.add(function)
-                            lines.append(f"{path}({text})")
-    golden("signatures/public.txt", "\n".join(lines))
+    lines: dict[Callable[..., Any], str] = {}  # each under its first name
+    for name, value in public():
+        for path, function in functions(name, value):
+            if "=" in (text := defaults(function)):
+                lines.setdefault(function, f"{path}({text})")
+    golden("signatures/public.txt", "\n".join(lines.values()))
 
 
 def test_defaults_of_relay_operators(golden: Callable[[str, str], None]) -> None:

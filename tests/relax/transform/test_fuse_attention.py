@@ -124,6 +124,7 @@ def test_the_same_numbers_in_c(case: str, tmp_path: Any) -> None:
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
 
 
+@pytest.mark.budget(8)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_sizes_known_only_at_run_time(transposed: bool) -> None:
