@@ -116,7 +116,7 @@ def cases():
     return case
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", ["mlp", "transformer", *SLOW])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_equal_and_clean_under_sanitizers(name, compiler, cases, tmp_path):

@@ -106,6 +106,7 @@ def test_kernels_that_only_fold_constants_have_none(tmp_path, monkeypatch):
     assert not (tmp_path / "lines").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 def test_gdb_shows_the_loops(tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_DEBUG_INFO", str(tmp_path / "lines"))

@@ -63,6 +63,7 @@ def test_integer_arithmetic_wraps_around(dtype):
     apply(fns, *pairs(dtype))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", SIGNED + UNSIGNED)
 def test_division_of_all_signs(dtype):
     a, b = pairs(dtype)
@@ -201,7 +202,7 @@ def test_nan_wins_in_min_and_max(dtype):
 ALL = ["bool", "int4", "uint4", *SIGNED, *UNSIGNED, *FLOATS, *FLOAT8]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("source", ALL)
 def test_casts_to_every_type(source):
     kind = DataType(source)

@@ -90,6 +90,7 @@ def functions(dtype, count):
     return made
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", [*INTEGERS, "float32", "float64"])
 def test_random_expressions(dtype):
     rng, made = np.random.default_rng(11), functions(dtype, BATCH // 4)

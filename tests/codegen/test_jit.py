@@ -254,6 +254,7 @@ define double @f(i64 %i) {
 )
 
 
+@pytest.mark.slow
 def test_what_the_first_compilation_leaves_is_not_looked_at(monkeypatch):
     monkeypatch.setattr(jit, "_looked_at", False)
     old, frozen = [], gc.get_freeze_count()

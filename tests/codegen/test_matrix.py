@@ -197,7 +197,7 @@ def inputs(dtype):
     return float_pairs(dtype) if kind.is_float else integer_pairs(dtype)
 
 
-@pytest.mark.sample(15)
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("lanes", WIDTHS)
 @pytest.mark.parametrize("dtype", ALL)
 def test_numbers(dtype, lanes):

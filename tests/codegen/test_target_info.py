@@ -41,7 +41,7 @@ def test_every_x86_feature_of_the_host_is_found():
     assert host.features & known <= ours
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("target", "bits"),
     [

@@ -209,7 +209,7 @@ def test_a_refused_output_makes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("what", WRONG)
 def test_errors_are_located_and_have_no_frames(what: str, refuse: Refuse, tmp_path: Path) -> None:
     names = {"FOLDER": str(tmp_path), "FILE": str(tmp_path / "file.npz")}

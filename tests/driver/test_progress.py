@@ -102,6 +102,7 @@ def test_a_pipe_shows_none() -> None:
     assert errors == b""
 
 
+@pytest.mark.budget(8)
 def test_verbose_tells_what_took_how_long(tmp_path: Path) -> None:
     out = str(tmp_path / "digits.a")
     with command(0, "compile", MODEL, "-o", out, "--verbose") as process:

@@ -67,7 +67,7 @@ def check(found, name, node, statement):
     assert statement in found.statement and (found.line or name == "external"), str(found)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", FOUND)
 def test_a_fault_is_found(name, tmp_path):
     half = name == "overflow"

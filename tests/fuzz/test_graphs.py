@@ -125,6 +125,7 @@ def test_a_small_fault_beside_ill_conditioned_numbers_is_wrong(name):
             assert judge(case, full=True).kind == "wrong"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", DOUBTS, ids=[p.stem for p in DOUBTS])
 def test_what_rounding_within_an_operator_decides_is_a_doubt(path, monkeypatch):
     case = Case.load(path)

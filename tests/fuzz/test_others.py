@@ -82,6 +82,7 @@ def judged_llvm(items, name):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", instrumented.SANITIZERS)
 def test_an_instrumented_library(name):
     assert judged_llvm(["digits"], name) == {}

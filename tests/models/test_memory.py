@@ -103,7 +103,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("name", "target"), MODELS)
 def test_the_workspace_is_near_the_bound(model, name, target):
     mod, _ = model(name)

@@ -56,7 +56,7 @@ class _Free(matrix._Maker):
         return var, array
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(20)
 @pytest.mark.no_roundtrip
 @pytest.mark.parametrize("name", NAMES)
 def test_no_kernel_runs_on_extents_that_numpy_refuses(name, monkeypatch):

@@ -42,6 +42,7 @@ def permutations(ndim):
     return random.Random(ndim).sample(every, min(len(every), 8))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("operator", HOOKED, ids=lambda op: op.name)
 def test_numbers_stay(operator):
     """All operators with the hook, with their own samples: a plan's call of transposed tensors

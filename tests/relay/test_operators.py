@@ -574,7 +574,7 @@ def test_sparse_tensors_reshaped(
     np.testing.assert_array_equal(shape.numpy(), full)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("open_", [False, True])
 @pytest.mark.parametrize("seed", range(24))
 def test_slices_are_those_of_numpy(seed: int, open_: bool) -> None:

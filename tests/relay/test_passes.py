@@ -105,6 +105,7 @@ MEANING = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", MEANING)
 def test_results_stay(name: str) -> None:
     expr, steps = MEANING[name]

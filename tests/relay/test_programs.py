@@ -10,7 +10,7 @@ from .test_passes import agree
 ROWS = [(step, name) for step, (_, rows) in PROGRAMS.items() for name in rows]
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(28)
 @pytest.mark.no_roundtrip
 @pytest.mark.parametrize(("step", "name"), ROWS)
 def test_results_stay(step: str, name: str) -> None:

@@ -59,6 +59,7 @@ def test_attribute_for_a_while() -> None:
     assert op.get_attr("test.attr") is None
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("make", "millions"),
     [

@@ -632,7 +632,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "lengths"), [("lines", (15_000, 30_000, 60_000)), ("bindings", (2_000, 4_000, 8_000))]
+    ("kind", "lengths"), [("lines", (4_000, 8_000, 16_000)), ("bindings", (1_000, 2_000, 4_000))]
 )
 def test_a_long_chain_takes_linear_work(
     kind: str, lengths: tuple[int, ...], steps: list[int]

@@ -296,6 +296,7 @@ def test_where_packing_does_not_pay_nothing_is_copied(sizes):
     assert all(size < k * 16 for (size,) in allocated(kernel))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("rows", ["m", 1, 3, 8, 23])
 @pytest.mark.parametrize("columns", [33, 97, 512])
 def test_a_constant_right_side_is_packed_when_the_model_is_compiled(
@@ -407,6 +408,7 @@ def conv_text(exe: Any) -> str:
     return exe.program.text(next(n for n in kernels(exe) if "conv" in n))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["mean", "max", "sum", "variance"])
 @pytest.mark.parametrize("size", [(7, 7), (3, 14), (4, 4, 5)])
 def test_short_axes_are_reduced_as_one_row(name: str, size: tuple[int, ...]) -> None:
@@ -551,7 +553,7 @@ def test_the_last_rows_of_a_known_number_have_no_checks(rows: int) -> None:
     assert len(conditions) <= 1, "which tile it is"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("sizes", [(), ("h",), ("n", "c", "h", "w")])
 @pytest.mark.parametrize(
     ("shape", "order", "tiled"),

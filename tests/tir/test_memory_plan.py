@@ -65,7 +65,7 @@ def wrong(problem, placement):
     return found
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(listed=items())
 def test_nothing_overlaps_and_alignment_is_kept(algorithm, listed):

@@ -84,6 +84,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.sample(2)
 @needs_blas
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("a, b, transposed", FORMS)

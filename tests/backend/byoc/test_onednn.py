@@ -67,6 +67,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.sample(2)
 @needs_onednn
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name):

@@ -141,7 +141,7 @@ OPERATORS = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_an_operator_means_the_same(name):
     build, *shapes = OPERATORS[name]

@@ -71,7 +71,7 @@ def search(feeds, symbolic, **attributes):
     return helper.make_model(graph, opset_imports=domains, ir_version=8)
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("seed", range(20))
 def test_the_likeliest_tokens(seed):
     rng = np.random.default_rng(seed)

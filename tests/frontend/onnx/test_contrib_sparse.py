@@ -95,6 +95,7 @@ def sparse_product(shapes, **attrs):
     return graph([node], [a, value("b", shapes[1])], [value("y", shapes[2])])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("attrs", [{}, {"alpha": -1.5}, {"transA": 1}, {"transB": 1}])
 def test_products_with_a_sparse_matrix(attrs, symbolic):

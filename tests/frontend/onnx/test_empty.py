@@ -42,7 +42,7 @@ CASES = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("target", ["interpreter", "llvm", "llvm, symbolic", "c"])
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_to_compute(name, target):

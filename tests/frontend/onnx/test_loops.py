@@ -240,6 +240,7 @@ def runtime(op_type: str, extra: dict[str, Any], x: Any = None, **attributes: An
     return made, numbers | ({} if x is None else {"x": x})
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("op_type", "extra", "x"),
     [

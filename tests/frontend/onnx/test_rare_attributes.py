@@ -142,6 +142,7 @@ OLDER = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("op_type", "inputs", "options"),
     [*POOLS, *SIGNALS, *MADE, *OLDER],

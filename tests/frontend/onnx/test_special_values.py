@@ -161,7 +161,7 @@ WITH_ATTRIBUTES = [
 ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_one_input(dtype):
     x = specials(dtype)
@@ -265,7 +265,7 @@ def last(pick):
 ARG = {"ArgMax": np.argmax, "ArgMin": np.argmin}
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("layout", ["rows", "columns", "long rows"])
 @pytest.mark.parametrize("dtype", [*FLOATS, np.dtype("int32"), np.dtype("uint8")], ids=str)
 def test_reductions(dtype, layout):
@@ -311,7 +311,7 @@ def test_windows(dtype):
 # ---------------------------------------------------------------- long sums
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_long_sums(dtype):
     """Short floats are added in float32: in their own type a sum of ones stops at 2048 or 256."""
@@ -359,7 +359,7 @@ def test_long_sums(dtype):
     check_table(rows, feeds, opset=18)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("mean", [0.0, 1e3, -1e4])
 def test_norms_of_values_far_from_zero(dtype, mean):

@@ -98,6 +98,7 @@ def test_operator(op_type, attributes, inputs):
         close([y.numpy() for y in exe.run(feeds).values()], expected)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "op_type, attributes, inputs, message",
     [

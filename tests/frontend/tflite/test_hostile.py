@@ -45,7 +45,7 @@ def test_parts_of_a_file():
         pytest.fail(f"{size} of {len(data)} bytes were a model")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("make", [lambda: two_convolutions()[0], doubling, lambda: lstm_model(True, 0.3)[0],
                                   lambda: detection(False)[0]])  # fmt: skip
 def test_changed_bytes(make):

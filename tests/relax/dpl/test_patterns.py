@@ -417,7 +417,7 @@ def _chain(length: int) -> relax.Function:
     return bb.get()["main"]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("bottom", [is_const, wildcard])
 @pytest.mark.parametrize("share", [False, True])
 def test_alternatives_in_alternatives_take_linear_time(bottom, share):

@@ -471,7 +471,7 @@ DEPTHWISE_IMAGES = {
 }
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("in_bytes", [False, True])
 @pytest.mark.parametrize("cpu", PROCESSORS)
 @pytest.mark.parametrize("given", DEPTHWISE_IMAGES.values(), ids=DEPTHWISE_IMAGES)

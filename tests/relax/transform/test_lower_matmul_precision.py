@@ -32,7 +32,7 @@ def product(rows: object, depth: int, columns: int) -> tuple[lw.IRModule, np.nda
     return bb.get(), w
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("rows", [1, 5, 40, "n"])
 @pytest.mark.parametrize(("depth", "columns"), [(64, 48), (37, 50), (128, 33), (2, 7)])
 def test_factors_are_rounded_and_sums_are_not(rows: object, depth: int, columns: int) -> None:

@@ -47,7 +47,7 @@ def test_tutorial(name, tmp_path, capsys, golden):
         assert_structural_equal(again.mod, sch.mod)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_tutorial_under_the_other_name(name, tmp_path):
     done = subprocess.run(

@@ -279,6 +279,7 @@ def main(A: T.Buffer(({groups}, {n}), "float32"), B: T.Buffer(({groups},), "floa
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("target", ["cuda", "metal -thread_warp_size=32"])
 @pytest.mark.parametrize(
     ("groups", "n", "warps"),

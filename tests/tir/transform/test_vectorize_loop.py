@@ -216,6 +216,7 @@ BODIES = {  # statements of a vectorized loop over j: whether a serial loop is l
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.no_roundtrip
 @pytest.mark.parametrize("extent", [1, 2, 4])
 @pytest.mark.parametrize("body", BODIES)
