@@ -12,10 +12,10 @@ REFERENCES := .references/.setup
 PEERS_PY := PYTHONPATH=src .peers/bin/python
 RESULTS := benchmarks/results
 # Two processes of two threads each share the cores: pinned workers would wait for each other.
-# In the order of collection, so that no long file is left for the end.
-# A worker that dies takes its file with it; a new one would run into the same, or wait for ever.
+# Each process begins with its half, whole files, and takes from the other's when it is done.
+# A worker that dies takes its tests with it; a new one would run into the same, or wait for ever.
 # Processes that tests start need not compile our sources again, whatever the environment says.
-PYTEST := LOOPWRIGHT_PIN_THREADS=0 PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/build/bytecode $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+PYTEST := LOOPWRIGHT_PIN_THREADS=0 PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/build/bytecode $(PY) -m pytest -n 2 --dist worksteal --max-worker-restart=0
 
 # The first interpreter that is new enough and can make environments (a pyenv shim may be there and not work).
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \

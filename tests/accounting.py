@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ LIMIT = 3.0  # seconds of processor time of a test without a mark, on the machin
 REFERENCE = 0.075  # processor seconds of a million additions there (Python 3.11, Zen 5)
 SLOWEST = 10
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+# What a skip's reason says where one of LOOPWRIGHT_REQUIRE is missing: its name, if not these words.
+WORDS = {"zoo": "registry|fetch|could not download"}
 REQUIRED = [w for w in os.environ.get("LOOPWRIGHT_REQUIRE", "").split(",") if w]
 COST = "processor seconds"
 _WORKERS: list[float] = []  # the processor seconds of each
@@ -92,7 +95,9 @@ def pytest_make_collect_report(collector: pytest.Collector) -> None:
 
 
 def _missing(reason: str) -> bool:
-    return any(word.lower() in reason.lower() for word in REQUIRED)
+    return any(
+        re.search(WORDS.get(word, re.escape(word)), reason, re.IGNORECASE) for word in REQUIRED
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
