@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import hypothesis
+import numpy as np
 import pytest
 
 from loopwright.base.registry import registries
@@ -20,6 +21,8 @@ from loopwright.relax.analysis import well_formed
 from loopwright.script import from_source
 from loopwright.tir.analysis import verify_well_formed
 from loopwright.tir.function import PrimFunc
+
+from .drawing import seeded
 
 GOLDEN = Path(__file__).parent / "golden"
 MODULES_PER_TEST = 20
@@ -58,6 +61,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20)
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Random numbers that the test's name seeds."""
+    return seeded(request.node.name)
 
 
 @pytest.fixture
