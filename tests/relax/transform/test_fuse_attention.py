@@ -119,7 +119,7 @@ def test_the_same_numbers_in_c(rng: np.random.Generator, case: str, tmp_path: An
     arrays = inputs(rng, mod)
     want = apart(mod, *arrays)
     program = Program(lw.compile(mod, "c"), tmp_path, arrays, [want])
-    (got,) = program.outputs(tool("gcc"), *SANITIZERS)
+    (got,) = program.outputs(tool("gcc", *SANITIZERS), *SANITIZERS)
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
 
 
