@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import loopwright as lw
@@ -188,6 +187,8 @@ def results(name: str) -> tuple[list[np.ndarray], np.ndarray, tuple[Any, Any]]:
     module, exe, feeds, model = both(name)
     module.run()
     mine = [module.get_output(0).numpy(), np.asarray(next(iter(exe.run(feeds).values())))]
+    import onnxruntime
+
     session = onnxruntime.InferenceSession(model.SerializeToString())
     runs = (module.run, lambda: exe.run(feeds))
     return mine, session.run(None, feeds)[0], runs

@@ -1,7 +1,6 @@
 """HardSwish of an ONNX model by a hand-written kernel: python -m examples.seed1_own_kernel"""
 
 import numpy as np
-from onnxruntime import InferenceSession
 
 import loopwright as lw
 from loopwright.frontend.onnx import from_onnx
@@ -29,6 +28,8 @@ def my_hardswish(call: lw.relax.Call) -> lw.tir.PrimFunc:  # one for each rank
 
 
 def main() -> None:
+    from onnxruntime import InferenceSession
+
     path, feeds, x = str(fetch("ppocr-cls")), MODELS["ppocr-cls"].cases()[1], wildcard()
     want = lw.compile(path)["main"](feeds["x"]).numpy(), InferenceSession(path).run(None, feeds)[0]
     gate = is_op("relax.clip")(is_op("relax.add")(x, is_const()), wildcard(), wildcard())

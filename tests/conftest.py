@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import hypothesis
+import numpy as np
 import pytest
 
 from loopwright.base.registry import registries
@@ -25,6 +26,7 @@ from loopwright.tir.analysis import verify_well_formed
 from loopwright.tir.function import PrimFunc
 
 from .accounting import *  # noqa: F403 (hooks)
+from .drawing import seeded
 
 GOLDEN = Path(__file__).parent / "golden"
 MODULES_PER_TEST = 20
@@ -70,6 +72,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20)
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Random numbers that the test's name seeds."""
+    return seeded(request.node.name)
 
 
 @pytest.fixture

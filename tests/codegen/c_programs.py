@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from loopwright.codegen.c.model import C_FLAGS
+from loopwright.compat.contrib import find_clang
 from loopwright.runtime.dtype import numpy_dtype
 
 SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -46,11 +49,27 @@ int main(int argc, char** argv) {{
 """
 
 
-def tool(name):
-    """A program's name; the test is skipped where it is not there."""
-    if shutil.which(name) is None:
+def tool(name, *flags):
+    """A program that is there, and, of a compiler, links with the flags; else the test is skipped."""
+    found = next(iter(find_clang(required=False)), None) if name == "clang" else shutil.which(name)
+    if found is None:
         pytest.skip(f"there is no {name}")
-    return name
+    if flags and (said := refusal(found, *flags)):
+        pytest.skip(f"{found} does not link with {' '.join(flags)}: {said}")
+    return found
+
+
+@cache
+def refusal(compiler, *flags):
+    """What a compiler says of an empty program with the flags; "" where it runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = Path(folder, "empty.c"), Path(folder, "empty")
+        source.write_text("int main(void) { return 0; }\n")
+        for command in ([compiler, *flags, "-o", program, source], [program]):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                return done.stderr.strip()[-300:] or f"exit code {done.returncode}"
+    return ""
 
 
 def run(*command):
@@ -105,7 +124,7 @@ class Program:
 
     def outputs(self, compiler, *flags, under=()):
         """Compile with the strictest flags, run, and give the outputs."""
-        program = self.folder / f"{compiler}{len(flags)}"
+        program = self.folder / f"{Path(compiler).name}{len(flags)}"
         sources = [*self.sources(), self.folder / "main.c"]
         run(compiler, *C_FLAGS, *flags, "-o", program, *sources, "-lm")
         given = [self.folder / n for n in ("in.bin", "out.bin", "model.weights")]

@@ -14,13 +14,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from loopwright.codegen.llvm import compiler, jit
+from loopwright.codegen.llvm import jit
 from loopwright.codegen.llvm.cache import ObjectCache, default_cache, object_key
+from loopwright.codegen.llvm.machine import resolve
 from loopwright.codegen.objects import is_sound
 
 from .test_jit import INT, SQUARE, constant
 
-KEY = object_key(SQUARE, *compiler.resolve(None, None, None), "short")
+KEY = object_key(SQUARE, *resolve(None, None, None), "short")
 
 
 def test_the_cache_answers_and_survives_damage(tmp_path):

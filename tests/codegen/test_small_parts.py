@@ -33,7 +33,7 @@ ADD = "define i32 @{}(i32 %x) {{\n  %y = add i32 %x, 1\n  ret i32 %y\n}}\n"
 def test_a_worker_answers_until_its_pipe_ends(monkeypatch, tmp_path):
     """In this process; what is printed by the way does not go to the answers."""
     asked = io.BytesIO()
-    machine = (None, None, None)
+    machine = ("", "", "")
     for kind, text, options in (
         ("ir", ADD.format("f"), {"opt": "none"}),
         ("object", "nonsense", {}),
@@ -172,8 +172,6 @@ def test_what_is_not_there(monkeypatch, tmp_path):
     assert cache._own.__wrapped__(str(tmp_path)) is None
     monkeypatch.setattr(cache, "make_folder", fails)
     assert store.put_data("ab" * 20, b"x") is False
-    monkeypatch.setattr("builtins.open", fails)
-    assert target_info.llvm_get_system_x86_vendor() == "unrecognized"
 
 
 @pytest.mark.parametrize("cpu", ["", "native", "skylake"])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from llvmlite import binding
 
 import loopwright as lw
-from loopwright.codegen.llvm import program, target_info
-from loopwright.codegen.llvm.compiler import CompileError, known_names
+from loopwright.base.host import OTHER, Host, native_arch, this_machine
+from loopwright.codegen.llvm import cpu_features, jit, target_info
+from loopwright.codegen.llvm.compiler import CompileError
+from loopwright.codegen.llvm.machine import known_names, resolve
 from loopwright.ir import Target
 
 
@@ -85,8 +86,7 @@ def test_intrinsics():
 
 
 def test_code_for_a_processor_that_has_more_is_an_error_not_a_crash() -> None:
-    lacks = [n for n, has in sorted(binding.get_host_cpu_features().items()) if not has]
-    if "amx-tile" not in lacks:
+    if "amx-tile" not in this_machine().lacks:
         pytest.skip("this machine has them all")
     x = lw.te.placeholder((8,), name="x")
     func = lw.te.create_prim_func([x, lw.te.compute((8,), lambda i: x[i] + 1.0)])
@@ -95,10 +95,41 @@ def test_code_for_a_processor_that_has_more_is_an_error_not_a_crash() -> None:
         exe["main"](np.ones(8, "float32"), np.zeros(8, "float32"))
 
 
+def test_a_host_that_has_more_than_this_machine_compiles_and_does_not_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if "amx-tile" not in this_machine().lacks:
+        pytest.skip("this machine has them all")
+    monkeypatch.setenv("LOOPWRIGHT_HOST_CPU", "sapphirerapids")
+    x = lw.te.placeholder((8,), name="x")
+    func = lw.te.create_prim_func([x, lw.te.compute((8,), lambda i: x[i] + 1.0)])
+    exe = lw.compile(func, "llvm")
+    told = r"with LOOPWRIGHT_HOST_CPU=sapphirerapids; it.*\n  got: a processor without .*amx-tile"
+    with pytest.raises(lw.LoopwrightError, match=told):
+        exe["main"](np.ones(8, "float32"), np.zeros(8, "float32"))
+    with pytest.raises(CompileError, match="^LOOPWRIGHT_HOST_CPU=sapphirerapids: its code cannot"):
+        jit.load_objects([jit.compile_object("define i32 @f() {\n  ret i32 1\n}\n")])
+
+
+@pytest.mark.skipif(native_arch() != "x86_64", reason="it names x86 CPUs")
+def test_code_for_the_host_is_for_the_one_that_the_knob_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "define i64 @f(i64 %x) {\n  %y = call i64 @llvm.ctpop.i64(i64 %x)\n  ret i64 %y\n}\n"
+    text += "declare i64 @llvm.ctpop.i64(i64)\n"
+    for cpu, has in (("x86-64", False), ("haswell", True)):
+        monkeypatch.setenv("LOOPWRIGHT_HOST_CPU", cpu)
+        assert resolve()[1:] == resolve(cpu="native")[1:] == (cpu, "")
+        assert target_info.llvm_get_system_cpu() == cpu
+        assert target_info.llvm_cpu_has_features("popcnt", Target("llvm")) is has
+        assert ("popcnt" in jit.assembly(text)) is has
+
+
 def test_instructions_of_operating_systems_are_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Virtual machines hide them, and no loop needs them."""
-    nothing = dict.fromkeys(known_names("x86_64-unknown-linux-gnu")[1], False)
-    monkeypatch.setattr(program.llvm_binding, "get_host_cpu_features", lambda: nothing)
-    target = Target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512")
-    missing = program.missing_features(target)
+    triple = "x86_64-unknown-linux-gnu"
+    nothing = known_names(triple)[1]
+    here = Host(triple, "none", ",".join(f"-{name}" for name in nothing), OTHER)
+    monkeypatch.setattr(cpu_features, "this_machine", lambda: here)
+    missing = cpu_features.missing_features(triple, "skylake-avx512", "")
     assert "pku" in nothing and "pku" not in missing and "avx512f" in missing

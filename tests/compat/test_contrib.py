@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,6 @@ def test_create_llvm():
             contrib.find_clang()
         pytest.skip("needs clang")
     assert "twice" in contrib.create_llvm(SOURCE)
-    assert shutil.which("clang")
 
 
 @T.prim_func

@@ -10,8 +10,6 @@ from loopwright import te, tir
 from loopwright.compat import external
 from loopwright.runtime import get_global_func, num_threads, set_num_threads
 
-RNG = np.random.default_rng(0)
-
 
 def built(inputs, out):
     return lw.compile(te.create_prim_func([*inputs, out]), target="llvm")
@@ -20,14 +18,14 @@ def built(inputs, out):
 @pytest.mark.parametrize("transa", [False, True])
 @pytest.mark.parametrize("transb", [False, True])
 @pytest.mark.parametrize("batches", [(), (3, 3), (3, 1), (1, 3)])
-def test_products(transa, transb, batches):
+def test_products(rng, transa, transb, batches):
     lead = [(b,) for b in batches] or [(), ()]
     shapes = (lead[0] + ((4, 2) if transa else (2, 4)), lead[1] + ((5, 4) if transb else (4, 5)))
     A, B = (te.placeholder(shape, name=name) for shape, name in zip(shapes, "AB", strict=True))
     product = external.batch_matmul if batches else external.matmul
     C = product(A, B, transa, transb)
     total = te.compute(C.shape, lambda *i: C(*i) + 1.0, name="D")
-    a, b = (RNG.random(shape, "float32") for shape in shapes)
+    a, b = (rng.random(shape, "float32") for shape in shapes)
     out = np.zeros([int(n) for n in C.shape], "float32")
     built([A, B], total)(a, b, out)
     left, right = a.swapaxes(-1, -2) if transa else a, b.swapaxes(-1, -2) if transb else b
@@ -63,7 +61,7 @@ def test_random_fill(dtype):
 
 
 @pytest.mark.parametrize("ascending", [True, False])
-def test_argsort_of_the_first_entries(ascending):
+def test_argsort_of_the_first_entries(rng, ascending):
     data = te.placeholder((2, 5, 3), name="data")
     counts = te.placeholder((2, 3), "int32", name="counts")
     out = te.extern(
@@ -74,7 +72,7 @@ def test_argsort_of_the_first_entries(ascending):
         ),
         dtype="int32",
     )
-    values = RNG.integers(0, 4, (2, 5, 3)).astype("float32")
+    values = rng.integers(0, 4, (2, 5, 3)).astype("float32")
     first = np.array([[0, 1, 3], [5, 4, 9]], "int32")
     result = np.zeros((2, 5, 3), "int32")
     built([data, counts], out)(values, first, result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import mmap
 import os
@@ -20,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 import loopwright as lw
 from loopwright import relax
 from loopwright.base.errors import LoopwrightError
+from loopwright.base.host import OTHER, RECORDS, host, native_arch
 from loopwright.base.registry import customised, is_own
 from loopwright.codegen.llvm.cache import default_cache
 from loopwright.driver import kept
@@ -226,11 +228,18 @@ def test_the_key_has_every_ingredient(path, monkeypatch):
     assert key("llvm -mcpu=x86-64-v3") not in seen
     with lw.Target("llvm -mcpu=x86-64-v3"):
         assert is_new()
-    for part in ("_machine", "_software"):
+    with monkeypatch.context() as patch:
+        known = kept._software()
+        patch.setattr(kept, "_software", lambda: (*known[:-1], "another"))
+        assert is_new()
+    for change in ({"name": "another"}, {"flags": "-avx2"}, {"record": OTHER}):
         with monkeypatch.context() as patch:
-            known = getattr(kept, part)()
-            patch.setattr(kept, part, lambda known=known: (*known[:-1], "another"))
-            assert is_new(), part
+            another = dataclasses.replace(host(), **change)
+            patch.setattr(kept, "host", lambda another=another: another)
+            assert is_new(), change
+    with monkeypatch.context() as patch:
+        patch.setenv("LOOPWRIGHT_HOST_CPU", next(iter(RECORDS[native_arch()])))
+        assert is_new()
     with monkeypatch.context() as patch:
         patch.setattr(os, "sched_getaffinity", lambda _: range(77), raising=False)
         assert is_new()

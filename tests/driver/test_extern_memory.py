@@ -4,7 +4,6 @@ all of it is declared by the kernel that calls it, planned, and holds when it ru
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 
 import numpy as np
@@ -14,6 +13,7 @@ import loopwright as lw
 from loopwright.relax.byoc import Backend
 from loopwright.relax.dpl import is_op, wildcard
 from loopwright.runtime import ExternLibrary
+from loopwright.runtime.c_compiler import find_compiler
 from loopwright.script import tir as T
 
 from ..programs import graph
@@ -80,8 +80,7 @@ for option in (True, False):
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("twice")
     (folder / "twice.c").write_text(SOURCE)
-    compiler = next(c for c in ("cc", "gcc", "clang") if shutil.which(c))
-    command = [compiler, "-O2", "-shared", "-fPIC", "-o", "libtwice.so", "twice.c"]
+    command = [find_compiler(), "-O2", "-shared", "-fPIC", "-o", "libtwice.so", "twice.c"]
     subprocess.run(command, cwd=folder, check=True)
     prototype = "int32_t twice(const float* x, float* y, void* scratch, int64_t n)"
     return ExternLibrary("twice", [prototype], library=folder / "libtwice.so")

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
+from loopwright.base.host import host
 from loopwright.codegen.llvm import expr, workers
-from loopwright.codegen.llvm.compiler import host_features
 from loopwright.driver.cli import app
 from loopwright.explore.bisect import replay
 from loopwright.frontend.onnx import register_converter
@@ -31,7 +31,7 @@ from tools.zoo import MODELS, RegistryError, fetch
 
 from . import faults
 
-LANES = 16 if "+avx512f" in host_features() else 8  # channels side by side
+LANES = 16 if "avx512f" in host().record.features else 8  # channels side by side
 
 # Kernels that are wrong, modules with functions of this process, whole models.
 pytestmark = [pytest.mark.no_roundtrip, pytest.mark.no_verify]

@@ -7,9 +7,12 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 
+import pytest
+
 from loopwright.base import plugins
 from loopwright.composition import NAMES, OWN_PLUGINS, SLOTS
 
+from ..drawing import drawn
 from .source import ROOT, Source, sources
 
 ROOT_FILE = "composition.py"
@@ -199,6 +202,68 @@ def test_no_module_fills_anothers_container():
             if name in taken:
                 complaints.append(f"{source.path}:{line}: {name} of {taken[name]}")
     assert not complaints, "\n".join(complaints)
+
+
+# ---------------------------------------------------------------------- random numbers
+
+_GENERATORS = re.compile(
+    r"(np\.|numpy\.)?random\.(default_rng|Generator|RandomState|Random)|default_rng"
+)
+_GLOBAL = re.compile(r"((np|numpy)\.)?random\.(?!default_rng|Generator|RandomState|Random|seed)\w+")
+# As TVM's tutorials are written; the test that runs them sets the seed.
+_SCRIPTS = ROOT / "tests" / "tir" / "schedule" / "tutorials"
+
+
+def dotted(node: ast.expr) -> str:
+    """The name that a chain of attributes spells, "" for another expression."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def shared_draws(tree: ast.Module) -> Iterator[int]:
+    """The lines at which a module keeps a generator, or draws from that of the process."""
+    modules = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
+            if _GENERATORS.fullmatch(dotted(node.value.func)):
+                yield node.lineno
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name = dotted(node.func)
+            if _GLOBAL.fullmatch(name) and name.partition(".")[0] in modules:
+                yield node.lineno
+
+
+def test_no_draw_depends_on_another():
+    """A generator at the top of a module gives each test what those before it have left."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for folder in ("src/loopwright/ops", "tests")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "random" in (text := path.read_text(encoding="utf-8")) and path.parent != _SCRIPTS
+        for line in shared_draws(ast.parse(text))
+    ]
+    hint = "these draw from a generator that others draw from, too; instead: in a test the fixture rng, "
+    hint += 'given on to helpers; for tables at module level drawn("name") of tests/drawing.py; '
+    hint += "in ops/ one that is made where it is used"
+    assert not found, f"{hint}\n" + "\n".join(found)
+
+
+def test_shared_draws_are_seen():
+    kept = "import random\nimport numpy as np\nA = np.random.default_rng(0)\nB = random.Random(1)\n"
+    kept += "def f():\n    np.random.rand(3)\n    return random.choice([1])\n"
+    assert sorted(shared_draws(ast.parse(kept))) == [3, 4, 6, 7]
+    fresh = "import numpy as np\nA = np.random.default_rng(0).random(3)\n"
+    fresh += "def f(random):\n    np.random.seed(0)\n    return random.choice([1])\n"
+    assert not list(shared_draws(ast.parse(fresh)))
+    with pytest.raises(AssertionError, match="instead: the fixture rng"):
+        drawn("a table").random()
 
 
 # ---------------------------------------------------------------------- circles

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
 import loopwright as lw
 from loopwright.base.errors import InternalError, LoopwrightError
+from loopwright.base.host import RECORDS, Record, native_arch, this_machine
 from loopwright.ir import Target, cpu_info, load_json, save_json, structural_equal
 from loopwright.ir import target as targets
 from loopwright.ir import target_kinds as kinds
@@ -270,12 +272,39 @@ def test_facts_of_this_machine():
     assert not Target("llvm -mtriple=riscv64-linux-gnu").is_native
 
 
-def test_features_agree_with_llvm():
-    llvm = pytest.importorskip("llvmlite.binding")
-    theirs = {name for name, on in llvm.get_host_cpu_features().items() if on}
-    ours = Target("llvm -mcpu=native").features
-    wanted = {"avx", "avx2", "fma", "avx512f", "avx512bw", "avx512bf16", "sse4.2", "neon", "sve"}
-    assert ours & wanted == theirs & wanted
+@pytest.mark.parametrize("text", ["llvm", "llvm -mcpu=native", "c"])
+def test_a_target_without_a_cpu_is_for_the_host(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cpu in RECORDS[native_arch()]:
+        monkeypatch.setenv("LOOPWRIGHT_HOST_CPU", cpu)
+        ours, named = Target(text), Target(f"llvm -mcpu={cpu}")
+        assert ours.is_native and not named.is_native
+        assert ours.features == named.features
+        assert ours.fma_per_cycle == named.fma_per_cycle
+        assert ours.vector_bits == named.vector_bits
+        assert ours.l1_cache_size_bytes == named.l1_cache_size_bytes
+        assert ours.l2_cache_size_bytes == named.l2_cache_size_bytes
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["-mtriple=x86_64-linux-gnu", "-mtriple=aarch64-linux-gnu", "-mtriple=riscv64-linux-gnu"]
+    + ["-mcpu=cortex-m55", "-mtriple=x86_64-linux-gnu -mcpu=znver4"]
+    + ["-mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "-mtriple=x86_64-linux-gnu -mattr=+avx2"]
+    + ["-mtriple=x86_64-linux-gnu -mcpu=unknown"],
+)
+def test_what_a_target_names_is_the_same_on_every_machine(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def facts() -> tuple[object, ...]:
+        cpu = Target(f"llvm {text}")._cpu
+        return cpu.features, cpu.fma_per_cycle, cpu.caches, cpu.native
+
+    here = this_machine()
+    want = facts()
+    odd = replace(here, name="znver4", record=Record(frozenset({"odd"}), 9, (1, 2)))
+    monkeypatch.setattr(cpu_info, "host", lambda: odd)
+    assert facts() == want
+    assert Target("llvm")._cpu.caches == (1, 2)
 
 
 def test_from_device():
@@ -323,39 +352,6 @@ def test_a_kind_without_code_generator():
 
     with pytest.raises(LoopwrightError, match="opencl"):
         lw.compile(one, target=kinds.mali())
-
-
-@pytest.mark.parametrize(
-    ("family", "features", "name"),
-    [
-        (23, [], "znver2"),
-        (25, [], "znver3"),
-        (25, ["avx512f"], "znver4"),
-        (26, ["avx512f"], "znver5"),
-        (27, ["avx512f"], ""),
-    ],
-)
-def test_the_processors_of_amd(family, features, name, monkeypatch):
-    told = {"vendor_id": "AuthenticAMD", "cpu family": str(family)}
-    monkeypatch.setattr(cpu_info, "_cpuinfo", lambda: told)
-    monkeypatch.setattr(cpu_info, "_native_features", lambda: frozenset(features))
-    assert cpu_info._native_name.__wrapped__() == name
-
-
-@pytest.mark.parametrize(
-    ("features", "name"),
-    [
-        ("skylake-avx512", "skylake-avx512"),
-        ("icelake-server", "icelake-server"),
-        ("sapphirerapids", "sapphirerapids"),
-        ("", ""),
-    ],
-)
-def test_the_processors_of_intel(features, name, monkeypatch):
-    known = frozenset(cpu_info._X86[features][0]) if features else frozenset({"sse2"})
-    monkeypatch.setattr(cpu_info, "_cpuinfo", lambda: {"vendor_id": "GenuineIntel"})
-    monkeypatch.setattr(cpu_info, "_native_features", lambda: known)
-    assert cpu_info._native_name.__wrapped__() == name
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import loopwright
@@ -31,6 +30,7 @@ def test_zoo(zoo, name):
 
 
 def test_digits():
+    onnxruntime = pytest.importorskip("onnxruntime")
     path = str(make_digits.FOLDER / "digits.onnx")
     executable, session = loopwright.compile(path), onnxruntime.InferenceSession(path)
     for count in (1, 4):

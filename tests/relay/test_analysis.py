@@ -185,15 +185,15 @@ def test_calibration_data():
     np.testing.assert_allclose(found["outputs"][1].numpy(), -2 * x)
 
 
-def test_weights_are_transposed_before():
+def test_weights_are_transposed_before(rng):
     x, w, v = (relay.var(n, shape=(3, 3)) for n in "xwv")
     out = relay.nn.dense(relay.nn.dense(x, relay.transpose(w)), relay.transpose(v, [0, 1])) + w
-    values = {n: np.random.rand(3, 3).astype("float32") for n in "wv"}
+    values = {n: rng.random((3, 3)).astype("float32") for n in "wv"}
     func = typed(relay.Function([x, w, v], out))
     assert analysis.search_fc_transpose(func) == ["w"]
     new, params = simplify_fc_transpose.convert(func, values)
     assert named(new.params) == ["x", "w", "w.T", "v"]
-    data = np.random.rand(3, 3).astype("float32")
+    data = rng.random((3, 3)).astype("float32")
     got = relay.create_executor("graph", IRModule.from_expr(new), params=params).evaluate()(data)
     want = data @ values["w"] @ values["v"].T + values["w"]
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-5)

@@ -145,22 +145,24 @@ def leaves(expr: Any) -> list[Any]:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("steps", [InBlocks(), NHWC], ids=["blocks", "NHWC"])
-def test_what_follows_a_convolution_is_computed_as_before(steps: Any) -> None:
-    agree(relay.Tuple([leaf for expr, _, _ in AFTER for leaf in leaves(expr)]), steps)
+def test_what_follows_a_convolution_is_computed_as_before(
+    rng: np.random.Generator, steps: Any
+) -> None:
+    agree(rng, relay.Tuple([leaf for expr, _, _ in AFTER for leaf in leaves(expr)]), steps)
 
 
 SHAPES = [(16, 1, 1), (6, 6), (1,), (), (1, 1, 1, 1), (1, 16, 6, 6), (2, 1, 1, 6)]
 
 
 @pytest.mark.parametrize("steps", [InBlocks(), NHWC], ids=["blocks", "NHWC"])
-def test_operands_are_broadcast_in_any_layout(steps: Any) -> None:
+def test_operands_are_broadcast_in_any_layout(rng: np.random.Generator, steps: Any) -> None:
     found = []
     for n, shape in enumerate(SHAPES):
         other = relay.var(f"other{n}", shape=shape)
         found += [nn.relu(relay.subtract(*pair)) for pair in ((other, conv), (conv, other))]
         for expr in found[-2:]:  # the result alone moves back
             assert len([m for m in moves(after(expr, steps)) if m[1] == "NCHW"]) == 1
-    agree(relay.Tuple(found), steps)
+    agree(rng, relay.Tuple(found), steps)
 
 
 def test_a_value_moves_once() -> None:
@@ -180,14 +182,14 @@ def test_nothing_to_alter_is_the_same_function() -> None:
     assert passes.AlterOpLayout()(mod)["main"] is mod["main"]
 
 
-def test_blocks_in_blocks() -> None:
+def test_blocks_in_blocks(rng: np.random.Generator) -> None:
     def rule(attrs: Any, inputs: Any, infos: Any, out_type: Any) -> Any:
         assert [tuple(map(int, i.shape)) for i in infos] == [(1, 8, 6, 6), (16, 8, 3, 3)]
         layouts = {"data_layout": "NCHW2c", "kernel_layout": "OHWI2i8o2i"}
         return nn.conv2d(*inputs, **{**dict(attrs), **layouts})
 
     with TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", rule):
-        agree(conv, passes.AlterOpLayout())
+        agree(rng, conv, passes.AlterOpLayout())
 
 
 def test_a_rule_of_ones_own() -> None:
@@ -238,7 +240,7 @@ def test_a_conversion_of_ones_own() -> None:
     assert asked == [([(1, 8, 6, 6)], ["NHWC"])] * 2
 
 
-def test_desired_layouts() -> None:
+def test_desired_layouts(rng: np.random.Generator) -> None:
     pool = nn.max_pool2d(conv, (2, 2))
     found = after(
         pool, passes.ConvertLayout({"nn.conv2d": ["NHWC", "OHWI"], "nn.max_pool2d": ["NCHW"]})
@@ -247,10 +249,10 @@ def test_desired_layouts() -> None:
     assert attrs_of(found, "nn.max_pool2d").layout == "NCHW"
     depthwise = nn.conv2d(x, relay.var("d", shape=(8, 1, 3, 3)), groups=8)
     assert attrs_of(after(depthwise, NHWC), "nn.conv2d").kernel_layout == "HWOI"
-    agree(depthwise, NHWC)
+    agree(rng, depthwise, NHWC)
     tiles = passes.ConvertLayout({"nn.conv2d": ["NCHW4c", "OIHW4i4o"]})
     assert "nn.contrib_conv2d_NCHWc" in names(after(conv, tiles))
-    agree(conv, tiles)
+    agree(rng, conv, tiles)
     with pytest.raises(ValueError, match="no usual layout"):
         after(conv, passes.ConvertLayout({"nn.conv2d": ["CHWN", "default"]}))
     with pytest.raises(ValueError, match="desired layouts of nn.conv2d"):
@@ -293,7 +295,9 @@ AVX2 = lw.Target("llvm -mcpu=core-avx2")
         ((1, 4, 6, 6), (11, 4, 3, 3), 1, None),
     ],
 )
-def test_blocks_that_fill_vectors(shape: Any, weight: Any, groups: int, want: Any) -> None:
+def test_blocks_that_fill_vectors(
+    rng: np.random.Generator, shape: Any, weight: Any, groups: int, want: Any
+) -> None:
     data, kernel = relay.var("data", shape=shape), relay.var("kernel", shape=weight)
     expr = nn.conv2d(data, kernel, groups=groups, kernel_size=weight[2:])
     with AVX2, TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", conv2d_alter_layout):
@@ -303,10 +307,10 @@ def test_blocks_that_fill_vectors(shape: Any, weight: Any, groups: int, want: An
         assert (attrs.get_int("groups"), attrs.get_int_tuple("kernel_size")) == (groups, weight[2:])
         layouts = [attrs.get_str(f"{n}_layout") for n in ("data", "kernel", "out")]
         assert layouts == list(want or ("NCHW", "OIHW", ""))
-        agree(expr, passes.AlterOpLayout())
+        agree(rng, expr, passes.AlterOpLayout())
 
 
-def test_rows_that_fill_vectors() -> None:
+def test_rows_that_fill_vectors(rng: np.random.Generator) -> None:
     data, kernel = relay.var("data", shape=(3, 5)), relay.var("kernel", shape=(24, 5))
     expr = nn.dense(data, kernel)
     with AVX2, TempOpAttr("nn.dense", "FTVMAlterOpLayout", dense_alter_layout):
@@ -314,7 +318,7 @@ def test_rows_that_fill_vectors() -> None:
             attrs_of(after(expr, passes.AlterOpLayout()), "nn.contrib_dense_pack").weight_layout
             == "NC12n"
         )
-        agree(expr, passes.AlterOpLayout())
+        agree(rng, expr, passes.AlterOpLayout())
         odd = nn.dense(data, relay.var("k", shape=(17, 5)))
         assert names(after(odd, passes.AlterOpLayout())) == ["nn.dense"]
     with TempOpAttr("nn.dense", "FTVMAlterOpLayout", dense_alter_layout):  # no target is known

@@ -12,13 +12,15 @@ from loopwright.relay.translate import to_relax
 from loopwright.relay.walk import free_vars
 from loopwright.topi.testing import matrix_set_diag
 
+from ..drawing import drawn
+
 var = relay.var
-rng = np.random.default_rng(0)
-a = rng.normal(size=(2, 3, 4)).astype("float32")
+TABLE = drawn("test_operators")
+a = TABLE.normal(size=(2, 3, 4)).astype("float32")
 x = var("a", shape=a.shape)
-i = rng.integers(0, 3, size=(2, 2)).astype("int32")
+i = TABLE.integers(0, 3, size=(2, 2)).astype("int32")
 iv = var("b", shape=i.shape, dtype="int32")
-BANDS = rng.normal(size=(2, 5, 3)).astype("float32")
+BANDS = TABLE.normal(size=(2, 5, 3)).astype("float32")
 BACK = np.array([[[0, -1], [3, -4], [1, 1]], [[-2, 2], [0, 0], [3, -3]]], "int32")
 
 

@@ -13,7 +13,6 @@ from loopwright.relay.walk import free_vars
 pytestmark = pytest.mark.no_roundtrip
 
 nn = relay.nn
-rng = np.random.default_rng(0)
 
 
 def compute(expr: relay.Expr, *arrays: Any) -> np.ndarray:
@@ -35,7 +34,9 @@ def type_of(expr: relay.Expr) -> str:
         (4, (6, 3, 1, 3, 5), (6, 8, 1, 6, 3)),
     ],
 )
-def test_winograd(tile: int, kernel: tuple[int, ...], packed: tuple[int, ...]) -> None:
+def test_winograd(
+    rng: np.random.Generator, tile: int, kernel: tuple[int, ...], packed: tuple[int, ...]
+) -> None:
     rank = len(kernel) - 2
     data = rng.standard_normal((2, 3, 5, 9, 8)[: 1 + 1 + rank]).astype("float32")
     weight = rng.standard_normal(kernel).astype("float32")
@@ -55,7 +56,9 @@ def test_the_transform_of_the_usual_filters() -> None:
 
 
 @pytest.mark.parametrize("dtype, packed", [("int8", (2, 16, 4, 3)), ("float32", (2, 16, 3, 4))])
-def test_products_of_matrices(dtype: str, packed: tuple[int, ...]) -> None:
+def test_products_of_matrices(
+    rng: np.random.Generator, dtype: str, packed: tuple[int, ...]
+) -> None:
     data = rng.integers(-5, 5, (1, 6, 7, 5)).astype(dtype)
     weight = rng.integers(-5, 5, (3, 3, 5, 7)).astype(dtype)
     x, w = (relay.var(n, shape=a.shape, dtype=dtype) for n, a in (("x", data), ("w", weight)))

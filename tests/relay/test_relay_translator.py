@@ -10,8 +10,6 @@ from loopwright import relax, relay
 from loopwright.script import tir as T
 from loopwright.testing.relay_translator import from_relay
 
-RNG = np.random.default_rng(3)
-
 
 @T.prim_func
 def softplus_like(x: T.Buffer((2, 5), "float32"), y: T.Buffer((2, 5), "float32")):
@@ -23,10 +21,10 @@ def softplus_like(x: T.Buffer((2, 5), "float32"), y: T.Buffer((2, 5), "float32")
             y[vi, vj] = T.max(x[vi, vj], T.float32(0)) + T.float32(1)
 
 
-def model() -> tuple[relay.Function, dict[str, np.ndarray]]:
+def model(rng: np.random.Generator) -> tuple[relay.Function, dict[str, np.ndarray]]:
     x, w, b = relay.var("x", shape=(2, 8)), relay.var("w"), relay.var("b", shape=(5,))
     body = relay.nn.relu(relay.nn.bias_add(relay.nn.dense(x, w, units=5), b))
-    params = {"w": RNG.normal(size=(5, 8)), "b": RNG.normal(size=5)}
+    params = {"w": rng.normal(size=(5, 8)), "b": rng.normal(size=5)}
     return relay.Function([x, w, b], body), {n: p.astype("float32") for n, p in params.items()}
 
 
@@ -34,9 +32,9 @@ def run(mod: lw.IRModule, *args: Any) -> np.ndarray:
     return relax.VirtualMachine(relax.build(mod, "llvm"), lw.cpu())["main"](*args).numpy()
 
 
-def test_result_and_parameters() -> None:
-    func, params = model()
-    x = RNG.normal(size=(2, 8)).astype("float32")
+def test_result_and_parameters(rng: np.random.Generator) -> None:
+    func, params = model(rng)
+    x = rng.normal(size=(2, 8)).astype("float32")
     want = np.maximum(x @ params["w"].T + params["b"], 0)
     mod = from_relay(func, "llvm")
     assert [p.name_hint for p in mod["main"].params] == ["x", "w", "b"]
@@ -46,9 +44,9 @@ def test_result_and_parameters() -> None:
     np.testing.assert_allclose(run(bound, x), want, rtol=1e-5)
 
 
-def test_a_kernel_for_an_operator() -> None:
-    func, params = model()
-    x = RNG.normal(size=(2, 8)).astype("float32")
+def test_a_kernel_for_an_operator(rng: np.random.Generator) -> None:
+    func, params = model(rng)
+    x = rng.normal(size=(2, 8)).astype("float32")
     mod = from_relay(func, "llvm", params, translate_op_with_tir={"nn.relu": softplus_like})
     assert lw.ir.structural_equal(
         mod["nn_relu"], softplus_like.with_attr("global_symbol", "nn_relu")
@@ -61,25 +59,25 @@ def test_a_kernel_for_an_operator() -> None:
         from_relay(func, "llvm", translate_op_with_tir={"nn.bias_add": softplus_like})
 
 
-def test_attributes_of_calls() -> None:
+def test_attributes_of_calls(rng: np.random.Generator) -> None:
     x, y = (relay.var(n, shape=(10, 16)) for n in "xy")
     func = relay.Function([x, y], relay.tanh(relay.concatenate((x, y), axis=-1)))
     mod = from_relay(func, "llvm", append_op_attrs=True)
     assert mod["concatenate"].attrs["op_attrs"] == {"op_name": "concatenate", "axis": -1}
     assert mod["tanh"].attrs["op_attrs"] == {"op_name": "tanh"}
-    a, b = RNG.normal(size=(2, 10, 16)).astype("float32")
+    a, b = rng.normal(size=(2, 10, 16)).astype("float32")
     np.testing.assert_allclose(run(mod, a, b), np.tanh(np.hstack([a, b])), rtol=1e-5)
 
 
-def test_extents_that_only_the_run_knows() -> None:
+def test_extents_that_only_the_run_knows(rng: np.random.Generator) -> None:
     a = relay.var("a", shape=(relay.Any(), 5, relay.Any()))
     mod = from_relay(relay.Function([a], a + a), "llvm")
     for shape in ((2, 5, 10), (7, 5, 3)):
-        value = RNG.normal(size=shape).astype("float32")
+        value = rng.normal(size=shape).astype("float32")
         np.testing.assert_allclose(run(mod, value), 2 * value)
 
 
-def test_the_context_of_the_passes() -> None:
+def test_the_context_of_the_passes(rng: np.random.Generator) -> None:
     seen: list[str] = []
 
     @lw.instrument.pass_instrument
@@ -87,6 +85,6 @@ def test_the_context_of_the_passes() -> None:
         def run_before_pass(self, mod: lw.IRModule, info: Any) -> None:
             seen.append(info.name)
 
-    func, _ = model()
+    func, _ = model(rng)
     from_relay(func, "llvm", opt_level=2, instruments=[Note()])
     assert seen

@@ -19,14 +19,12 @@ from loopwright.relay.backend.te_compiler import lower_to_primfunc
 from loopwright.relay.translate import CallSpan
 from loopwright.runtime.graph_executor import GraphModule, create
 
-RNG = np.random.default_rng(7)
 
-
-def dense_relu() -> tuple[relay.Function, np.ndarray, np.ndarray]:
+def dense_relu(rng: np.random.Generator) -> tuple[relay.Function, np.ndarray, np.ndarray]:
     """relu(x @ w.T), and arguments."""
     x, w = relay.var("x", shape=(2, 8)), relay.var("w", shape=(5, 8))
     func = relay.Function([x, w], relay.nn.relu(relay.nn.dense(x, w)))
-    return func, *(RNG.normal(size=s).astype("float32") for s in ((2, 8), (5, 8)))
+    return func, *(rng.normal(size=s).astype("float32") for s in ((2, 8), (5, 8)))
 
 
 def test_parameters_of_one_name_are_given_by_number():
@@ -37,8 +35,8 @@ def test_parameters_of_one_name_are_given_by_number():
 
 
 @pytest.mark.parametrize("kind", ["debug", "graph", "vm", "aot"])
-def test_executors(kind: str) -> None:
-    func, x, w = dense_relu()
+def test_executors(rng: np.random.Generator, kind: str) -> None:
+    func, x, w = dense_relu(rng)
     run = relay.create_executor(kind, lw.IRModule({"main": func})).evaluate()
     want = np.maximum(x @ w.T, 0)
     np.testing.assert_allclose(run(x, w).numpy(), want, rtol=1e-5)
@@ -68,8 +66,8 @@ def test_evaluate(kind: str) -> None:
     assert float(executor.evaluate(relay.Function([z], relay.Call(gvar, [z]) + z))(3.0)) == 9
 
 
-def test_build() -> None:
-    func, x, w = dense_relu()
+def test_build(rng: np.random.Generator) -> None:
+    func, x, w = dense_relu(rng)
     lib = relay.build(lw.IRModule({"main": func}), "llvm", params={"w": w}, mod_name="net")
     m = GraphModule(lib["net"](lw.cpu()))
     assert (m.get_num_inputs(), m.get_input_index("x"), m.get_input_index("w")) == (1, 0, -1)
@@ -93,8 +91,8 @@ def test_build() -> None:
     assert m.benchmark(lw.cpu(), repeat=2, number=1, end_to_end=True, x=x).mean > 0
 
 
-def test_build_gives_a_tuple(tmp_path: Path) -> None:
-    func, x, w = dense_relu()
+def test_build_gives_a_tuple(rng: np.random.Generator, tmp_path: Path) -> None:
+    func, x, w = dense_relu(rng)
     graph, lib, params = relay.build(func, "llvm")
     assert not params
     m = create(graph, lib, lw.cpu())
@@ -109,8 +107,8 @@ def test_build_gives_a_tuple(tmp_path: Path) -> None:
     np.testing.assert_allclose(m.get_output(0).numpy(), np.maximum(x @ w.T, 0), rtol=1e-5)
 
 
-def test_memory_without_copies() -> None:
-    func, x, w = dense_relu()
+def test_memory_without_copies(rng: np.random.Generator) -> None:
+    func, x, w = dense_relu(rng)
     m = GraphModule(relay.build(func, "llvm")["default"](lw.cpu()))
     held, out = lw.runtime.tensor(x), lw.runtime.empty((2, 5), "float32")
     m.set_input("w", w)
@@ -243,16 +241,18 @@ def test_the_graph_step_by_step() -> None:
     np.testing.assert_array_equal(params["p0"].numpy(), np.ones(4))
 
 
-def test_virtual_machine() -> None:
-    func, x, w = dense_relu()
+def test_virtual_machine(rng: np.random.Generator) -> None:
+    func, x, w = dense_relu(rng)
     vm = lw.runtime.VirtualMachine(relay.vm.compile(func, "llvm", params={"w": w}), lw.cpu())
     want = np.maximum(x @ w.T, 0)
     np.testing.assert_allclose(vm.run(x).numpy(), want, rtol=1e-5)
     np.testing.assert_allclose(vm.invoke("main", x=x).numpy(), want, rtol=1e-5)
 
 
-def test_a_program_of_the_virtual_machine_is_saved_and_loaded(tmp_path: Path) -> None:
-    func, x, w = dense_relu()
+def test_a_program_of_the_virtual_machine_is_saved_and_loaded(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    func, x, w = dense_relu(rng)
     exe = relay.vm.compile(func, "llvm", params={"w": w})
     assert any(name.startswith("tvmgen_default_fused_nn_dense") for name in exe.primitive_ops)
     assert exe.globals == ["main"] and exe.get_function_params("main") == ["x"]
@@ -303,8 +303,8 @@ def test_a_free_variable_is_named() -> None:
         relay.build(lw.IRModule({"main": relay.Function([x], x + free)}), "llvm")
 
 
-def test_a_build_by_its_parts() -> None:
-    func, x, w = dense_relu()
+def test_a_build_by_its_parts(rng: np.random.Generator) -> None:
+    func, x, w = dense_relu(rng)
     builder = relay.build_module.BuildModule()
     with pytest.raises(ValueError, match="nothing was built"):
         builder.get_module()

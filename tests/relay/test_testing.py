@@ -107,6 +107,7 @@ SMALL = {"mlp", "lenet", "lstm"}
     [n if n in SMALL else pytest.param(n, marks=pytest.mark.slow) for n in relay_networks.NETWORKS],
 )
 def test_networks_equal_the_same_ones_as_onnx(name: str) -> None:
+    pytest.importorskip("onnxruntime")
     (through_relay, through_onnx), theirs, _ = relay_networks.results(name)
     scale = np.abs(theirs).max()
     np.testing.assert_allclose(through_relay, theirs, rtol=0, atol=1e-5 * scale)

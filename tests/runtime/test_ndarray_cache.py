@@ -11,9 +11,11 @@ import pytest
 from loopwright.runtime import dump_ndarray_cache, get_global_func, load_ndarray_cache
 from loopwright.runtime.dtype import numpy_dtype
 
-RNG = np.random.default_rng(0)
+from ..drawing import drawn
+
+TABLE = drawn("test_ndarray_cache")
 MANY = {
-    name: RNG.integers(0, 2, (3, 5)).astype(numpy_dtype(name))
+    name: TABLE.integers(0, 2, (3, 5)).astype(numpy_dtype(name))
     for name in ("bool", "int8", "uint64", "float16", "float64", "bfloat16", "float8_e4m3fn")
 }
 

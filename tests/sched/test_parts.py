@@ -16,12 +16,12 @@ from loopwright.ir.variables import substitute
 from loopwright.relax import op
 from loopwright.tir.stmt import BlockRealize, For, ForKind
 
-RNG = np.random.default_rng(0)
 
-
-def conv(channels: tuple[int, int], size: int, kernel: int, **options: Any) -> lw.IRModule:
+def conv(
+    rng: np.random.Generator, channels: tuple[int, int], size: int, kernel: int, **options: Any
+) -> lw.IRModule:
     shape = (channels[1], channels[0] // options.get("groups", 1), kernel, kernel)
-    weight = relax.const((RNG.standard_normal(shape) * 0.1).astype(np.float32))
+    weight = relax.const((rng.standard_normal(shape) * 0.1).astype(np.float32))
     bb = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorStructInfo((1, channels[0], size, size), "float32"))
     with bb.function("main", [x]):
@@ -63,22 +63,22 @@ def rows_of_tasks(mod: lw.IRModule) -> tuple[list[int], list[int]]:
     [((64, 128), 28, 1, 1), ((64, 64), 28, 3, 1), ((96, 96), 14, 3, 96)],
 )
 def test_half_of_the_tasks_compute_half_of_the_image(
-    channels: tuple[int, int], size: int, kernel: int, groups: int
+    rng: np.random.Generator, channels: tuple[int, int], size: int, kernel: int, groups: int
 ) -> None:
-    mod = conv(channels, size, kernel, groups=groups)
+    mod = conv(rng, channels, size, kernel, groups=groups)
     blocks, pixels = rows_of_tasks(mod)
     half = len(pixels) // 2
     assert max(pixels[:half]) < min(pixels[half:])
     assert set(blocks[:half]) == set(blocks[half:]) and len(set(blocks)) > 1
-    x = RNG.standard_normal((1, channels[0], size, size)).astype(np.float32)
+    x = rng.standard_normal((1, channels[0], size, size)).astype(np.float32)
     want = np.asarray(relax.interpreter.Interpreter(mod)["main"](x))
     np.testing.assert_allclose(np.asarray(lw.compile(mod)["main"](x)), want, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("channels", "size", "groups"), [(256, 14, 1), (960, 7, 960)])
 def test_channels_are_shared_where_weights_are_large_or_rows_odd(
-    channels: int, size: int, groups: int
+    rng: np.random.Generator, channels: int, size: int, groups: int
 ) -> None:
-    blocks, _ = rows_of_tasks(conv((channels, channels), size, 3, groups=groups))
+    blocks, _ = rows_of_tasks(conv(rng, (channels, channels), size, 3, groups=groups))
     half = len(blocks) // 2
     assert max(blocks[:half]) <= min(blocks[half:])

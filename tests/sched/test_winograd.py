@@ -9,15 +9,16 @@ import pytest
 
 import loopwright as lw
 from loopwright import relax
-from loopwright.codegen.llvm.compiler import host_features
+from loopwright.base.host import host
 from loopwright.ir.prim_expr import Var
 from loopwright.ir.transform import PassContext
 from loopwright.relax import op
 
+from ..drawing import drawn
 from ..relax.transform.graphs import graph
 
-RNG = np.random.default_rng(0)
-WEIGHT = (RNG.standard_normal((40, 32, 3, 3)) / 17).astype("float32")
+TABLE = drawn("test_winograd")
+WEIGHT = (TABLE.standard_normal((40, 32, 3, 3)) / 17).astype("float32")
 
 
 def network(after: Any, shape: tuple[Any, ...], **attrs: Any) -> lw.IRModule:
@@ -47,7 +48,9 @@ def test_what_follows(after: str, tile: int) -> None:
     mod = network(AFTER[after], (2, 32, 13, 18), padding=(1, 1))
     x = np.random.default_rng(0).standard_normal((2, 32, 13, 18)).astype("float32")
     fast = compiled(mod, tile)
-    pays = tile == 4 or "+avx512f" in host_features()  # with narrower vectors tiles of two do not
+    pays = (
+        tile == 4 or "avx512f" in host().record.features
+    )  # with narrower vectors tiles of two do not
     assert ("winograd_join" in fast.lowered.script()) == pays
     want = compiled(mod, 0)["main"](x).numpy()
     np.testing.assert_allclose(fast["main"](x).numpy(), want, atol=2e-5)
@@ -55,11 +58,13 @@ def test_what_follows(after: str, tile: int) -> None:
 
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("padding", [(0, 0, 0, 0), (1, 0, 2, 1)])
-def test_paddings_and_an_unknown_batch(padding: tuple[int, ...], tile: int) -> None:
+def test_paddings_and_an_unknown_batch(
+    rng: np.random.Generator, padding: tuple[int, ...], tile: int
+) -> None:
     mod = network(AFTER["a sum"], (Var("n", "int64"), 32, 9, 11), padding=padding)
     fast, plain = compiled(mod, tile), compiled(mod, 0)
     for n in (0, 1, 3):
-        x = RNG.standard_normal((n, 32, 9, 11)).astype("float32")
+        x = rng.standard_normal((n, 32, 9, 11)).astype("float32")
         np.testing.assert_allclose(fast["main"](x), plain["main"](x), atol=2e-5)
 
 

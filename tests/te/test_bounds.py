@@ -8,8 +8,6 @@ import pytest
 import loopwright as lw
 from loopwright import te, tir
 
-RNG = np.random.default_rng(5)
-
 
 def three(m, n):
     x = te.placeholder((m, n), name="X")
@@ -40,7 +38,7 @@ def test_a_part_is_as_large_as_the_factor():
     assert te.schedule.InferBound(s)[inner].extent.value == 6
 
 
-def test_groups_are_computed_together():
+def test_groups_are_computed_together(rng):
     x, a, b, c = three(8, 12)
     s = te.create_schedule(c.op)
     group = s.create_group(outputs=b, inputs=x)
@@ -48,7 +46,7 @@ def test_groups_are_computed_together():
     group.compute_at(s[c], c.op.axis[0])
     ranges = te.schedule.InferBound(s.normalize())
     assert [ranges[v].extent.value for v in a.op.axis] == [1, 12]
-    rows = RNG.random((8, 12)).astype("float32")
+    rows = rng.random((8, 12)).astype("float32")
     np.testing.assert_allclose(built(s, [x, c], rows), (rows + 1) * 2 - 3, rtol=1e-5)
     with pytest.raises(lw.TVMError, match="in a group that is computed as a whole"):
         s[a].compute_at(s[c], c.op.axis[0])
@@ -69,7 +67,7 @@ def add_intrin(n):
 
 
 @pytest.mark.parametrize("cached", [False, True])
-def test_an_intrinsic_computes_parts(cached):
+def test_an_intrinsic_computes_parts(rng, cached):
     x, y = te.placeholder((6, 16), name="X"), te.placeholder((6, 16), name="Y")
     twice = te.compute((6, 16), lambda i, j: y[i, j] * 2.0, name="twice")
     add = add_intrin(16)
@@ -81,28 +79,28 @@ def test_an_intrinsic_computes_parts(cached):
     else:
         outer, _ = s[out].split(out.op.axis[0], 3)
         s[twice].compute_at(s[out], outer)
-    a, b = RNG.random((6, 16)).astype("float32"), RNG.random((6, 16)).astype("float32")
+    a, b = rng.random((6, 16)).astype("float32"), rng.random((6, 16)).astype("float32")
     np.testing.assert_allclose(built(s, [x, y, out], a, b), a + b * 2, rtol=1e-5)
 
 
-def test_a_write_cache_has_the_order_of_the_loops():
+def test_a_write_cache_has_the_order_of_the_loops(rng):
     x, _, _, c = three(8, 12)
     s = te.create_schedule(c.op)
     s[c].tile(*c.op.axis, 4, 5)
     local = s.cache_write(c, "local")
     assert [int(e) for e in local.shape] == [2, 3, 4, 5]
-    rows = RNG.random((8, 12)).astype("float32")
+    rows = rng.random((8, 12)).astype("float32")
     np.testing.assert_allclose(built(s, [x, c], rows), (rows + 1) * 2 - 3, rtol=1e-5)
 
 
-def test_loops_of_the_result_and_the_reduction_are_fused():
+def test_loops_of_the_result_and_the_reduction_are_fused(rng):
     x = te.placeholder((6, 10), name="X")
     k = te.reduce_axis((0, 10), "k")
     total = te.compute((6,), lambda i: te.sum(x[i, k], axis=k), name="total")
     s = te.create_schedule(total.op)
     fused = s[total].fuse(total.op.axis[0], k)
     s[total].split(fused, 7)
-    rows = RNG.random((6, 10)).astype("float32")
+    rows = rng.random((6, 10)).astype("float32")
     np.testing.assert_allclose(built(s, [x, total], rows), rows.sum(1), rtol=1e-5)
 
 
@@ -131,7 +129,7 @@ def test_which_axes_of_a_scan_stand_for_themselves():
         assert set(te.schedule.ScanGetBody(scan)) == {scan, step.op}
 
 
-def test_dimensions_of_memory_are_kept_apart():
+def test_dimensions_of_memory_are_kept_apart(rng):
     x = te.placeholder((2, 3, 4), name="X")
     c = te.compute((2, 3, 4), lambda i, j, k: x[i, j, k] + 1.0, name="c")
     s = te.create_schedule(c.op)
@@ -139,11 +137,11 @@ def test_dimensions_of_memory_are_kept_apart():
     (_, out) = te.lower(s, [x, c])["main"].buffer_map.values()
     assert out.axis_separators == (2,)
     assert "C_1" not in str(te.lower(s, [x, c])) and "(6, 4)" in str(te.lower(s, [x, c]))
-    rows = RNG.random((2, 3, 4)).astype("float32")
+    rows = rng.random((2, 3, 4)).astype("float32")
     np.testing.assert_allclose(built(s, [x, c], rows), rows + 1, rtol=1e-6)
 
 
-def test_two_results_of_an_operation_are_read_at_other_places():
+def test_two_results_of_an_operation_are_read_at_other_places(rng):
     x = te.placeholder((10,), name="x")
     p, q = te.compute((10,), lambda i: (x[i] + 1.0, x[i] * 2.0), name="pq")
     c = te.compute((4,), lambda i: p[i] + q[i + 3], name="c")
@@ -152,7 +150,7 @@ def test_two_results_of_an_operation_are_read_at_other_places():
     assert [r.extent.value for r in map(te.schedule.InferBound(s.normalize()).get, p.op.axis)] == [
         4
     ]
-    row = RNG.random(10).astype("float32")
+    row = rng.random(10).astype("float32")
     np.testing.assert_allclose(built(s, [x, c], row), row[:4] + 1 + row[3:7] * 2, rtol=1e-6)
 
 

@@ -16,7 +16,6 @@ from loopwright.tir.stmt_functor import post_order_visit
 
 from .test_prim_func import argmax_tensors
 
-RNG = np.random.default_rng(9)
 WEIGHTS = (2, [3, 4])
 
 # The names of scripts are known where they run.
@@ -61,7 +60,7 @@ def chained(a):
     return d
 
 
-def test_a_script_is_an_operation():
+def test_a_script_is_an_operation(rng):
     n = 6
     a = te.placeholder((n + 2,), name="a")
     twice = te.compute(a.shape, lambda i: a[i] * 2.0, name="twice")
@@ -69,7 +68,7 @@ def test_a_script_is_an_operation():
     c = te.compute((n,), lambda i: b[i] - 1.0, name="c")
     s = te.create_schedule(c.op)
     s[twice].compute_inline()
-    x, out = RNG.random(n + 2).astype("float32"), np.zeros(n, "float32")
+    x, out = rng.random(n + 2).astype("float32"), np.zeros(n, "float32")
     te.build(s, [a, c], "llvm")["main"](x, out)
     np.testing.assert_allclose(out, blur(x * 2, n) - 1, rtol=1e-5)
     assert "twice" not in str(te.lower(s, [a, c], simple_mode=True))
@@ -77,9 +76,9 @@ def test_a_script_is_an_operation():
     np.testing.assert_allclose(out[1:-1] + 1, windows[1:-1], rtol=1e-5)
 
 
-def test_several_results_and_scripts_in_scripts():
+def test_several_results_and_scripts_in_scripts(rng):
     a = te.placeholder((8,), name="a")
-    x = RNG.random(8).astype("float32")
+    x = rng.random(8).astype("float32")
     low, high = both(a)
     s = te.create_schedule(low.op)
     got = [np.zeros((4, 2), "float32"), np.zeros(8, "float32")]
@@ -100,7 +99,7 @@ def test_several_results_and_scripts_in_scripts():
 
 
 @pytest.mark.parametrize("func", [both, chained])
-def test_source(func, tmp_path):
+def test_source(rng, func, tmp_path):
     a = te.placeholder((8,), name="a")
     outs = func(a)
     outs = outs if isinstance(outs, list) else [outs]
@@ -112,7 +111,7 @@ def test_source(func, tmp_path):
     again = HybridModule()
     again.load(str(tmp_path / "script.py"))
     assert again.name == "hybrid_func" and again.get_source() == module.get_source()
-    x = RNG.random(8).astype("float32")
+    x = rng.random(8).astype("float32")
     results, wanted = again(x), func(x)
     for ours, python in zip(
         results if isinstance(results, tuple) else [results],
@@ -195,10 +194,10 @@ def test_operators():
     np.testing.assert_array_equal(out, of_integers(x))
 
 
-def test_lengths_conditions_and_threads():
+def test_lengths_conditions_and_threads(rng):
     a = te.placeholder((6,), name="a")
     b = small_steps(a, (1, 2))
-    x, out = RNG.random(6).astype("float32"), np.zeros((6, 2), "float32")
+    x, out = rng.random(6).astype("float32"), np.zeros((6, 2), "float32")
     s = te.create_schedule(b.op)
     func = te.lower(s, [a, b])["main"]
     run(func, [x, out])
@@ -211,13 +210,13 @@ def test_lengths_conditions_and_threads():
     assert "assert " in module.get_source()
 
 
-def test_an_operation_reads_a_copy_or_stays():
+def test_an_operation_reads_a_copy_or_stays(rng):
     a, other = te.placeholder((8,), name="a"), te.placeholder((8,), name="other")
     low, high = both(a)
     c = te.compute((8,), lambda i: high[i] + other[i], name="c")
     x, y, out = (
-        RNG.random(8).astype("float32"),
-        RNG.random(8).astype("float32"),
+        rng.random(8).astype("float32"),
+        rng.random(8).astype("float32"),
         np.zeros(8, "float32"),
     )
     for read in (a, other):

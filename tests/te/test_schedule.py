@@ -13,8 +13,6 @@ from loopwright.tir.stmt import ForKind
 
 from .test_tutorials import packed_matmul
 
-RNG = np.random.default_rng(3)
-
 
 def matmul(n=24, m=20, k=12):
     a, b = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
@@ -22,10 +20,10 @@ def matmul(n=24, m=20, k=12):
     return a, b, te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
 
 
-def check(mod, *shapes, expected):
+def check(rng, mod, *shapes, expected):
     func = mod["main"]
     ta.verify_well_formed(func)
-    arrays = [RNG.random(s).astype("float32") for s in shapes]
+    arrays = [rng.random(s).astype("float32") for s in shapes]
     run(func, arrays)
     np.testing.assert_allclose(arrays[-1], expected(*arrays[:-1]), rtol=1e-5)
     again = [*arrays[:-1], np.zeros_like(arrays[-1])]
@@ -42,7 +40,7 @@ def loops(func):
     return found
 
 
-def test_tutorial_matmul():
+def test_tutorial_matmul(rng):
     a, b, c = matmul()
     s = te.create_schedule(c.op)
     xo, yo, xi, yi = s[c].tile(c.op.axis[0], c.op.axis[1], 8, 8)
@@ -52,21 +50,21 @@ def test_tutorial_matmul():
     s[c].vectorize(yi)
     s[c].parallel(xo)
     mod = te.lower(s, [a, b, c])
-    func = check(mod, (24, 12), (12, 20), (24, 20), expected=np.matmul)
+    func = check(rng, mod, (24, 12), (12, 20), (24, 20), expected=np.matmul)
     kinds = [loop.kind for loop in loops(func)]
     assert kinds.count(ForKind.PARALLEL) == 1
     assert kinds.count(ForKind.VECTORIZED) == 2  # of the sum, and of its first value
     assert "i_inner_init" in func.script()
 
 
-def test_write_cache_and_packing():
+def test_write_cache_and_packing(rng):
     s, args = packed_matmul(24, 12, 16, 8)
-    func = check(te.lower(s, args), (24, 12), (12, 16), (24, 16), expected=np.matmul)
+    func = check(rng, te.lower(s, args), (24, 12), (12, 16), (24, 16), expected=np.matmul)
     kinds = [loop.kind for loop in loops(func)]
     assert kinds.count(ForKind.PARALLEL) == 2 and ForKind.UNROLLED in kinds
 
 
-def test_inline_attach_and_read_cache():
+def test_inline_attach_and_read_cache(rng):
     a = te.placeholder((16, 16), name="A")
     b = te.compute((16, 16), lambda i, j: a[i, j] + 1.0, name="B")
     c = te.compute((16, 16), lambda i, j: b[i, j] * 2.0, name="C")
@@ -76,21 +74,23 @@ def test_inline_attach_and_read_cache():
     io, _ = s[d].split(s[d].op.axis[0], nparts=4)
     s[c].compute_at(s[d], io)
     fused = s[c].fuse(*s[c].op.axis)
-    check(te.lower(s, [a, d]), (16, 16), (16, 16), expected=lambda x: (x + 1) * 2 - (x + 1))
+    check(rng, te.lower(s, [a, d]), (16, 16), (16, 16), expected=lambda x: (x + 1) * 2 - (x + 1))
     s[c].pragma(fused, "auto_unroll_max_step", 4)
     assert "pragma_auto_unroll_max_step" in te.lower(s, [a, d])["main"].script()
     s = te.create_schedule(d.op)
     aa = s.cache_read(a, "local", [b])
     s[aa].compute_at(s[b], b.op.axis[0])
-    func = check(te.lower(s, [a, d]), (16, 16), (16, 16), expected=lambda x: (x + 1) * 2 - (x + 1))
+    func = check(
+        rng, te.lower(s, [a, d]), (16, 16), (16, 16), expected=lambda x: (x + 1) * 2 - (x + 1)
+    )
     assert 'scope="local"' in func.script()
 
 
-def test_build():
+def test_build(rng):
     a, b, c = matmul()
     s = te.create_schedule(c.op)
     f = te.build(s, [a, b, c], "llvm", name="mm")
-    x, y = RNG.random((24, 12)).astype("float32"), RNG.random((12, 20)).astype("float32")
+    x, y = rng.random((24, 12)).astype("float32"), rng.random((12, 20)).astype("float32")
     z = np.zeros((24, 20), "float32")
     f["mm"](x, y, z)
     np.testing.assert_allclose(z, x @ y, rtol=1e-5)
@@ -117,7 +117,7 @@ def test_wrong_steps():
         s[c].parallel(c.op.reduce_axis[0])
 
 
-def test_scan():
+def test_scan(rng):
     m, n = te.var("m"), te.var("n")
     x = te.placeholder((m, n), name="X")
     state = te.placeholder((m, n), name="state")
@@ -134,10 +134,10 @@ def test_scan():
 
     s = te.create_schedule(total.op)
     for shape in ((5, 3), (1, 2)):
-        check(te.lower(s, [x, total]), shape, shape, expected=expected)
+        check(rng, te.lower(s, [x, total]), shape, shape, expected=expected)
 
 
-def test_scan_of_two_states():
+def test_scan_of_two_states(rng):
     x = te.placeholder((6,), name="X")
     p, q = te.placeholder((6,)), te.placeholder((6,))
     one = te.compute((2,), lambda i: 1.0, name="one")
@@ -146,7 +146,7 @@ def test_scan_of_two_states():
     mul = te.compute((6,), lambda t: q[t - 1] * x[t], name="mul")
     a, b = te.scan([one, two], [add, mul], [p, q])
     func = te.create_prim_func([x, a, b])
-    given = RNG.random(6).astype("float32")
+    given = rng.random(6).astype("float32")
     got = [np.zeros(6, "float32") for _ in range(2)]
     run(func, [given, *got])
     first, second = [1.0, 1.0], list(given[:2])
@@ -157,14 +157,14 @@ def test_scan_of_two_states():
     np.testing.assert_allclose(got[1], second, rtol=1e-5)
 
 
-def test_scan_of_numbers():
+def test_scan_of_numbers(rng):
     x, state = te.placeholder((6,), name="X"), te.placeholder((6,))
     half = te.compute((6,), lambda t: state[t - 1] * 0.5, name="half")
     step = te.compute((6,), lambda t: half[t] + x[t], name="step")
     total = te.scan(te.compute((1,), lambda t: x[t]), step, state)
     func = te.create_prim_func([x, total])
     assert "half = T.alloc_buffer((1,))" in func.script()  # one number per step
-    given, got = RNG.random(6).astype("float32"), np.zeros(6, "float32")
+    given, got = rng.random(6).astype("float32"), np.zeros(6, "float32")
     run(func, [given, got])
     for t in range(1, 6):
         given[t] += given[t - 1] * np.float32(0.5)

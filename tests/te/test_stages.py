@@ -11,16 +11,14 @@ from loopwright.te.stage import INLINE
 from loopwright.tir.interpreter import run
 from loopwright.tir.transform import lower_to_loops
 
-RNG = np.random.default_rng(11)
 
-
-def check(s, args, expected):
+def check(rng, s, args, expected):
     """All ways to run a schedule give `expected(*arrays)` in the last argument; the text of its
     loops."""
     mod = te.lower(s, args)
     tir.analysis.verify_well_formed(mod["main"])
     loops = te.lower(s, args, simple_mode=True)
-    arrays = [RNG.random([int(e) for e in a.shape]).astype("float32") for a in args]
+    arrays = [rng.random([int(e) for e in a.shape]).astype("float32") for a in args]
     wanted = expected(*arrays)
     ways = (
         lambda *a: run(mod["main"], list(a)),
@@ -46,22 +44,22 @@ def twice_and_one(a, c):
     return a * 2 + 1
 
 
-def test_storage_align():
+def test_storage_align(rng):
     a, b, c, s = two_steps()
     s[b].storage_align(b.op.axis[0], 24, 1)
-    assert "strides=(25, 1)" in check(s, [a, c], twice_and_one)
+    assert "strides=(25, 1)" in check(rng, s, [a, c], twice_and_one)
 
 
-def test_double_buffer():
+def test_double_buffer(rng):
     a, b, c, s = two_steps()
     s[b].compute_at(s[c], c.op.axis[0])
     s[b].double_buffer()
-    check(s, [a, c], twice_and_one)
+    check(rng, s, [a, c], twice_and_one)
     text = str(lower_to_loops()(te.lower(s, [a, c])))
     assert "if i < 31:" in text and "truncmod(i + 1, 2)" in text  # the next row is fetched
 
 
-def test_set_store_predicate():
+def test_set_store_predicate(rng):
     a, _, c, s = two_steps()
     _, inner = s[c].split(c.op.axis[1], 4)
     s[c].set_store_predicate(inner.var.equal(1))
@@ -71,15 +69,15 @@ def test_set_store_predicate():
         y[:, 1::4] = (x * 2 + 1)[:, 1::4]
         return y
 
-    assert "if j_inner == 1:" in check(s, [a, c], every_fourth)
+    assert "if j_inner == 1:" in check(rng, s, [a, c], every_fourth)
 
 
-def test_transform_layout():
+def test_transform_layout(rng):
     a, b, c, s = two_steps()
     x, y, z = s[b].transform_layout(lambda i, j: [i // 4, j, te.AXIS_SEPARATOR, i % 4])
     s[b].vectorize(z)
     s[b].reorder(y, x)
-    text = check(s, [a, c], twice_and_one)
+    text = check(rng, s, [a, c], twice_and_one)
     assert "for axis2 in T.vectorized(4):" in text and "(8, 16, 4)" in text
 
     rows = te.placeholder((8, 6), name="rows")
@@ -89,12 +87,12 @@ def test_transform_layout():
     x, y = s[total].transform_layout(lambda i: (i // 4, i % 4))
     s[total].reorder(y, k, x)
     func = te.lower(s, [rows, total])["main"]
-    data, out = RNG.random((8, 6)).astype("float32"), np.zeros((2, 4), "float32")
+    data, out = rng.random((8, 6)).astype("float32"), np.zeros((2, 4), "float32")
     run(func, [data, out])  # the argument has the new shape
     np.testing.assert_allclose(out.ravel(), data.sum(1), rtol=1e-5)
 
 
-def test_rolling_buffer():
+def test_rolling_buffer(rng):
     a = te.placeholder((12, 16), name="A")
     b = te.compute((12, 16), lambda i, j: a[i, j] * 2.0, name="B")
     c = te.compute((10, 16), lambda i, j: b[i, j] + b[i + 2, j], name="C")
@@ -102,7 +100,7 @@ def test_rolling_buffer():
     outer, _ = s[c].split(c.op.axis[0], 2)
     s[b].compute_at(s[c], outer)
     s[b].rolling_buffer()
-    text = check(s, [a, c], lambda x, y: x[:10] * 2 + x[2:] * 2)
+    text = check(rng, s, [a, c], lambda x, y: x[:10] * 2 + x[2:] * 2)
     assert "B = T.decl_buffer((4, 16))" in text and " % 4, j]" in text and "if " in text
 
 
@@ -134,16 +132,16 @@ def test_an_intrinsic_does_not_read_a_buffer_that_rolls(axis):
         te.lower(s, [a, c])
 
 
-def test_prefetch_and_pragma_are_notes():
+def test_prefetch_and_pragma_are_notes(rng):
     a, _, c, s = two_steps()
     s[c].prefetch(a, c.op.axis[0], 1)
     s[c].pragma(c.op.axis[1], "auto_unroll_max_step", 4)
-    check(s, [a, c], twice_and_one)
+    check(rng, s, [a, c], twice_and_one)
     text = str(te.lower(s, [a, c]))
     assert '"prefetch_A": 1' in text and "pragma_auto_unroll_max_step" in text
 
 
-def test_several_results_in_one_stage():
+def test_several_results_in_one_stage(rng):
     a = te.placeholder((32, 16), name="A")
     p, q = te.compute((32, 16), lambda i, j: (a[i, j] + 1.0, a[i, j] * 2.0), name="P")
     d = te.compute((32, 16), lambda i, j: p[i, j] * q[i, j], name="D")
@@ -154,20 +152,20 @@ def test_several_results_in_one_stage():
     s = te.create_schedule(d.op)
     s[p].compute_at(s[d], d.op.axis[0])
     s[p].vectorize(p.op.axis[1])
-    check(s, [a, d], product)
+    check(rng, s, [a, d], product)
     s = te.create_schedule(d.op)
     pl, ql = s.cache_write([p, q], "local")
     assert pl.op is ql.op
     s[pl].compute_at(s[p], p.op.axis[0])
     s[p].compute_at(s[d], d.op.axis[0])
     assert 'scope="local"' in str(te.lower(s, [a, d]))
-    check(s, [a, d], product)
+    check(rng, s, [a, d], product)
     s = te.create_schedule(d.op)
     s[q].compute_inline()
-    assert "P_v" not in check(s, [a, d], product)
+    assert "P_v" not in check(rng, s, [a, d], product)
 
 
-def test_rfactor():
+def test_rfactor(rng):
     a = te.placeholder((5, 30), name="A")
     k = te.reduce_axis((0, 30), "k")
     b = te.compute((5,), lambda i: te.sum(a[i, k], axis=k, init=1.0), name="B")
@@ -181,21 +179,21 @@ def test_rfactor():
             outer, inner = s[b].split(b.op.reduce_axis[0], factor=factor)
             part = s.rfactor(b, outer if outermost else inner, place)
             s[part].compute_at(s[b], b.op.axis[0])
-            check(s, [a, b], total)
+            check(rng, s, [a, b], total)
     s = te.create_schedule(b.op)
     part = s.rfactor(b, b.op.reduce_axis[0])  # nothing is left to reduce
     s[part].parallel(part.op.axis[0])
-    check(s, [a, b], total)
+    check(rng, s, [a, b], total)
     s = te.create_schedule(b.op)
     cached = s.cache_write(b, "local")
     _, inner = s[cached].split(s[cached].op.reduce_axis[0], nparts=5)
     part = s.rfactor(cached, inner)
     s[cached].compute_at(s[b], b.op.axis[0])
     s[part].compute_at(s[b], b.op.axis[0])
-    assert "B_local_rf = T.decl_buffer" in check(s, [a, b], total)
+    assert "B_local_rf = T.decl_buffer" in check(rng, s, [a, b], total)
 
 
-def test_rfactor_of_fused_loops():
+def test_rfactor_of_fused_loops(rng):
     a = te.placeholder((3, 4, 10), name="A")
     k, m = te.reduce_axis((0, 4), "k"), te.reduce_axis((2, 9), "m")
     b = te.compute((3,), lambda i: te.max(a[i, k, m], axis=[k, m]), name="B")
@@ -206,7 +204,7 @@ def test_rfactor_of_fused_loops():
     s[b].parallel(b.op.axis[0])
     s[part].reorder(part.op.axis[1], *s[part].op.reduce_axis, part.op.axis[0])
     s[part].vectorize(part.op.axis[0])
-    check(s, [a, b], lambda x, y: x[:, :, 2:9].max((1, 2)))
+    check(rng, s, [a, b], lambda x, y: x[:, :, 2:9].max((1, 2)))
 
 
 def rows_of_a_scan():
@@ -227,7 +225,7 @@ def rows_of_a_scan():
     return x, first, s1, s2, scan, d, expected
 
 
-def test_stages_of_a_scan():
+def test_stages_of_a_scan(rng):
     x, first, s1, s2, scan, d, expected = rows_of_a_scan()
     s = te.create_schedule(d.op)
     outer, inner = s[s2].split(s2.op.axis[1], factor=8)
@@ -235,7 +233,7 @@ def test_stages_of_a_scan():
     s[s2].vectorize(inner)
     s[s1].vectorize(s1.op.axis[1])
     s[s2].parallel(outer)
-    text = check(s, [x, d], expected)
+    text = check(rng, s, [x, d], expected)
     at = text.index("for scan_idx in range(9):")
     assert text[at:].split("\n", 3)[:3] == [
         "for scan_idx in range(9):",
@@ -250,10 +248,10 @@ def test_stages_of_a_scan():
     copy = s.cache_read(x, "local", [local])
     s[copy].compute_at(s[local], local.op.axis[1])
     s[d].parallel(d.op.axis[0])
-    assert "s2_local" in check(s, [x, d], expected)
+    assert "s2_local" in check(rng, s, [x, d], expected)
 
 
-def test_reduction_in_a_scan_by_rfactor():
+def test_reduction_in_a_scan_by_rfactor(rng):
     m, n = 6, 8
     x, w = te.placeholder((m, n), name="X"), te.placeholder((n, n), name="W")
     state = te.placeholder((m, n), name="S")
@@ -274,10 +272,10 @@ def test_reduction_in_a_scan_by_rfactor():
     part = s.rfactor(h, inner, 1)
     s[part].vectorize(part.op.axis[2])
     s[u].vectorize(u.op.axis[1])
-    assert "h_rf = T.decl_buffer((1, 4, 8))" in check(s, [x, w, rnn], expected)
+    assert "h_rf = T.decl_buffer((1, 4, 8))" in check(rng, s, [x, w, rnn], expected)
 
 
-def test_an_extern_alone_and_between_stages():
+def test_an_extern_alone_and_between_stages(rng):
     def double(ins, outs):
         ib = tir.ir_builder.create()
         source, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
@@ -287,7 +285,7 @@ def test_an_extern_alone_and_between_stages():
 
     a = te.placeholder((16,), name="A")
     c = te.extern((16,), [a], double, name="C")
-    check(te.create_schedule(c.op), [a, c], lambda x, y: x * 2)
+    check(rng, te.create_schedule(c.op), [a, c], lambda x, y: x * 2)
     view = tir.decl_buffer((16,), "float32", "view", strides=[te.var("step")], offset_factor=1)
 
     def strided(ins, outs):
@@ -303,10 +301,10 @@ def test_an_extern_alone_and_between_stages():
     s = te.create_schedule(d.op)
     s[b].vectorize(b.op.axis[0])
     s[d].parallel(d.op.axis[0])
-    check(s, [a, d], lambda x, y: x + 1 - 1)
+    check(rng, s, [a, d], lambda x, y: x + 1 - 1)
 
 
-def test_stages_without_steps_are_scheduled_by_the_target():
+def test_stages_without_steps_are_scheduled_by_the_target(rng):
     """Before, the reduction was cut in two and run as it stands."""
     A, B = te.placeholder((64, 64), name="A"), te.placeholder((64, 64), name="B")
     unused = te.placeholder((3,), name="unused")
@@ -317,7 +315,7 @@ def test_stages_without_steps_are_scheduled_by_the_target():
     with lw.trace() as steps:
         built = te.build(s, [A, B, unused, C], "llvm", name="product")
     assert any("vectorized" in step.after.script() for step in steps)
-    a, b, c = (np.random.rand(64, 64).astype("float32") for _ in range(3))
+    a, b, c = (rng.random((64, 64)).astype("float32") for _ in range(3))
     built["product"](a, b, np.zeros(3, "float32"), c)
     np.testing.assert_allclose(c, a @ b, rtol=1e-4)
     s[C].reorder(*C.op.axis[::-1])
@@ -340,7 +338,7 @@ def test_the_axes_of_each_result_of_a_scan():
     ("size", "rows", "columns"),
     [(4, 1, 4), (16, 1, 16), (24, 3, 16), (48, 3, 16), (6, 2, 16), (1, 1, 1)],
 )
-def test_a_part_of_fused_loops(size, rows, columns):
+def test_a_part_of_fused_loops(rng, size, rows, columns):
     """Within a row only what is read of it, over an edge whole rows."""
     a, b, c, s = two_steps()
     outer, _ = s[c].split(s[c].fuse(*c.op.axis), size)
@@ -350,15 +348,15 @@ def test_a_part_of_fused_loops(size, rows, columns):
     if size != 6:  # which may begin in the middle of a row
         assert [int(e) for e in found] == [rows, columns] or size in (24, 48)
     assert int(found[1]) == columns
-    check(s, [a, c], twice_and_one)
+    check(rng, s, [a, c], twice_and_one)
 
 
-def test_a_loop_of_one_iteration():
+def test_a_loop_of_one_iteration(rng):
     a, b, c, s = two_steps()
     one = s[c].fuse()
     assert s[c].leaf_iter_vars[0] is one
     s[b].compute_at(s[c], one)
-    check(s, [a, c], twice_and_one)
+    check(rng, s, [a, c], twice_and_one)
     ranges = te.schedule.InferBound(s.normalize())
     assert [int(ranges[v].extent) for v in b.op.axis] == [32, 16]
     x = te.placeholder((), name="x")
@@ -389,7 +387,7 @@ def inlined(kind, s):
     return {st.op.name for st in s.stages if st.attach_type == INLINE}
 
 
-def test_stages_are_inlined_by_what_they_do():
+def test_stages_are_inlined_by_what_they_do(rng):
     x, row = te.placeholder((4, 6), name="x"), te.placeholder((6,), name="row")
     one = te.compute((4, 6), lambda i, j: x[i, j] + 1.0, name="one")
     turned = te.compute((6, 4), lambda i, j: one[j, i] * 2.0, name="turned")
@@ -405,24 +403,24 @@ def test_stages_are_inlined_by_what_they_do():
     for kind, names in wanted.items():
         s = te.create_schedule(out.op)
         assert inlined(kind, s) == names
-        check(s, [x, row, out], lambda x, r, _: (2 * (x + 1).T + r[:, None]).sum(1) - 1)
+        check(rng, s, [x, row, out], lambda x, r, _: (2 * (x + 1).T + r[:, None]).sum(1) - 1)
     s = te.create_schedule(out.op)
     s[turned].parallel(turned.op.axis[0])  # a step of the user's
     assert inlined("Injective", s) == {"one", "spread"}
 
 
 @pytest.mark.parametrize("last", [1, 4, 10])
-def test_a_part_of_a_scan(last):
+def test_a_part_of_a_scan(rng, last):
     """Rows up to the last one that is read, and the first ones."""
     x, _, _, _, scan, _, expected = rows_of_a_scan()
     d = te.compute((last, 24), lambda t, i: scan[t, i] + 1.0, name="D")
     s = te.create_schedule(d.op)
     ranges = te.schedule.InferBound(s.normalize())
     assert str(ranges[scan.op.scan_axis].extent) == str(last - 1)
-    check(s, [x, d], lambda rows, _: expected(rows, None)[:last])
+    check(rng, s, [x, d], lambda rows, _: expected(rows, None)[:last])
 
 
-def test_a_scan_whose_columns_move():
+def test_a_scan_whose_columns_move(rng):
     m, n = 5, 8
     x, state = te.placeholder((m, n), name="X"), te.placeholder((m, n), name="S")
     first = te.compute((1, n), lambda _, i: x[0, i], name="first")
@@ -436,20 +434,20 @@ def test_a_scan_whose_columns_move():
             out[t] += np.roll(out[t - 1], -1)
         return out
 
-    check(te.create_schedule(scan.op), [x, scan], expected)
+    check(rng, te.create_schedule(scan.op), [x, scan], expected)
 
 
-def test_rfactor_of_an_axis_that_begins_later():
+def test_rfactor_of_an_axis_that_begins_later(rng):
     a = te.placeholder((5, 30), name="A")
     k = te.reduce_axis((3, 28), "k")
     b = te.compute((5,), lambda i: te.sum(a[i, k], axis=k), name="B")
     s = te.create_schedule(b.op)
     part = s.rfactor(b, k)
     assert [int(e) for e in part.shape] == [25, 5]
-    check(s, [a, b], lambda x, y: x[:, 3:28].sum(1))
+    check(rng, s, [a, b], lambda x, y: x[:, 3:28].sum(1))
 
 
-def test_groups_in_groups():
+def test_groups_in_groups(rng):
     x = te.placeholder((6, 4), name="X")
     steps = [x]
     for k in range(6):
@@ -463,15 +461,15 @@ def test_groups_in_groups():
     across = s.create_group(outputs=steps[5], inputs=steps[3])  # from inside of one to its outside
     assert across.group is None and (s[steps[5]].group, outer.group) == (across, across)
     assert across.num_child_stages == 2
-    check(s, [x, steps[-1]], lambda x, _: x + 15)
+    check(rng, s, [x, steps[-1]], lambda x, _: x + 15)
 
 
-def test_buffers_of_tensors_among_the_arguments():
+def test_buffers_of_tensors_among_the_arguments(rng):
     a, _, c, s = two_steps()
     buffer = tir.decl_buffer((32, 16), "float32", "bound", offset_factor=4)
     func = te.lower(s, [buffer, c], binds={a: buffer})["main"]
     assert next(iter(func.buffer_map.values())).name == "bound"
-    x, out = RNG.random((32, 16)).astype("float32"), np.zeros((32, 16), "float32")
+    x, out = rng.random((32, 16)).astype("float32"), np.zeros((32, 16), "float32")
     run(func, [x, out])
     np.testing.assert_allclose(out, x * 2 + 1, rtol=1e-6)
 
@@ -481,12 +479,12 @@ A, V = te.placeholder((8, 4), name="A"), te.placeholder((4,), name="V")
 ROWS = te.compute((8,), lambda i: te.sum(A[i, K], axis=K), name="rows")
 
 
-def test_a_copy_of_loops_that_run_beyond_the_end():
+def test_a_copy_of_loops_that_run_beyond_the_end(rng):
     s = te.create_schedule(ROWS.op)
     s[ROWS].split(ROWS.op.axis[0], factor=3)
     copy = s.cache_write(ROWS, "local")
     assert [int(e) for e in copy.shape] == [3, 3]
-    check(s, [A, ROWS], lambda a, _: a.sum(1))
+    check(rng, s, [A, ROWS], lambda a, _: a.sum(1))
 
 
 def triangle():
@@ -498,15 +496,15 @@ def triangle():
 
 
 @pytest.mark.parametrize("cached", [False, True])
-def test_a_reduction_as_long_as_its_row(cached):
+def test_a_reduction_as_long_as_its_row(rng, cached):
     out = triangle()
     s = te.create_schedule(out.op)
     if cached:
         s.cache_write(out, "local")
-    check(s, [A, out], lambda a, _: np.array([a[i, : i // 2 + 1].sum() for i in range(8)]))
+    check(rng, s, [A, out], lambda a, _: np.array([a[i, : i // 2 + 1].sum() for i in range(8)]))
 
 
-def test_an_intrinsic_that_does_a_part_of_a_sum():
+def test_an_intrinsic_that_does_a_part_of_a_sum(rng):
     """Without a reset, the first step is the body, and those after it the update."""
     x = te.placeholder((2,), name="x")
     k = te.reduce_axis((0, 2), "k")
@@ -529,10 +527,10 @@ def test_an_intrinsic_that_does_a_part_of_a_sum():
     outer, inner = s[out].split(r, factor=2)
     s[out].reorder(out.op.axis[0], outer, out.op.axis[1], inner)
     s[out].tensorize(out.op.axis[1], intrin)
-    check(s, [w, out], lambda a, _: a.sum(1, keepdims=True))
+    check(rng, s, [w, out], lambda a, _: a.sum(1, keepdims=True))
 
 
-def test_externs_of_one_dimension():
+def test_externs_of_one_dimension(rng):
     def fill(ins, outs):
         ib = tir.ir_builder.create()
         result = ib.buffer_ptr(outs[0])
@@ -543,7 +541,7 @@ def test_externs_of_one_dimension():
     for shape in (4, (4,), [4], te.placeholder((4,)).shape):
         e = te.extern(shape, [V], fill, name="E")
         assert [int(x) for x in e.shape] == [4] and e.dtype == "float32"
-        check(te.create_schedule(e.op), [V, e], lambda v, _: v * 3)
+        check(rng, te.create_schedule(e.op), [V, e], lambda v, _: v * 3)
     assert [int(x) for x in te.extern([4, 4], [V], lambda ins, outs: tir.Evaluate(0)).shape] == [
         4,
         4,
@@ -553,7 +551,7 @@ def test_externs_of_one_dimension():
     assert [t.dtype for t in two] == ["int8", "float32"]
 
 
-def test_an_extern_of_a_function_and_copies_around_it():
+def test_an_extern_of_a_function_and_copies_around_it(rng):
     """Also of one whose blocks have axes and reset a sum."""
     func = te.create_prim_func([A, ROWS])
     x = te.compute((8, 4), lambda i, j: A[i, j] + 1.0, name="x")
@@ -563,7 +561,7 @@ def test_an_extern_of_a_function_and_copies_around_it():
         s = te.create_schedule(out.op)
         if cached:
             s.cache_read(x, "local", [e])
-        check(s, [A, out], lambda a, _: (a + 1).sum(1) - 1)
+        check(rng, s, [A, out], lambda a, _: (a + 1).sum(1) - 1)
 
 
 def test_attach_paths():

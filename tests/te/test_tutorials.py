@@ -10,12 +10,11 @@ import pytest
 import loopwright as tvm
 from loopwright import te
 
-RNG = np.random.default_rng(7)
 target = "llvm"
 
 
-def random(*shape):
-    return RNG.random(shape).astype("float32")
+def random(rng, *shape):
+    return rng.random(shape).astype("float32")
 
 
 def zeros(*shape):
@@ -29,7 +28,7 @@ def body(mod):
     return "\n".join(line[8:] for line in lines[at + 1 :])
 
 
-def test_vector_add():
+def test_vector_add(rng):
     n = te.var("n")
     A = te.placeholder((n,), name="A")
     B = te.placeholder((n,), name="B")
@@ -40,16 +39,16 @@ def test_vector_add():
     s[C].vectorize(inner)
     fadd = tvm.build(s, [A, B, C], target, name="myadd")
     for size in (1024, 37, 1):
-        a, b, c = random(size), random(size), zeros(size)
+        a, b, c = random(rng, size), random(rng, size), zeros(size)
         fadd(a, b, c)
         np.testing.assert_array_equal(c, a + b)
         fadd["myadd"](b, b, c)
         np.testing.assert_array_equal(c, b + b)
 
 
-@pytest.fixture(scope="module")
-def matmul_data():
-    a, b = random(64, 64), random(64, 64)
+@pytest.fixture
+def matmul_data(rng):
+    a, b = random(rng, 64, 64), random(rng, 64, 64)
     return a, b, a @ b
 
 
@@ -155,7 +154,7 @@ def test_matmul_with_packing_and_a_write_cache(matmul_data):
     run_matmul(s, args, matmul_data)
 
 
-def test_conv2d():
+def test_conv2d(rng):
     batch, channels, size, filters, kernel, pad = 1, 3, 8, 4, 3, 1
     A = te.placeholder((batch, channels, size, size), name="A")
     W = te.placeholder((filters, channels, kernel, kernel), name="W")
@@ -178,7 +177,7 @@ def test_conv2d():
         ),
         name="B",
     )
-    a, w = random(batch, channels, size, size), random(filters, channels, kernel, kernel)
+    a, w = random(rng, batch, channels, size, size), random(rng, filters, channels, kernel, kernel)
     padded = np.pad(a, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (2, 3))
     expected = np.einsum("ncyxhw,fchw->nfyx", windows, w)
@@ -200,7 +199,7 @@ def test_conv2d():
         np.testing.assert_allclose(b, expected, rtol=1e-5)
 
 
-def test_reduction_with_rfactor():
+def test_reduction_with_rfactor(rng):
     n, m = 16, 48
     A = te.placeholder((n, m), name="A")
     k = te.reduce_axis((0, m), "k")
@@ -228,12 +227,12 @@ def test_reduction_with_rfactor():
         "B[i_outer * 8 + i_inner] + B_rf[k_inner_v, i_inner]"
     )
     func = tvm.build(s, [A, B], target)
-    a, b = random(n, m), zeros(n)
+    a, b = random(rng, n, m), zeros(n)
     func(a, b)
     np.testing.assert_allclose(b, a.sum(1), rtol=1e-5)
 
 
-def test_scan_of_a_recurrent_cell():
+def test_scan_of_a_recurrent_cell(rng):
     steps, batch, size = 5, 2, 8
     X = te.placeholder((steps, batch, size), name="X")
     W = te.placeholder((size, size), name="W")
@@ -258,7 +257,7 @@ def test_scan_of_a_recurrent_cell():
     s[hidden].unroll(ki)
     s[first].compute_inline()
     func = tvm.build(s, [X, W, out], target)
-    x, w, o = random(steps, batch, size), random(size, size), zeros(steps, batch, size)
+    x, w, o = random(rng, steps, batch, size), random(rng, size, size), zeros(steps, batch, size)
     func(x, w, o)
     expected = np.tanh(x)
     for row in range(1, steps):
@@ -303,13 +302,13 @@ def intrin_gemv(m, l):
     return te.decl_tensor_intrin(c.op, intrin_func, binds={a: Ab, b: Bb, c: Cb})
 
 
-def test_tensorize_a_product_of_matrix_and_vector():
+def test_tensorize_a_product_of_matrix_and_vector(rng):
     N, M, L = 16, 12, 8
     A = te.placeholder((N, L), name="A")
     B = te.placeholder((M, L), name="B")
     k = te.reduce_axis((0, L), name="k")
     C = te.compute((N, M), lambda i, j: te.sum(A[i, k] * B[j, k], axis=k), name="C")
-    a, b = random(N, L), random(M, L)
+    a, b = random(rng, N, L), random(rng, M, L)
     for whole in (True, False):
         s = te.create_schedule(C.op)
         x, y = C.op.axis
@@ -329,7 +328,7 @@ def test_tensorize_a_product_of_matrix_and_vector():
         np.testing.assert_allclose(c, a @ b.T, rtol=1e-5)
 
 
-def test_extern_call_of_a_packed_function():
+def test_extern_call_of_a_packed_function(rng):
     @tvm.register_func("te.test.matmul", override=True)
     def my_matmul(x, y, z):
         z.copyfrom(x.numpy() @ y.numpy())
@@ -347,12 +346,12 @@ def test_extern_call_of_a_packed_function():
     s = te.create_schedule(D.op)
     s[D].vectorize(D.op.axis[1])
     func = tvm.build(s, [A, B, D], target, name="f")
-    a, b, d = random(n, l), random(l, m), zeros(n, m)
+    a, b, d = random(rng, n, l), random(rng, l, m), zeros(n, m)
     func(a, b, d)
     np.testing.assert_allclose(d, a @ b + 1, rtol=1e-5)
 
 
-def test_tuple_inputs_and_argmax():
+def test_tuple_inputs_and_argmax(rng):
     def fcombine(x, y):
         lhs = tvm.tir.Select(x[1] >= y[1], x[0], y[0])
         rhs = tvm.tir.Select(x[1] >= y[1], x[1], y[1])
@@ -367,7 +366,7 @@ def test_tuple_inputs_and_argmax():
     val = te.placeholder((m, n), name="val", dtype="float32")
     k = te.reduce_axis((0, n), "k")
     T0, T1 = te.compute((m,), lambda i: argmax((idx[i, k], val[i, k]), axis=k), name="T")
-    v = random(m, n)
+    v = random(rng, m, n)
     order = np.tile(np.arange(n, dtype="int32"), (m, 1))
     for how in range(3):
         s = te.create_schedule(T0.op)
@@ -388,13 +387,13 @@ def test_tuple_inputs_and_argmax():
     s = te.create_schedule(B0.op)
     s[B0].vectorize(B0.op.axis[1])
     func = tvm.build(s, [A0, A1, B0, B1], target)
-    a0, a1, b0, b1 = random(m, n), random(m, n), zeros(m, n), zeros(m, n)
+    a0, a1, b0, b1 = random(rng, m, n), random(rng, m, n), zeros(m, n), zeros(m, n)
     func(a0, a1, b0, b1)
     np.testing.assert_allclose(b0, a0 + 2, rtol=1e-6)
     np.testing.assert_allclose(b1, a1 * 3, rtol=1e-6)
 
 
-def test_intrinsics_and_math():
+def test_intrinsics_and_math(rng):
     n = te.var("n")
     A = te.placeholder((n,), name="A")
     B = te.compute(
@@ -411,13 +410,13 @@ def test_intrinsics_and_math():
     from math import erf
 
     for size in (16, 13):
-        a, c = random(size) * 3, zeros(size)
+        a, c = random(rng, size) * 3, zeros(size)
         func(a, c)
         b = np.exp(a) + np.sqrt(a) * np.log(a + 1) - np.vectorize(erf)(a) + np.floor(a)
         np.testing.assert_allclose(c, b**2, rtol=1e-5)
 
 
-def test_reductions_over_conditions_and_booleans():
+def test_reductions_over_conditions_and_booleans(rng):
     n = 10
     A = te.placeholder((n, n), name="A")
     k = te.reduce_axis((0, n), "k")
@@ -431,7 +430,7 @@ def test_reductions_over_conditions_and_booleans():
     ]
     s = te.create_schedule([o.op for o in outs])
     func = tvm.build(s, [A, *outs], target)
-    a = random(n, n)
+    a = random(rng, n, n)
     got = [np.zeros(n, str(o.dtype)) for o in outs]
     func(a, *got)
     expected = [

@@ -5,14 +5,12 @@ from loopwright import te, tir
 from loopwright.testing import workloads
 from loopwright.tir.interpreter import run
 
-RNG = np.random.default_rng(0)
 
-
-def made(operator, *args, **options):
+def made(rng, operator, *args, **options):
     """The inputs and the output of an operator of small integers."""
     func = te.create_prim_func(operator(*args, **options))
     *inputs, out = (tuple(int(d) for d in b.shape) for b in func.buffer_map.values())
-    arrays = [RNG.integers(-3, 4, shape).astype("float32") for shape in inputs]
+    arrays = [rng.integers(-3, 4, shape).astype("float32") for shape in inputs]
     result = np.empty(out, "float32")
     run(func, [*arrays, result])
     return arrays, result
@@ -31,8 +29,8 @@ def windows(data, kernel, stride, padding, dilation):
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_convolution(groups):
-    (data, weight), out = made(workloads.conv2d_nhwc, 1, 7, 6, 4, 6, 3, 2, 1, 2, groups)
+def test_convolution(rng, groups):
+    (data, weight), out = made(rng, workloads.conv2d_nhwc, 1, 7, 6, 4, 6, 3, 2, 1, 2, groups)
     size = 4 // groups, 6 // groups
     wanted = 0.0
     for tap, part in windows(data, 3, 2, 1, 2):
@@ -47,11 +45,11 @@ def test_convolution(groups):
     np.testing.assert_array_equal(out, wanted)
 
 
-def test_depthwise_and_capsules():
-    (data, weight), out = made(workloads.depthwise_conv2d_nhwc, 1, 6, 6, 3, 3, 2, 1)
+def test_depthwise_and_capsules(rng):
+    (data, weight), out = made(rng, workloads.depthwise_conv2d_nhwc, 1, 6, 6, 3, 3, 2, 1)
     wanted = sum(part * weight[0][tap] for tap, part in windows(data, 3, 2, 1, 1))
     np.testing.assert_array_equal(out, wanted)
-    (data, weight), out = made(workloads.conv2d_capsule_nhwijc, 1, 4, 4, 2, 3, 3, 1, 1, 2)
+    (data, weight), out = made(rng, workloads.conv2d_capsule_nhwijc, 1, 4, 4, 2, 3, 3, 1, 1, 2)
     wanted = sum(
         np.einsum("nhwikc,kjcd->nhwijd", part, weight[tap])
         for tap, part in windows(data, 3, 1, 1, 1)
@@ -60,8 +58,10 @@ def test_depthwise_and_capsules():
 
 
 @pytest.mark.parametrize(("stride", "padding"), [(1, 0), (2, 1), (3, 1)])
-def test_transposed_convolution(stride, padding):
-    (data, weight), out = made(workloads.conv2d_transpose_nhwc, 1, 3, 4, 2, 3, 4, stride, padding)
+def test_transposed_convolution(rng, stride, padding):
+    (data, weight), out = made(
+        rng, workloads.conv2d_transpose_nhwc, 1, 3, 4, 2, 3, 4, stride, padding
+    )
     whole = np.zeros((1, (3 - 1) * stride + 4, (4 - 1) * stride + 4, 3))
     for h, w in np.ndindex(3, 4):
         top, left = h * stride, w * stride
@@ -72,21 +72,23 @@ def test_transposed_convolution(stride, padding):
     np.testing.assert_array_equal(out, whole[:, *end])
 
 
-def test_products():
-    (a, b), out = made(workloads.matmul_relu, 3, 4, 5)
+def test_products(rng):
+    (a, b), out = made(rng, workloads.matmul_relu, 3, 4, 5)
     np.testing.assert_array_equal(out, np.maximum(a @ b, 0))
-    (a, b), out = made(workloads.batch_matmul_nkkm, 2, 3, 4, 5)
+    (a, b), out = made(rng, workloads.batch_matmul_nkkm, 2, 3, 4, 5)
     np.testing.assert_array_equal(out, a @ b)
-    (a, b), out = made(workloads.transpose_batch_matmul, 2, 3, 2, 4)
+    (a, b), out = made(rng, workloads.transpose_batch_matmul, 2, 3, 2, 4)
     np.testing.assert_array_equal(out, np.einsum("bihd,bjhd->bhij", a, b))
 
 
-def test_batch_norm():
-    (x, w, bias, offset, scale), out = made(workloads.conv2d_nhwc_bn_relu, 1, 4, 4, 2, 3, 1, 1, 0)
+def test_batch_norm(rng):
+    (x, w, bias, offset, scale), out = made(
+        rng, workloads.conv2d_nhwc_bn_relu, 1, 4, 4, 2, 3, 1, 1, 0
+    )
     wanted = np.maximum((x @ w[0, 0] + bias) * scale + offset, 0)
     np.testing.assert_array_equal(out, wanted)
     (x, w, bias, scale, offset), out = made(
-        workloads.conv2d_nchw_bias_bn_relu, 1, 4, 4, 2, 3, 1, 1, 1, 0
+        rng, workloads.conv2d_nchw_bias_bn_relu, 1, 4, 4, 2, 3, 1, 1, 1, 0
     )
     wanted = np.einsum("nchw,oc->nohw", x, w[:, :, 0, 0])
     np.testing.assert_array_equal(out, np.maximum((wanted + bias) * scale + offset, 0))
@@ -104,8 +106,8 @@ def test_unknown():
 
 
 @pytest.mark.parametrize("padding", [0, 1])
-def test_windows_of_a_pool(padding):
-    (data,), out = made(workloads.max_pool2d_nchw, 2, 4, 5, 3, padding)
+def test_windows_of_a_pool(rng, padding):
+    (data,), out = made(rng, workloads.max_pool2d_nchw, 2, 4, 5, 3, padding)
     last = np.moveaxis(data, 1, 3)
     last = np.pad(last, [(0, 0), *[(padding,) * 2] * 2, (0, 0)], constant_values=-np.inf)
     wanted = np.max([part for _, part in windows(last, 2, 1, 0, 1)], 0)

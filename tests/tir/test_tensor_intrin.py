@@ -11,7 +11,8 @@ import pytest
 
 import loopwright as lw
 from loopwright import te, tir
-from loopwright.codegen.llvm.compiler import CompileError, host_features
+from loopwright.base.host import host
+from loopwright.codegen.llvm.compiler import CompileError
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.script import from_source
 from loopwright.script import tir as T
@@ -92,7 +93,7 @@ def compiled(name: str, sch: tir.Schedule) -> Any:
     """The program in LLVM; None, after it was refused, where the machine lacks the instruction."""
     arm, here = name.startswith("dot_4x4"), platform.machine() in ("aarch64", "arm64")
     feature = "avx512vnni" if name == tensor_intrin.VNNI_DOT_16x4_INTRIN else "avx512bw"
-    if arm == here and (arm or f"+{feature}" in host_features().split(",")):
+    if arm == here and (arm or feature in host().record.features):
         return lw.compile(sch.mod["main"])
     with pytest.raises(CompileError, match="the target has no instruction for llvm"):
         lw.compile(sch.mod["main"])

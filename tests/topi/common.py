@@ -23,8 +23,5 @@ def check(make, arrays, expected, rtol=1e-5, atol=1e-6):
             np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
 
 
-RNG = np.random.default_rng(7)
-
-
-def floats(*shape):
-    return RNG.random(shape).astype("float32") + np.float32(0.1)
+def floats(rng, *shape):
+    return rng.random(shape).astype("float32") + np.float32(0.1)

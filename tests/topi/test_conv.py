@@ -8,10 +8,13 @@ import pytest
 from loopwright import te, topi
 from loopwright.topi import nn, testing
 
+from ..drawing import drawn
 from .common import check, floats
 
-X1, X2, X3 = floats(2, 4, 9), floats(1, 4, 7, 6), floats(1, 2, 4, 5, 4)
-W1, W2, W3 = floats(6, 4, 3), floats(6, 4, 3, 2), floats(4, 2, 2, 3, 2)
+TABLE = drawn("test_conv")
+
+X1, X2, X3 = floats(TABLE, 2, 4, 9), floats(TABLE, 1, 4, 7, 6), floats(TABLE, 1, 2, 4, 5, 4)
+W1, W2, W3 = floats(TABLE, 6, 4, 3), floats(TABLE, 6, 4, 3, 2), floats(TABLE, 4, 2, 2, 3, 2)
 LAST = (0, 2, 3, 1)
 
 
@@ -46,10 +49,10 @@ def test_padding_of_conv2d(padding, dilation):
         (lambda x, w: nn.conv3d_ndhwc(x, w, (1, 2, 1), 0, 1, 1),
          [X3.transpose(0, 2, 3, 4, 1), W3.transpose(2, 3, 4, 1, 0)],
          testing.conv3d_ncdhw_python(X3, W3, (1, 2, 1), 0).transpose(0, 2, 3, 4, 1)),
-        (lambda x, w: nn.depthwise_conv2d_nchw(x, w, 1, "SAME", 1), [X2, floats(4, 1, 3, 3)], None),
-        (lambda x, w: nn.depthwise_conv2d_nchw(x, w, 2, 1, 1), [X2, floats(4, 2, 3, 3)], None),
+        (lambda x, w: nn.depthwise_conv2d_nchw(x, w, 1, "SAME", 1), [X2, floats(TABLE, 4, 1, 3, 3)], None),
+        (lambda x, w: nn.depthwise_conv2d_nchw(x, w, 2, 1, 1), [X2, floats(TABLE, 4, 2, 3, 3)], None),
         (lambda x, w: nn.depthwise_conv2d_nhwc(x, w, 2, 1, 1),
-         [X2.transpose(LAST), floats(3, 3, 4, 2)], None),
+         [X2.transpose(LAST), floats(TABLE, 3, 3, 4, 2)], None),
     ],
 )  # fmt: skip
 def test_layouts(make, arrays, expected):
@@ -62,7 +65,7 @@ def test_layouts(make, arrays, expected):
     check(make, arrays, expected)
 
 
-def test_blocks_of_channels():
+def test_blocks_of_channels(rng):
     blocked = X2.reshape(1, 2, 2, 7, 6).transpose(0, 1, 3, 4, 2)
     kernel = W2.reshape(3, 2, 2, 2, 3, 2).transpose(0, 2, 4, 5, 3, 1)
     out = testing.conv2d_nchw_python(X2, W2, 1, 1)
@@ -77,7 +80,7 @@ def test_blocks_of_channels():
     )
     unpacked = lambda x, w: nn.unpack_NCHWc_to_nchw(conv(x, w), "float32")  # noqa: E731
     check(unpacked, [blocked, kernel], out)
-    each = floats(2, 1, 3, 3, 1, 2)
+    each = floats(rng, 2, 1, 3, 3, 1, 2)
     check(
         lambda x, w: nn.depthwise_conv2d_NCHWc(x, w, 1, 1, 1, "NCHW2c", "NCHW2c"),
         [blocked, each],
@@ -87,22 +90,22 @@ def test_blocks_of_channels():
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize(("stride", "padding", "more"), [(1, 0, 0), (2, 1, 1), (3, (0, 1), 2)])
-def test_transposed(groups, stride, padding, more):
-    x, w = floats(1, 4, 5), floats(4, 3, 3)
+def test_transposed(rng, groups, stride, padding, more):
+    x, w = floats(rng, 1, 4, 5), floats(rng, 4, 3, 3)
     check(
         lambda x, w: nn.group_conv1d_transpose_ncw(x, w, stride, padding, "float32", more, groups),
         [x, w],
         testing.group_conv1d_transpose_ncw_python(x, w, stride, padding, more, groups),
     )
     # The transposed convolution is the gradient: <conv(y), x> = <y, transposed(x)>.
-    y = floats(1, 3, testing.conv1d_transpose_ncw_python(x, w, stride, padding, more).shape[2])
+    y = floats(rng, 1, 3, testing.conv1d_transpose_ncw_python(x, w, stride, padding, more).shape[2])
     back = testing.conv1d_ncw_python(y, w, stride, padding, 1)[..., :5]
     made = testing.conv1d_transpose_ncw_python(x, w, stride, padding, more)
     np.testing.assert_allclose((back * x).sum(), (y * made).sum(), rtol=1e-5)
 
 
-def test_transposed_images():
-    x, w = floats(1, 2, 3, 4), floats(2, 3, 3, 2)
+def test_transposed_images(rng):
+    x, w = floats(rng, 1, 2, 3, 4), floats(rng, 2, 3, 3, 2)
     check(
         lambda x, w: nn.conv2d_transpose_nchw(x, w, (2, 1), 1, "float32", (1, 0)),
         [x, w],
@@ -112,10 +115,10 @@ def test_transposed_images():
         nn.conv2d_transpose_nchw(te.placeholder(x.shape), te.placeholder(w.shape), 1, 0, None, 1)
 
 
-def test_gradients_of_depthwise():
-    x, w = floats(1, 5, 6, 2), floats(3, 3, 2, 2)
+def test_gradients_of_depthwise(rng):
+    x, w = floats(rng, 1, 5, 6, 2), floats(rng, 3, 3, 2, 2)
     out = testing.depthwise_conv2d_python_nhwc(x, w, 2, 1)
-    g, step = floats(*out.shape), np.float32(1e-2)
+    g, step = floats(rng, *out.shape), np.float32(1e-2)
 
     def numeric(array, of):
         grad = np.zeros_like(array)
@@ -139,7 +142,7 @@ def test_gradients_of_depthwise():
 
 
 @pytest.mark.parametrize("pool_type", ["avg", "max"])
-def test_pools(pool_type):
+def test_pools(rng, pool_type):
     check(
         lambda x: nn.pool1d(x, 3, 2, 1, (1, 1), pool_type),
         [X1],
@@ -162,7 +165,7 @@ def test_pools(pool_type):
     )
     take = {"avg": np.mean, "max": np.max}[pool_type]
     check(lambda x: nn.global_pool(x, pool_type), [X2], take(X2, (2, 3), keepdims=True))
-    g = floats(1, 4, 3, 3)
+    g = floats(rng, 1, 4, 3, 3)
     check(
         lambda g, x: nn.pool_grad(g, x, (3, 2), (2, 2), (0, 0, 0, 0), pool_type),
         [g, X2],

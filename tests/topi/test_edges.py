@@ -9,30 +9,42 @@ import loopwright as lw
 from loopwright import te, tir, topi
 from loopwright.topi import image, nn, testing, utils
 
+from ..drawing import drawn
 from .common import check, floats
 
-X, CUBE, IMAGE = floats(3, 7), floats(2, 4, 3, 2), floats(1, 2, 6, 5)
-BAND, FOUR, SIGNS, LINE = floats(3), floats(4), floats(32, 2) - 0.6, floats(1, 1, 6)
-KERNEL, DEEP, VOLUME = floats(3, 4, 2, 2), floats(3, 3, 4, 2), floats(1, 2, 4, 3, 5)
+TABLE = drawn("test_edges")
+
+X, CUBE, IMAGE = floats(TABLE, 3, 7), floats(TABLE, 2, 4, 3, 2), floats(TABLE, 1, 2, 6, 5)
+BAND, FOUR, SIGNS, LINE = (
+    floats(TABLE, 3),
+    floats(TABLE, 4),
+    floats(TABLE, 32, 2) - 0.6,
+    floats(TABLE, 1, 1, 6),
+)
+KERNEL, DEEP, VOLUME = (
+    floats(TABLE, 3, 4, 2, 2),
+    floats(TABLE, 3, 3, 4, 2),
+    floats(TABLE, 1, 2, 4, 3, 5),
+)
 LAST = (0, 2, 3, 1)
-WIDE, TAPS = floats(1, 2, 3, 5, 4), floats(1, 2, 1, 1, 4, 8)
+WIDE, TAPS = floats(TABLE, 1, 2, 3, 5, 4), floats(TABLE, 1, 2, 1, 1, 4, 8)
 
 
 def ints(*values):
     return [np.array(v, "int32") for v in values]
 
 
-def changed(*slices):
+def changed(rng, *slices):
     """(new elements, X with these in the slices)"""
-    new, out = floats(*X[slices].shape), X.copy()
+    new, out = floats(rng, *X[slices].shape), X.copy()
     out[slices] = new
     return new, out
 
 
-ROWS, WHOLE = changed(slice(1, 3)), changed(slice(-9, 99), slice(-99, 4))
+ROWS, WHOLE = changed(TABLE, slice(1, 3)), changed(TABLE, slice(-9, 99), slice(-99, 4))
 BACK, STEPS = (
-    changed(slice(99, -99, -2), slice(5, None, -1)),
-    changed(slice(-2, -1), slice(1, -1, 3)),
+    changed(TABLE, slice(99, -99, -2), slice(5, None, -1)),
+    changed(TABLE, slice(-2, -1), slice(1, -1, 3)),
 )
 PIXELS = [
     (lambda x: nn.space_to_batch_nd(x, (2,), [1], [1]), [CUBE],  # two axes behind
@@ -71,7 +83,7 @@ PIXELS = [
                                         (2, 1)),
      [IMAGE, np.array([[-1, 0, 1, 1]], "float32")],
      np.stack([IMAGE[:, :, 5, 2] * 0, IMAGE[:, :, 5, 2]], -1)[..., None]),
-    (lambda x, w: image.dilation2d_nchw(x, w, 1, 0, (2, 1)), [IMAGE, floats(2, 2, 1) * 0],
+    (lambda x, w: image.dilation2d_nchw(x, w, 1, 0, (2, 1)), [IMAGE, floats(TABLE, 2, 2, 1) * 0],
      np.maximum(IMAGE[:, :, :-2], IMAGE[:, :, 2:])),
 ]  # fmt: skip
 LAYERS = [
@@ -99,8 +111,8 @@ LAYERS = [
          testing.batch_norm(CUBE, *norm, options.get("axis", 1), 1e-5, True, True,
                             "training" in options, 0.5))
         for norm, options in (
-            ([floats(4) for _ in range(4)], {}), ([floats(2) for _ in range(4)], {"axis": 3}),
-            ([floats(4) for _ in range(4)], {"training": True, "momentum": 0.5}),
+            ([floats(TABLE, 4) for _ in range(4)], {}), ([floats(TABLE, 2) for _ in range(4)], {"axis": 3}),
+            ([floats(TABLE, 4) for _ in range(4)], {"training": True, "momentum": 0.5}),
         )
     ),
     *(
@@ -138,8 +150,8 @@ PLACES = [
         (lambda x, d, k=k: topi.matrix_set_diag(x, d, k), [m, bands],
          testing.matrix_set_diag(m, bands, k))
         for m, bands, k in (
-            (X, BAND, 1), (X.T, BAND, -2), (X[:, :4], floats(2, 3), (1, 2)),
-            (np.stack([X, X]), floats(2, 3), 0), (X, floats(2, 3), (-2, -1)),
+            (X, BAND, 1), (X.T, BAND, -2), (X[:, :4], floats(TABLE, 2, 3), (1, 2)),
+            (np.stack([X, X]), floats(TABLE, 2, 3), 0), (X, floats(TABLE, 2, 3), (-2, -1)),
         )
     ),
     (lambda x: topi.argwhere(te.placeholder((2, 1), "int32"), x), ints([0, 3, 1, 0, 2]),

@@ -8,9 +8,12 @@ import pytest
 from loopwright import te
 from loopwright.topi import image, nn, testing
 
+from ..drawing import drawn
 from .common import check, floats
 
-X1, X2, X3 = floats(1, 2, 5), floats(2, 2, 5, 4), floats(1, 2, 3, 4, 3)
+TABLE = drawn("test_image")
+
+X1, X2, X3 = floats(TABLE, 1, 2, 5), floats(TABLE, 2, 2, 5, 4), floats(TABLE, 1, 2, 3, 4, 3)
 
 
 @pytest.mark.sample(4)
@@ -54,8 +57,8 @@ def test_cropped(method):
     )  # fmt: skip
 
 
-def test_affine_grid():
-    moved = floats(2, 2, 3)
+def test_affine_grid(rng):
+    moved = floats(rng, 2, 2, 3)
     check(
         lambda m: image.affine_grid(m, (3, 4)), [moved], testing.affine_grid_python(moved, (3, 4))
     )
@@ -67,12 +70,12 @@ def test_affine_grid():
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("align", [True, False])
 @pytest.mark.parametrize("method", ["bilinear", "nearest", "bicubic"])
-def test_sampled(method, padding, align):
-    grid = floats(2, 2, 3, 3) * 3.4 - 1.9
+def test_sampled(rng, method, padding, align):
+    grid = floats(rng, 2, 2, 3, 3) * 3.4 - 1.9
     options = (method, "NCHW", padding, align)
     expected = testing.grid_sample_python(X2, grid, *options)
     check(lambda x, g: image.grid_sample(x, g, *options), [X2, grid], expected, atol=1e-4)
-    volume = floats(1, 3, 2, 2, 2) * 3.4 - 1.9
+    volume = floats(rng, 1, 3, 2, 2, 2) * 3.4 - 1.9
     options = (method, "NCDHW", padding, align)
     if method == "bicubic":
         with pytest.raises(ValueError, match="for images"):
@@ -82,8 +85,8 @@ def test_sampled(method, padding, align):
     check(lambda x, g: image.grid_sample(x, g, *options), [X3, volume], expected, atol=1e-4)
 
 
-def test_dilated():
-    w = floats(2, 3, 2)
+def test_dilated(rng):
+    w = floats(rng, 2, 3, 2)
     windows = np.lib.stride_tricks.sliding_window_view(
         np.pad(X2, [(0, 0)] * 2 + [(1, 1)] * 2), (3, 2), (2, 3)
     )

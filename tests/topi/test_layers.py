@@ -9,9 +9,12 @@ import loopwright as lw
 from loopwright import te, tir, topi
 from loopwright.topi import nn, testing, utils
 
+from ..drawing import drawn
 from .common import check, floats
 
-X = floats(2, 4, 4, 6)
+TABLE = drawn("test_layers")
+
+X = floats(TABLE, 2, 4, 4, 6)
 
 
 def last(x):
@@ -31,8 +34,8 @@ def test_pixels_in_channels(mode):
         nn.space_to_depth(te.placeholder(X.shape), 2, "HWCN")
 
 
-def test_pixels_in_batches():
-    x = floats(2, 3, 5, 2)
+def test_pixels_in_batches(rng):
+    x = floats(rng, 2, 3, 5, 2)
     sides = ([1, 0], [0, 1])
     wide = testing.space_to_batch_nd_python(x, (2, 3), *sides, 2.0)
     check(lambda x: nn.space_to_batch_nd(x, (2, 3), *sides, 2.0), [x], wide)
@@ -40,8 +43,8 @@ def test_pixels_in_batches():
     np.testing.assert_array_equal(testing.batch_to_space_nd_python(wide, (2, 3), *sides), x)
 
 
-def test_borders():
-    x, sides = floats(3, 4), ([1, 2], [2, 0])
+def test_borders(rng):
+    x, sides = floats(rng, 3, 4), ([1, 2], [2, 0])
     pairs = list(zip(*sides, strict=True))
     for mode, name in (("SYMMETRIC", "symmetric"), ("REFLECT", "reflect")):
         check(lambda x, m=mode: nn.mirror_pad(x, *sides, m), [x], np.pad(x, pairs, name))
@@ -54,13 +57,13 @@ def test_borders():
         nn.get_padded_shape(te.placeholder((3, 4)), [1])
 
 
-def test_responses():
+def test_responses(rng):
     for axis in (1, 3):
         expected = testing.lrn_python(X, 3, axis, 2.0, 0.5, 0.75)
         check(lambda x, a=axis: nn.lrn(x, 3, a, 0.5, 0.75, 2.0), [X], expected)
-    new = floats(2, 1, 4, 6)
+    new = floats(rng, 2, 1, 4, 6)
     check(lambda d, b: nn.fifo_buffer(d, b, 1), [new, X], np.concatenate([X[:, 1:], new], 1))
-    y = floats(*X.shape)
+    y = floats(rng, *X.shape)
     for options in ((1, 1, 1, 1, 1, True), (3, 2, 2, 2, (1, 2), False)):
         check(
             lambda a, b, o=options: nn.correlation_nchw(a, b, *o),
@@ -72,8 +75,8 @@ def test_responses():
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_deformed(groups):
-    w, offset = floats(4, 4 // groups, 3, 2), floats(2, 24, 2, 6) * 3 - 1
+def test_deformed(rng, groups):
+    w, offset = floats(rng, 4, 4 // groups, 3, 2), floats(rng, 2, 24, 2, 6) * 3 - 1
     options = ((2, 1), (1, 1, 1, 0), 1, 2, groups)
     expected = testing.deformable_conv2d_nchw_python(X, offset, w, *options)
     make = lambda x, o, w: nn.deformable_conv2d_nchw(x, o, w, *options, "float32")  # noqa: E731
@@ -82,29 +85,33 @@ def test_deformed(groups):
     check(make, [last(X), last(offset), w.transpose(2, 3, 1, 0)], last(expected))
 
 
-def test_deformed_by_nothing():
-    w, offset = floats(3, 4, 3, 3), np.zeros((2, 18, 4, 6), "float32")
+def test_deformed_by_nothing(rng):
+    w, offset = floats(rng, 3, 4, 3, 3), np.zeros((2, 18, 4, 6), "float32")
     same = testing.deformable_conv2d_nchw_python(X, offset, w, 1, 1, 1, 1, 1)
     np.testing.assert_allclose(same, testing.conv2d_nchw_python(X, w, 1, 1), rtol=1e-5)
 
 
 @pytest.mark.parametrize("options", ["plain", "all"])
-def test_lstm(options):
+def test_lstm(rng, options):
     length, batch, inputs, hidden, out = 3, 2, 3, 4, 2
     whole = options == "all"
     seen = out if whole else hidden
     names = ["Xs", "Wi", "Wh"]
-    arrays = [floats(length, batch, inputs), floats(4 * hidden, inputs), floats(4 * hidden, seen)]
+    arrays = [
+        floats(rng, length, batch, inputs),
+        floats(rng, 4 * hidden, inputs),
+        floats(rng, 4 * hidden, seen),
+    ]
     kept = {"weight_layout": "IFGO"}
     if whole:
         names += ["Bi", "Bh", "h_init", "c_init", "proj", "p_i", "p_f", "p_o"]
         arrays += [
-            floats(4 * hidden),
-            floats(4 * hidden),
-            floats(batch, out),
-            floats(batch, hidden),
+            floats(rng, 4 * hidden),
+            floats(rng, 4 * hidden),
+            floats(rng, batch, out),
+            floats(rng, batch, hidden),
         ]
-        arrays += [floats(out, hidden), *(floats(batch, hidden) for _ in range(3))]
+        arrays += [floats(rng, out, hidden), *(floats(rng, batch, hidden) for _ in range(3))]
         kept = {"weight_layout": "OGFI", "reverse": True}
     expected = testing.lstm_python(**dict(zip(names, arrays, strict=True)), **kept)
     given = [te.placeholder(a.shape, name=n) for n, a in zip(names, arrays, strict=True)]
@@ -119,9 +126,9 @@ def test_lstm(options):
 
 
 @pytest.mark.parametrize("dtype", ["disable", "int8", "uint8", "int32"])
-def test_simulated_quantization(dtype):
-    x = (floats(2, 3) - 0.5) * 600
-    scale, zero = floats(3), np.array([3, -2, 0], "int32")
+def test_simulated_quantization(rng, dtype):
+    x = (floats(rng, 2, 3) - 0.5) * 600
+    scale, zero = floats(rng, 3), np.array([3, -2, 0], "int32")
     code = np.array([nn.SQNN_DTYPE_TO_CODE[dtype]], "int32")
     there, back = x, x
     if dtype != "disable":
@@ -132,8 +139,8 @@ def test_simulated_quantization(dtype):
     check(nn.simulated_dequantize, [x, code, scale, zero], back)
 
 
-def test_products_of_signs():
-    a, b = floats(3, 64) - 0.6, floats(2, 64) - 0.6
+def test_products_of_signs(rng):
+    a, b = floats(rng, 3, 64) - 0.6, floats(rng, 2, 64) - 0.6
     signs = lambda x: np.where(x >= 0, 1, -1)  # noqa: E731
     make = lambda a, b: nn.binary_dense(nn.binarize_pack(a), nn.binarize_pack(b))  # noqa: E731
     check(make, [a, b], (signs(a) @ signs(b).T).astype("float32"))
@@ -143,18 +150,18 @@ def test_products_of_signs():
         nn.binary_dense(te.placeholder((3, 2)), te.placeholder((3, 2)))
 
 
-def test_other_layers():
-    x, w = floats(3, 4), floats(2, 4, 3)
+def test_other_layers(rng):
+    x, w = floats(rng, 3, 4), floats(rng, 2, 4, 3)
     check(nn.dense_pack, [x, w], x @ w.transpose(0, 2, 1).reshape(6, 4).T)
     check(nn.dense_pack, [x, w[0].T.copy()], x @ w[0])
     for fast in (False, True):
         soft = testing.softmax_python(x, 1)
         check(lambda x, f=fast: nn.softmax_common(x, 1, f), [x], soft)
-    blocked = floats(1, 2, 3, 3, 2)
-    each = floats(2, 2)
+    blocked = floats(rng, 1, 2, 3, 3, 2)
+    each = floats(rng, 2, 2)
     expected = blocked * each[:, None, None] + each[:, None, None]
     check(nn.scale_shift_nchwc, [blocked, each, each], expected)
-    g = floats(4)
+    g = floats(rng, 4)
     expected = testing.instance_norm_python(X, g, g, (2, 3))
     check(lambda x, g, b: nn.instance_norm(x, g, b, 1, [2, 3]), [X, g, g], expected)
     check(lambda x, g, b: nn.instance_norm(x, g, b, [2, 3]), [X, g, g], expected)

@@ -9,9 +9,12 @@ from loopwright import te, topi
 from loopwright.te.stage import INLINE
 from loopwright.tir.interpreter import run
 
+from ..drawing import drawn
 from .common import check, floats
 
-X = floats(3, 4)
+TABLE = drawn("test_more")
+
+X = floats(TABLE, 3, 4)
 FLAGS = X > 0.5
 INTS = np.array([[0, 5], [11, 7]], "int32")
 LENGTHS = np.array([1, 3, 0], "int32")
@@ -60,9 +63,9 @@ def test_elements(make, arrays, expected):
     check(make, arrays, expected)
 
 
-def test_eye_and_meshgrid():
+def test_eye_and_meshgrid(rng):
     check(lambda x: topi.add(x, topi.eye(3, 4, 1)), [X], X + np.eye(3, 4, 1))
-    vectors = [floats(3), floats(4), floats(2)]
+    vectors = [floats(rng, 3), floats(rng, 4), floats(rng, 2)]
     for indexing in ("ij", "xy"):
         for count in (1, 2, 3):
             given = vectors[:count]
@@ -70,23 +73,23 @@ def test_eye_and_meshgrid():
             check(lambda *v, how=indexing: topi.meshgrid(v, how), given, wanted)
 
 
-def test_products():
-    a, b = floats(2, 3, 4), floats(4, 3, 5)
+def test_products(rng):
+    a, b = floats(rng, 2, 3, 4), floats(rng, 4, 3, 5)
     check(lambda x, y: topi.tensordot(x, y, 1), [a, b], np.tensordot(a, b, 1))
     check(
         lambda x, y: topi.tensordot(x, y, ((1, 2), (1, 0))),
         [a, b],
         np.tensordot(a, b, ((1, 2), (1, 0))),
     )
-    p, q = floats(3, 4), floats(5, 4)
+    p, q = floats(rng, 3, 4), floats(rng, 5, 4)
     check(lambda x, y: topi.nn.matmul(x, y, transpose_b=True), [p, q], p @ q.T)
-    p, q = floats(2, 3, 4), floats(2, 5, 4)
+    p, q = floats(rng, 2, 3, 4), floats(rng, 2, 5, 4)
     check(topi.nn.batch_matmul, [p, q], p @ q.transpose(0, 2, 1))
     check(topi.nn.flatten, [p], p.reshape(2, 12))
 
 
-def test_convolutions_by_layout():
-    x, w = floats(1, 4, 6, 6), floats(6, 4, 3, 3)
+def test_convolutions_by_layout(rng):
+    x, w = floats(rng, 1, 4, 6, 6), floats(rng, 6, 4, 3, 3)
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
     expected = np.einsum("ncyxhw,fchw->nfyx", windows, w)
     check(lambda a, b: topi.nn.conv2d_nchw(a, b, 1, 0, 1), [x, w], expected)
@@ -102,7 +105,7 @@ def test_convolutions_by_layout():
         [x, w[:, :2].copy()],
         np.concatenate(halves, 1),
     )
-    scale, shift = floats(4), floats(4)
+    scale, shift = floats(rng, 4), floats(rng, 4)
     check(
         topi.nn.scale_shift_nchw,
         [x, scale, shift],
@@ -110,8 +113,8 @@ def test_convolutions_by_layout():
     )
 
 
-def test_signatures_of_topi():
-    a = floats(2, 3, 4)
+def test_signatures_of_topi(rng):
+    a = floats(rng, 2, 3, 4)
     order = np.array([2, 0], "int64")
     for make, expected in (
         (lambda x: topi.sum(x, 1), a.sum(1)),
@@ -127,12 +130,12 @@ def test_signatures_of_topi():
          np.pad(a, ((1, 0), (0, 1), (2, 0)), constant_values=5)),
     ):  # fmt: skip
         check(make, [a], expected)
-    m = floats(3, 4)
+    m = floats(rng, 3, 4)
     check(lambda x: topi.matmul(x, x, False, True), [m], m @ m.T)
     check(lambda x: topi.one_hot(x, 1.0, 0.0, 4, -1, "float32"), [order], np.eye(4)[order])
     check(lambda x: topi.add(x, topi.arange(4)), [m], m + np.arange(4))
     check(lambda x: topi.add(x, topi.arange(1, 9, 2)), [m], m + np.arange(1, 9, 2))
-    x, w = floats(1, 2, 7), floats(3, 2, 3)
+    x, w = floats(rng, 1, 2, 7), floats(rng, 3, 2, 3)
     for padding, width in (("VALID", 0), ("SAME", 1), (2, 2)):
         windows = np.lib.stride_tricks.sliding_window_view(
             np.pad(x, ((0, 0), (0, 0), (width, width))), 3, 2

@@ -9,9 +9,12 @@ from loopwright import te, topi
 from loopwright.tir import ir_builder
 from loopwright.topi import testing
 
+from ..drawing import drawn
 from .common import check, floats
 
-X = floats(3, 7)
+TABLE = drawn("test_search")
+
+X = floats(TABLE, 3, 7)
 
 
 @pytest.mark.parametrize("shape", [(9,), (3, 4), (2, 3, 2)])
@@ -23,9 +26,9 @@ def test_argwhere(shape):
 
 
 @pytest.mark.parametrize("right", [False, True])
-def test_searchsorted(right):
-    rows = np.sort(np.floor(floats(2, 6) * 5), 1)
-    values = np.floor(floats(2, 4) * 5)
+def test_searchsorted(rng, right):
+    rows = np.sort(np.floor(floats(rng, 2, 6) * 5), 1)
+    values = np.floor(floats(rng, 2, 4) * 5)
     expected = testing.searchsorted_ref(rows, values, right, "int32")
     check(lambda r, v: topi.searchsorted(r, v, right, "int32"), [rows, values], expected)
     one = testing.searchsorted_ref(rows[:1], values[:1], right, "int64")[0]
@@ -84,8 +87,8 @@ def test_dft(inverse, dtype):
     )  # fmt: skip
 
 
-def test_stft():
-    signal, window = floats(2, 12), floats(4)
+def test_stft(rng):
+    signal, window = floats(rng, 2, 12), floats(rng, 4)
     parts = np.stack([signal[:, n : n + 4] for n in range(0, 9, 2)], 1) * window
     whole = np.fft.rfft(parts, axis=-1).swapaxes(1, 2) / 2
     expected = np.stack([whole.real, whole.imag], -1)
@@ -95,7 +98,7 @@ def test_stft():
     )  # fmt: skip
 
 
-def test_positions():
+def test_positions(rng):
     rows = np.array([[0, 2], [1, 0]], "int64")
     check(lambda x, i: topi.gather_nd(x, i), [X, rows], testing.gather_nd_python(X, rows))
     check(lambda x, i: topi.adv_index(x, [i]), [X, rows], X[rows])
@@ -105,7 +108,7 @@ def test_positions():
     check(lambda x, y: topi.expand_like(x, y, 1), [X, twice], twice)
     windows = np.lib.stride_tricks.sliding_window_view(X, (2, 3))[:, ::2]
     check(lambda x: topi.sliding_window(x, 0, (2, 3), (1, 2)), [X], windows)
-    updates = floats(2)
+    updates = floats(rng, 2)
     expected = X.copy()
     np.add.at(expected, tuple(rows), updates)
     check(lambda x, i, u: topi.scatter_nd(x, i, u, "add"), [X, rows, updates], expected)
@@ -117,16 +120,16 @@ def test_positions():
 @pytest.mark.parametrize(
     ("begin", "end", "step"), [((1, 0), (3, 6), (1, 2)), ((-1, 5), (-4, 1), (-1, -2))]
 )
-def test_strided_set(begin, end, step):
+def test_strided_set(rng, begin, end, step):
     vectors = [np.array(v, "int32") for v in (begin, end, step)]
-    v = floats(*X[tuple(slice(*s) for s in zip(begin, end, step, strict=True))].shape)
+    v = floats(rng, *X[tuple(slice(*s) for s in zip(begin, end, step, strict=True))].shape)
     expected = testing.strided_set_python(X, v, begin, end, step)
     check(lambda x, v, b, e, s: topi.strided_set(x, v, b, e, s), [X, v, *vectors], expected)
 
 
 @pytest.mark.parametrize("align", ["RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"])
-def test_matrix_set_diag(align):
-    bands = floats(3, 3)
+def test_matrix_set_diag(rng, align):
+    bands = floats(rng, 3, 3)
     expected = testing.matrix_set_diag(X, bands, (-1, 1), align)
     check(lambda x, d: topi.matrix_set_diag(x, d, (-1, 1), align), [X, bands], expected)
     one = X.copy()

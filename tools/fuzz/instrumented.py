@@ -21,11 +21,12 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from loopwright.base.host import host
 from loopwright.codegen.llvm import abi
-from loopwright.codegen.llvm.compiler import host_features, host_triple
 from loopwright.codegen.llvm.executable import Executable
 from loopwright.codegen.llvm.export import library_modules
 from loopwright.codegen.llvm.library import public_text
+from loopwright.codegen.llvm.machine import host_triple
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 300  # that the calls of a library may take
@@ -48,8 +49,7 @@ class Sanitizer:
 
     def target(self) -> str:
         """The processor to compile for: what both this machine and an old LLVM know."""
-        features = host_features().split(",")
-        level = "v4" if {"+avx512vl", "+avx512bw"} <= {*features} else "v3"
+        level = "v4" if {"avx512vl", "avx512bw"} <= host().record.features else "v3"
         cpu = f"x86-64-{level}" if platform.machine() == "x86_64" else "generic"
         return f"llvm -mcpu={cpu}{self.width}"
 

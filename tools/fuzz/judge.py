@@ -15,6 +15,7 @@ import numpy as np
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
+from loopwright.base.host import host
 from loopwright.frontend.onnx import from_onnx
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import BindSymbolicVars, LegalizeOps
@@ -26,7 +27,7 @@ from .relax_module import to_module
 from .rounding import inner_spread
 from .tolerance import arrays, differences, spread
 
-C_FLAGS = ("-O1", "-march=native")  # as quick to compile as is of use
+C_FLAGS = ("-O1", host().c_flag)  # as quick to compile as is of use
 LOOPS_EVERY, C_EVERY = 3, 4  # cases of which one also goes through the loops' interpreter, and C
 # What these add up is near 1 before a logarithm or a product: its rounding is one of 1, not of the
 # result. onnxruntime rounds more than we do.

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 from loopwright.ir.dtype import numpy_dtype
@@ -76,6 +75,8 @@ def reference(model: onnx.ModelProto, feeds: list[list[np.ndarray]]) -> list[Any
 
 def reference_of(data: bytes, feeds: list[list[np.ndarray]]) -> list[Any]:
     """The same for a file's bytes."""
+    import onnxruntime as ort
+
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4

@@ -12,8 +12,9 @@ from typing import Any
 from ..base.errors import LoopwrightError
 from ..codegen.llvm import support
 from ..codegen.llvm.build import build_program
-from ..codegen.llvm.compiler import CompileError, check_machine, resolve
+from ..codegen.llvm.compiler import CompileError
 from ..codegen.llvm.executable import Executable
+from ..codegen.llvm.machine import check_machine, resolve
 from ..codegen.llvm.program import compile_options
 from ..codegen.lowered import Lowered
 from ..codegen.vm import program_of

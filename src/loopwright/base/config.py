@@ -90,6 +90,13 @@ ENVIRONMENT: dict[str, Knob] = {
             "Folder for jit-PID.dump, the code of each loaded model with the lines of "
             "LOOPWRIGHT_DEBUG_INFO, which perf inject --jit reads; empty = none.",
         ),
+        Knob(
+            "LOOPWRIGHT_HOST_CPU",
+            str,
+            "",
+            "A CPU to stand in this machine's place, by LLVM's name (haswell, znver4, ...): schedules and "
+            "code are those that it would get; empty = the CPU that is there.",
+        ),
         Knob("LOOPWRIGHT_RPC_SECRET", str, "", "What both sides of `loopwright.rpc` must know."),
         Knob("LOOPWRIGHT_DUMP", str, "", "Folder into which every pass's result is written."),
     )

@@ -28,8 +28,8 @@ import numpy as np
 
 from ..base.config import ENVIRONMENT, knob
 from ..base.errors import LoopwrightError, explain
+from ..base.host import host
 from ..base.registry import customised
-from ..codegen.llvm import jit
 from ..codegen.llvm.cache import default_cache
 from ..codegen.llvm.executable import Executable
 from ..codegen.llvm.program import NativeProgram
@@ -183,14 +183,9 @@ def _knobs() -> Iterator[str]:
 def _surroundings() -> tuple[str, ...]:
     """The host and the versions of the software involved."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return (*_machine(), str(cores), *_software())
-
-
-@cache
-def _machine() -> tuple[str, ...]:
-    caches = sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"))
-    sizes = [path.read_text() for path in caches]
-    return (jit.host_triple(), jit.host_cpu(), jit.host_features(), *sizes)
+    here = host()
+    sizes = map(str, here.record.caches)
+    return (here.triple, here.name, here.flags, *sizes, str(cores), *_software())
 
 
 @cache

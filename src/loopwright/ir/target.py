@@ -321,7 +321,7 @@ class Target(Node):
         """CPU features in LLVM's spelling ("avx2"), of `mcpu` with `mattr` applied; TVM's names of
         them are attributes (`features.has_dsp`).
 
-        On the machine's own architecture, no mcpu means native, as code generation takes it.
+        No mcpu means native where no mtriple is named but the machine's own, as code generation takes it.
         """
         return self._cpu.features
 

@@ -180,9 +180,8 @@ def _(prob, locations, anchor, clip, threshold, variances, keep_background=False
     return out, valid
 
 
-_RNG = np.random.default_rng(2)
-_PROB = _RNG.dirichlet(np.ones(3), (2, 5)).transpose(0, 2, 1).astype(np.float32)
-_ANCHORS = _RNG.uniform(0, 1, (1, 5, 4)).astype(np.float32)
+_PROB = np.random.default_rng(2).dirichlet(np.ones(3), (2, 5)).transpose(0, 2, 1).astype(np.float32)
+_ANCHORS = np.random.default_rng(3).uniform(0, 1, (1, 5, 4)).astype(np.float32)
 _MOVES: dict[str, Any] = {"clip": True, "threshold": 0.4, "variances": (0.1, 0.1, 0.2, 0.2)}
 multibox_transform_loc.samples(
     case(_PROB, (2, 20), _ANCHORS, **_MOVES),
@@ -331,7 +330,7 @@ def _(prob, moves, info, scales, ratios, feature_stride, threshold, rpn_pre_nms_
     return np.array(out, np.float32).reshape(-1, 5)
 
 
-_SCORES = (_RNG.permutation(48).reshape(1, 4, 3, 4) / 48).astype(np.float32)
+_SCORES = (np.random.default_rng(4).permutation(48).reshape(1, 4, 3, 4) / 48).astype(np.float32)
 _INFO = np.array([[48.0, 60.0, 1.0]], np.float32)
 _PROPOSAL: dict[str, Any] = {"scales": (0.5,), "ratios": (0.5, 1.0), "feature_stride": 16}
 _PROPOSAL |= {"threshold": 0.4, "rpn_post_nms_top_n": 6, "rpn_min_size": 16}

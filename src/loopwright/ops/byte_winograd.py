@@ -470,11 +470,9 @@ _KERNELS = {
 for _operator, _kernel in _KERNELS.items():
     register_legalize(_operator.name, tir=_kernel, target="llvm")
 
-_RNG = np.random.default_rng(0)
-
 
 def _random(low: int, high: int, shape: Any, dtype: str) -> np.ndarray:
-    return _RNG.integers(low, high, shape).astype(dtype)
+    return np.random.default_rng(shape).integers(low, high, shape).astype(dtype)
 
 
 byte_winograd_weight.samples(
@@ -504,7 +502,7 @@ byte_winograd.samples(
 byte_winograd_bytes.samples(
     case(
         _random(-1020, 1021, (1, 16, 4, 3, 16), "int16"), _random(-1152, 1153, (1, 16, 24), "int16"),
-        np.array([5, -300, 0, 90], np.int32), _RNG.uniform(1e-6, 1e-5, 4).astype(np.float32),
+        np.array([5, -300, 0, 90], np.int32), np.random.default_rng(0).uniform(1e-6, 1e-5, 4).astype(np.float32),
         np.int8(-3), tile=2, rows=3, columns=9, out_dtype="int8",
     ),
 )  # fmt: skip

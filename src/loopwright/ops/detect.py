@@ -164,9 +164,8 @@ def _(boxes, scores, most, least, worst, output_format="onnx"):
     return out, values, np.array([len(rows_) for rows_ in found], np.int64)
 
 
-_RNG = np.random.default_rng(1)
 _BOXES = some_boxes(2, 8)
-_SCORES = (_RNG.permutation(48).reshape(2, 3, 8) / 48).astype(np.float32)
+_SCORES = (np.random.default_rng(1).permutation(48).reshape(2, 3, 8) / 48).astype(np.float32)
 _LIMITS = (np.array(3, np.int32), np.array(0.21, np.float32), np.array(0.3, np.float32))
 all_class_non_max_suppression.samples(
     case(_BOXES, _SCORES, *_LIMITS),

@@ -425,13 +425,11 @@ def _matmul_kernel(
 for _operator in (byte_matmul, byte_matmul_bytes):
     register_legalize(_operator.name, tir=_vector_matmul, target="llvm")
 
-_RNG = np.random.default_rng(0)
-
 
 def random_bytes(*shape: int, dtype: str = "uint8") -> np.ndarray:
-    """What the samples of these operators multiply."""
+    """What the samples of these operators multiply: of one shape and dtype always the same."""
     low, high = (0, 256) if dtype == "uint8" else (-128, 128)
-    return _RNG.integers(low, high, shape).astype(dtype)
+    return np.random.default_rng((*shape, high)).integers(low, high, shape).astype(dtype)
 
 
 byte_matmul.samples(
@@ -446,7 +444,10 @@ byte_matmul.samples(
     ),
 )
 # Offsets and factors for 48 channels.
-TAIL = [np.array([5, -3, 0, 9] * 12, np.int32), _RNG.uniform(0.001, 0.1, 48).astype(np.float32)]
+TAIL = [
+    np.array([5, -3, 0, 9] * 12, np.int32),
+    np.random.default_rng(0).uniform(0.001, 0.1, 48).astype(np.float32),
+]
 byte_matmul_bytes.samples(
     case(
         random_bytes(3, 8),

@@ -302,21 +302,21 @@ def _vector_byte_matmul(call: Any) -> Any:
 register_legalize(matmul_nbits.name, tir=_vector_matmul, target="llvm")
 register_legalize(byte_matmul_nbits.name, tir=_vector_byte_matmul, target="llvm")
 
-_RNG = np.random.default_rng(0)
-
 
 def _sample(rows: Any, depth: int, columns: int, bits: int, block: int, *own: Any) -> Any:
     """own: data in bytes and its factors, if it is not of floats."""
-    weight = packed(_RNG.integers(0, 256, (columns, depth * bits // 8)).astype(np.uint8), bits)
+    rng = np.random.default_rng((depth, columns, bits))
+    weight = packed(rng.integers(0, 256, (columns, depth * bits // 8)).astype(np.uint8), bits)
     shape = (depth // block, columns + -columns % WIDE)
-    scale = _RNG.uniform(0.01, 0.1, shape).astype(np.float32)
-    zero = _RNG.integers(0, 1 << bits, shape).astype(np.float32)
+    scale = rng.uniform(0.01, 0.1, shape).astype(np.float32)
+    zero = rng.integers(0, 1 << bits, shape).astype(np.float32)
     return case(*(own or [(rows, depth)]), weight, scale, zero, bits=bits, block=block)
 
 
 def _bytes(rows: int, depth: int, block: int) -> list[np.ndarray]:
-    factor = _RNG.uniform(0.01, 0.1, (rows, depth // block)).astype(np.float32)
-    return [_RNG.integers(-128, 128, (rows, depth)).astype(np.int8), factor]
+    rng = np.random.default_rng((rows, depth))
+    factor = rng.uniform(0.01, 0.1, (rows, depth // block)).astype(np.float32)
+    return [rng.integers(-128, 128, (rows, depth)).astype(np.int8), factor]
 
 
 matmul_nbits.samples(

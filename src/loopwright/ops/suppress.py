@@ -78,13 +78,11 @@ def _(data, score_threshold, id_index=0, score_index=1):
     return valid, out, places
 
 
-_RNG = np.random.default_rng(0)
-
-
 def _scored(batch: int, count: int) -> np.ndarray:
     """Rows (class, score, box) with different scores."""
-    scores = _RNG.permutation(batch * count).reshape(batch, count, 1) / (batch * count) - 0.1
-    classes = _RNG.integers(-1, 2, (batch, count, 1))
+    rng = np.random.default_rng((batch, count))
+    scores = rng.permutation(batch * count).reshape(batch, count, 1) / (batch * count) - 0.1
+    classes = rng.integers(-1, 2, (batch, count, 1))
     return np.concatenate([classes, scores, some_boxes(batch, count)], -1).astype(np.float32)
 
 

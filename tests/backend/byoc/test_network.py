@@ -12,19 +12,18 @@ import pytest
 from loopwright.backend.byoc.network import _RUN, Network
 from loopwright.base.errors import LoopwrightError
 
-RNG = np.random.default_rng(0)
 PLACES: dict[str, Any] = {
     "maps": 6, "kernel_size": [3, 2], "stride": [2, 3], "pre_padding": [1, 0],
     "post_padding": [0, 2], "dilation": [2, 1], "groups": 2,
 }  # fmt: skip
 
 
-def test_convolutions() -> None:
+def test_convolutions(rng: np.random.Generator) -> None:
     """Each result is the sum of kernel[i, j] times what stands under it."""
     x, kernel, bias = (
-        RNG.normal(size=(2, 4, 9, 7)),
-        RNG.normal(size=(6, 2, 3, 2)),
-        RNG.normal(size=6),
+        rng.normal(size=(2, 4, 9, 7)),
+        rng.normal(size=(6, 2, 3, 2)),
+        rng.normal(size=6),
     )
     got = _RUN["CONVOLUTION"]([x], {"kernel": kernel, "bias": bias}, PLACES)
     wide = np.zeros((2, 4, 10, 9))
@@ -41,12 +40,12 @@ def test_convolutions() -> None:
 
 
 @pytest.mark.parametrize("dilation", [[2, 1], [1, 3]])
-def test_transposed_convolutions(dilation: list[int]) -> None:
+def test_transposed_convolutions(rng: np.random.Generator, dilation: list[int]) -> None:
     """Each element adds its multiple of the kernel; the paddings are cut off."""
     x, kernel, bias = (
-        RNG.normal(size=(2, 4, 3, 2)),
-        RNG.normal(size=(4, 3, 3, 2)),
-        RNG.normal(size=6),
+        rng.normal(size=(2, 4, 3, 2)),
+        rng.normal(size=(4, 3, 3, 2)),
+        rng.normal(size=6),
     )
     places = {**PLACES, "dilation": dilation}
     got = _RUN["DECONVOLUTION"]([x], {"kernel": kernel, "bias": bias}, places)

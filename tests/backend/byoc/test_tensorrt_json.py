@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,19 +18,20 @@ from loopwright.relax.byoc import PartitionReport, partition
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 
+from ...drawing import drawn
+
 # A module that carries functions of this process has no text that says all of it.
 pytestmark = pytest.mark.no_roundtrip
 
 DIGITS = Path(demo.__file__).parent / "data" / "digits.onnx"
-RNG = np.random.default_rng(0)
 
 
-def numbers(*shape):
-    return RNG.standard_normal(shape).astype("float32")
+def numbers(rng, *shape):
+    return rng.standard_normal(shape).astype("float32")
 
 
-def constant(*shape):
-    return relax.const(numbers(*shape))
+def constant(rng, *shape):
+    return relax.const(numbers(rng, *shape))
 
 
 def network_of(mod, **options):
@@ -58,95 +60,105 @@ def graph(build, *shapes):
 
 IMAGE = (1, 4, 9, 7)
 OPERATORS = {
-    "conv2d": (lambda x: R.nn.conv2d(x, constant(6, 4, 3, 3)), IMAGE),
+    "conv2d": (lambda rng, x: R.nn.conv2d(x, constant(rng, 6, 4, 3, 3)), IMAGE),
     "conv2d strided, padded": (
-        lambda x: R.nn.conv2d(x, constant(6, 4, 3, 2), strides=(2, 1), padding=(1, 0, 2, 1)),
+        lambda rng, x: R.nn.conv2d(
+            x, constant(rng, 6, 4, 3, 2), strides=(2, 1), padding=(1, 0, 2, 1)
+        ),
         IMAGE,
     ),
     "conv2d grouped, dilated, biased": (
-        lambda x: R.nn.relu(
+        lambda rng, x: R.nn.relu(
             R.add(
-                R.nn.conv2d(x, constant(8, 2, 3, 3), dilation=(2, 1), groups=2),
-                constant(1, 8, 1, 1),
+                R.nn.conv2d(x, constant(rng, 8, 2, 3, 3), dilation=(2, 1), groups=2),
+                constant(rng, 1, 8, 1, 1),
             )
         ),
         IMAGE,
     ),
     "conv2d, leakyrelu": (
-        lambda x: R.nn.leakyrelu(R.nn.conv2d(x, constant(6, 4, 1, 1)), 0.2),
+        lambda rng, x: R.nn.leakyrelu(R.nn.conv2d(x, constant(rng, 6, 4, 1, 1)), 0.2),
         IMAGE,
     ),
     "conv2d_transpose": (
-        lambda x: R.nn.conv2d_transpose(
-            x, constant(4, 3, 3, 2), strides=(2, 3), padding=(1, 0), groups=2, dilation=(2, 1)
+        lambda rng, x: R.nn.conv2d_transpose(
+            x, constant(rng, 4, 3, 3, 2), strides=(2, 3), padding=(1, 0), groups=2, dilation=(2, 1)
         ),
         IMAGE,
     ),
     "batch_norm": (
-        lambda x: R.nn.batch_norm(
+        lambda rng, x: R.nn.batch_norm(
             x,
-            constant(4),
-            constant(4),
-            constant(4),
+            constant(rng, 4),
+            constant(rng, 4),
+            constant(rng, 4),
             relax.const(np.float32([1, 2, 3, 4])),
             axis=1,
             training=False,
         )[0],
         IMAGE,
     ),
-    "matmul of two": (lambda x, y: R.matmul(x, y), (2, 3, 4), (4, 5)),
+    "matmul of two": (lambda rng, x, y: R.matmul(x, y), (2, 3, 4), (4, 5)),
     "matmul, bias, clip": (
-        lambda x: R.clip(R.add(R.matmul(x, constant(4, 5)), constant(5)), -1, 1),
+        lambda rng, x: R.clip(R.add(R.matmul(x, constant(rng, 4, 5)), constant(rng, 5)), -1, 1),
         (3, 4),
     ),
-    "max_pool2d": (lambda x: R.nn.max_pool2d(x, (3, 2), strides=(2, 2), padding=(1, 1)), IMAGE),
-    "max_pool2d, rounded up": (
-        lambda x: R.nn.max_pool2d(x, (2, 2), strides=(2, 2), ceil_mode=True),
+    "max_pool2d": (
+        lambda rng, x: R.nn.max_pool2d(x, (3, 2), strides=(2, 2), padding=(1, 1)),
         IMAGE,
     ),
-    "avg_pool2d": (lambda x: R.nn.avg_pool2d(x, (3, 3), strides=(2, 2), padding=(1, 1)), IMAGE),
+    "max_pool2d, rounded up": (
+        lambda rng, x: R.nn.max_pool2d(x, (2, 2), strides=(2, 2), ceil_mode=True),
+        IMAGE,
+    ),
+    "avg_pool2d": (
+        lambda rng, x: R.nn.avg_pool2d(x, (3, 3), strides=(2, 2), padding=(1, 1)),
+        IMAGE,
+    ),
     "avg_pool2d, padding counted": (
-        lambda x: R.nn.avg_pool2d(x, (3, 3), padding=(1, 1), count_include_pad=True),
+        lambda rng, x: R.nn.avg_pool2d(x, (3, 3), padding=(1, 1), count_include_pad=True),
         IMAGE,
     ),
     "avg_pool2d, rounded up": (
-        lambda x: R.nn.avg_pool2d(x, (2, 2), strides=(2, 2), ceil_mode=True),
+        lambda rng, x: R.nn.avg_pool2d(x, (2, 2), strides=(2, 2), ceil_mode=True),
         IMAGE,
     ),
-    "global average": (lambda x: R.nn.adaptive_avg_pool2d(x, (1, 1)), IMAGE),
-    "softmax": (lambda x: R.nn.softmax(x, axis=1), IMAGE),
-    "concat": (lambda x, y: R.concat((x, y, constant(2, 1)), axis=-1), (2, 3), (2, 2)),
-    "reshape": (lambda x: R.reshape(x, (7, 36)), IMAGE),
-    "flatten": (lambda x: R.flatten(x), IMAGE),
-    "squeeze": (lambda x: R.squeeze(x, [0]), IMAGE),
-    "expand_dims": (lambda x: R.expand_dims(x, [1]), (3, 4)),
-    "permute_dims": (lambda x: R.permute_dims(x, [0, 2, 3, 1]), IMAGE),
-    "transposed": (lambda x: R.permute_dims(x), (3, 4)),
-    "sum": (lambda x: R.sum(x, axis=[1, -1]), IMAGE),
-    "mean of all": (lambda x: R.mean(x), IMAGE),
-    "max, kept": (lambda x: R.max(x, axis=2, keepdims=True), IMAGE),
-    "min": (lambda x: R.min(x, axis=0), IMAGE),
+    "global average": (lambda rng, x: R.nn.adaptive_avg_pool2d(x, (1, 1)), IMAGE),
+    "softmax": (lambda rng, x: R.nn.softmax(x, axis=1), IMAGE),
+    "concat": (lambda rng, x, y: R.concat((x, y, constant(rng, 2, 1)), axis=-1), (2, 3), (2, 2)),
+    "reshape": (lambda rng, x: R.reshape(x, (7, 36)), IMAGE),
+    "flatten": (lambda rng, x: R.flatten(x), IMAGE),
+    "squeeze": (lambda rng, x: R.squeeze(x, [0]), IMAGE),
+    "expand_dims": (lambda rng, x: R.expand_dims(x, [1]), (3, 4)),
+    "permute_dims": (lambda rng, x: R.permute_dims(x, [0, 2, 3, 1]), IMAGE),
+    "transposed": (lambda rng, x: R.permute_dims(x), (3, 4)),
+    "sum": (lambda rng, x: R.sum(x, axis=[1, -1]), IMAGE),
+    "mean of all": (lambda rng, x: R.mean(x), IMAGE),
+    "max, kept": (lambda rng, x: R.max(x, axis=2, keepdims=True), IMAGE),
+    "min": (lambda rng, x: R.min(x, axis=0), IMAGE),
     "unary": (
-        lambda x: R.exp(R.negative(R.abs(R.floor(R.ceil(R.sqrt(R.log(R.exp(R.exp(x))))))))),
+        lambda rng, x: R.exp(R.negative(R.abs(R.floor(R.ceil(R.sqrt(R.log(R.exp(R.exp(x))))))))),
         (3, 4),
     ),
-    "erf": (lambda x: R.erf(x), (3, 4)),
-    "activations": (lambda x: R.tanh(R.sigmoid(R.nn.relu(x))), (3, 4)),
+    "erf": (lambda rng, x: R.erf(x), (3, 4)),
+    "activations": (lambda rng, x: R.tanh(R.sigmoid(R.nn.relu(x))), (3, 4)),
     "elementwise": (
-        lambda x, y: R.minimum(R.maximum(R.divide(R.subtract(x, y), R.exp(y)), y), constant(1)),
+        lambda rng, x, y: R.minimum(
+            R.maximum(R.divide(R.subtract(x, y), R.exp(y)), y), constant(rng, 1)
+        ),
         (2, 3, 4),
         (4,),
     ),
-    "power": (lambda x: R.power(R.multiply(x, x), R.const(1.5, "float32")), (3, 4)),
+    "power": (lambda rng, x: R.power(R.multiply(x, x), R.const(1.5, "float32")), (3, 4)),
 }
 
 
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("name", OPERATORS)
-def test_an_operator_means_the_same(name):
+def test_an_operator_means_the_same(rng, name):
     build, *shapes = OPERATORS[name]
-    mod = graph(build, *shapes)
-    inputs = [numbers(*s) for s in shapes]
+    mod = graph(partial(build, rng), *shapes)
+    inputs = [numbers(rng, *s) for s in shapes]
     expected = lw.compile(mod)["main"](*inputs).numpy()
     network = network_of(mod)
     np.testing.assert_allclose(network.run(*inputs)[0], expected, rtol=2e-5, atol=2e-5)
@@ -155,32 +167,35 @@ def test_an_operator_means_the_same(name):
     np.testing.assert_allclose(exe["main"](*inputs).numpy(), expected, rtol=2e-5, atol=2e-5)
 
 
-def test_every_operator_of_the_table_is_tested():
+def test_every_operator_of_the_table_is_tested(rng):
     used = set()
     for build, *shapes in OPERATORS.values():
-        main = graph(build, *shapes)["main"]
+        main = graph(partial(build, rng), *shapes)["main"]
         values = [b.value for b in main.body.blocks[0].bindings]
         used |= {v.op.name for v in values if isinstance(v, relax.Call)}
     assert set(EMIT) - used == set()
 
 
-def test_a_network_is_two_files(tmp_path):
+def test_a_network_is_two_files(rng, tmp_path):
     build, *shapes = OPERATORS["batch_norm"]
-    network = network_of(graph(build, *shapes))
+    network = network_of(graph(partial(build, rng), *shapes))
     path = network.save(tmp_path / "new")
     assert {p.suffix for p in path.parent.iterdir()} == {".json", ".npz"}
-    x = numbers(*IMAGE)
+    x = numbers(rng, *IMAGE)
     np.testing.assert_array_equal(Network.load(path).run(x)[0], network.run(x)[0])
 
 
-def test_every_layer_type_can_come_from_a_graph():
+def test_every_layer_type_can_come_from_a_graph(rng):
     made = set()
     for build, *shapes in OPERATORS.values():
-        made |= {la["type"] for la in network_of(graph(build, *shapes)).description["layers"]}
+        made |= {
+            la["type"]
+            for la in network_of(graph(partial(build, rng), *shapes)).description["layers"]
+        }
     assert made == set(LAYERS)
 
 
-def test_a_whole_model_of_any_batch():
+def test_a_whole_model_of_any_batch(rng):
     report = PartitionReport()
     partition(lw.lower(DIGITS)["FoldConstant"].after, BACKEND, report=report)
     assert {d.pattern for d in report.decisions} >= {
@@ -193,14 +208,15 @@ def test_a_whole_model_of_any_batch():
     assert all(len(name) < 140 for name in module.function_names())  # of fourteen operators
     plain = lw.compile(DIGITS)
     for n in (1, 3):
-        x = numbers(n, 1, 16, 16)
+        x = numbers(rng, n, 1, 16, 16)
         np.testing.assert_allclose(exe["main"](x).numpy(), plain["main"](x).numpy(), atol=1e-5)
 
 
 # ---------------------------------------------------------------------- the description
 
-KERNEL, BIAS = constant(4, 3, 3, 3), constant(1, 4, 1, 1)
-WEIGHT, OFFSET = constant(64, 10), constant(10)
+TABLE = drawn("classifier")
+KERNEL, BIAS = constant(TABLE, 4, 3, 3, 3), constant(TABLE, 1, 4, 1, 1)
+WEIGHT, OFFSET = constant(TABLE, 64, 10), constant(TABLE, 10)
 
 
 @I.ir_module
@@ -286,15 +302,15 @@ def test_what_the_builder_cannot_take_is_left_to_the_default():
 # ---------------------------------------------------------------------- running it
 
 
-def test_without_a_runner_the_call_says_what_to_do():
+def test_without_a_runner_the_call_says_what_to_do(rng):
     exe = lw.compile(Classifier, backends=[BACKEND])
     with pytest.raises(lw.LoopwrightError) as error:
-        exe["main"](numbers(1, 3, 8, 8))
+        exe["main"](numbers(rng, 1, 3, 8, 8))
     assert "needs TensorRT, which is not installed" in str(error.value)
     assert "instead: tensorrt(runner=...) to build and run it" in str(error.value)
 
 
-def test_a_runner_gets_the_description_and_the_weights():
+def test_a_runner_gets_the_description_and_the_weights(rng):
     seen = {}
 
     def runner(description, weights):
@@ -302,7 +318,7 @@ def test_a_runner_gets_the_description_and_the_weights():
         return lambda x: np.full((1, 10), x.sum(), "float32")
 
     exe = lw.compile(Classifier, backends=[tensorrt(runner=runner, fp16=True)])
-    x = numbers(1, 3, 8, 8)
+    x = numbers(rng, 1, 3, 8, 8)
     np.testing.assert_allclose(exe["main"](x).numpy(), np.full((1, 10), x.sum()), rtol=1e-6)
     assert seen["description"]["builder"]["flags"] == ["FP16"]
     assert set(seen["weights"]) == set(seen["description"]["weights"])

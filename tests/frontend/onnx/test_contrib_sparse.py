@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
 
@@ -14,6 +13,8 @@ from loopwright.driver import compile
 from loopwright.frontend.onnx import from_onnx
 
 from .support import close, floats, graph, value
+
+onnxruntime = pytest.importorskip("onnxruntime")
 
 SIZE, SIDE, HEADS, GROUPS, D = 16, 4, 4, 2, 16
 OF_CACHE = ["past_key", "past_value", "ends", "columns", "total", "lengths"]

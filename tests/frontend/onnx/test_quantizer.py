@@ -6,13 +6,14 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnxruntime import quantization as oq
 
 from loopwright.driver import compile
 from loopwright.frontend.onnx import from_onnx
 from loopwright.relax.expr import Call
 
 from .support import close, floats, graph, interpreted, node, reference, value
+
+oq = pytest.importorskip("onnxruntime.quantization")
 
 
 def network():

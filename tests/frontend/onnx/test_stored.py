@@ -19,12 +19,14 @@ from loopwright.frontend.onnx.reader import load, read
 from loopwright.frontend.onnx.stored import LEAST, Stored, without_weights
 from loopwright.frontend.onnx.tensors import dtype_of
 
-RNG = np.random.default_rng(0)
+from ...drawing import drawn
+
+TABLE = drawn("test_stored")
 WEIGHTS = {
-    "large": RNG.standard_normal((128, 300)).astype("float32"),
-    "bytes": RNG.integers(-128, 128, LEAST, dtype=np.int8),
-    "small": RNG.standard_normal(3).astype("float32"),
-    "half": RNG.standard_normal((2, LEAST)).astype("float16"),
+    "large": TABLE.standard_normal((128, 300)).astype("float32"),
+    "bytes": TABLE.integers(-128, 128, LEAST, dtype=np.int8),
+    "small": TABLE.standard_normal(3).astype("float32"),
+    "half": TABLE.standard_normal((2, LEAST)).astype("float16"),
 }
 
 
@@ -105,12 +107,12 @@ def test_a_file_that_ends_early(path):
             from_onnx(path)
 
 
-def test_changed_bytes_give_what_protobuf_gives(path):
+def test_changed_bytes_give_what_protobuf_gives(rng, path):
     """The message without its weights, given them back, is the one that protobuf reads."""
     data = bytearray(path.read_bytes())
-    for at in (*range(64), *RNG.integers(0, len(data), 60)):
+    for at in (*range(64), *rng.integers(0, len(data), 60)):
         changed = data.copy()
-        changed[at] ^= 1 << int(RNG.integers(8))
+        changed[at] ^= 1 << int(rng.integers(8))
         path.write_bytes(changed)
         short, stored = without_weights(path)
         try:
@@ -135,9 +137,9 @@ def test_a_file_that_changes_meanwhile(path):
         found.initializer("large")
 
 
-def test_a_compiled_file_reads_each_weight_once(tmp_path, monkeypatch):
+def test_a_compiled_file_reads_each_weight_once(rng, tmp_path, monkeypatch):
     """A weight that is packed does not lie in memory beside what it becomes."""
-    weight = RNG.standard_normal((300, 320)).astype("float32")
+    weight = rng.standard_normal((300, 320)).astype("float32")
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["h"]),
         helper.make_node("MatMul", ["h", "v"], ["y"]),
@@ -155,7 +157,7 @@ def test_a_compiled_file_reads_each_weight_once(tmp_path, monkeypatch):
     assert mod is not None and not read_
     exe = lw.compile(mod)
     assert len(read_) == len(set(read_)) == 2
-    x = RNG.standard_normal((64, 300)).astype("float32")
+    x = rng.standard_normal((64, 300)).astype("float32")
     np.testing.assert_allclose(exe["main"](x), x @ weight @ weight.T, rtol=1e-3, atol=1e-2)
 
 

@@ -10,18 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from ...drawing import drawn
 from .support import Graph, model
 
-RNG = np.random.default_rng(7)
 F = np.float32
 
 
-def real(*shape: int) -> np.ndarray:
-    return RNG.uniform(-2, 2, shape).astype(F)
+def real(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.uniform(-2, 2, shape).astype(F)
 
 
-def ints(high: int, *shape: int, dtype: str = "int32", low: int = 0) -> np.ndarray:
-    return RNG.integers(low, high, shape).astype(dtype)
+def ints(
+    rng: np.random.Generator, high: int, *shape: int, dtype: str = "int32", low: int = 0
+) -> np.ndarray:
+    return rng.integers(low, high, shape).astype(dtype)
 
 
 @dataclass
@@ -174,7 +176,7 @@ def stepped(
     return np.stack(outs, 1)
 
 
-def _unary() -> list[Case]:
+def _unary(rng: np.random.Generator) -> list[Case]:
     erf = np.vectorize(math.erf)
     table: dict[str, Any] = {
         "ABS": np.abs, "CEIL": np.ceil, "COS": np.cos, "EXP": np.exp, "FLOOR": np.floor,
@@ -184,15 +186,15 @@ def _unary() -> list[Case]:
         "ROUND": np.rint, "SIN": np.sin, "SIGN": np.sign, "SQUARE": np.square, "TANH": np.tanh,
         "ELU": lambda x: np.where(x < 0, np.expm1(x), x), "ZEROS_LIKE": np.zeros_like,
     }  # fmt: skip
-    cases = [Case(k, [real(2, 3, 4)], lambda x, f=f: f(x).astype(F)) for k, f in table.items()]
-    positive = np.abs(real(3, 5)) + F(0.1)
+    cases = [Case(k, [real(rng, 2, 3, 4)], lambda x, f=f: f(x).astype(F)) for k, f in table.items()]
+    positive = np.abs(real(rng, 3, 5)) + F(0.1)
     for k, f in {"LOG": np.log, "SQRT": np.sqrt, "RSQRT": lambda x: 1 / np.sqrt(x)}.items():
         cases.append(Case(k, [positive], lambda x, f=f: f(x).astype(F)))
-    cases.append(Case("LOGICAL_NOT", [ints(2, 5).astype(bool)], np.logical_not))
+    cases.append(Case("LOGICAL_NOT", [ints(rng, 2, 5).astype(bool)], np.logical_not))
     cases.append(
         Case(
             "LEAKY_RELU",
-            [real(3, 5)],
+            [real(rng, 3, 5)],
             lambda x: np.where(x < 0, F(0.2) * x, x),
             [],
             "LeakyRelu",
@@ -202,7 +204,7 @@ def _unary() -> list[Case]:
     cases.append(
         Case(
             "GELU",
-            [real(3, 5)],
+            [real(rng, 3, 5)],
             lambda x: (x * (1 + erf(x / 2**0.5)) / 2).astype(F),
             [],
             "Gelu",
@@ -212,7 +214,7 @@ def _unary() -> list[Case]:
     return cases  # fmt: skip
 
 
-def _binary() -> list[Case]:
+def _binary(rng: np.random.Generator) -> list[Case]:
     table: dict[str, Any] = {
         "ADD": np.add, "SUB": np.subtract, "MUL": np.multiply, "DIV": np.divide,
         "MAXIMUM": np.maximum, "MINIMUM": np.minimum, "SQUARED_DIFFERENCE": lambda a, b: (a - b) ** 2,
@@ -222,61 +224,83 @@ def _binary() -> list[Case]:
     }  # fmt: skip
     cases = []
     for kind, f in table.items():
-        a, b = real(2, 3, 4), real(3, 4) if kind != "ATAN2" else real(2, 3, 4)
+        a, b = real(rng, 2, 3, 4), real(rng, 3, 4) if kind != "ATAN2" else real(rng, 2, 3, 4)
         cases.append(Case(kind, [a, b], f))
-    cases.append(Case("FLOOR_MOD", [ints(9, 6, low=-9), np.array(4, np.int32)], np.mod))
+    cases.append(Case("FLOOR_MOD", [ints(rng, 9, 6, low=-9), np.array(4, np.int32)], np.mod))
     cases.append(
-        Case("FLOOR_DIV", [ints(9, 6, low=-9), np.array(4, np.int32)], np.floor_divide, name="int")
+        Case(
+            "FLOOR_DIV",
+            [ints(rng, 9, 6, low=-9), np.array(4, np.int32)],
+            np.floor_divide,
+            name="int",
+        )
     )
-    cases.append(Case("POW", [np.abs(real(2, 3)), real(2, 3)], np.power))
+    cases.append(Case("POW", [np.abs(real(rng, 2, 3)), real(rng, 2, 3)], np.power))
     cases.append(
-        Case("LOGICAL_AND", [ints(2, 7).astype(bool), ints(2, 7).astype(bool)], np.logical_and)
+        Case(
+            "LOGICAL_AND",
+            [ints(rng, 2, 7).astype(bool), ints(rng, 2, 7).astype(bool)],
+            np.logical_and,
+        )
     )
     cases.append(
-        Case("LOGICAL_OR", [ints(2, 7).astype(bool), ints(2, 7).astype(bool)], np.logical_or)
+        Case(
+            "LOGICAL_OR",
+            [ints(rng, 2, 7).astype(bool), ints(rng, 2, 7).astype(bool)],
+            np.logical_or,
+        )
     )
-    cases.append(Case("BITWISE_XOR", [ints(99, 6), ints(99, 6)], np.bitwise_xor))
+    cases.append(Case("BITWISE_XOR", [ints(rng, 99, 6), ints(rng, 99, 6)], np.bitwise_xor))
     for narrow, bits, low, high in ((0, 8, -1.0, 1.0), (1, 4, 0.25, 3.0)):
         name, values = (
             f"bits{bits}",
             {"Min": low, "Max": high, "NumBits": bits, "NarrowRange": narrow},
         )
         mean = lambda x, n=narrow, b=bits, p=low, q=high: faked(x, n, (1 << b) - 1, p, q)  # noqa: E731
-        cases.append(Case("FAKE_QUANT", [real(40) * 2], mean, [], "FakeQuant", values, name=name))
+        cases.append(
+            Case("FAKE_QUANT", [real(rng, 40) * 2], mean, [], "FakeQuant", values, name=name)
+        )
     fused = {0: lambda v: v, 1: lambda v: np.maximum(v, 0), 2: lambda v: np.clip(v, -1, 1),
              3: lambda v: np.clip(v, 0, 6)}  # fmt: skip
     for number, act in fused.items():
         cases.append(
             Case(
                 "ADD",
-                [real(2, 4, 4, 3) * 3],
+                [real(rng, 2, 4, 4, 3) * 3],
                 lambda a, b, act=act: act(a + b),
-                [real(3)],
+                [real(rng, 3)],
                 "Add",
                 {"FusedActivationFunction": number},
                 name=f"fused{number}",
             )
         )
     cases.append(
-        Case("PRELU", [real(2, 3, 4, 5)], lambda x, s: np.where(x < 0, s * x, x), [real(1, 1, 5)])
+        Case(
+            "PRELU",
+            [real(rng, 2, 3, 4, 5)],
+            lambda x, s: np.where(x < 0, s * x, x),
+            [real(rng, 1, 1, 5)],
+        )
     )
-    cases.append(Case("ADD_N", [real(2, 3)] * 3, lambda a, b, c: a + b + c))
-    condition = ints(2, 2, 3).astype(bool)
+    cases.append(Case("ADD_N", [real(rng, 2, 3)] * 3, lambda a, b, c: a + b + c))
+    condition = ints(rng, 2, 2, 3).astype(bool)
     cases.append(Case("WHERE", [condition], lambda c: np.argwhere(c).astype(np.int64)))
-    cases.append(Case("SELECT", [condition, real(2, 3), real(2, 3)], np.where))
-    cases.append(Case("SELECT_V2", [condition, real(4, 2, 3), real(3)], np.where))
+    cases.append(Case("SELECT", [condition, real(rng, 2, 3), real(rng, 2, 3)], np.where))
+    cases.append(Case("SELECT_V2", [condition, real(rng, 4, 2, 3), real(rng, 3)], np.where))
     return cases
 
 
-def _images() -> list[Case]:
-    x, b = real(2, 9, 8, 6), real(4)
+def _images(rng: np.random.Generator) -> list[Case]:
+    x, b = real(rng, 2, 9, 8, 6), real(rng, 4)
     cases = []
     for same, step, dilation in ((True, 2, 1), (False, 1, 1), (True, 1, 2)):
         values = {"Padding": int(not same), "StrideH": step, "StrideW": step,
                   "DilationHFactor": dilation, "DilationWFactor": dilation}  # fmt: skip
         mean = lambda x, w, b, s=same, t=step, d=dilation: convolved(x, w, b, (t, t), s, d)  # noqa: E731
         name = f"same{same}-step{step}-dilation{dilation}"
-        cases.append(Case("CONV_2D", [x], mean, [real(4, 3, 3, 6), b], "Conv2D", values, name=name))
+        cases.append(
+            Case("CONV_2D", [x], mean, [real(rng, 4, 3, 3, 6), b], "Conv2D", values, name=name)
+        )
         deep = lambda x, w, b, s=same, t=step, d=dilation: convolved(  # noqa: E731
             x, np.moveaxis(w, 3, 0).transpose(0, 2, 3, 1), b, (t, t), s, d, 6
         )
@@ -285,7 +309,7 @@ def _images() -> list[Case]:
                 "DEPTHWISE_CONV_2D",
                 [x],
                 deep,
-                [real(1, 3, 3, 12), real(12)],
+                [real(rng, 1, 3, 3, 12), real(rng, 12)],
                 "DepthwiseConv2D",
                 {**values, "DepthMultiplier": 2},
                 name=name,
@@ -296,7 +320,7 @@ def _images() -> list[Case]:
             "CONV_2D",
             [x],
             lambda x, w, b: convolved(x, w, b, (1, 1), True, groups=3),
-            [real(9, 3, 3, 2), real(9)],
+            [real(rng, 9, 3, 3, 2), real(rng, 9)],
             "Conv2D",
             {"Padding": 0, "StrideH": 1, "StrideW": 1},
             name="groups",
@@ -318,25 +342,25 @@ def _images() -> list[Case]:
         cases.append(
             Case(
                 "TRANSPOSE_CONV",
-                [real(2, 4, 5, 6)],
+                [real(rng, 2, 4, 5, 6)],
                 lambda x, size, w, f=spread: f(size, w, x),
-                [size, real(4, 3, 3, 6)],
+                [size, real(rng, 4, 3, 3, 6)],
                 "TransposeConv",
                 {"Padding": int(not same), "StrideH": step, "StrideW": step},
                 [1, 2, 0],
                 name=f"same{same}{step}",
             )
         )
-    volume = real(1, 4, 5, 6, 2)
+    volume = real(rng, 1, 4, 5, 6, 2)
     cases.append(
-        Case("CONV_3D", [volume], solid, [real(3, 2, 3, 2, 5), real(5)], "Conv3D",
+        Case("CONV_3D", [volume], solid, [real(rng, 3, 2, 3, 2, 5), real(rng, 5)], "Conv3D",
              {"Padding": 1, "StrideD": 1, "StrideH": 2, "StrideW": 1, "DilationDFactor": 1,
               "DilationHFactor": 1, "DilationWFactor": 2})
     )  # fmt: skip
     for same in (True, False):
         cases.append(
-            Case("Convolution2DTransposeBias", [real(2, 4, 5, 6)],
-                 lambda x, w, b, s=same: spread(None, w, x, s) + b, [real(4, 3, 3, 6), b],
+            Case("Convolution2DTransposeBias", [real(rng, 2, 4, 5, 6)],
+                 lambda x, w, b, s=same: spread(None, w, x, s) + b, [real(rng, 4, 3, 3, 6), b],
                  custom=struct.pack("<3i", 1 if same else 2, 2, 2), name=f"same{same}")
         )  # fmt: skip
     pool = {"Padding": 0, "StrideH": 2, "StrideW": 2, "FilterHeight": 3, "FilterWidth": 3}
@@ -353,7 +377,7 @@ def _images() -> list[Case]:
         cases.append(
             Case(
                 "RESIZE_BILINEAR",
-                [real(1, 4, 5, 3)],
+                [real(rng, 1, 4, 5, 3)],
                 lambda x, s, a=centers, b=corners: bilinear(x, s, a, b),
                 [size],
                 "ResizeBilinear",
@@ -374,7 +398,7 @@ def _images() -> list[Case]:
         cases.append(
             Case(
                 "RESIZE_NEAREST_NEIGHBOR",
-                [real(1, 4, 5, 3)],
+                [real(rng, 1, 4, 5, 3)],
                 nearest,
                 [size],
                 "ResizeNearestNeighbor",
@@ -385,7 +409,7 @@ def _images() -> list[Case]:
     cases.append(
         Case(
             "SPACE_TO_DEPTH",
-            [real(1, 4, 6, 2)],
+            [real(rng, 1, 4, 6, 2)],
             lambda x: x.reshape(1, 2, 2, 3, 2, 2).transpose(0, 1, 3, 2, 4, 5).reshape(1, 2, 3, 8),
             [],
             "SpaceToDepth",
@@ -395,7 +419,7 @@ def _images() -> list[Case]:
     cases.append(
         Case(
             "DEPTH_TO_SPACE",
-            [real(1, 2, 3, 8)],
+            [real(rng, 1, 2, 3, 8)],
             lambda x: x.reshape(1, 2, 3, 2, 2, 2).transpose(0, 1, 3, 2, 4, 5).reshape(1, 4, 6, 2),
             [],
             "DepthToSpace",
@@ -406,7 +430,7 @@ def _images() -> list[Case]:
     cases.append(
         Case(
             "SPACE_TO_BATCH_ND",
-            [real(1, 4, 4, 3)],
+            [real(rng, 1, 4, 4, 3)],
             lambda x, *_: (
                 np.pad(x, [(0, 0), (1, 1), (0, 2), (0, 0)])
                 .reshape(1, 3, 2, 3, 2, 3)
@@ -419,7 +443,7 @@ def _images() -> list[Case]:
     cases.append(
         Case(
             "BATCH_TO_SPACE_ND",
-            [real(4, 3, 3, 3)],
+            [real(rng, 4, 3, 3, 3)],
             lambda x, *_: (
                 x.reshape(2, 2, 1, 3, 3, 3)
                 .transpose(2, 3, 0, 4, 1, 5)
@@ -436,7 +460,7 @@ def _images() -> list[Case]:
     cases.append(
         Case(
             "LOCAL_RESPONSE_NORMALIZATION",
-            [real(1, 3, 3, 6)],
+            [real(rng, 1, 3, 3, 6)],
             lrn,
             [],
             "LocalResponseNormalization",
@@ -446,7 +470,7 @@ def _images() -> list[Case]:
     cases.append(
         Case(
             "L2_NORMALIZATION",
-            [real(3, 5)],
+            [real(rng, 3, 5)],
             lambda x: x / np.sqrt((x * x).sum(-1, keepdims=True)),
             [],
             "L2Norm",
@@ -455,22 +479,22 @@ def _images() -> list[Case]:
     return cases  # fmt: skip
 
 
-def _moving() -> list[Case]:
-    x, i32 = real(2, 3, 4), lambda *v: np.array(v, np.int32)
+def _moving(rng: np.random.Generator) -> list[Case]:
+    x, i32 = real(rng, 2, 3, 4), lambda *v: np.array(v, np.int32)
     flags = dict.fromkeys(
         ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask"), 0
     )
     return [
         Case("RESHAPE", [x], lambda x, _: x.reshape(4, 6), [i32(4, -1)]),
         Case("RESHAPE", [x], lambda x: x.reshape(6, 4), [], "Reshape", {"NewShape": [6, 4]}, name="option"),
-        Case("SQUEEZE", [real(1, 3, 1, 2)], lambda x: x[0], [], "Squeeze", {"SqueezeDims": [0]}),
-        Case("SQUEEZE", [real(1, 3, 1, 2)], np.squeeze, [], "Squeeze", {"SqueezeDims": None}, name="all"),
+        Case("SQUEEZE", [real(rng, 1, 3, 1, 2)], lambda x: x[0], [], "Squeeze", {"SqueezeDims": [0]}),
+        Case("SQUEEZE", [real(rng, 1, 3, 1, 2)], np.squeeze, [], "Squeeze", {"SqueezeDims": None}, name="all"),
         Case("EXPAND_DIMS", [x], lambda x, _: x[:, :, None], [i32(2)]),
         Case("SHAPE", [x], lambda x: i32(2, 3, 4), [], "Shape", {"OutType": 2}),
         Case("RANK", [x], lambda x: np.array(3, np.int32)),
         Case("FILL", [np.array(2.5, F)], lambda v, d: np.full((2, 3), v), [i32(2, 3)], order=[1, 0]),
-        Case("BROADCAST_TO", [real(3, 1)], lambda x, d: np.broadcast_to(x, (2, 3, 4)), [i32(2, 3, 4)]),
-        Case("CONCATENATION", [x, real(2, 5, 4)], lambda a, b: np.concatenate([a, b], 1), [],
+        Case("BROADCAST_TO", [real(rng, 3, 1)], lambda x, d: np.broadcast_to(x, (2, 3, 4)), [i32(2, 3, 4)]),
+        Case("CONCATENATION", [x, real(rng, 2, 5, 4)], lambda a, b: np.concatenate([a, b], 1), [],
              "Concatenation", {"Axis": -2}),
         Case("PACK", [x, x], lambda a, b: np.stack([a, b], 1), [], "Pack", {"Axis": 1, "ValuesCount": 2}),
         Case("UNPACK", [x], lambda x: [x[:, k] for k in range(3)], [], "Unpack", {"Axis": 1, "Num": 3}),
@@ -496,20 +520,20 @@ def _moving() -> list[Case]:
         Case("TRANSPOSE", [x], lambda x, _: x.transpose(2, 0, 1), [i32(2, 0, 1)]),
         Case("TILE", [x], lambda x, _: np.tile(x, (1, 2, 3)), [i32(1, 2, 3)]),
         Case("REVERSE_V2", [x], lambda x, _: x[:, ::-1], [i32(1)]),
-        Case("REVERSE_SEQUENCE", [real(3, 4)], lambda x, n: np.stack(
+        Case("REVERSE_SEQUENCE", [real(rng, 3, 4)], lambda x, n: np.stack(
             [np.concatenate([r[:k][::-1], r[k:]]) for r, k in zip(x, n)]), [i32(2, 4, 1)],
              "ReverseSequence", {"SeqDim": 1, "BatchDim": 0}),
-        Case("GATHER", [x, ints(4, 5)], lambda x, i: np.take(x, i, 2), [], "Gather", {"Axis": 2}),
-        Case("GATHER", [real(2, 3, 4), ints(4, 2, 5)],
+        Case("GATHER", [x, ints(rng, 4, 5)], lambda x, i: np.take(x, i, 2), [], "Gather", {"Axis": 2}),
+        Case("GATHER", [real(rng, 2, 3, 4), ints(rng, 4, 2, 5)],
              lambda x, i: np.stack([np.take(a, k, 1) for a, k in zip(x, i)]), [], "Gather",
              {"Axis": 2, "BatchDims": 1}, name="batch"),
-        Case("GATHER_ND", [x, ints(2, 5, 2)], lambda x, i: x[i[:, 0], i[:, 1]]),
-        Case("SCATTER_ND", [real(3, 4)], lambda u, i, d: _scattered(u, i, d),
+        Case("GATHER_ND", [x, ints(rng, 2, 5, 2)], lambda x, i: x[i[:, 0], i[:, 1]]),
+        Case("SCATTER_ND", [real(rng, 3, 4)], lambda u, i, d: _scattered(u, i, d),
              [np.array([[1], [4], [1]], np.int32), i32(6, 4)], order=[1, 0, 2]),
-        Case("EMBEDDING_LOOKUP", [ints(6, 4)], lambda i, t: t[i], [real(6, 5)]),
-        Case("ONE_HOT", [ints(5, 4)], lambda i, *_: np.where(np.arange(5) == i[:, None], F(3), F(-1)),
+        Case("EMBEDDING_LOOKUP", [ints(rng, 6, 4)], lambda i, t: t[i], [real(rng, 6, 5)]),
+        Case("ONE_HOT", [ints(rng, 5, 4)], lambda i, *_: np.where(np.arange(5) == i[:, None], F(3), F(-1)),
              [np.array(5, np.int32), np.array(3, F), np.array(-1, F)], "OneHot", {"Axis": -1}),
-        Case("DYNAMIC_UPDATE_SLICE", [x, real(1, 2, 2), i32(1, 1, 9)], _updated),
+        Case("DYNAMIC_UPDATE_SLICE", [x, real(rng, 1, 2, 2), i32(1, 1, 9)], _updated),
         Case("CAST", [x], lambda x: x.astype(np.int32), [], "Cast", {"InDataType": 0, "OutDataType": 2}),
         Case("RANGE", [], lambda *v: np.arange(*v).astype(np.int32), [np.array(k, np.int32) for k in (2, 11, 3)]),
     ]  # fmt: skip
@@ -528,8 +552,8 @@ def _scattered(updates, indices, dims):
     return out
 
 
-def _along() -> list[Case]:
-    x, axes = real(2, 3, 4), np.array([0, -1], np.int32)
+def _along(rng: np.random.Generator) -> list[Case]:
+    x, axes = real(rng, 2, 3, 4), np.array([0, -1], np.int32)
     folds = {
         "MEAN": np.mean,
         "SUM": np.sum,
@@ -542,7 +566,7 @@ def _along() -> list[Case]:
              {"KeepDims": keep}, name=f"keep{keep}")
         for k, f in folds.items() for keep in (False, True)
     ]  # fmt: skip
-    yes = ints(2, 3, 4).astype(bool)
+    yes = ints(rng, 2, 3, 4).astype(bool)
     cases += [
         Case("REDUCE_ANY", [yes], lambda x, _: x.any(1), [axes[1:]], "Reducer", {"KeepDims": False}),
         Case("REDUCE_ALL", [yes], lambda x, _: x.all(1), [axes[1:]], "Reducer", {"KeepDims": False}),
@@ -556,19 +580,20 @@ def _along() -> list[Case]:
              {"Exclusive": True, "Reverse": False}),
         Case("TOPK_V2", [x], lambda x, _: [-np.sort(-x)[..., :2], np.argsort(-x)[..., :2].astype(np.int32)],
              [np.array(2, np.int32)]),
-        Case("FULLY_CONNECTED", [real(3, 6)], lambda x, w, b: np.maximum(x @ w.T + b, 0),
-             [real(4, 6), real(4)], "FullyConnected", {"FusedActivationFunction": 1}),
-        Case("FULLY_CONNECTED", [real(2, 3, 6)], lambda x, w, b: x @ w.T, [real(4, 6), None],
+        Case("FULLY_CONNECTED", [real(rng, 3, 6)], lambda x, w, b: np.maximum(x @ w.T + b, 0),
+             [real(rng, 4, 6), real(rng, 4)], "FullyConnected", {"FusedActivationFunction": 1}),
+        Case("FULLY_CONNECTED", [real(rng, 2, 3, 6)], lambda x, w, b: x @ w.T, [real(rng, 4, 6), None],
              "FullyConnected", {"KeepNumDims": True}, name="keep"),
-        Case("FULLY_CONNECTED", [real(2, 3, 4)], lambda x, w, b: x.reshape(2, 12) @ w.T + b,
-             [real(5, 12), real(5)], "FullyConnected", {"KeepNumDims": False}, name="flat"),
-        Case("UNIDIRECTIONAL_SEQUENCE_RNN", [real(2, 3, 4)], stepped,
-             [real(5, 4), real(5, 5), real(5), np.zeros((2, 5), F)], "SequenceRNN",
+        Case("FULLY_CONNECTED", [real(rng, 2, 3, 4)], lambda x, w, b: x.reshape(2, 12) @ w.T + b,
+             [real(rng, 5, 12), real(rng, 5)], "FullyConnected", {"KeepNumDims": False}, name="flat"),
+        Case("UNIDIRECTIONAL_SEQUENCE_RNN", [real(rng, 2, 3, 4)], stepped,
+             [real(rng, 5, 4), real(rng, 5, 5), real(rng, 5), np.zeros((2, 5), F)], "SequenceRNN",
              {"TimeMajor": False, "FusedActivationFunction": 4}),
-        Case("BATCH_MATMUL", [real(2, 3, 4), real(2, 5, 4)], lambda a, b: a @ b.swapaxes(1, 2), [],
+        Case("BATCH_MATMUL", [real(rng, 2, 3, 4), real(rng, 2, 5, 4)], lambda a, b: a @ b.swapaxes(1, 2), [],
              "BatchMatMul", {"AdjX": False, "AdjY": True}),
     ]  # fmt: skip
     return cases
 
 
-CASES = [*_unary(), *_binary(), *_images(), *_moving(), *_along()]
+TABLE = drawn("operators")
+CASES = [*_unary(TABLE), *_binary(TABLE), *_images(TABLE), *_moving(TABLE), *_along(TABLE)]

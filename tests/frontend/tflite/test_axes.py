@@ -9,11 +9,14 @@ import pytest
 
 pytest.importorskip("tflite", reason="the package tflite, TFLite's schema, is not installed")
 
+from ...drawing import drawn
 from .cases import Case, ints, real
 from .support import interpreted
 from .test_operators import compare, run
 
-X, Y = real(2, 3, 4), real(2, 3, 4)
+TABLE = drawn("test_axes")
+
+X, Y = real(TABLE, 2, 3, 4), real(TABLE, 2, 3, 4)
 MASKS = ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask")
 
 
@@ -58,18 +61,18 @@ MORE = [
     Case("PACK", [X, Y], lambda a, b: np.stack([a, b], -1), [], "Pack", {"Axis": -1, "ValuesCount": 2}),
     Case("PACK", [X], lambda a: a[None], [], "Pack", {"Axis": 0, "ValuesCount": 1}, name="one"),
     Case("UNPACK", [X], lambda x: [x[..., k] for k in range(4)], [], "Unpack", {"Axis": -1, "Num": 4}),
-    Case("UNPACK", [real(1, 3)], lambda x: x[0], [], "Unpack", {"Axis": 0, "Num": 1}, name="one"),
+    Case("UNPACK", [real(TABLE, 1, 3)], lambda x: x[0], [], "Unpack", {"Axis": 0, "Num": 1}, name="one"),
     Case("CONCATENATION", [X, Y, X], lambda *a: np.concatenate(a, 0), [], "Concatenation", {"Axis": 0}),
-    Case("GATHER", [X, ints(3, 2)], lambda x, i: np.take(x, i, 1), [], "Gather", {"Axis": -2}),
-    Case("GATHER", [X, ints(3, 2, 2)], lambda x, i: np.take(x, i, 1), [], "Gather", {"Axis": 1}, name="rank two"),
-    Case("GATHER", [real(2, 3, 4, 5, 2), ints(4, 2, 6)],
+    Case("GATHER", [X, ints(TABLE, 3, 2)], lambda x, i: np.take(x, i, 1), [], "Gather", {"Axis": -2}),
+    Case("GATHER", [X, ints(TABLE, 3, 2, 2)], lambda x, i: np.take(x, i, 1), [], "Gather", {"Axis": 1}, name="rank two"),
+    Case("GATHER", [real(TABLE, 2, 3, 4, 5, 2), ints(TABLE, 4, 2, 6)],
          lambda x, i: np.stack([np.take(a, k, 1) for a, k in zip(x, i)]), [], "Gather",
          {"Axis": 2, "BatchDims": 1}, name="axes on both sides"),
-    Case("GATHER", [X, ints(3, 2, 5)], lambda x, i: np.stack([a[k] for a, k in zip(x, i)]), [], "Gather",
+    Case("GATHER", [X, ints(TABLE, 3, 2, 5)], lambda x, i: np.stack([a[k] for a, k in zip(x, i)]), [], "Gather",
          {"Axis": 1, "BatchDims": 1}, name="batch"),
-    Case("GATHER", [X, ints(3, 2)], lambda x, i: np.stack([a[k] for a, k in zip(x, i)]), [], "Gather",
+    Case("GATHER", [X, ints(TABLE, 3, 2)], lambda x, i: np.stack([a[k] for a, k in zip(x, i)]), [], "Gather",
          {"Axis": 1, "BatchDims": 1}, name="batch of numbers"),
-    Case("ONE_HOT", [ints(4, 3)], lambda i, *_: np.where(np.arange(4)[:, None] == i, 1.0, 0.0).astype("f4"),
+    Case("ONE_HOT", [ints(TABLE, 4, 3)], lambda i, *_: np.where(np.arange(4)[:, None] == i, 1.0, 0.0).astype("f4"),
          [one(4), one(1, "float32"), one(0, "float32")], "OneHot", {"Axis": 0}),
     Case("CUMSUM", [X], lambda x, _: np.cumsum(x[..., ::-1], -1)[..., ::-1], [one(-1)], "Cumsum",
          {"Exclusive": False, "Reverse": True}),
@@ -80,7 +83,7 @@ MORE = [
     Case("REVERSE_V2", [X], lambda x, _: x[:, :, ::-1], [i32(-1)]),
     Case("REVERSE_SEQUENCE", [X], lambda x, n: turned(n, x), [i32(3, 1)], "ReverseSequence",
          {"SeqDim": 2, "BatchDim": 0}),
-    Case("REVERSE_SEQUENCE", [real(3, 2)], lambda x, n: np.stack(
+    Case("REVERSE_SEQUENCE", [real(TABLE, 3, 2)], lambda x, n: np.stack(
         [np.concatenate([c[:k][::-1], c[k:]]) for c, k in zip(x.T, n)]).T, [i32(3, 2)], "ReverseSequence",
          {"SeqDim": 0, "BatchDim": 1}, name="columns"),
     Case("TOPK_V2", [X], lambda x, _: [x.max(-1, keepdims=True), x.argmax(-1)[..., None].astype(np.int32)], [one(1)]),

@@ -34,9 +34,9 @@ def test_no_model():
         from_tflite(3)
 
 
-def test_parts_of_a_file():
+def test_parts_of_a_file(rng):
     """Every start of a file is refused, or says the same."""
-    data, _ = two_convolutions()
+    data, _ = two_convolutions(rng)
     for size in range(8, len(data), 37):
         try:
             from_tflite(data[:size])
@@ -46,12 +46,12 @@ def test_parts_of_a_file():
 
 
 @pytest.mark.sample(4)
-@pytest.mark.parametrize("make", [lambda: two_convolutions()[0], doubling, lambda: lstm_model(True, 0.3)[0],
-                                  lambda: detection(False)[0]])  # fmt: skip
-def test_changed_bytes(make):
+@pytest.mark.parametrize("make", [lambda rng: two_convolutions(rng)[0], lambda _: doubling(),
+                                  lambda rng: lstm_model(rng, True, 0.3)[0], lambda _: detection(False)[0]])  # fmt: skip
+def test_changed_bytes(rng, make):
     """A changed file is a model or refused; nothing else is raised, and none takes far more work than
     the file itself."""
-    data, rng = make(), np.random.default_rng(5)
+    data = make(rng)
     most = 5 * calls(lambda: from_tflite(data))
 
     def read(changed):
@@ -104,9 +104,9 @@ def test_graphs_that_call_each_other():
     refused(model(calling(9), cond), "there is no graph 9\n  got: 2 graphs")
 
 
-def test_more_tables_than_bytes():
+def test_more_tables_than_bytes(rng):
     """A vector of a million operators that are one."""
-    data, _ = two_convolutions()
+    data, _ = two_convolutions(rng)
     big = bytearray(data) + bytearray(b"\0" * 64)
     import tflite
 

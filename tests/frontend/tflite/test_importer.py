@@ -31,43 +31,45 @@ def test_page_is_up_to_date():
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tools.make_tflite"
 
 
-def two_convolutions(signature: Any = None) -> tuple[bytes, list[np.ndarray]]:
+def two_convolutions(
+    rng: np.random.Generator, signature: Any = None
+) -> tuple[bytes, list[np.ndarray]]:
     g = Graph()
     x = g.input((1, 8, 8, 3), signature=signature, name="serving_default_image:0")
-    weights = [real(6, 3, 3, 3), real(4, 1, 1, 6)]
+    weights = [real(rng, 6, 3, 3, 3), real(rng, 4, 1, 1, 6)]
     pads = g.constant(np.array([[0, 0], [1, 0], [0, 1], [0, 0]], np.int32))
     y = g.op("CONV_2D", [x, g.constant(weights[0]), g.constant(np.zeros(6, F))],
              {"shape": (1, 8, 8, 6)}, "Conv2D", FusedActivationFunction=1, **CONV)  # fmt: skip
     y = g.op("PAD", [y, pads], {"shape": (1, 9, 9, 6)})
-    y = g.op("ADD", [y, g.constant(real(6))], {"shape": (1, 9, 9, 6)}, "Add")
+    y = g.op("ADD", [y, g.constant(real(rng, 6))], {"shape": (1, 9, 9, 6)}, "Add")
     y = g.op("CONV_2D", [y, g.constant(weights[1]), g.constant(np.zeros(4, F))],
              {"shape": (1, 9, 9, 4)}, "Conv2D", **CONV)  # fmt: skip
     g.outputs = [y]
     return model(g), [*weights, g.tensors[6].data]
 
 
-def test_dynamic_batch_and_names():
-    data, (first, second, added) = two_convolutions((-1, 8, 8, 3))
+def test_dynamic_batch_and_names(rng):
+    data, (first, second, added) = two_convolutions(rng, (-1, 8, 8, 3))
     exe = lw.compile(from_tflite(data))
     assert exe.inputs() == [
         ("serving_default_image_0", "float32", ("serving_default_image_0_dim0", 8, 8, 3))
     ]
     for batch in (1, 3):
-        x = real(batch, 8, 8, 3)
+        x = real(rng, batch, 8, 8, 3)
         y = np.maximum(convolved(x, first, np.zeros(6, F), (1, 1), True), 0)
         y = np.pad(y, [(0, 0), (1, 0), (0, 1), (0, 0)]) + added
         compare([np.asarray(exe(x))], [convolved(y, second, np.zeros(4, F), (1, 1), True)], 1e-5)
 
 
-def test_shapes_and_dtypes_are_given():
-    data, _ = two_convolutions()
+def test_shapes_and_dtypes_are_given(rng):
+    data, _ = two_convolutions(rng)
     mod = from_tflite(data, shape_dict={"serving_default_image:0": ["n", 8, "w", 3]})
     assert str(mod["main"].params[0].struct_info.shape) == "R.shape([n, 8, w, 3])"
     assert list(mod.attrs["input_names"]) == ["serving_default_image:0"]
 
 
-def test_images_stay_channels_first():
-    data, _ = two_convolutions()
+def test_images_stay_channels_first(rng):
+    data, _ = two_convolutions(rng)
     text = from_tflite(data).script()
     of_images = [
         line for line in text.splitlines() if "permute_dims(" in line and "Constant" not in line
@@ -75,11 +77,11 @@ def test_images_stay_channels_first():
     assert len(of_images) == 2, text  # of the input and of the output
 
 
-def test_files_and_commands(tmp_path):
-    data, _ = two_convolutions()
+def test_files_and_commands(rng, tmp_path):
+    data, _ = two_convolutions(rng)
     path = tmp_path / "model.tflite"
     path.write_bytes(data)
-    x = real(1, 8, 8, 3)
+    x = real(rng, 1, 8, 8, 3)
     wanted = run(data, [x])
     for _ in range(2):  # the second comes from the cache
         compare([np.asarray(lw.compile(path)(x))], wanted)
@@ -91,7 +93,7 @@ def test_relay():
     assert not params and "less" in str(mod)
 
 
-def test_branches_at_run_time():
+def test_branches_at_run_time(rng):
     then, other, g = Graph(), Graph(), Graph()
     for branch, kind in ((then, "ADD"), (other, "MUL")):
         a, b = branch.input((2, 3)), branch.input((2, 3))
@@ -100,7 +102,7 @@ def test_branches_at_run_time():
     numbers = {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 2}
     g.outputs = [g.op("IF", inputs, {"shape": (2, 3)}, "If", **numbers)]
     data = model(g, then, other)
-    a, b = real(2, 3), real(2, 3)
+    a, b = real(rng, 2, 3), real(rng, 2, 3)
     compare(run(data, [np.array(True), a, b]), [a + b])
     compare(run(data, [np.array(False), a, b]), [a * b])
 
@@ -124,13 +126,13 @@ def test_loops(limit: float, wanted: float):
     compare(run(doubling(), [np.array([3], F), np.array([limit], F)]), [np.array([wanted], F)])
 
 
-def lstm_model(coupled: bool, clip: float) -> tuple[bytes, list[Any]]:
+def lstm_model(rng: np.random.Generator, coupled: bool, clip: float) -> tuple[bytes, list[Any]]:
     g, units, depth = Graph(), 4, 3
     x = g.input((2, 5, depth))
     arrays: list[Any] = [None] * 24
     for k in range(4):
-        arrays[1 + k], arrays[5 + k] = real(units, depth), real(units, units)
-        arrays[12 + k] = real(units)
+        arrays[1 + k], arrays[5 + k] = real(rng, units, depth), real(rng, units, units)
+        arrays[12 + k] = real(rng, units)
     if coupled:
         arrays[1] = arrays[5] = arrays[12] = None
     arrays[18] = arrays[19] = np.zeros((2, units), F)
@@ -148,21 +150,21 @@ def lstm_model(coupled: bool, clip: float) -> tuple[bytes, list[Any]]:
 
 @pytest.mark.parametrize("coupled", [False, True])
 @pytest.mark.parametrize("clip", [0.0, 0.3])
-def test_lstm(coupled: bool, clip: float):
-    data, arrays = lstm_model(coupled, clip)
-    x = real(2, 5, 3)
+def test_lstm(rng: np.random.Generator, coupled: bool, clip: float):
+    data, arrays = lstm_model(rng, coupled, clip)
+    x = real(rng, 2, 5, 3)
     compare(run(data, [x]), [lstm_steps(x, *arrays[1:], clip=clip)], 1e-5)
 
 
-def test_svdf():
+def test_svdf(rng):
     g = Graph()
     x = g.input((2, 3))
-    features, times, bias = real(8, 3), real(8, 5), real(4)
+    features, times, bias = real(rng, 8, 3), real(rng, 8, 5), real(rng, 4)
     state = g.tensor((2, 40), variable=True)
     inputs = [x, *map(g.constant, (features, times, bias)), state]
     out = {"shape": (2, 4)}
     g.outputs = [g.op("SVDF", inputs, out, "SVDF", Rank=2, FusedActivationFunction=1)]
-    value = real(2, 3)
+    value = real(rng, 2, 3)
     last = (value @ features.T) * times[:, -1]
     compare(run(model(g), [value]), [np.maximum(last.reshape(2, 4, 2).sum(2) + bias, 0)], 1e-5)
 
@@ -227,12 +229,12 @@ def test_custom_operators_are_refused_by_name(kind: str):
         from_tflite(custom(kind))
 
 
-def test_custom_operators_of_users():
+def test_custom_operators_of_users(rng):
     register_converter(
         "MyOwn", 1, lambda cx, node, x: cx.onnx.Add(x, float(node.custom[1])), "tflite"
     )
     try:
-        x = real(2, 3)
+        x = real(rng, 2, 3)
         compare(run(custom("MyOwn"), [x]), [x + 2])
     finally:
         CONVERTERS.remove(("tflite", "MyOwn", 1))

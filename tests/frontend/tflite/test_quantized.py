@@ -14,17 +14,19 @@ pytest.importorskip("tflite", reason="the package tflite, TFLite's schema, is no
 from loopwright.frontend.tflite import from_tflite
 from loopwright.relax.interpreter import Interpreter
 
+from ...drawing import drawn, seeded
 from .cases import bilinear, convolved, pooled, sigmoid, softmax
 from .support import Graph, interpreted, model
 from .test_operators import run
 
+TABLE = drawn("test_quantized")
+
 F = np.float32
-RNG = np.random.default_rng(3)
 
 
-def codes(dtype: str, *shape: int) -> np.ndarray:
+def codes(rng: np.random.Generator, dtype: str, *shape: int) -> np.ndarray:
     info = np.iinfo(dtype)
-    return RNG.integers(info.min, info.max + 1, shape).astype(dtype)
+    return rng.integers(info.min, info.max + 1, shape).astype(dtype)
 
 
 @dataclass
@@ -74,7 +76,7 @@ class Case:
                 arrays.append(q.value)
             else:
                 numbers.append(g.input(q.value, q.dtype, **more))
-                feeds.append(codes(q.dtype, *q.value))
+                feeds.append(codes(seeded(f"{self.id} {len(feeds)}"), q.dtype, *q.value))
                 arrays.append(feeds[-1])
         out = {"scale": self.out.scale, "zero": self.out.zero}
         wanted = dict(shape=self.out.value, dtype=self.out.dtype, **out)
@@ -95,7 +97,7 @@ def _limited(kind: int) -> Callable[[Any], Any]:
     return lambda v: v if low is None else np.clip(v, low, high)
 
 
-def _cases() -> list[Case]:
+def _cases(rng: np.random.Generator) -> list[Case]:
     cases = []
     for dtype, zero in (("int8", 3), ("uint8", 120), ("int16", 0)):
         shifted = lambda by, zero=zero: 0 if not zero else zero + by  # noqa: E731
@@ -105,20 +107,20 @@ def _cases() -> list[Case]:
         for fused in (0, 1, 3):
             limit = _limited(fused)
             for each in (False, True)[: 1 if dtype == "uint8" else 2]:
-                scale: Any = RNG.uniform(0.01, 0.03, 12).astype(F) if each else 0.02
+                scale: Any = rng.uniform(0.01, 0.03, 12).astype(F) if each else 0.02
                 name = f"fused{fused}-{'channels' if each else 'tensor'}"
                 x = Q((2, 7, 6, 6), dtype, 0.05, zero)
-                bias = Q(RNG.integers(-2000, 2000, 12).astype(wide), wide, np.asarray(scale) * 0.05)
+                bias = Q(rng.integers(-2000, 2000, 12).astype(wide), wide, np.asarray(scale) * 0.05)
                 steps = {"Padding": 0, "StrideH": 2, "StrideW": 2, "DilationHFactor": 1,
                          "DilationWFactor": 1, "FusedActivationFunction": fused}  # fmt: skip
                 out = Q((2, 4, 3, 12), dtype, 0.31, shifted(-5))
                 mean = lambda x, w, b, limit=limit: limit(convolved(x, w, b, (2, 2), True))  # noqa: E731
-                w = Q(codes(weight, 12, 3, 3, 6), weight, scale, least)
+                w = Q(codes(rng, weight, 12, 3, 3, 6), weight, scale, least)
                 cases.append(Case("CONV_2D", [x, w, bias], out, mean, "Conv2D", steps, name=name))
                 deep = lambda x, w, b, limit=limit: limit(  # noqa: E731
                     convolved(x, w.transpose(3, 1, 2, 0), b, (2, 2), True, groups=6)
                 )
-                w = Q(codes(weight, 1, 3, 3, 12), weight, scale, least, 3)
+                w = Q(codes(rng, weight, 1, 3, 3, 12), weight, scale, least, 3)
                 cases.append(
                     Case(
                         "DEPTHWISE_CONV_2D",
@@ -131,7 +133,7 @@ def _cases() -> list[Case]:
                     )
                 )
                 rows = lambda x, w, b, limit=limit: limit(x @ w.T + b)  # noqa: E731
-                w = Q(codes(weight, 12, 33), weight, scale, least)
+                w = Q(codes(rng, weight, 12, 33), weight, scale, least)
                 cases.append(
                     Case(
                         "FULLY_CONNECTED",
@@ -191,7 +193,7 @@ def _cases() -> list[Case]:
             cases.append(
                 Case(kind, [image[0], size], image[1], mean, "ResizeBilinear", values, steps, name)
             )
-        slopes = Q(codes(dtype, 30), dtype, 0.01, shifted(4))
+        slopes = Q(codes(rng, dtype, 30), dtype, 0.01, shifted(4))
         mean = lambda x, a: np.where(x < 0, a * x, x)  # noqa: E731
         cases.append(Case("PRELU", [x, slopes], Q((4, 30), dtype, 0.07, shifted(-9)), mean))
         low = -128 if dtype == "int8" else 0
@@ -208,7 +210,7 @@ def _cases() -> list[Case]:
     return cases
 
 
-CASES = _cases()
+CASES = _cases(TABLE)
 
 
 @pytest.mark.sample(12)
@@ -229,13 +231,13 @@ def test_against_the_interpreter(case: Case):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
-def test_to_and_from_real_numbers(dtype: str):
+def test_to_and_from_real_numbers(rng: np.random.Generator, dtype: str):
     g = Graph()
     x = g.input((4, 30))
     zero = {"int8": 9, "uint8": 120, "int16": 0}[dtype]
     y = g.op("QUANTIZE", [x], {"shape": (4, 30), "dtype": dtype, "scale": 0.25, "zero": zero})
     g.outputs = [y, g.op("DEQUANTIZE", [y], {"shape": (4, 30)})]
-    values = RNG.uniform(-9, 9, (4, 30)).astype(F)
+    values = rng.uniform(-9, 9, (4, 30)).astype(F)
     values[0, :4] = [0.125, -0.125, 0.375, -0.375]  # halves of a step
     whole, real = run(model(g), [values])
     away = np.sign(values) * np.floor(np.abs(values) / F(0.25) + 0.5)
@@ -243,28 +245,28 @@ def test_to_and_from_real_numbers(dtype: str):
     np.testing.assert_array_equal(real, away * F(0.25))
 
 
-def test_weights_of_integers_beside_real_activations():
+def test_weights_of_integers_beside_real_activations(rng):
     g = Graph()
     x = g.input((3, 8))
-    w = g.constant(codes("int8", 4, 8), scale=RNG.uniform(0.01, 0.03, 4).astype(F))
+    w = g.constant(codes(rng, "int8", 4, 8), scale=rng.uniform(0.01, 0.03, 4).astype(F))
     b = g.constant(np.arange(4, dtype=F))
     g.outputs = [g.op("FULLY_CONNECTED", [x, w, b], {"shape": (3, 4)}, "FullyConnected")]
-    values = RNG.uniform(-1, 1, (3, 8)).astype(F)
+    values = rng.uniform(-1, 1, (3, 8)).astype(F)
     (got,) = run(model(g), [values])
     tensor = g.tensors[w]
     real = tensor.data * tensor.scale[:, None]
     np.testing.assert_allclose(got, values @ real.T + np.arange(4), rtol=1e-5, atol=1e-5)
 
 
-def _mixed() -> list[Case]:
+def _mixed(rng: np.random.Generator) -> list[Case]:
     """One input of real numbers, or of a scale for each channel, beside integers: what TFLite has no kernel of
     integers for is computed in real numbers."""
     x, image = Q((3, 8), "int8", 0.05, 3), Q((1, 5, 4, 6), "int8", 0.05, 3)
-    real = lambda *shape: Q(RNG.uniform(-0.1, 0.1, shape).astype(F), "float32", None)  # noqa: E731
+    real = lambda *shape: Q(rng.uniform(-0.1, 0.1, shape).astype(F), "float32", None)  # noqa: E731
     out, like = Q((3, 4), "int8", 0.02, -5), Q((3, 8), "int8", 0.02, -5)
     steps = {"Padding": 0, "StrideH": 2, "StrideW": 2, "DilationHFactor": 1, "DilationWFactor": 1}
     conv = lambda x, w: convolved(x, w, np.zeros(4), (2, 2), True)  # noqa: E731
-    columns = Q(codes("int8", 8, 4), "int8", RNG.uniform(0.01, 0.03, 4).astype(F), 0, 1)
+    columns = Q(codes(rng, "int8", 8, 4), "int8", rng.uniform(0.01, 0.03, 4).astype(F), 0, 1)
     plain = {"FusedActivationFunction": 0, "PotScaleInt16": False}
     short = Q((3, 8), "int16", 1 / 32768)
     return [
@@ -279,7 +281,7 @@ def _mixed() -> list[Case]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", _mixed(), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", _mixed(TABLE), ids=lambda case: case.id)
 def test_integers_beside_real_numbers(case: Case):
     data, feeds, arrays = case.made()
     got = Interpreter(from_tflite(data))["main"](*feeds).numpy()

@@ -12,12 +12,15 @@ from loopwright.frontend.tflite import from_tflite
 from loopwright.frontend.tflite.reader import Tensor
 from loopwright.relax.interpreter import Interpreter
 
+from ...drawing import drawn
 from .cases import Case, real
 from .support import Graph, model
 from .test_operators import compare
 
+TABLE = drawn("test_rare")
+
 F = np.float32
-X = real(3, 4, 2)
+X = real(TABLE, 3, 4, 2)
 MASKS = dict.fromkeys(("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask"), 0)
 
 
@@ -41,8 +44,8 @@ CASES = [
            "Gather", {"Axis": 1, "BatchDims": b}) for b in (1, -1)],
     *[Case("MIRROR_PAD", [X], lambda x, _, m=m, w=w: np.pad(x, w, m), [np.array(w, np.int32)], "MirrorPad", {"Mode": k})
       for k, (m, w) in enumerate([("reflect", [(2, 0), (0, 3), (1, 1)]), ("symmetric", [(0, 3), (4, 0), (2, 2)])])],
-    Case("UNIDIRECTIONAL_SEQUENCE_RNN", [real(2, 1, 4)], lambda x, w, r, b, h: x @ w.T + b,  # no activation, no state
-         [real(5, 4), np.zeros((5, 5), F), real(5), np.zeros((1, 5), F)], "SequenceRNN",
+    Case("UNIDIRECTIONAL_SEQUENCE_RNN", [real(TABLE, 2, 1, 4)], lambda x, w, r, b, h: x @ w.T + b,  # no activation, no state
+         [real(TABLE, 5, 4), np.zeros((5, 5), F), real(TABLE, 5), np.zeros((1, 5), F)], "SequenceRNN",
          {"TimeMajor": True, "FusedActivationFunction": 0}),
     Case("CAST", [X], lambda x: x.astype(np.int32), [], "Cast", {"InDataType": 0, "OutDataType": 2}),
 ]  # fmt: skip
@@ -55,7 +58,7 @@ def test_rare_options(case):
 
 @pytest.mark.parametrize("mode", [0, 1])
 @pytest.mark.parametrize("width", [(-1, 0), (0, -1), (3, 0), (0, 3), (2, 0), (0, 2), (1, 1)])
-def test_what_is_mirrored(mode, width):
+def test_what_is_mirrored(rng, mode, width):
     """`reflect` has one element less to give than `symmetric`: of 2 elements 1 and 2."""
     g = Graph()
     x = g.input((3, 2))
@@ -63,7 +66,7 @@ def test_what_is_mirrored(mode, width):
     g.outputs = [g.op("MIRROR_PAD", [x, pads], {"shape": (3, 4)}, "MirrorPad", Mode=mode)]
     most = 1 + mode
     if min(width) >= 0 and max(width) <= most:
-        value = real(3, 2)
+        value = real(rng, 3, 2)
         compare(
             run(model(g), [value]), [np.pad(value, [(0, 0), width], ("reflect", "symmetric")[mode])]
         )
@@ -72,26 +75,26 @@ def test_what_is_mirrored(mode, width):
         from_tflite(model(g))
 
 
-def test_axes_of_unknown_extent_are_not_mirrored():
+def test_axes_of_unknown_extent_are_not_mirrored(rng):
     for widths, fits in (([(0, 0), (1, 0)], True), ([(1, 0), (0, 0)], False)):
         g = Graph()
         x = g.input((3, 2), signature=(-1, 2))
         pads = g.constant(np.array(widths, np.int32))
         g.outputs = [g.op("MIRROR_PAD", [x, pads], {"shape": (3, 3)}, "MirrorPad", Mode=0)]
         if fits:
-            value = real(5, 2)
+            value = real(rng, 5, 2)
             compare(run(model(g), [value]), [np.pad(value, widths, "reflect")])
         else:
             with pytest.raises(LoopwrightError, match="a mirrored axis must have a known extent"):
                 from_tflite(model(g))
 
 
-def test_float16_constants():
+def test_float16_constants(rng):
     g = Graph()
-    x, half = g.input((2, 3)), real(2, 3).astype(np.float16)
+    x, half = g.input((2, 3)), real(rng, 2, 3).astype(np.float16)
     y = g.op("DEQUANTIZE", [g.constant(half)], {"shape": (2, 3)})
     g.outputs = [g.op("ADD", [x, y], {"shape": (2, 3)}, "Add")]
-    value = real(2, 3)
+    value = real(rng, 2, 3)
     compare(run(model(g), [value]), [value + half.astype(F)])
 
 
@@ -158,13 +161,13 @@ def lstm(x, w, r, p, b, projection, shift, h, c, norms, clips):
 
 @pytest.mark.parametrize("normed", [False, True])
 @pytest.mark.parametrize("shifted", [False, True])
-def test_an_lstm_of_all_parts(normed, shifted):
+def test_an_lstm_of_all_parts(rng, normed, shifted):
     units, wide, size = 4, 2, 3
-    w, r = [real(units, size) for _ in range(4)], [real(units, wide) for _ in range(4)]
-    p, b = [real(units) for _ in range(3)], [real(units) for _ in range(4)]
-    projection, shift = real(wide, units), real(wide) if shifted else None
-    h, c = real(1, wide), real(1, units)  # of one row, for all of a batch
-    norms, clips = [real(units) for _ in range(4 * normed)], (0.7, 0.4)
+    w, r = [real(rng, units, size) for _ in range(4)], [real(rng, units, wide) for _ in range(4)]
+    p, b = [real(rng, units) for _ in range(3)], [real(rng, units) for _ in range(4)]
+    projection, shift = real(rng, wide, units), real(rng, wide) if shifted else None
+    h, c = real(rng, 1, wide), real(rng, 1, units)  # of one row, for all of a batch
+    norms, clips = [real(rng, units) for _ in range(4 * normed)], (0.7, 0.4)
     g = Graph()
     x = g.input((2, 3, size))
     given = [*w, *r, *p, *b, projection, shift, h, c, *norms]
@@ -174,6 +177,6 @@ def test_an_lstm_of_all_parts(normed, shifted):
         FusedActivationFunction=4, CellClip=clips[0], ProjClip=clips[1], TimeMajor=False,
     )  # fmt: skip
     g.outputs = [out]
-    value = real(2, 3, size)
+    value = real(rng, 2, 3, size)
     wanted = lstm(value, w, r, p, b, projection, shift, h, c, norms, clips)
     compare(run(model(g), [value]), [wanted], 2e-5)

@@ -15,15 +15,14 @@ from loopwright.relax.transform import ByteProducts
 from loopwright.script import relax as R
 
 VNNI = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake")
-_RNG = np.random.default_rng(0)
 
 
-def bytes_of(shape, dtype):
+def bytes_of(rng, shape, dtype):
     info = np.iinfo(dtype)
-    return _RNG.integers(info.min, info.max + 1, shape).astype(dtype)
+    return rng.integers(info.min, info.max + 1, shape).astype(dtype)
 
 
-def module(shape, weight, build, dtype, axis, symbolic, whole=False, weight_zero=0):
+def module(rng, shape, weight, build, dtype, axis, symbolic, whole=False, weight_zero=0):
     """`build` of a quantized input and a quantized weight; symbolic: whether its first axis is, or which
     ones are; whole: in int32 without scales."""
     unknown = (0,) * symbolic if isinstance(symbolic, bool) else symbolic
@@ -43,7 +42,7 @@ def module(shape, weight, build, dtype, axis, symbolic, whole=False, weight_zero
                 ]
             else:
                 channels = weight.shape[axis]
-                scale = relax.const(_RNG.uniform(0.01, 0.1, channels).astype(np.float32))
+                scale = relax.const(rng.uniform(0.01, 0.1, channels).astype(np.float32))
                 none = relax.const(np.full(channels, weight_zero, weight.dtype))
                 one = relax.const(np.float32(0.25))
                 parts = [op.dequantize(x, one, zero, 0)]
@@ -76,11 +75,13 @@ CONV = [
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("row", CONV, ids=range(len(CONV)))
-def test_convolutions(row, dtype):
+def test_convolutions(rng, row, dtype):
     shape, weight, attrs = row
     build = lambda x, w: op.nn.conv2d(x, w, **attrs)  # noqa: E731
-    given = module(shape, bytes_of(weight, "int8"), build, dtype, 0, symbolic=dtype == "uint8")
-    check(given, bytes_of(shape, dtype), "byte_conv2d")
+    given = module(
+        rng, shape, bytes_of(rng, weight, "int8"), build, dtype, 0, symbolic=dtype == "uint8"
+    )
+    check(given, bytes_of(rng, shape, dtype), "byte_conv2d")
 
 
 ROWS = [
@@ -94,15 +95,15 @@ ROWS = [
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("row", ROWS, ids=range(len(ROWS)))
-def test_convolutions_over_one_side_or_unknown_ones(row, dtype):
+def test_convolutions_over_one_side_or_unknown_ones(rng, row, dtype):
     shape, weight, attrs, unknown = row
     build = lambda x, w: getattr(op.nn, f"conv{len(shape) - 2}d")(x, w, **attrs)  # noqa: E731
-    given = module(shape, bytes_of(weight, "int8"), build, dtype, 0, unknown)
-    check(given, bytes_of(shape, dtype), "byte_rows")
+    given = module(rng, shape, bytes_of(rng, weight, "int8"), build, dtype, 0, unknown)
+    check(given, bytes_of(rng, shape, dtype), "byte_rows")
     given = module(
-        shape, bytes_of(weight, "uint8"), build, dtype, 0, unknown, True, weight_zero=128
+        rng, shape, bytes_of(rng, weight, "uint8"), build, dtype, 0, unknown, True, weight_zero=128
     )
-    check(given, bytes_of(shape, dtype), "byte_rows")
+    check(given, bytes_of(rng, shape, dtype), "byte_rows")
 
 
 PRODUCTS = [((5, 8), (8, 48)), ((9, 7), (7, 10)), ((2, 3, 64), (64, 100)), ((1, 4), (4, 1))]
@@ -110,20 +111,25 @@ PRODUCTS = [((5, 8), (8, 48)), ((9, 7), (7, 10)), ((2, 3, 64), (64, 100)), ((1, 
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("row", PRODUCTS, ids=range(len(PRODUCTS)))
-def test_matrix_products(row, whole):
+def test_matrix_products(rng, row, whole):
     shape, weight = row
-    given = module(shape, bytes_of(weight, "int8"), op.matmul, "uint8", 1, not whole, whole)
-    check(given, bytes_of(shape, "uint8"), "byte_matmul")
+    given = module(
+        rng, shape, bytes_of(rng, weight, "int8"), op.matmul, "uint8", 1, not whole, whole
+    )
+    check(given, bytes_of(rng, shape, "uint8"), "byte_matmul")
 
 
-def test_transposed_weights_of_a_fully_connected_layer():
+def test_transposed_weights_of_a_fully_connected_layer(rng):
     build = lambda x, w: op.matmul(x, op.permute_dims(w))  # noqa: E731
-    given = module((3, 8), bytes_of((10, 8), "int8"), build, "int8", 0, False)
-    check(given, bytes_of((3, 8), "int8"), "byte_matmul")
+    given = module(rng, (3, 8), bytes_of(rng, (10, 8), "int8"), build, "int8", 0, False)
+    check(given, bytes_of(rng, (3, 8), "int8"), "byte_matmul")
 
 
-def test_weights_transposed_before_they_are_widened():
-    x, weight = relax.Var("x", R.Tensor((3, 8), "uint8")), relax.const(bytes_of((10, 8), "int8"))
+def test_weights_transposed_before_they_are_widened(rng):
+    x, weight = (
+        relax.Var("x", R.Tensor((3, 8), "uint8")),
+        relax.const(bytes_of(rng, (10, 8), "int8")),
+    )
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
         with builder.dataflow():
@@ -131,21 +137,21 @@ def test_weights_transposed_before_they_are_widened():
             wide = [builder.emit(op.astype(v, "int32")) for v in (x, turned)]
             result = builder.emit_output(op.matmul(*wide))
         builder.emit_func_output(result)
-    check(builder.finalize(), bytes_of((3, 8), "uint8"), "byte_matmul")
+    check(builder.finalize(), bytes_of(rng, (3, 8), "uint8"), "byte_matmul")
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("zero", [0, 3, 128, 255])
-def test_unsigned_weights(zero):
+def test_unsigned_weights(rng, zero):
     """Less their zero point they may not be int8: then another output adds the data."""
-    values = bytes_of((8, 4), "uint8")
+    values = bytes_of(rng, (8, 4), "uint8")
     for weights in (values, np.minimum(values, 128), np.minimum(values, 127)):
-        given = module((3, 8), weights, op.matmul, "uint8", 1, False, weight_zero=zero)
-        check(given, bytes_of((3, 8), "uint8"), "byte_matmul")
-    values = bytes_of((8, 4, 3, 3), "uint8")
+        given = module(rng, (3, 8), weights, op.matmul, "uint8", 1, False, weight_zero=zero)
+        check(given, bytes_of(rng, (3, 8), "uint8"), "byte_matmul")
+    values = bytes_of(rng, (8, 4, 3, 3), "uint8")
     build = lambda x, w: op.nn.conv2d(x, w, padding=1)  # noqa: E731
-    given = module((1, 4, 9, 9), values, build, "int8", 0, True, True, weight_zero=zero)
-    check(given, bytes_of((1, 4, 9, 9), "int8"), "byte_conv2d")
+    given = module(rng, (1, 4, 9, 9), values, build, "int8", 0, True, True, weight_zero=zero)
+    check(given, bytes_of(rng, (1, 4, 9, 9), "int8"), "byte_conv2d")
 
 
 @pytest.mark.sample(5)
@@ -157,11 +163,13 @@ def test_unsigned_weights(zero):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("processor", ["haswell", "skylake-avx512", "cascadelake"])
-def test_weights_of_convolutions_have_the_bits_that_pairs_of_products_need(processor, pair, dtype):
+def test_weights_of_convolutions_have_the_bits_that_pairs_of_products_need(
+    rng, processor, pair, dtype
+):
     """AVX2 multiplies signed bytes where no weight is -128."""
     weight = np.zeros((8, 4, 1, 1), np.int8)
     weight[3, 2:, 0, 0] = pair
-    given = module((1, 4, 9, 9), weight, op.nn.conv2d, "uint8", 0, False, whole=True)
+    given = module(rng, (1, 4, 9, 9), weight, op.nn.conv2d, "uint8", 0, False, whole=True)
     with Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={processor}"):
         made = ByteProducts()(given)
     calls = [b.value for block in made["main"].body.blocks for b in block.bindings]
@@ -183,12 +191,12 @@ def test_weights_of_convolutions_have_the_bits_that_pairs_of_products_need(proce
     ("shape", "weight", "attrs"),
     [((1, 64, 7, 9), (13, 64, 1, 1), {}), ((2, 31, 9, 8), (24, 31, 3, 3), {"strides": 2})],
 )
-def test_what_two_products_have_too_much_is_added_after(shape, weight, attrs, cpu):
+def test_what_two_products_have_too_much_is_added_after(rng, shape, weight, attrs, cpu):
     """As trained weights are: few pairs of them are large, and all data are."""
-    values = _RNG.normal(0, 25, weight).clip(-128, 127).astype(np.int8)
+    values = rng.normal(0, 25, weight).clip(-128, 127).astype(np.int8)
     values[0, :4] = 127
     given = module(
-        shape, values, lambda x, w: op.nn.conv2d(x, w, **attrs), "uint8", 0, False, whole=True
+        rng, shape, values, lambda x, w: op.nn.conv2d(x, w, **attrs), "uint8", 0, False, whole=True
     )
     with Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"):
         made = ByteProducts()(given)
@@ -199,7 +207,7 @@ def test_what_two_products_have_too_much_is_added_after(shape, weight, attrs, cp
     assert conv.attrs.narrow and packed.dtype == np.int8
     assert 0 < packed.size - outputs * channels * np.prod(weight[2:]) < packed.size / 3
     x = np.full(shape, 255, np.uint8)
-    x[..., 3:] = bytes_of(x[..., 3:].shape, "uint8")
+    x[..., 3:] = bytes_of(rng, x[..., 3:].shape, "uint8")
     want = Interpreter(given)["main"](x).numpy()
     target = f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"
     np.testing.assert_array_equal(Interpreter(made)["main"](x).numpy(), want)
@@ -222,11 +230,18 @@ WINDOWS = [  # shape, outputs, the size of all weights, the tile: results are be
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("shape", "outputs", "size", "tile"), WINDOWS)
-def test_windows_by_winograd_are_exact(shape, outputs, size, tile, sign):
+def test_windows_by_winograd_are_exact(rng, shape, outputs, size, tile, sign):
     weight = np.full((outputs, shape[1], 3, 3), sign * size, np.int8)
-    weight[1:] = _RNG.integers(-size, size + 1, weight[1:].shape)
+    weight[1:] = rng.integers(-size, size + 1, weight[1:].shape)
     given = module(
-        shape, weight, lambda x, w: op.nn.conv2d(x, w, padding=1), "uint8", 0, False, whole=True
+        rng,
+        shape,
+        weight,
+        lambda x, w: op.nn.conv2d(x, w, padding=1),
+        "uint8",
+        0,
+        False,
+        whole=True,
     )
     with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"):
         made = ByteProducts()(given)
@@ -234,14 +249,14 @@ def test_windows_by_winograd_are_exact(shape, outputs, size, tile, sign):
     tiles = [c.attrs.tile for c in calls if c.op.name == "relax.nn.byte_winograd"]
     assert tiles == [tile] * (tile > 0)
     x = np.full(shape, 255, np.uint8)
-    x[..., 5:] = bytes_of(x[..., 5:].shape, "uint8")
+    x[..., 5:] = bytes_of(rng, x[..., 5:].shape, "uint8")
     want = Interpreter(given)["main"](x).numpy()
     np.testing.assert_array_equal(Interpreter(made)["main"](x).numpy(), want)
     np.testing.assert_array_equal(compile(given)["main"](x).numpy(), want)
 
 
-def test_other_processors_keep_the_graph():
-    given = module((3, 8), bytes_of((8, 4), "int8"), op.matmul, "uint8", 1, False)
+def test_other_processors_keep_the_graph(rng):
+    given = module(rng, (3, 8), bytes_of(rng, (8, 4), "int8"), op.matmul, "uint8", 1, False)
     with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=nehalem"):
         assert ByteProducts()(given) is given
 
@@ -265,14 +280,14 @@ DEPTHWISE = INSTRUCTIONS | {"skylake-avx512": "avx2.pmadd.wd"}  # vectors of 256
 @pytest.mark.parametrize("least", [-128, -127, -64])
 @pytest.mark.parametrize("cpu", PROCESSORS)
 @pytest.mark.parametrize("row", EXTREMES.values(), ids=EXTREMES)
-def test_no_processor_saturates_between(row, cpu, least):
+def test_no_processor_saturates_between(rng, row, cpu, least):
     """Pairs of products of 255 and -128 or 127 need more than 16 bits, those of -64 or 64 just not. What this machine cannot run is
     interpreted, as the rest is, too."""
     shape, weight, build, axis = row
-    weights = np.where(_RNG.random(weight) < 0.5, least, min(-least, 127)).astype(np.int8)
+    weights = np.where(rng.random(weight) < 0.5, least, min(-least, 127)).astype(np.int8)
     weights[(slice(None),) * axis + (0,)] = least  # an output of nothing else
-    given = module(shape, weights, build, "uint8", axis, False, True)
-    x = np.where(_RNG.random(shape) < 0.9, 255, 0).astype(np.uint8)
+    given = module(rng, shape, weights, build, "uint8", axis, False, True)
+    x = np.where(rng.random(shape) < 0.9, 255, 0).astype(np.uint8)
     want, target = (
         Interpreter(given)["main"](x).numpy(),
         f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}",
@@ -298,11 +313,11 @@ def test_no_processor_saturates_between(row, cpu, least):
         ((2, 3, 0, 5), (4, 3, 3, 3), lambda x, w: op.nn.conv2d(x, w, padding=2), 0),
     ],
 )
-def test_sums_of_nothing_and_no_sums_stay(shape, weight, build, axis):
-    mod = module(shape, bytes_of(weight, "int8"), build, "uint8", axis, False, whole=True)
+def test_sums_of_nothing_and_no_sums_stay(rng, shape, weight, build, axis):
+    mod = module(rng, shape, bytes_of(rng, weight, "int8"), build, "uint8", axis, False, whole=True)
     with VNNI:
         assert "R.nn.byte" not in ByteProducts()(mod).script()
-    x = bytes_of(shape, "uint8")
+    x = bytes_of(rng, shape, "uint8")
     np.testing.assert_array_equal(
         compile(mod)["main"](x).numpy(), Interpreter(mod)["main"](x).numpy()
     )
@@ -394,7 +409,7 @@ BECOMES = {
 
 
 @pytest.mark.parametrize("name", [*STAYS, *BECOMES])
-def test_what_becomes_a_product_of_bytes(name):
+def test_what_becomes_a_product_of_bytes(rng, name):
     shapes = [(5, 4), (2, 4, 9), (), (1, 4, 9, 9)]
     params = [relax.Var(f"x{k}", R.Tensor(s, "uint8")) for k, s in enumerate(shapes)]
     builder = relax.BlockBuilder()
@@ -407,7 +422,7 @@ def test_what_becomes_a_product_of_bytes(name):
     with VNNI:
         after = ByteProducts()(mod)
     assert ("R.nn.byte" in after.script()) == (name in BECOMES)
-    given = [bytes_of(s, "uint8") for s in shapes]
+    given = [bytes_of(rng, s, "uint8") for s in shapes]
     want, got = (Interpreter(m)["main"](*given).numpy() for m in (mod, after))
     assert got.dtype == want.dtype
     np.testing.assert_allclose(got, want, 1e-5, 1e-3)
@@ -475,12 +490,12 @@ DEPTHWISE_IMAGES = {
 @pytest.mark.parametrize("in_bytes", [False, True])
 @pytest.mark.parametrize("cpu", PROCESSORS)
 @pytest.mark.parametrize("given", DEPTHWISE_IMAGES.values(), ids=DEPTHWISE_IMAGES)
-def test_rows_of_depthwise_windows(given, cpu, in_bytes):
+def test_rows_of_depthwise_windows(rng, given, cpu, in_bytes):
     (h, w), kernel, stride, before = given
     out = [(d + b + b - k) // stride + 1 for d, k, b in zip((h, w), kernel, before, strict=True)]
     taps = np.zeros((3, kernel[0], -(-kernel[1] // 4) * 4), np.int8)
-    taps[:, :, : kernel[1]] = bytes_of((3, *kernel), "int8")
-    arrays = [bytes_of((2, 3, h, w), "uint8"), np.uint8(7), taps.reshape(3, -1)]
+    taps[:, :, : kernel[1]] = bytes_of(rng, (3, *kernel), "int8")
+    arrays = [bytes_of(rng, (2, 3, h, w), "uint8"), np.uint8(7), taps.reshape(3, -1)]
     attrs = {
         "before": before,
         "kernel": kernel,

@@ -16,8 +16,6 @@ from loopwright.script import relax as R
 
 from .test_byte_products import VNNI, bytes_of
 
-_RNG = np.random.default_rng(0)
-
 
 def const(value, dtype):
     return relax.const(np.asarray(value, dtype))
@@ -33,11 +31,11 @@ def function(shape, dtype, build):
     return builder.finalize()
 
 
-def network(shape, weight, axis, product, dtype, unit=0.02, bias=True):
+def network(rng, shape, weight, axis, product, dtype, unit=0.02, bias=True):
     """x, quantized, by a quantized weight, with a bias of int32, quantized."""
     count = weight.shape[axis]
-    scale = _RNG.uniform(0.01, 0.02, count).astype(np.float32)
-    values = _RNG.integers(-3000, 3000, count).astype(np.int32)
+    scale = rng.uniform(0.01, 0.02, count).astype(np.float32)
+    values = rng.integers(-3000, 3000, count).astype(np.int32)
 
     def build(emit, x):
         real = emit(op.dequantize(x, const(unit, "float32"), const(7, dtype), 0))
@@ -83,22 +81,22 @@ SUMS = [
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("row", SUMS, ids=range(len(SUMS)))
-def test_convolutions(row, dtype):
+def test_convolutions(rng, row, dtype):
     shape, weight, attrs = row
     product = lambda x, w: op.nn.conv2d(x, w, **attrs)  # noqa: E731
-    mod = network(shape, bytes_of(weight, "int8"), 0, product, dtype)
+    mod = network(rng, shape, bytes_of(rng, weight, "int8"), 0, product, dtype)
     name = "depthwise" if attrs.get("groups") else "conv2d"
-    check(mod, bytes_of(shape, dtype), f"nn.byte_{name}_bytes", exact=False)
+    check(mod, bytes_of(rng, shape, dtype), f"nn.byte_{name}_bytes", exact=False)
 
 
 @pytest.mark.parametrize("shape", [(5, 64), (2, 3, 62)])
-def test_products(shape):
-    mod = network(shape, bytes_of((shape[-1], 50), "int8"), 1, op.matmul, "uint8")
-    check(mod, bytes_of(shape, "uint8"), "nn.byte_matmul_bytes", exact=False)
+def test_products(rng, shape):
+    mod = network(rng, shape, bytes_of(rng, (shape[-1], 50), "int8"), 1, op.matmul, "uint8")
+    check(mod, bytes_of(rng, shape, "uint8"), "nn.byte_matmul_bytes", exact=False)
 
 
 @pytest.mark.parametrize("off", [1.5, -1.0])
-def test_a_bias_of_another_scale_stays(off):
+def test_a_bias_of_another_scale_stays(rng, off):
     def build(emit, x):
         real = emit(op.dequantize(x, const(0.5, "float32"), const(0, "uint8"), 0))
         w = op.dequantize(const(np.eye(8), "int8"), const(0.25, "float32"), const(0, "int8"), 0)
@@ -110,7 +108,7 @@ def test_a_bias_of_another_scale_stays(off):
     mod = function((3, 8), "uint8", build)
     with VNNI:
         assert "byte_matmul_bytes" not in ByteTails()(ByteProducts()(mod)).script()
-    check(mod, bytes_of((3, 8), "uint8"), "nn.byte_matmul")
+    check(mod, bytes_of(rng, (3, 8), "uint8"), "nn.byte_matmul")
 
 
 def test_sums_that_are_read_twice_stay_sums():
@@ -137,7 +135,7 @@ POOLS = [
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("row", POOLS, ids=range(len(POOLS)))
-def test_the_greatest_bytes(row, dtype):
+def test_the_greatest_bytes(rng, row, dtype):
     """Pooling of quantized numbers is pooling of their bytes; the same scale again is nothing."""
     shape, attrs = row
 
@@ -149,18 +147,18 @@ def test_the_greatest_bytes(row, dtype):
         return op.quantize(flat, scale, zero, 0, dtype)
 
     mod = function(shape, dtype, build)
-    check(mod, bytes_of(shape, dtype), "nn.max_pool2d")
+    check(mod, bytes_of(rng, shape, dtype), "nn.max_pool2d")
     with VNNI:
         text = ByteTails()(mod).script()
     assert "quantize" not in text
 
 
-def test_another_scale_is_quantized_again():
+def test_another_scale_is_quantized_again(rng):
     def build(emit, x):
         real = emit(op.dequantize(x, const(0.3, "float32"), const(7, "uint8"), 0))
         return op.quantize(real, const(0.4, "float32"), const(7, "uint8"), 0, "uint8")
 
-    check(function((3, 8), "uint8", build), bytes_of((3, 8), "uint8"), "quantize")
+    check(function((3, 8), "uint8", build), bytes_of(rng, (3, 8), "uint8"), "quantize")
 
 
 TAIL = """
@@ -226,7 +224,7 @@ TAILS = {
 
 
 @pytest.mark.parametrize("name", [*KEPT, *TAILS])
-def test_sums_that_are_made_bytes(name):
+def test_sums_that_are_made_bytes(rng, name):
     text = TAIL.replace('"', "'")
     edits = {**KEPT, **TAILS}[name]
     for old, new in zip(edits[::2], edits[1::2], strict=True):
@@ -236,7 +234,7 @@ def test_sums_that_are_made_bytes(name):
     made = ByteTails()(mod)
     assert ("byte_matmul_bytes" in made.script()) == (name in TAILS)
     rows = 1 if name == "sums of one column" else 2
-    given = bytes_of((2, 4), "uint8"), bytes_of((1, 4 * rows), "int8")
+    given = bytes_of(rng, (2, 4), "uint8"), bytes_of(rng, (1, 4 * rows), "int8")
     given = *given, np.int32([[9, 2], [3, 4]]), np.float32([1, 2])
     want, got = (Interpreter(m)["main"](*given).numpy() for m in (mod, made))
     np.testing.assert_array_equal(got, want)

@@ -19,7 +19,6 @@ from loopwright.script import relax as R
 
 from ...codegen.c_programs import SANITIZERS, Program, tool
 
-RNG = np.random.default_rng(0)
 INF = np.float32(np.inf)
 
 
@@ -66,12 +65,12 @@ def is_fused(mod: lw.IRModule) -> bool:
     return any(g.name_hint == "attention" for g in FuseAttention()(mod).functions)
 
 
-def given(*shapes: Any) -> list[np.ndarray]:
-    return [RNG.standard_normal(s).astype("float32") for s in shapes]
+def given(rng: np.random.Generator, *shapes: Any) -> list[np.ndarray]:
+    return [rng.standard_normal(s).astype("float32") for s in shapes]
 
 
-def inputs(mod: lw.IRModule) -> list[np.ndarray]:
-    return given(*([int(d) for d in p.struct_info.shape] for p in mod["main"].params))
+def inputs(rng: np.random.Generator, mod: lw.IRModule) -> list[np.ndarray]:
+    return given(rng, *([int(d) for d in p.struct_info.shape] for p in mod["main"].params))
 
 
 def apart(mod: lw.IRModule, *arrays: np.ndarray) -> np.ndarray:
@@ -104,45 +103,45 @@ CASES = {
 @pytest.mark.sample(8)
 @pytest.mark.parametrize("target", ["llvm -mcpu=native", "llvm -mcpu=haswell"])
 @pytest.mark.parametrize("case", CASES)
-def test_the_same_numbers(case: str, target: str) -> None:
+def test_the_same_numbers(rng: np.random.Generator, case: str, target: str) -> None:
     how, mask = CASES[case]
     mod = network(**how, mask=mask)
     assert is_fused(mod)
-    arrays = inputs(mod)
+    arrays = inputs(rng, mod)
     got = lw.compile(mod, target)(*arrays).numpy()
     np.testing.assert_allclose(got, apart(mod, *arrays), rtol=0, atol=1e-5)
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("case", ["transposed_odd", "square_mask"])
-def test_the_same_numbers_in_c(case: str, tmp_path: Any) -> None:
+def test_the_same_numbers_in_c(rng: np.random.Generator, case: str, tmp_path: Any) -> None:
     how, mask = CASES[case]
     mod = network(**how, mask=mask)
-    arrays = inputs(mod)
+    arrays = inputs(rng, mod)
     want = apart(mod, *arrays)
     program = Program(lw.compile(mod, "c"), tmp_path, arrays, [want])
-    (got,) = program.outputs(tool("gcc"), *SANITIZERS)
+    (got,) = program.outputs(tool("gcc", *SANITIZERS), *SANITIZERS)
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
 
 
 @pytest.mark.budget(8)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("transposed", [False, True])
-def test_sizes_known_only_at_run_time(transposed: bool) -> None:
+def test_sizes_known_only_at_run_time(rng: np.random.Generator, transposed: bool) -> None:
     n, m = Var("n", "int64"), Var("m", "int64")
     mod = network([2, 2, n, 16], m, 24, [1, 1, n, m], transposed=transposed, between=scaled)
     assert is_fused(mod)
     exe = lw.compile(mod)
     for rows, keys in ((1, 1), (1, 33), (3, 0), (0, 4), (8, 32), (21, 50), (64, 64)):
         k = (2, 2, keys, 16) if transposed else (2, 2, 16, keys)
-        arrays = given((2, 2, rows, 16), k, (2, 2, keys, 24), (1, 1, rows, keys))
+        arrays = given(rng, (2, 2, rows, 16), k, (2, 2, keys, 24), (1, 1, rows, keys))
         want = apart(mod, *arrays)
         np.testing.assert_allclose(exe(*arrays).numpy(), want, rtol=0, atol=1e-5)
 
 
-def test_a_masked_key_has_no_part_and_a_masked_row_is_nan() -> None:
+def test_a_masked_key_has_no_part_and_a_masked_row_is_nan(rng: np.random.Generator) -> None:
     mod = network([1, 2, 16, 16], 40, 16, [1, 1, 16, 40], between=scaled)
-    q, k, v = given((1, 2, 16, 16), (1, 2, 16, 40), (1, 2, 40, 16))
+    q, k, v = given(rng, (1, 2, 16, 16), (1, 2, 16, 40), (1, 2, 40, 16))
     mask = np.where(np.tril(np.ones((16, 40)), 2) > 0, np.float32(0), -INF)[None, None]
     mask[..., 5, :] = -INF
     want = apart(mod, q, k, v, mask)
@@ -154,9 +153,9 @@ def test_a_masked_key_has_no_part_and_a_masked_row_is_nan() -> None:
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("value", [np.nan, INF, -INF])
 @pytest.mark.parametrize("where", ["q", "k", "v"])
-def test_values_that_are_no_numbers(where: str, value: float) -> None:
+def test_values_that_are_no_numbers(rng: np.random.Generator, where: str, value: float) -> None:
     mod = network([1, 1, 24, 16], 37, 16, between=scaled)
-    arrays = given((1, 1, 24, 16), (1, 1, 16, 37), (1, 1, 37, 16))
+    arrays = given(rng, (1, 1, 24, 16), (1, 1, 16, 37), (1, 1, 37, 16))
     arrays["qkv".index(where)][0, 0, 3, 5] = value
     with np.errstate(invalid="ignore"):
         np.testing.assert_allclose(
@@ -164,9 +163,9 @@ def test_values_that_are_no_numbers(where: str, value: float) -> None:
         )
 
 
-def test_every_number_of_threads_gives_the_same_bits() -> None:
+def test_every_number_of_threads_gives_the_same_bits(rng: np.random.Generator) -> None:
     mod = network([1, 6, 100, 32], 100, 32, between=scaled)
-    arrays = given((1, 6, 100, 32), (1, 6, 32, 100), (1, 6, 100, 32))
+    arrays = given(rng, (1, 6, 100, 32), (1, 6, 32, 100), (1, 6, 100, 32))
     exe, before = lw.compile(mod), threads.num_threads()
     try:
         results = []

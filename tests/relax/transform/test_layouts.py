@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -16,15 +18,14 @@ from loopwright.relax.transform import BlockedLayout, ConvertLayout
 from .graphs import graph
 
 NHWC = {"relax.nn.conv2d": ["NHWC", "OHWI"]}
-RNG = np.random.default_rng(0)
 
 
-def const(*shape):
-    return relax.const(RNG.normal(size=shape).astype("float32"))
+def const(rng, *shape):
+    return relax.const(rng.normal(size=shape).astype("float32"))
 
 
-def conv(emit, x, channels, **attrs):
-    weight = const(channels, x.struct_info.shape.values[1].value, 3, 3)
+def conv(rng, emit, x, channels, **attrs):
+    weight = const(rng, channels, x.struct_info.shape.values[1].value, 3, 3)
     return emit(R.nn.conv2d(x, weight, padding=1, **attrs))
 
 
@@ -40,12 +41,12 @@ def run(mod, *arrays):
     return [np.asarray(r.numpy() if hasattr(r, "numpy") else r) for r in results]
 
 
-def check(build, *shapes, desired=NHWC, moves=2, sizes=None, **options):
+def check(rng, build, *shapes, desired=NHWC, moves=2, sizes=None, **options):
     """Convert a graph; its results stay, and so many tensors are transposed (constants apart)."""
     mod = graph(build, *shapes)
     converted = ConvertLayout(desired, **options)(mod)
     arrays = [
-        RNG.normal(size=[(sizes or {}).get(d, d) for d in shape]).astype("float32")
+        rng.normal(size=[(sizes or {}).get(d, d) for d in shape]).astype("float32")
         for shape in shapes
     ]
     for got, wanted in zip(run(converted, *arrays), run(mod, *arrays), strict=True):
@@ -60,198 +61,204 @@ def check(build, *shapes, desired=NHWC, moves=2, sizes=None, **options):
     return converted
 
 
-def elementwise(emit, x):
-    y = emit(R.nn.relu(conv(emit, x, 6)))
-    return emit(R.sigmoid(conv(emit, emit(R.clip(y, -1, 1)), 5)))
+def elementwise(rng, emit, x):
+    y = emit(R.nn.relu(conv(rng, emit, x, 6)))
+    return emit(R.sigmoid(conv(rng, emit, emit(R.clip(y, -1, 1)), 5)))
 
 
-def bias(emit, x):
-    y = emit(R.add(conv(emit, x, 6), const(6, 1, 1)))
-    y = emit(R.multiply(const(1, 6, 1, 1), y))
-    return emit(R.maximum(emit(R.add(y, const(1, 6, 8, 8))), relax.const(0.5, "float32")))
+def bias(rng, emit, x):
+    y = emit(R.add(conv(rng, emit, x, 6), const(rng, 6, 1, 1)))
+    y = emit(R.multiply(const(rng, 1, 6, 1, 1), y))
+    return emit(R.maximum(emit(R.add(y, const(rng, 1, 6, 8, 8))), relax.const(0.5, "float32")))
 
 
-def residual(emit, x):
-    y = conv(emit, x, 4)
-    z = emit(R.nn.relu(conv(emit, y, 4)))
+def residual(rng, emit, x):
+    y = conv(rng, emit, x, 4)
+    z = emit(R.nn.relu(conv(rng, emit, y, 4)))
     return emit(R.add(emit(R.add(y, z)), y))
 
 
-def gate(emit, x):
-    y = conv(emit, x, 6)
+def gate(rng, emit, x):
+    y = conv(rng, emit, x, 6)
     return emit(R.multiply(y, emit(R.sigmoid(emit(R.mean(y, [2, 3], True))))))
 
 
-def pools(emit, x):
-    y = emit(R.nn.max_pool2d(conv(emit, x, 6), [3, 2], [2, 1], [1, 0, 1, 1], ceil_mode=True))
+def pools(rng, emit, x):
+    y = emit(R.nn.max_pool2d(conv(rng, emit, x, 6), [3, 2], [2, 1], [1, 0, 1, 1], ceil_mode=True))
     y = emit(R.nn.avg_pool2d(y, 2, 1, 1))
     return emit(R.nn.adaptive_avg_pool2d(y, [2, 3]))
 
 
-def joined(emit, x):
-    y, z = conv(emit, x, 6), conv(emit, x, 2)
-    return conv(emit, emit(R.concat([y, emit(R.nn.relu(z)), y], 1)), 3)
+def joined(rng, emit, x):
+    y, z = conv(rng, emit, x, 6), conv(rng, emit, x, 2)
+    return conv(rng, emit, emit(R.concat([y, emit(R.nn.relu(z)), y], 1)), 3)
 
 
-def norms(emit, x):
-    y = conv(emit, x, 6)
+def norms(rng, emit, x):
+    y = conv(rng, emit, x, 6)
     batch = emit(
         R.nn.batch_norm(
-            y, const(6), const(6), const(6), relax.const(np.ones(6, "float32")), 1, training=False
+            y,
+            const(rng, 6),
+            const(rng, 6),
+            const(rng, 6),
+            relax.const(np.ones(6, "float32")),
+            1,
+            training=False,
         )
     )
     y = emit(relax.TupleGetItem(batch, 0))
-    y = emit(R.nn.group_norm(y, const(6), const(6), 3, 1, [2, 3]))
-    return emit(R.nn.layer_norm(y, const(8, 8), const(8, 8), [-2, -1]))
+    y = emit(R.nn.group_norm(y, const(rng, 6), const(rng, 6), 3, 1, [2, 3]))
+    return emit(R.nn.layer_norm(y, const(rng, 8, 8), const(rng, 8, 8), [-2, -1]))
 
 
-def halves(emit, x):
-    y = emit(R.split(conv(emit, x, 6), 2, 1))
+def halves(rng, emit, x):
+    y = emit(R.split(conv(rng, emit, x, 6), 2, 1))
     first, second = emit(relax.TupleGetItem(y, 0)), emit(relax.TupleGetItem(y, 1))
     return emit(R.multiply(first, emit(R.nn.softmax(second, 1))))
 
 
-def sliced(emit, x):
-    y = emit(R.strided_slice(conv(emit, x, 6), [1, -1], [1, 0], [5, 8], [2, 1]))
+def sliced(rng, emit, x):
+    y = emit(R.strided_slice(conv(rng, emit, x, 6), [1, -1], [1, 0], [5, 8], [2, 1]))
     return emit(R.nn.pad(y, [0, 0, 0, 0, 1, 2, 0, 1]))
 
 
 @pytest.mark.parametrize(
     "build", [elementwise, bias, residual, gate, pools, joined, norms, halves, sliced]
 )
-def test_what_follows_takes_the_layout(build):
-    converted = check(build, (2, 4, 8, 8))
+def test_what_follows_takes_the_layout(rng, build):
+    converted = check(rng, partial(build, rng), (2, 4, 8, 8))
     assert all(c.attrs.data_layout == "NHWC" for c in calls(converted, "nn.conv2d"))
 
 
-def test_symbolic_extents():
+def test_symbolic_extents(rng):
     n, h = tir.Var("n", "int64"), tir.Var("h", "int64")
-    check(residual, (n, 4, h, 8), sizes={n: 2, h: 5})
+    check(rng, partial(residual, rng), (n, 4, h, 8), sizes={n: 2, h: 5})
 
 
-def test_a_transposed_input_and_result_are_what_is_wanted():
+def test_a_transposed_input_and_result_are_what_is_wanted(rng):
     """A model whose images are NHWC, written for operators that take NCHW."""
 
     def build(emit, x):
-        y = conv(emit, emit(R.permute_dims(x, [0, 3, 1, 2])), 6)
+        y = conv(rng, emit, emit(R.permute_dims(x, [0, 3, 1, 2])), 6)
         return emit(R.permute_dims(y, [0, 2, 3, 1]))
 
-    converted = check(build, (2, 8, 8, 4), moves=1)  # the one that nothing uses any more
+    converted = check(rng, build, (2, 8, 8, 4), moves=1)  # the one that nothing uses any more
     (of_weight,) = calls(relax.transform.DeadCodeElimination()(converted), "permute_dims")
     assert isinstance(of_weight.args[0], relax.Constant)
 
 
-def test_transposing_otherwise_moves_once():
+def test_transposing_otherwise_moves_once(rng):
     def build(emit, x):
-        return emit(R.exp(emit(R.permute_dims(conv(emit, x, 6), [1, 0, 3, 2]))))
+        return emit(R.exp(emit(R.permute_dims(conv(rng, emit, x, 6), [1, 0, 3, 2]))))
 
-    check(build, (2, 4, 8, 8), moves=2)
+    check(rng, build, (2, 4, 8, 8), moves=2)
 
 
-def test_a_reshape_needs_the_plain_tensor():
+def test_a_reshape_needs_the_plain_tensor(rng):
     def build(emit, x):
-        y = emit(R.reshape(conv(emit, x, 6), [2, 3, 16, 8]))
-        return conv(emit, y, 4)
+        y = emit(R.reshape(conv(rng, emit, x, 6), [2, 3, 16, 8]))
+        return conv(rng, emit, y, 4)
 
-    check(build, (2, 4, 8, 8), moves=4)
+    check(rng, build, (2, 4, 8, 8), moves=4)
 
 
-def test_dropping_the_pixels_needs_nothing_moved():
+def test_dropping_the_pixels_needs_nothing_moved(rng):
     def build(emit, x):
-        y = emit(R.nn.adaptive_avg_pool2d(conv(emit, x, 6), [1, 1]))
+        y = emit(R.nn.adaptive_avg_pool2d(conv(rng, emit, x, 6), [1, 1]))
         y = emit(R.squeeze(y, [2, 3]))
-        return emit(R.matmul(y, const(6, 5)))
+        return emit(R.matmul(y, const(rng, 6, 5)))
 
-    check(build, (2, 4, 8, 8), moves=1)
-    check(lambda emit, x: emit(R.sum(conv(emit, x, 6), [2, 3])), (2, 4, 8, 8), moves=1)
+    check(rng, build, (2, 4, 8, 8), moves=1)
+    check(rng, lambda emit, x: emit(R.sum(conv(rng, emit, x, 6), [2, 3])), (2, 4, 8, 8), moves=1)
 
 
-def test_an_operand_that_does_not_follow_is_met_by_the_plain_tensor():
+def test_an_operand_that_does_not_follow_is_met_by_the_plain_tensor(rng):
     """A vector along columns, which are not last in NHWC."""
 
     def build(emit, x, v):
-        return emit(R.nn.relu(emit(R.add(conv(emit, x, 6), v))))
+        return emit(R.nn.relu(emit(R.add(conv(rng, emit, x, 6), v))))
 
-    check(build, (2, 4, 8, 8), (8,))
+    check(rng, build, (2, 4, 8, 8), (8,))
 
 
-def test_weights_that_are_parameters_are_moved_too():
+def test_weights_that_are_parameters_are_moved_too(rng):
     def build(emit, x, w):
         return emit(R.nn.conv2d(x, w, strides=[2, 1], dilation=[1, 2]))
 
-    check(build, (2, 4, 9, 8), (6, 4, 3, 3), moves=3)
+    check(rng, build, (2, 4, 9, 8), (6, 4, 3, 3), moves=3)
 
 
-def test_a_result_in_a_layout_of_its_own():
+def test_a_result_in_a_layout_of_its_own(rng):
     desired = {"relax.nn.conv2d": ["NHWC", "HWIO", "NCHW"]}
-    converted = check(residual, (2, 4, 8, 8), desired=desired, moves=2)
+    converted = check(rng, partial(residual, rng), (2, 4, 8, 8), desired=desired, moves=2)
     assert calls(converted, "nn.conv2d")[0].attrs.out_layout == "NCHW"
 
 
-def test_an_operator_that_is_not_named_follows():
+def test_an_operator_that_is_not_named_follows(rng):
     desired = {"relax.nn.max_pool2d": ["NHWC"]}
 
     def build(emit, x):
-        return conv(emit, emit(R.nn.max_pool2d(x, 2)), 6)
+        return conv(rng, emit, emit(R.nn.max_pool2d(x, 2)), 6)
 
-    converted = check(build, (2, 4, 8, 8), desired=desired)
+    converted = check(rng, build, (2, 4, 8, 8), desired=desired)
     (call,) = calls(converted, "nn.conv2d")
     assert (call.attrs.data_layout, call.attrs.kernel_layout) == ("NHWC", "OIHW")
 
 
-def test_blocks_where_they_divide():
+def test_blocks_where_they_divide(rng):
     desired = {"relax.nn.conv2d": ["NCHW4c", "OIHW4i4o"]}
 
     def build(emit, x):
-        y = emit(R.nn.relu(conv(emit, x, 8)))
-        y = emit(R.concat([y, conv(emit, y, 8)], 1))
+        y = emit(R.nn.relu(conv(rng, emit, x, 8)))
+        y = emit(R.concat([y, conv(rng, emit, y, 8)], 1))
         y = emit(R.nn.max_pool2d(y, 2))
         return emit(R.nn.softmax(y, 2))
 
-    converted = check(build, (2, 4, 8, 8), desired=desired, moves=2)
+    converted = check(rng, build, (2, 4, 8, 8), desired=desired, moves=2)
     assert calls(converted, "nn.softmax")[0].struct_info.ndim == 5
-    odd = check(lambda emit, x: conv(emit, x, 6), (2, 4, 8, 8), desired=desired, moves=0)
+    odd = check(rng, lambda emit, x: conv(rng, emit, x, 6), (2, 4, 8, 8), desired=desired, moves=0)
     assert calls(odd, "nn.conv2d")[0].attrs.data_layout == "NCHW"
 
 
-def test_tuples_and_several_results():
+def test_tuples_and_several_results(rng):
     def build(emit, x):
-        y = conv(emit, x, 6)
+        y = conv(rng, emit, x, 6)
         return relax.Tuple([y, emit(R.split(y, 3, 1)), x])
 
     mod = graph(build, (2, 4, 8, 8))
     converted = ConvertLayout(NHWC)(mod)
-    array = RNG.normal(size=(2, 4, 8, 8)).astype("float32")
+    array = rng.normal(size=(2, 4, 8, 8)).astype("float32")
     (y, parts, x), (y1, parts1, x1) = (Interpreter(m)["main"](array) for m in (converted, mod))
     for got, wanted in zip((y, *parts, x), (y1, *parts1, x1), strict=True):
         np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
-def test_branches_and_dataflow_blocks_end_a_layout():
+def test_branches_and_dataflow_blocks_end_a_layout(rng):
     bb = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorStructInfo((2, 4, 8, 8), "float32"))
     with bb.function("main", [x]):
         with bb.dataflow():
-            y = bb.emit_output(R.nn.relu(conv(bb.emit, x, 4)))
+            y = bb.emit_output(R.nn.relu(conv(rng, bb.emit, x, 4)))
         z = bb.emit(R.exp(y))
         with bb.dataflow():
-            out = bb.emit_output(R.add(conv(bb.emit, z, 4), y))
+            out = bb.emit_output(R.add(conv(rng, bb.emit, z, 4), y))
         bb.emit_func_output(out)
     mod = bb.get()
-    array = RNG.normal(size=(2, 4, 8, 8)).astype("float32")
+    array = rng.normal(size=(2, 4, 8, 8)).astype("float32")
     converted = ConvertLayout(NHWC)(mod)
     np.testing.assert_allclose(run(converted, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
 
 
-def test_a_callback_decides_call_by_call():
+def test_a_callback_decides_call_by_call(rng):
     def layout_of(call):
         small = call.op.name == "relax.nn.conv2d" and call.args[1].struct_info.shape.values[0] == 6
         return {"relax.nn.conv2d": ["NHWC", "OHWI"]} if small else {}
 
     def build(emit, x):
-        return conv(emit, emit(R.reshape(conv(emit, x, 4), [2, 4, 8, 8])), 6)
+        return conv(rng, emit, emit(R.reshape(conv(rng, emit, x, 4), [2, 4, 8, 8])), 6)
 
-    converted = check(build, (2, 4, 8, 8), desired={}, layout_cb=layout_of)
+    converted = check(rng, build, (2, 4, 8, 8), desired={}, layout_cb=layout_of)
     first, second = calls(converted, "nn.conv2d")
     assert (first.attrs.data_layout, second.attrs.data_layout) == ("NCHW", "NHWC")
 
@@ -261,8 +268,8 @@ def test_a_module_without_them_stays():
     assert structural_equal(ConvertLayout(NHWC)(mod), mod)
 
 
-def test_mistakes():
-    mod = graph(residual, (2, 4, 8, 8))
+def test_mistakes(rng):
+    mod = graph(partial(residual, rng), (2, 4, 8, 8))
     with pytest.raises(ValueError, match="relax.matmul does not say how layouts pass"):
         ConvertLayout({"relax.matmul": ["AB"]})(mod)
     with pytest.raises(AttributeError, match="no operator of this name"):
@@ -271,7 +278,7 @@ def test_mistakes():
         ConvertLayout({"relax.nn.conv2d": ["NDHWC", "OHWI"]})(mod)
 
 
-def test_an_operator_of_ones_own_takes_part():
+def test_an_operator_of_ones_own_takes_part(rng):
     """Without the hook it gets the plain tensor; with it, both passes leave the layout."""
 
     @op("testlayouts.swish")
@@ -282,13 +289,13 @@ def test_an_operator_of_ones_own_takes_part():
         swish.numpy(lambda x: x / (1 + np.exp(-x)))
 
         def build(emit, x):
-            return conv(emit, emit(swish.builder(conv(emit, x, 8))), 8)
+            return conv(rng, emit, emit(swish.builder(conv(rng, emit, x, 8))), 8)
 
         mod, block = graph(build, (2, 8, 8, 8)), BlockedLayout(block=4)
-        check(build, (2, 8, 8, 8), moves=4)
+        check(rng, build, (2, 8, 8, 8), moves=4)
         assert len(calls(block(mod), "nn.unpack_channels")) == 2
         swish.layout(flow.elementwise(finite=True))
-        check(build, (2, 8, 8, 8), moves=2)
+        check(rng, build, (2, 8, 8, 8), moves=2)
         assert len(calls(block(mod), "nn.unpack_channels")) == 1
     finally:
         OPERATORS.remove("testlayouts.swish")
@@ -297,86 +304,88 @@ def test_an_operator_of_ones_own_takes_part():
 # ------------------------------------------------------------------ BlockedLayout
 
 
-def attention(emit, x):
+def attention(rng, emit, x):
     """A map of one channel times all channels: its blocks hold one number and zeros."""
-    y = conv(emit, x, 16)
-    return conv(emit, emit(R.multiply(emit(R.sigmoid(conv(emit, y, 1))), y)), 8)
+    y = conv(rng, emit, x, 16)
+    return conv(rng, emit, emit(R.multiply(emit(R.sigmoid(conv(rng, emit, y, 1))), y)), 8)
 
 
 @pytest.mark.parametrize("build", [elementwise, bias, residual, gate, pools, joined, attention])
-def test_blocks_keep_the_numbers(build):
-    mod = graph(build, (2, 4, 8, 8))
+def test_blocks_keep_the_numbers(rng, build):
+    mod = graph(partial(build, rng), (2, 4, 8, 8))
     blocked = BlockedLayout(block=4)(mod)
     assert calls(blocked, "nn.pack_weight")
-    array = RNG.normal(size=(2, 4, 8, 8)).astype("float32")
+    array = rng.normal(size=(2, 4, 8, 8)).astype("float32")
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
 
 
-def test_images_grow_in_blocks():
+def test_images_grow_in_blocks(rng):
     def build(emit, x):
-        y = emit(R.repeat(emit(R.repeat(conv(emit, x, 6), 2, 2)), 2, -1))
-        z = emit(R.repeat(emit(R.flip(conv(emit, x, 6), 1)), 2, 2))
+        y = emit(R.repeat(emit(R.repeat(conv(rng, emit, x, 6), 2, 2)), 2, -1))
+        z = emit(R.repeat(emit(R.flip(conv(rng, emit, x, 6), 1)), 2, 2))
         return emit(R.add(y, emit(R.repeat(z, 2, 3))))
 
     mod = graph(build, (1, 3, 6, 6))
     blocked = BlockedLayout(block=4)(mod)
     ranks = [len(c.struct_info.get_shape()) for c in calls(blocked, "repeat")]
     assert sorted(ranks) == [4, 4, 5, 5]  # channels that are flipped leave their blocks
-    array = RNG.normal(size=(1, 3, 6, 6)).astype("float32")
+    array = rng.normal(size=(1, 3, 6, 6)).astype("float32")
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
 
 
-def test_what_fills_up_a_block_is_not_read():
-    mod = graph(lambda emit, x: conv(emit, emit(R.nn.relu(conv(emit, x, 6))), 9), (1, 3, 6, 6))
+def test_what_fills_up_a_block_is_not_read(rng):
+    mod = graph(
+        lambda emit, x: conv(rng, emit, emit(R.nn.relu(conv(rng, emit, x, 6))), 9), (1, 3, 6, 6)
+    )
     blocked = BlockedLayout(block=8)(mod)
     assert [c.attrs.layout for c in calls(blocked, "nn.pack_weight")] == ["OIHW8o", "OIHW6i8o"]
-    array = RNG.normal(size=(1, 3, 6, 6)).astype("float32")
+    array = rng.normal(size=(1, 3, 6, 6)).astype("float32")
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
 
 
-def test_few_results_have_vectors_along_rows():
+def test_few_results_have_vectors_along_rows(rng):
     """A block of channels would hold two results; across columns that are left out, none fit."""
-    mod = graph(lambda emit, x: conv(emit, conv(emit, x, 8), 2), (1, 8, 6, 6))
+    mod = graph(lambda emit, x: conv(rng, emit, conv(rng, emit, x, 8), 2), (1, 8, 6, 6))
     blocked = BlockedLayout(block=8)(mod)
     assert [c.attrs.out_layout for c in calls(blocked, "nn.conv2d")] == ["NCHW8c", "NCHW"]
-    strided = graph(lambda emit, x: conv(emit, x, 2, strides=2), (1, 8, 6, 6))
+    strided = graph(lambda emit, x: conv(rng, emit, x, 2, strides=2), (1, 8, 6, 6))
     (call,) = calls(BlockedLayout(block=8)(strided), "nn.conv2d")
     assert call.attrs.out_layout == "NCHW8c"
 
 
-def test_volumes_are_blocked():
+def test_volumes_are_blocked(rng):
     def build(emit, x):
         y = emit(
-            R.nn.conv3d(x, const(6, 4, 3, 3, 2), padding=[1, 1, 0, 1, 1, 1], strides=(1, 2, 1))
+            R.nn.conv3d(x, const(rng, 6, 4, 3, 3, 2), padding=[1, 1, 0, 1, 1, 1], strides=(1, 2, 1))
         )
-        y = emit(R.add(y, const(6, 1, 1, 1)))
+        y = emit(R.add(y, const(rng, 6, 1, 1, 1)))
         gate = emit(R.sigmoid(emit(R.mean(y, [2, 3, 4], True))))
-        z = emit(R.nn.conv3d(emit(R.multiply(y, gate)), const(5, 6, 1, 1, 1)))
-        return emit(R.add(emit(R.nn.relu(z)), const(5, 1, 1, 1)))
+        z = emit(R.nn.conv3d(emit(R.multiply(y, gate)), const(rng, 5, 6, 1, 1, 1)))
+        return emit(R.add(emit(R.nn.relu(z)), const(rng, 5, 1, 1, 1)))
 
     rows = tir.Var("h", "int64")
     mod = graph(build, (2, 4, 3, rows, 6))
     blocked = BlockedLayout(block=4)(mod)
     assert len(calls(blocked, "nn.pack_weight")) == len(calls(blocked, "nn.conv3d")) == 2
     assert len(calls(blocked, "nn.unpack_channels")) == 1
-    array = RNG.normal(size=(2, 4, 3, 7, 6)).astype("float32")
+    array = rng.normal(size=(2, 4, 3, 7, 6)).astype("float32")
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("width", ["w", 12])
-def test_rows_are_blocked(width):
+def test_rows_are_blocked(rng, width):
     def build(emit, x):
-        y = emit(R.nn.conv1d(x, const(9, 3, 5), padding=2, strides=2))  # of few channels
-        y = emit(R.nn.relu(emit(R.add(y, const(9, 1)))))
-        z = emit(R.nn.conv1d(y, const(9, 1, 3), groups=9, padding=1))
+        y = emit(R.nn.conv1d(x, const(rng, 9, 3, 5), padding=2, strides=2))  # of few channels
+        y = emit(R.nn.relu(emit(R.add(y, const(rng, 9, 1)))))
+        z = emit(R.nn.conv1d(y, const(rng, 9, 1, 3), groups=9, padding=1))
         z = emit(R.multiply(z, emit(R.sigmoid(emit(R.mean(z, [2], True))))))
-        return emit(R.nn.conv1d(z, const(6, 9, 1)))
+        return emit(R.nn.conv1d(z, const(rng, 6, 9, 1)))
 
     mod = graph(build, (2, 3, tir.Var(width, "int64") if width == "w" else width))
     blocked = BlockedLayout(block=4)(mod)
     assert len(calls(blocked, "nn.pack_weight")) == len(calls(blocked, "nn.conv1d")) == 3
     assert len(calls(blocked, "nn.unpack_channels")) == 1
-    array = RNG.normal(size=(2, 3, 12)).astype("float32")
+    array = rng.normal(size=(2, 3, 12)).astype("float32")
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(
         np.asarray(driver.compile(mod)["main"](array)), run(mod, array)[0], rtol=1e-4, atol=1e-4
@@ -384,48 +393,52 @@ def test_rows_are_blocked(width):
 
 
 @pytest.mark.parametrize("axis", [2, 3])
-def test_a_reduction_to_another_rank_ends_the_blocks(axis):
-    check(lambda emit, x: emit(R.nn.relu(emit(R.max(conv(emit, x, 4), [axis])))), (1, 3, 6, 6))
+def test_a_reduction_to_another_rank_ends_the_blocks(rng, axis):
+    check(
+        rng,
+        lambda emit, x: emit(R.nn.relu(emit(R.max(conv(rng, emit, x, 4), [axis])))),
+        (1, 3, 6, 6),
+    )
 
 
-def test_images_are_resized_in_the_layout_at_hand():
+def test_images_are_resized_in_the_layout_at_hand(rng):
     def build(emit, x):
-        y = conv(emit, x, 4)
+        y = conv(rng, emit, x, 4)
         z = emit(R.image.resize2d(y, (10, 12), layout="NCHW"))
         return emit(R.nn.relu(z))
 
-    converted = check(build, (1, 3, 6, 6))
+    converted = check(rng, build, (1, 3, 6, 6))
     (resized,) = calls(converted, "image.resize2d")
     assert resized.attrs.layout == "NHWC"
     desired = {**NHWC, "relax.image.resize2d": ["NHWC"]}
-    first = lambda emit, x: conv(emit, emit(R.image.resize2d(x, (8, 8))), 4)  # noqa: E731
-    check(first, (1, 3, 6, 6), desired=desired)
+    first = lambda emit, x: conv(rng, emit, emit(R.image.resize2d(x, (8, 8))), 4)  # noqa: E731
+    check(rng, first, (1, 3, 6, 6), desired=desired)
 
 
-def test_new_axes_stand_where_the_plain_tensor_has_them():
+def test_new_axes_stand_where_the_plain_tensor_has_them(rng):
     def build(emit, x):
-        y = emit(R.expand_dims(conv(emit, x, 4), (-3, 1)))
+        y = emit(R.expand_dims(conv(rng, emit, x, 4), (-3, 1)))
         return emit(R.nn.relu(y))
 
-    converted = check(build, (2, 3, 6, 6))
+    converted = check(rng, build, (2, 3, 6, 6))
     (grown,) = calls(converted, "expand_dims")
     assert [int(d) for d in grown.struct_info.shape.values] == [2, 1, 6, 1, 6, 4]
 
 
 @pytest.mark.parametrize("name", ["expand_dims", "squeeze", "permute_dims"])
-def test_operators_that_take_no_blocks(name):
+def test_operators_that_take_no_blocks(rng, name):
     def build(emit, x):
-        y = conv(emit, x, 4)
+        y = conv(rng, emit, x, 4)
         arguments = {"expand_dims": [1], "squeeze": [0], "permute_dims": [3, 2, 1, 0]}
         return emit(getattr(R, name)(y, arguments[name]))
 
     desired = {"relax.nn.conv2d": ["NCHW4c", "OIHW4i4o"]}
-    check(build, (1, 4, 6, 6), desired=desired, moves=3 if name == "permute_dims" else 2)
+    check(rng, build, (1, 4, 6, 6), desired=desired, moves=3 if name == "permute_dims" else 2)
 
 
-def test_the_places_of_operators_are_kept():
+def test_the_places_of_operators_are_kept(rng):
     def build(emit, x):
-        return emit(R.nn.conv2d(x, const(6, 4, 3, 3)).with_span(Span("onnx:/conv")))
+        return emit(R.nn.conv2d(x, const(rng, 6, 4, 3, 3)).with_span(Span("onnx:/conv")))
 
     (made,) = calls(ConvertLayout(NHWC)(graph(build, (1, 4, 8, 8))), "nn.conv2d")
     assert made.attrs.data_layout == "NHWC" and str(made.span) == "onnx:/conv"

@@ -299,7 +299,7 @@ def test_a_virtual_device_says_the_target():
         assert "target" not in LegalizeOps()(Add)["add"].attrs
 
 
-def test_custom_operator_with_its_own_facts():
+def test_custom_operator_with_its_own_facts(rng):
     name = "test_legalize.matmul_bias"
 
     def infer(call, bb):
@@ -320,7 +320,7 @@ def test_custom_operator_with_its_own_facts():
     with bb.function("main", params):
         bb.emit_func_output(bb.emit(relax.Call(Op.get(name), params)))
     mod = LegalizeOps()(bb.get())
-    values = [np.random.rand(*s).astype("float32") for s in shapes.values()]
+    values = [rng.random(s).astype("float32") for s in shapes.values()]
     from_loops = relax.interpreter.Interpreter(mod)["main"](*values).numpy()
     np.testing.assert_allclose(from_loops, values[0] @ values[1] + values[2], rtol=1e-5)
 

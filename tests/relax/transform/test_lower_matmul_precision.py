@@ -15,13 +15,14 @@ from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS
 
 from ...programs import graph
 
-RNG = np.random.default_rng(0)
 LOWER = {"relax.matmul_precision": "bfloat16"}
 
 
-def product(rows: object, depth: int, columns: int) -> tuple[lw.IRModule, np.ndarray]:
+def product(
+    rng: np.random.Generator, rows: object, depth: int, columns: int
+) -> tuple[lw.IRModule, np.ndarray]:
     """relu(x @ w + b) of constants w and b, and w."""
-    w, b = (RNG.standard_normal(s).astype("float32") for s in ((depth, columns), (columns,)))
+    w, b = (rng.standard_normal(s).astype("float32") for s in ((depth, columns), (columns,)))
     bb = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorStructInfo([rows, depth], "float32"))
     with bb.function("main", [x]):
@@ -35,10 +36,12 @@ def product(rows: object, depth: int, columns: int) -> tuple[lw.IRModule, np.nda
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("rows", [1, 5, 40, "n"])
 @pytest.mark.parametrize(("depth", "columns"), [(64, 48), (37, 50), (128, 33), (2, 7)])
-def test_factors_are_rounded_and_sums_are_not(rows: object, depth: int, columns: int) -> None:
+def test_factors_are_rounded_and_sums_are_not(
+    rng: np.random.Generator, rows: object, depth: int, columns: int
+) -> None:
     dim = lw.tir.Var("n", "int64") if rows == "n" else rows
-    mod, w = product(dim, depth, columns)
-    x = RNG.standard_normal((19 if rows == "n" else rows, depth)).astype("float32")
+    mod, w = product(rng, dim, depth, columns)
+    x = rng.standard_normal((19 if rows == "n" else rows, depth)).astype("float32")
     short = [v.astype(ml_dtypes.bfloat16).astype("float64") for v in (x, w)]
     plain = lw.compile(mod)(x).numpy()
     with lw.transform.PassContext(config=LOWER):
@@ -49,8 +52,8 @@ def test_factors_are_rounded_and_sums_are_not(rows: object, depth: int, columns:
     assert not np.array_equal(got, plain)
 
 
-def test_the_instruction_is_used_where_the_processor_has_it() -> None:
-    mod, _ = product(40, 64, 48)
+def test_the_instruction_is_used_where_the_processor_has_it(rng: np.random.Generator) -> None:
+    mod, _ = product(rng, 40, 64, 48)
     with lw.transform.PassContext(config=LOWER):
         for cpu, count in (("cooperlake", True), ("skylake-avx512", False)):
             target = f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"
@@ -58,8 +61,8 @@ def test_the_instruction_is_used_where_the_processor_has_it() -> None:
             assert ("dpbf16ps" in text) == count
 
 
-def test_what_stays() -> None:
-    mod, _ = product(4, 8, 8)
+def test_what_stays(rng: np.random.Generator) -> None:
+    mod, _ = product(rng, 4, 8, 8)
     assert LowerMatmulPrecision()(mod) is mod, "unless asked for"
     with pytest.raises(ValueError, match="relax.matmul_precision is float32 or bfloat16"):
         LowerMatmulPrecision("float8")(mod)

@@ -17,12 +17,12 @@ from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS, regist
 
 from .graphs import graph
 
-RNG = np.random.default_rng(0)
 
-
-def network(size: int = 3, channels: int = 64, side: int = 16, **attrs: Any) -> lw.IRModule:
+def network(
+    rng: np.random.Generator, size: int = 3, channels: int = 64, side: int = 16, **attrs: Any
+) -> lw.IRModule:
     shape = (channels, channels // attrs.get("groups", 1), size, size)
-    weight = relax.const((RNG.standard_normal(shape) / size**2).astype("float32"))
+    weight = relax.const((rng.standard_normal(shape) / size**2).astype("float32"))
     mod = graph(lambda emit, x: op.nn.conv2d(x, weight, **attrs), (1, channels, side, side))
     return BlockedLayout(block=16)(mod)
 
@@ -44,11 +44,11 @@ def tile_of(mod: lw.IRModule, most: int) -> int:
 
 
 @pytest.mark.parametrize("tile", [2, 4])
-def test_the_same_numbers(tile: int) -> None:
-    mod = network(side=11, padding=(1, 2))
+def test_the_same_numbers(rng: np.random.Generator, tile: int) -> None:
+    mod = network(rng, side=11, padding=(1, 2))
     fast = WinogradConvolutions(tile)(mod)
     assert "winograd_join" in names(fast) and "conv2d" not in names(fast)
-    x = RNG.standard_normal((1, 64, 11, 11)).astype("float32")
+    x = rng.standard_normal((1, 64, 11, 11)).astype("float32")
     got, want = (Interpreter(m)["main"](x).numpy() for m in (fast, mod))
     np.testing.assert_allclose(got, want, atol={2: 3e-6, 4: 3e-5}[tile] * abs(want).max())
 
@@ -60,20 +60,24 @@ def test_the_same_numbers(tile: int) -> None:
         (3, {"groups": 2}), (3, {"groups": 64}),
     ],
 )  # fmt: skip
-def test_what_stays(size: int, attrs: dict[str, Any]) -> None:
-    mod = network(size, **attrs)
+def test_what_stays(rng: np.random.Generator, size: int, attrs: dict[str, Any]) -> None:
+    mod = network(rng, size, **attrs)
     assert WinogradConvolutions(4)(mod).same_as(mod)
 
 
-def test_the_tile_that_takes_the_least_time() -> None:
-    large, small, few = network(side=56), network(channels=512, side=7), network(side=12)
+def test_the_tile_that_takes_the_least_time(rng: np.random.Generator) -> None:
+    large, small, few = (
+        network(rng, side=56),
+        network(rng, channels=512, side=7),
+        network(rng, side=12),
+    )
     assert [tile_of(large, most) for most in (0, 2, 4)] == [0, 2, 4]
     assert tile_of(small, 4) == 0  # the weights are read for a few tiles
     assert tile_of(few, 4) == 2  # four by four would go beyond the image
 
 
-def test_it_is_asked_for() -> None:
-    mod = network()
+def test_it_is_asked_for(rng: np.random.Generator) -> None:
+    mod = network(rng)
     assert WinogradConvolutions()(mod).same_as(mod)
     with PassContext(config={"relax.winograd_tile": 4}):
         assert "winograd_join" in names(WinogradConvolutions()(mod))
@@ -81,8 +85,8 @@ def test_it_is_asked_for() -> None:
         WinogradConvolutions(3)(mod)
 
 
-def test_a_kernel_of_the_users_stays() -> None:
-    mod = network()
+def test_a_kernel_of_the_users_stays(rng: np.random.Generator) -> None:
+    mod = network(rng)
     with LEGALIZATIONS.registry.snapshot(), lw.Target("llvm"):
         register_legalize("relax.nn.conv2d", lambda bb, call: None, target="llvm")
         assert WinogradConvolutions(4)(mod).same_as(mod)

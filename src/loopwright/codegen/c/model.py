@@ -22,6 +22,7 @@ import numpy as np
 
 from ...arith import Analyzer
 from ...base.errors import LoopwrightError, UnknownName, explain
+from ...base.host import host
 from ...ir.prim_expr import IntImm, Var
 from ...ir.prim_op import const
 from ...ir.variables import substitute
@@ -127,14 +128,16 @@ class CModel(CompiledModel):
         name: str = "model",
         weights: str = ARRAYS,
         compiler: str | None = None,
-        flags: Iterable[str] = ("-O3", "-march=native"),
+        flags: Iterable[str] | None = None,
         **options: Any,
     ) -> CLibrary:
         """Compile the files as a shared library and load it.
 
         folder: where the files go; by default a temporary folder. The compiler is `cc`, `gcc` or
-        `clang`, called with `C_FLAGS` and `flags`. Raises LoopwrightError with its output.
+        `clang`, called with `C_FLAGS` and `flags`, by default -O3 and all that the host's
+        CPU has. Raises LoopwrightError with its output.
         """
+        flags = ("-O3", host().c_flag) if flags is None else flags
         where = (
             Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="loopwright-c-"))
         )

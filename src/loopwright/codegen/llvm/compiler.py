@@ -13,12 +13,10 @@ Optimisation levels:
 
 from __future__ import annotations
 
-import difflib
 import os
 import pickle
 import re
 import struct
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -47,44 +45,15 @@ def _initialize_all() -> None:
 
 
 @cache
-def host_triple() -> str:
-    """The triple of objects for this process."""
-    return llvm.get_process_triple()
-
-
-@cache
-def host_cpu() -> str:
-    """LLVM's name of the host CPU, e.g. `znver4`."""
-    return llvm.get_host_cpu_name()
-
-
-@cache
-def host_features() -> str:
-    """The host's CPU features as LLVM writes them: `+avx2,-avx512f,...`."""
-    return llvm.get_host_cpu_features().flatten()
-
-
-@cache
 def target_machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
     """A cached target machine: position-independent code, code generation level 2."""
-    if triple == host_triple():
+    if triple == llvm.get_process_triple():
         _initialize_native()
     else:
         _initialize_all()
     return llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=features, opt=2, reloc="pic", codemodel="default"
     )
-
-
-def resolve(
-    triple: str | None = None, cpu: str | None = None, features: str | None = None
-) -> tuple[str, str, str]:
-    """Fill in the host's triple, cpu and features for those that are None."""
-    if triple is None or triple == host_triple():
-        if cpu in (None, "native"):
-            return host_triple(), host_cpu(), host_features() if features is None else features
-        return host_triple(), cpu, features or ""
-    return triple, cpu or "", features or ""
 
 
 @cache
@@ -116,14 +85,13 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, opt: str) -> 
 
 def _optimized(
     text: str,
-    described: tuple[str | None, ...],
+    described: tuple[str, ...],
     opt: str,
     verify: bool,
     finish: Callable[[llvm.TargetMachine, llvm.ModuleRef], Any],
 ) -> Any:
-    triple, cpu, features = resolve(*described)
-    check_machine(triple, cpu, features)
-    machine = target_machine(triple, cpu, features)
+    triple, cpu, features = (*described, "", "", "")[:3]
+    machine = target_machine(triple or llvm.get_process_triple(), cpu, features)
     context = llvm.create_context()
     try:
         module = llvm.parse_assembly(text, context)
@@ -146,56 +114,6 @@ _MACHINES = "aarch64|amdgcn|arm|bpf|dx|hexagon|loongarch|mips|nvvm|ppc|r600|risc
 MACHINE_CALL = re.compile(rf"@(llvm\.(?:{_MACHINES})\.[\w.]+)")
 
 
-_APART = """
-import sys
-sys.path[:] = {path!r}
-import llvmlite.binding as llvm
-llvm.initialize_all_targets()
-llvm.initialize_all_asmprinters()
-target = llvm.Target.from_triple({triple!r})
-"""
-
-
-def run_apart(triple: str, program: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a program with LLVM's `target` in a process of its own, which LLVM may end."""
-    command = [sys.executable, "-S", "-c", _APART.format(path=sys.path, triple=triple) + program]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-
-
-@cache
-def known_names(triple: str) -> tuple[list[str], list[str]]:
-    """The processors and features that LLVM knows for a triple: it prints them for `help`, on stderr
-    and once in a process."""
-    text = run_apart(triple, "target.create_target_machine(cpu='help')").stderr
-    processors, _, features = text.partition("Available features")
-    row = re.compile(r"^  (\S+) +- ", re.MULTILINE)
-    return row.findall(processors), row.findall(features)
-
-
-def check_machine(triple: str, cpu: str, features: str) -> None:
-    """Raise CompileError where LLVM does not know a triple, a processor or a feature: it would go on
-    with another, or end the process."""
-    if (triple, cpu) == (host_triple(), host_cpu()) and features in ("", host_features()):
-        return
-    try:
-        _initialize_all()
-        llvm.Target.from_triple(triple)
-    except RuntimeError as error:
-        raise CompileError(f"unknown target triple\n  got: {triple!r}, {error}") from None
-    processors, known = known_names(triple)
-    _check_name("processor", cpu, processors, triple)
-    for feature in filter(None, features.split(",")):
-        _check_name("feature", feature.lstrip("+-"), known, triple)
-
-
-def _check_name(what: str, name: str, known: list[str], triple: str) -> None:
-    if name and known and name not in known:
-        close = difflib.get_close_matches(name, known, 3)
-        hint = f"did you mean {' or '.join(close)}?" if close else "give the triple it belongs to"
-        got = f"{name!r} for {triple}"
-        raise CompileError(f"LLVM knows no such {what}\n  got: {got}\n  instead: {hint}")
-
-
 def _located(text: str, message: str) -> str:
     """LLVM's parse error with the name of the enclosing function."""
     parts = message.split(":")
@@ -210,23 +128,23 @@ def _located(text: str, message: str) -> str:
 
 def compile_object(
     text: str,
-    triple: str | None = None,
-    cpu: str | None = None,
-    features: str | None = None,
+    triple: str = "",
+    cpu: str = "",
+    features: str = "",
     opt: str = "short",
     verify: bool = False,
 ) -> bytes:
-    """Compile one module's text to a relocatable object. Defaults describe the host."""
+    """Compile one module's text to a relocatable object, by default for any CPU like this one's."""
     machine = (triple, cpu, features)
     return _optimized(text, machine, opt, verify, lambda tm, mod: tm.emit_object(mod))
 
 
-def assembly(text: str, *machine: str | None, opt: str = "short") -> str:
-    """The assembly for one module's text. `machine`: triple, CPU and features, else the host's."""
+def assembly(text: str, *machine: str, opt: str = "short") -> str:
+    """The assembly for one module's text. `machine`: triple, CPU and features."""
     return _optimized(text, machine, opt, True, lambda tm, mod: tm.emit_assembly(mod))
 
 
-def optimized_ir(text: str, *machine: str | None, opt: str = "short") -> str:
+def optimized_ir(text: str, *machine: str, opt: str = "short") -> str:
     """The module's text after `opt`'s passes."""
     return _optimized(text, machine, opt, True, lambda tm, mod: str(mod))
 

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from .compiler import CompileError, known_names, run_apart
+from ...base.host import this_machine
+from .compiler import CompileError
+from .machine import known_names, run_apart
+
+# Instructions of operating systems, which compiled loops never have. Virtual machines hide them.
+FOR_SYSTEMS = frozenset(
+    ["cldemote", "clflushopt", "clwb", "clzero", "enqcmd", "fsgsbase", "hreset", "invpcid"]
+    + ["mwaitx", "pconfig", "pku", "ptwrite", "rdpid", "rdpru", "serialize", "sgx", "shstk"]
+    + ["tsxldtrk", "uintr", "waitpkg", "wbnoinvd", "xsavec", "xsaves"]
+)
 
 # LLVM ends the process for features that cannot be together: then the halves are asked apart.
 _ASK = """
@@ -57,3 +66,11 @@ def features_of(triple: str, cpu: str, features: str) -> frozenset[str]:
     if done.returncode:
         raise CompileError(f"LLVM does not tell the features of {cpu!r}: {done.stderr[-300:]}")
     return frozenset(done.stdout.split())
+
+
+def missing_features(triple: str, cpu: str, features: str) -> frozenset[str]:
+    """The instruction sets that code for a machine of this architecture takes and this one lacks."""
+    here = this_machine()
+    if cpu in ("", here.name) and features in ("", here.flags):
+        return frozenset()
+    return (features_of(triple, cpu, features) - FOR_SYSTEMS) & here.lacks

@@ -23,8 +23,8 @@ import numpy as np
 from loopwright.base.errors import LoopwrightError, explain
 from loopwright.codegen.join_objects import join_objects
 from loopwright.codegen.llvm import abi, support
-from loopwright.codegen.llvm.compiler import host_triple, resolve
 from loopwright.codegen.llvm.jit import compile_objects
+from loopwright.codegen.llvm.machine import host_triple, resolve
 from loopwright.codegen.objects import ELF, write_archive
 from loopwright.runtime.library import ENTRY_PREFIX, EXPORTS_SYMBOL
 

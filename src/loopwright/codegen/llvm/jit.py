@@ -26,16 +26,13 @@ import llvmlite.binding as llvm
 from loopwright.base import progress
 from loopwright.base.config import knob
 from loopwright.base.errors import UnknownName, explain
+from loopwright.base.host import host, this_machine
 from loopwright.codegen.llvm import compiler, workers
 from loopwright.codegen.llvm.cache import ObjectCache, default_cache, object_key
-from loopwright.codegen.llvm.compiler import (
-    CompileError,
-    host_cpu,
-    host_features,
-    host_triple,
-    resolve,
-)
+from loopwright.codegen.llvm.compiler import CompileError
+from loopwright.codegen.llvm.cpu_features import missing_features
 from loopwright.codegen.llvm.jitdump import write_jitdump
+from loopwright.codegen.llvm.machine import host_triple, resolve
 from loopwright.codegen.llvm.perf_map import visible_functions, write_perf_map
 from loopwright.codegen.llvm.workers import assembly, compile_object, optimized_ir
 from loopwright.codegen.objects import is_sound
@@ -49,8 +46,6 @@ __all__ = [
     "compile_object",
     "compile_objects",
     "gc_paused",
-    "host_cpu",
-    "host_features",
     "host_triple",
     "load_objects",
     "optimized_ir",
@@ -158,8 +153,10 @@ def load_objects(
 
     `symbols` gives addresses for undefined names (constants, the runtime's functions); other names
     are looked up in the process (libc, libm). `exports` names the functions whose addresses are
-    needed. Objects of the cache that cannot be linked are compiled again.
+    needed. Objects of the cache that cannot be linked are compiled again. Raises CompileError where
+    `LOOPWRIGHT_HOST_CPU` names a CPU whose code cannot run here.
     """
+    _check_host_runs()
     missing = [s for s, a in (symbols or {}).items() if not a]
     if missing:
         raise ValueError(f"symbol {missing[0]!r} has a null address")
@@ -174,6 +171,15 @@ def load_objects(
         hint = "declare and build C functions: Backend(..., libraries=[ExternLibrary(...)])"
         what = f"cannot link the compiled objects: {why}"
         raise CompileError(explain(what, instead=hint if missing else None)) from None
+
+
+def _check_host_runs() -> None:
+    missing = host().named and missing_features(*resolve())
+    if missing:
+        what = f"LOOPWRIGHT_HOST_CPU={host().name}: its code cannot run on this machine"
+        hint = f"export_library, or a CPU that {this_machine().name} has the instructions of"
+        got = f"a processor without {', '.join(sorted(missing))}"
+        raise CompileError(explain(what, got=got, instead=hint))
 
 
 def undefined_symbols(

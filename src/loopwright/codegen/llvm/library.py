@@ -28,8 +28,8 @@ from ...runtime.library import BYTECODE_SYMBOL, METADATA_SYMBOL, THREADS_SYMBOL
 from ...runtime.vm.saved import to_bytes
 from ..lowered import refuse_machine
 from . import export
-from .compiler import resolve
 from .executable import Executable
+from .machine import resolve
 from .program import ENTRY_PREFIX, compile_options
 from .types import symbol
 

@@ -8,17 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import llvmlite.binding as llvm_binding
-
 from ...base.errors import LoopwrightError, explain
+from ...base.host import host
 from ...runtime.extern import ExternLibrary
 from ...runtime.native import NativeFunction
 from ...runtime.packed_func import register_func, remove_global_func
 from ...runtime.signature import few
 from . import jit, support
 from .abi import IMPORT_PREFIX
-from .compiler import host_cpu, resolve
-from .cpu_features import features_of
+from .cpu_features import missing_features
+from .machine import resolve
 
 if TYPE_CHECKING:
     from ...ir.target import Target
@@ -50,12 +49,17 @@ class NativeProgram:
         takes instructions that this one lacks."""
         triple = compile_options(self.target)[0]
         if triple is None:
-            return bool(missing_features(self.target))
+            return bool(self.missing_features)
         ours, theirs = jit.host_triple(), triple
         known = ("linux", "darwin", "windows", "macosx", "none")
         systems = any((k in ours) != (k in theirs) for k in known)
         other = systems or ours.split("-")[0] != theirs.split("-")[0]
-        return other or bool(missing_features(self.target))
+        return other or bool(self.missing_features)
+
+    @property
+    def missing_features(self) -> frozenset[str]:
+        """The instruction sets that the code takes and this machine lacks."""
+        return missing_features(*resolve(*compile_options(self.target)))
 
     def text(self, name: str) -> str:
         """The LLVM text of a kernel; of the graph functions and entries for `GRAPH`."""
@@ -78,7 +82,7 @@ class NativeProgram:
         when they are called."""
         if self.is_foreign:
             triple = compile_options(self.target)[0] or ""
-            return {e: _Elsewhere(e, triple, self.target) for e in self.entries}  # type: ignore[misc]
+            return {e: _Elsewhere(e, triple, self) for e in self.entries}  # type: ignore[misc]
         if self.library is None:
             symbols = dict(support.symbols(self.threads))
             for name, data in self.constants.items():
@@ -101,14 +105,16 @@ class _Elsewhere:
 
     name: str
     triple: str
-    target: Target
+    program: NativeProgram
     signature: Any = None
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         made_for, ours = self.triple, jit.host_triple()
         if not self.triple or self.triple.split("-")[0] == ours.split("-")[0]:
-            missing = ", ".join(sorted(missing_features(self.target)))
-            made_for, ours = str(self.target), f"a processor without {missing}"
+            missing = ", ".join(sorted(self.program.missing_features))
+            made_for, ours = str(self.program.target), f"a processor without {missing}"
+            if host().named:
+                made_for += f" with LOOPWRIGHT_HOST_CPU={host().name}"
         what = f"{self.name} was compiled for {made_for}; it cannot run on this machine"
         hint = "export_library writes it to a file for that machine"
         raise LoopwrightError(explain(what, got=ours, instead=hint))
@@ -126,25 +132,6 @@ class _Import:
 
     def __del__(self) -> None:
         remove_global_func(self.name)
-
-
-# Instructions of operating systems, which compiled loops never have. Virtual machines hide them.
-FOR_SYSTEMS = frozenset(
-    ["cldemote", "clflushopt", "clwb", "clzero", "enqcmd", "fsgsbase", "hreset", "invpcid"]
-    + ["mwaitx", "pconfig", "pku", "ptwrite", "rdpid", "rdpru", "serialize", "sgx", "shstk"]
-    + ["tsxldtrk", "uintr", "waitpkg", "wbnoinvd", "xsavec", "xsaves"]
-)
-
-
-def missing_features(target: Target) -> set[str]:
-    """The instruction sets that code for a target takes and this machine lacks. Only a named
-    processor or features are asked about: the default is this machine."""
-    options = compile_options(target)
-    if options[1] in (None, host_cpu()) and not options[2]:
-        return set()
-    here = llvm_binding.get_host_cpu_features()
-    wanted = features_of(*resolve(*options)) - FOR_SYSTEMS
-    return {name for name in wanted if here.get(name) is False}
 
 
 def compile_options(target: Target) -> tuple[str | None, str | None, str | None]:

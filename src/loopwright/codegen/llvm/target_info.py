@@ -11,15 +11,10 @@ from collections.abc import Sequence
 import llvmlite.binding as llvm
 
 from ...base.errors import explain
+from ...base.host import host
 from ...ir.target import Target
-from .compiler import (
-    check_machine,
-    host_cpu,
-    host_triple,
-    known_names,
-    resolve,
-)
 from .cpu_features import features_of
+from .machine import check_machine, known_names, resolve
 
 # LLVM's names of architectures, as they begin a triple.
 _ARCHITECTURES = """aarch64 aarch64_be amdgcn arm armeb avr bpfeb bpfel hexagon i386 lanai loongarch32
@@ -49,26 +44,17 @@ def _exists(arch: str) -> bool:
 
 def llvm_get_system_triple() -> str:
     """The triple of this machine."""
-    return host_triple()
+    return host().triple
 
 
 def llvm_get_system_cpu() -> str:
     """LLVM's name of this machine's processor."""
-    return host_cpu()
+    return host().name
 
 
 def llvm_get_system_x86_vendor() -> str:
     """Who made this machine's x86 processor: amd, intel, or "unrecognized" for others."""
-    vendors = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
-    return next((vendors[v] for v in vendors if v in _cpuinfo()), "unrecognized")
-
-
-def _cpuinfo() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return file.read(4096)
-    except OSError:
-        return ""
+    return host().vendor
 
 
 # ---------------------------------------------------------------------- processors
@@ -87,7 +73,7 @@ def _machine(target: Target | None) -> tuple[str, str, str]:
 def llvm_get_cpu_archlist(target: Target | None = None) -> list[str]:
     """The processors that LLVM knows for the target's triple."""
     made = Target.target_or_current(target)
-    return list(known_names(made.mtriple or host_triple())[0])
+    return list(known_names(made.mtriple or host().triple)[0])
 
 
 def llvm_get_cpu_features(target: Target | None = None) -> set[str]:

@@ -24,6 +24,7 @@ from typing import Any
 from loopwright.base.errors import explain
 from loopwright.codegen.llvm import compiler
 from loopwright.codegen.llvm.compiler import CompileError
+from loopwright.codegen.llvm.machine import check_machine, resolve
 
 # Optimisation levels to try after LLVM failed on a module: without NewGVN, whose own assertions fail
 # on some phi cycles, then without any pass.
@@ -107,26 +108,28 @@ def run(kind: str, text: str, *machine: str | None, opt: str, **options: Any) ->
     """The result of a job on a module's text. Raises CompileError, ValueError for an unknown level."""
     if opt not in compiler.LEVELS:
         raise ValueError(f"opt must be one of {', '.join(compiler.LEVELS)}, got {opt!r}")
+    meant = resolve(*machine)
+    check_machine(*meant)
     said = []
     levels = [opt, *SAFER]
     while levels:
         try:
             with worker() as own:
-                return own.do(kind, (text, *machine), {"opt": levels[0], **options})
+                return own.do(kind, (text, *meant), {"opt": levels[0], **options})
         except Died as death:
             if said or death.args[0]:  # without a word of LLVM's it may have been killed: once more
                 levels.pop(0)
             said.append(death.args[0])
         except OSError:
-            return compiler.JOBS[kind](text, *machine, opt=levels[0], **options)
-    raise CompileError(_refusal(text, machine, next(filter(None, said), "a crash")))
+            return compiler.JOBS[kind](text, *meant, opt=levels[0], **options)
+    raise CompileError(_refusal(text, meant, next(filter(None, said), "a crash")))
 
 
-def _refusal(text: str, machine: tuple[str | None, ...], said: str) -> str:
+def _refusal(text: str, machine: tuple[str, ...], said: str) -> str:
     """Why LLVM ended on a module at each level."""
     name = next((m[1] for m in re.finditer(r'^define [^@]*@"?([^"(]+)', text, re.MULTILINE)), "?")
     called = sorted(set(compiler.MACHINE_CALL.findall(text)))
-    got = " ".join(str(part) for part in (*compiler.resolve(*machine)[:2], said) if part)
+    got = " ".join(str(part) for part in (*machine[:2], said) if part)
     if not called:
         hint = "another -mcpu, or another schedule of this kernel; please report the kernel"
         return explain(f"LLVM ends on the code of {name[:100]}", got=got, instead=hint)

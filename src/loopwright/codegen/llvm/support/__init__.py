@@ -24,7 +24,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from loopwright.codegen.llvm.jit import ObjectStream, host_triple, load_objects
+from loopwright.codegen.llvm.jit import ObjectStream, load_objects
+from loopwright.codegen.llvm.machine import host_triple
 from loopwright.runtime import threads
 from loopwright.runtime.ffi import ffi
 from loopwright.runtime.native import from_ffi, to_ffi
