@@ -17,6 +17,8 @@ pytestmark = pytest.mark.no_roundtrip
 
 SIZE, LANES = 24, 4
 PLACES = np.array([23, 0, 7, 8], "int32")
+# Beyond the signed half of their type: read as signed they lie before the array.
+FAR = {"uint8": [255, 0, 128, 127], "uint16": [65535, 0, 32768, 32767]}
 STEPS = {
     "dense": (3, 1),
     "two": (1, 2),
@@ -76,6 +78,37 @@ def test_vectors(dtype):
         else:
             want[numbers(kind)[held]] = given[:LANES][held]
         np.testing.assert_array_equal(got, want, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", FAR)
+@pytest.mark.parametrize("width", [1, LANES])
+def test_unsigned_places(dtype, width):
+    """Twice the space of the index's type is there, so that a wrong sign gives a wrong number."""
+    places, size = np.array(FAR[dtype], dtype), np.iinfo(dtype).max + 1
+    a, b = (tir.decl_buffer((n,), "int32", k) for n, k in ((size, "a"), (size, "b")))
+    p = tir.decl_buffer((LANES,), dtype, "p")
+
+    def at(k):
+        return tir.Ramp(k, 1, width) if width > 1 else k
+
+    def listed(k):
+        return tir.BufferLoad(p, [at(k)])
+
+    steps = range(0, LANES, width)
+    gather = [tir.BufferStore(b, tir.BufferLoad(a, [listed(k)]), [at(k)]) for k in steps]
+    scatter = [tir.BufferStore(b, tir.BufferLoad(a, [at(k)]), [listed(k)]) for k in steps]
+    functions = {
+        name: tir.PrimFunc([a, b, p], tir.SeqStmt(body) if len(body) > 1 else body[0])
+        for name, body in (("gather", gather), ("scatter", scatter))
+    }
+    entries = compiled(functions)
+    wanted = {name: np.zeros(size, "int32") for name in functions}
+    given = np.arange(1, 2 * size + 1, dtype="int32")[size:]
+    wanted["gather"][:LANES], wanted["scatter"][places] = given[places], given[:LANES]
+    for name, want in wanted.items():
+        got = np.zeros(2 * size, "int32")
+        call(entries[name], functions[name], [given, got[size:], places])
+        np.testing.assert_array_equal(got, np.concatenate([np.zeros(size, "int32"), want]))
 
 
 def test_scalars():

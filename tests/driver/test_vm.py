@@ -9,6 +9,7 @@ import loopwright as lw
 from loopwright.driver import VirtualMachine, compile
 from loopwright.runtime.packed_func import register_func, remove_global_func
 from loopwright.runtime.tensor import Tensor, tensor
+from loopwright.script import from_source
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -217,6 +218,109 @@ def test_recursion():
 
     vm = VirtualMachine(compile(Module), lw.cpu())
     np.testing.assert_array_equal(vm["main"](np.array(4, "int32"), ramp(3)).numpy(), ramp(3) * 16)
+
+
+VECTOR, FOUR = 'R.Tensor(("m",), "float32")', 'R.Tensor((4,), "float32")'
+ANY = 'R.Tensor("float32", ndim=1)'
+MATRIX = 'R.Tensor(("m", "k"), "float32")'
+PAIR = 'R.Tuple(R.Tensor(("m",), "float32"), R.Tensor(("k",), "float32"))'
+
+
+def longer(v):
+    return np.append(v, 9 + np.float32(len(v)))
+
+
+# What a function that calls itself takes, what it gives itself, what makes that, its sizes at the end.
+THEMSELVES = {
+    "known": (FOUR, FOUR, lambda v: 2 * v + 1, "4"),
+    "an object": ("R.Object", FOUR, lambda v: 2 * v + 1, "4"),
+    "rank": (ANY, ANY, longer, "0"),
+    "the same": (VECTOR, 'R.Tensor((m,), "float32")', lambda v: 2 * v + 1, "m"),
+    "one more": (VECTOR, 'R.Tensor((m + 1,), "float32")', longer, "m"),
+    "some more": (VECTOR, ANY, longer, "m"),
+    "more than said": (VECTOR, 'R.Tensor((m,), "float32")', longer, "m"),
+    "transposed": (MATRIX, 'R.Tensor((k, m), "float32")', lambda v: v.T.copy(), "m, k"),
+    "swapped": (
+        PAIR,
+        'R.Tuple(R.Tensor((k,), "float32"), R.Tensor((m,), "float32"))',
+        lambda v: v[::-1],
+        "m, k",
+    ),
+    "grown": (PAIR, f"R.Tuple({ANY}, {ANY})", lambda v: (longer(v[1]), v[0]), "m, k"),
+}
+CALLS_ITSELF = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(i: R.Tensor((), "int64"), s: R.Tensor((), "int64"), v: {takes}) -> R.Object:
+        again = R.less(i, s)
+        if again:
+            following = R.add(i, R.const(1, "int64"))
+            given = R.call_pure_packed("test.given", v, sinfo_args=({gives},))
+            result = Module.main({first}, given)
+        else:
+            result = (i, s, v, R.shape([{sizes}]))
+        return result
+"""
+
+
+def plain(value):
+    """Tensors, arrays and tuples of them as lists."""
+    if isinstance(value, (tuple, list)):
+        return [plain(v) for v in value]
+    return (value.numpy() if isinstance(value, Tensor) else np.asarray(value)).tolist()
+
+
+@pytest.fixture
+def calls_itself():
+    """`calls_itself(takes, gives, make, sizes, first)`: the compiled function, and its meaning."""
+
+    def build(takes, gives, make, sizes, first="following, s"):
+        def given(v):
+            pair = isinstance(v, (list, tuple))
+            made = make([x.numpy() for x in v] if pair else v.numpy())
+            return tuple(map(tensor, made)) if pair else tensor(made)
+
+        def meaning(i, s, v):
+            while i < s:
+                i, s = eval(first, {"following": i + 1, "s": s, "i": i})
+                v = make(v)
+            extents = [len(part) for part in v] if isinstance(v, tuple) else v.shape
+            return i, s, v, extents if "m" in sizes else [int(sizes)]
+
+        register_func("test.given", given, override=True)
+        text = CALLS_ITSELF.format(takes=takes, gives=gives, first=first, sizes=sizes)
+        return VirtualMachine(compile(from_source(text)), lw.cpu())["main"], meaning
+
+    yield build
+    remove_global_func("test.given")
+
+
+@pytest.mark.parametrize("first", ["following, s", "s, following", "s, i"])
+@pytest.mark.parametrize("name", THEMSELVES)
+def test_functions_that_call_themselves(calls_itself, name, first):
+    """Each call has its own sizes, and its arguments are those before any of them is set."""
+    run, meaning = calls_itself(*THEMSELVES[name], first)
+    v = {PAIR: (ramp(4), ramp(2)), MATRIX: ramp(4, 2)}.get(THEMSELVES[name][0], ramp(4))
+    for start in (0, 2, 3):
+        got = run(np.array(start), np.array(3), v)
+        assert plain(got) == plain(meaning(start, 3, v))
+
+
+@pytest.mark.parametrize(
+    ("takes", "gives", "message"),
+    [
+        (FOUR, ANY, "must be 4"),
+        (PAIR.replace('"k"', '"m"'), f"R.Tuple({ANY}, {ANY})", "must be 4"),
+    ],
+)
+def test_what_a_function_gives_itself_is_checked(calls_itself, takes, gives, message):
+    def make(v):
+        return (v[0], longer(v[1])) if "Tuple" in takes else longer(v)
+
+    run, _ = calls_itself(takes, gives, make, "0")
+    with pytest.raises(ValueError, match=message):
+        run(np.array(0), np.array(3), (ramp(4), ramp(4)) if "Tuple" in takes else ramp(4))
 
 
 def test_data_dependent_shapes():

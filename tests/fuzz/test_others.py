@@ -137,9 +137,9 @@ def test_missing_tools_are_named(path, tmp_path, monkeypatch):
 
 def test_every_fault_is_a_program_and_another_one():
     for name in ("arith/bound.py", "relax/transform/fuse/fuse_ops.py", "codegen/llvm/memory.py"):
-        made = list(mutants.faults(mutants.ROOT, f"src/loopwright/{name}"))
-        assert len(made) > 10
-        for mutant in made:
+        made = list(mutants.faults(mutants.ROOT, f"src/loopwright/{name}", mutants.KINDS["all"]))
+        assert len(made) > 40
+        for mutant in made[::7]:
             assert ast.dump(ast.parse(mutant.text())) != ast.dump(ast.parse(mutant.before()))
 
 
@@ -148,6 +148,36 @@ def test_faults_of_a_seed():
     assert chosen(3, 5) == chosen(3, 5) != chosen(4, 5)
     of_two = {m.path.split("/")[2] for m in chosen(3, 30, ["arith", "base"])}
     assert of_two == {"arith", "base"}
+    new, old = (chosen(3, 5, ["base"], kind) for kind in ("new", "old"))
+    assert set(new).isdisjoint(old)
+
+
+def test_kinds_of_faults(tmp_path):
+    text = """
+def f(a: int, b: int, c: str, self: int):
+    low = min(a, -b)
+    both = [x.max for x in c if all(x.any())] + list("int8")
+    g(a, low)(*both, a)
+    return isinstance(f"uint8{low}", h(b, c, c))
+"""
+    (tmp_path / "a.py").write_text(text)
+    found = {
+        kind: [
+            str(fault).split(": ", 1)[1].partition(" in ")[0].replace("`", "")
+            for fault in mutants.faults(tmp_path, "a.py", [kind])
+        ]
+        for kind in mutants.KINDS["new"]
+    }
+    assert found == {
+        "names": [
+            *("a -> b", "b -> a", "c -> low", "a -> b", "low -> both"),
+            *("both -> low", "a -> b", "low -> both", "b -> a", "c -> both", "c -> both"),
+        ],
+        "arguments": ["a -> -b", "-b -> a", "a -> low", "low -> a", "b -> c"],
+        "functions": ["min -> max", "all -> any", "any -> all"],
+        "texts": ['"int8" -> "uint8"'],
+        "signs": ["- -> "],
+    }
 
 
 @pytest.mark.slow
@@ -174,8 +204,10 @@ def test_a_fault_is_tried_on_the_tests_that_run_its_line(tmp_path):
         tried = {t.mutant: t.verdict for t in mutants.tried(made, tests, tree)}
         return [tried[m] for m in made]
 
-    elsewhere, snapshots, never = ["found elsewhere"] * 2, ["found"] * 2, ["not run"] * 2
-    assert verdicts("half") == ["found", "missed", *elsewhere, *snapshots, *never]
+    elsewhere, frozen, never = (
+        [verdict] * 2 for verdict in ("found elsewhere", "only by replay", "not run")
+    )
+    assert verdicts("half") == ["found", "missed", *elsewhere, *frozen, *never]
     assert verdicts("table") == ["found elsewhere"]
     results = tests.tree / "coverage"
     (results / "ir.xml").unlink()  # the search was stopped before it was written

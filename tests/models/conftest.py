@@ -33,11 +33,32 @@ class ZooModel:
     cases: list[Case]
 
 
+FIELDS, SAMPLES = (
+    128,
+    64,
+)  # at most so many fields of an output, and at least so many values of each
+
+
 def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
-    """max |got - expected| / max |expected|."""
+    """max |got - expected| / max |expected|, of the output and of each of its fields.
+
+    A detector's output is rows of boxes in pixels and scores below 1, [..., 5] or [batch, 5, ...]: by the
+    scale of the whole a score is wrong by its full size before it is noticed. So each entry of the last axis,
+    and of the axis behind the batch, has its own scale where it is a field: there are few of them, with
+    many values each. The scores of a classifier, [batch, classes], are one value each and share the scale of
+    the vector: the relative error of a probability of 1e-9 says nothing. So does a field of zeros.
+    """
     assert got.shape == expected.shape, f"shape {got.shape} for {expected.shape}"
     assert got.dtype == expected.dtype, f"dtype {got.dtype} for {expected.dtype}"
-    return float(np.abs(got - expected).max() / np.abs(expected).max())
+    error, size = np.abs(got - expected), np.abs(expected)
+    found = [error.max() / size.max()]
+    for axis in {1, expected.ndim - 1} if expected.ndim > 1 else ():
+        count = expected.shape[axis]
+        if 1 < count <= FIELDS and expected.size >= SAMPLES * count:
+            others = tuple(k for k in range(expected.ndim) if k != axis)
+            own = size.max(axis=others)
+            found.append((error.max(axis=others) / np.where(own > 0, own, size.max())).max())
+    return float(np.max(found))
 
 
 def quiet_session(path: Path) -> onnxruntime.InferenceSession:

@@ -52,6 +52,23 @@ def test_registry_out_of_reach(monkeypatch, tmp_path):
         fetch("magika")
 
 
+@pytest.mark.parametrize("fields_first", [False, True])
+def test_errors_of_fields(fields_first):
+    """A score that is off by 0.01 beside boxes of 500 pixels; classes are no fields."""
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.uniform(0, 500, (1, 64, 4)), rng.uniform(0, 1, (1, 64, 1))], axis=2)
+    turned = rows.transpose(0, 2, 1) if fields_first else rows
+    wrong = rows.copy()
+    wrong[0, 7, 4] += 0.01
+    wrong = wrong.transpose(0, 2, 1) if fields_first else wrong
+    assert relative_error(turned, turned) == 0
+    assert 0.01 <= relative_error(wrong, turned) < 0.02
+    classes = np.array([[1, 1e-9]] * 3)
+    assert relative_error(classes * [1, 2], classes) == pytest.approx(1e-9)
+    blank = np.append(rows, np.zeros((1, 64, 1)), axis=2)
+    assert relative_error(blank + 1e-3, blank) == pytest.approx(1e-3 / rows[..., 4].max())
+
+
 # Where a difference in the last place becomes a step of a byte or another length; and where it becomes
 # another sign, or a thousandth of a phase of thousands of radians.
 ROUND = ("DynamicQuantizeLinear", "DynamicQuantizeLSTM", "Round")

@@ -87,8 +87,10 @@ class _Maker:
         return eval(text, {}, dict(SIZES)) if isinstance(text, str) else text
 
     def tensor(self, given: Any) -> Any:
-        if isinstance(given, np.generic):  # a constant
-            return relax.const(np.asarray(given)), np.asarray(given)
+        if isinstance(given, np.generic):
+            given = relax.const(np.asarray(given))
+        if isinstance(given, relax.Constant):
+            return given, given.data.numpy()
         if isinstance(given, np.ndarray):
             array, shape = given, given.shape
         else:

@@ -3,6 +3,7 @@ TensorIR interpreter and compiled code agree; the struct info that was inferred 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -10,16 +11,17 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright import relax
 from loopwright.driver import compile
 from loopwright.ir.dtype import numpy_dtype
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.op import Op
-from loopwright.ops.core import OPERATORS, Case
+from loopwright.ops.core import OPERATORS, Case, Operator
 from loopwright.relax.analysis import well_formed
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import LegalizeOps
 
-from .matrix import CASES, IDS, make
+from .matrix import CASES, IDS, Sample, make
 
 TOLERANCE = {"float16": 2e-2, "float32": 2e-5, "float64": 1e-10}
 
@@ -79,42 +81,59 @@ def test_compiled(operator, case):
 ALL = list(OPERATORS.items())
 
 
-def _scalars() -> list[Any]:
-    """Each operator of several tensors, with each of them in turn."""
-    places = {n: [k for k, p in enumerate(o.graph_params) if p.kind == "Tensor"] for n, o in ALL}
-    return [
-        pytest.param(o, k, id=f"{n}-{o.graph_params[k].name}")
-        for n, o in ALL
-        if o.cases and len(places[n]) > 1
-        for k in places[n]
-    ]
+# Each operator of several tensors, with each of them in turn, and a case that gives it.
+TENSORS = [
+    (o, k, case, f"{n}-{p.name}")
+    for n, o in ALL
+    if sum(p.kind == "Tensor" for p in o.graph_params) > 1
+    for k, p in enumerate(o.graph_params)
+    for case in [c for c in o.cases if len(c.args) > k and c.args[k] is not None][:1]
+    if p.kind == "Tensor"
+]
+# Calls of these with a number beside tensors, and beside other numbers; all others are refused.
+TAKEN = {"number": 93, "numbers": 78}
 
 
-@pytest.mark.parametrize(("operator", "which"), _scalars())
-def test_a_number_that_is_constant_is_a_tensor_too(operator, which):
-    """A constant of rank 0 (a literal in the loops) beside tensors that are not, whatever their
-    ranks: refused when the call is made, or computed."""
-    case = operator.cases[0]
-    for rank_0 in (False, True):
-        args = list(case.args)
-        for k, p in enumerate(operator.graph_params[: len(args)]):
-            if p.kind == "Tensor" and (k == which or rank_0):
-                args[k] = (
-                    _number(case, args[k]) if k == which else np.asarray(_number(case, args[k]))
-                )
+def with_constant(operator: Operator, which: int, case: Case) -> dict[str, Sample]:
+    """The case with one of its tensors a constant: as it is, and where the call is not refused a
+    number (a literal in the loops) beside tensors of the case's ranks and of rank 0."""
+    first = make(operator, case)
+    pairs = list(zip(operator.graph_params, case.args, first.args))
+    arrays = {k: v for k, (p, g, v) in enumerate(pairs) if p.kind == "Tensor" and g is not None}
+    numbers = {k: _number(case, v) for k, v in arrays.items()}
+    made = {}
+    for name, constant, beside in (
+        ("constant", arrays, arrays),
+        ("number", numbers, {}),
+        ("numbers", numbers, numbers),
+    ):
+        args = {**dict(enumerate(case.args)), **beside, which: relax.const(constant[which])}
         try:
-            sample = make(operator, replace(case, args=tuple(args)))
-            expected = sample.expected()
-        except (lw.LoopwrightError, ValueError, TypeError, IndexError):
-            continue  # not a call
-        agree(Interpreter(LegalizeOps()(sample.module))["main"](*sample.inputs), expected)
+            made[name] = make(operator, replace(case, args=tuple(args.values())))
+        except lw.LoopwrightError:
+            assert name != "constant", "a constant of the shape that it has must be taken"
+    return made
 
 
-def _number(case: Case, given: Any) -> Any:
+def _number(case: Case, given: np.ndarray) -> np.ndarray:
     """One element of an argument, or a 1 of the case's type."""
-    if isinstance(given, (np.ndarray, np.generic)) and np.size(given):
-        return np.asarray(given).flat[0]
-    return np.ones((), numpy_dtype(case.dtype))[()]
+    return given.reshape(-1)[0] if given.size else np.ones((), numpy_dtype(case.dtype))
+
+
+@pytest.mark.parametrize(
+    ("operator", "which", "case"), [row[:3] for row in TENSORS], ids=[row[3] for row in TENSORS]
+)
+def test_a_constant_is_a_tensor_too(operator, which, case):
+    for sample in with_constant(operator, which, case).values():
+        lowered = LegalizeOps()(sample.module)
+        agree(Interpreter(lowered)["main"](*sample.inputs), sample.expected())
+
+
+@pytest.mark.no_roundtrip  # each is printed by the test above
+def test_how_many_take_numbers():
+    """So that a call which is refused by mistake is seen: then nothing was compared."""
+    taken = Counter(name for row in TENSORS for name in with_constant(*row[:3]))
+    assert taken == {"constant": len(TENSORS), **TAKEN}, "look which calls are refused or taken now"
 
 
 def test_every_operator_has_samples_and_a_meaning():

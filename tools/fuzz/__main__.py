@@ -41,6 +41,8 @@ def main() -> int:
             "--budget", type=int, default=mutants.BUDGET, help="seconds of a mutant's tests"
         )
         sub.add_argument("--layers", help="of mutants: only these, as arith,tir")
+        sub.add_argument("--kinds", choices=mutants.KINDS, default="all", help="of faults")
+        sub.add_argument("--no-replay", action="store_true", help="judge mutants by tests alone")
         sub.set_defaults(run=run)
     sub = machines.add_parser("replay", help="judge saved cases again")
     sub.add_argument("files", nargs="+", type=Path)

@@ -129,6 +129,45 @@ def test_a_new_default_may_pass_to_the_old(made_up):
     assert callees(LegalizeOps()(module_of(made_up))) == ["old"]
 
 
+@pytest.mark.parametrize(
+    ("definition", "later", "order"),
+    [  # names say the levels; among equal ones the later registered is asked first
+        (10, [], [10]),
+        (10, [5], [10, 5]),
+        (10, [15], [15, 10]),
+        (12, [11, 13, 12], [13, 12, 12, 11]),
+        (3, [2, 7, 1], [7, 3, 2, 1]),
+    ],
+)
+@pytest.mark.parametrize("near", [False, True])
+def test_levels_order_the_rules_of_one_place(made_up, definition, later, order, near):
+    """And only these: a target's own rule of level 0 is asked before defaults of any level, a map's
+    rule before it."""
+
+    def named(name):
+        def rule(bb, call):
+            return None
+
+        rule.__qualname__ = name
+        return rule
+
+    register_legalize(made_up.name, named(f"{definition} first"), priority=definition)
+    for level in later:
+        register_legalize(made_up.name, named(f"{level} later"), priority=level)
+    if near:
+        register_legalize(made_up.name, named("key"), target="cpu", priority=1)
+        register_legalize(made_up.name, named("kind"), target="llvm", priority=0)
+    given = {made_up.name: named("map")} if near else {}
+    with trace.trace() as seen, Target("llvm"):
+        LegalizeOps(given)(module_of(made_up))
+    (note,) = seen.explain(made_up.name, "legalize")
+    shown = [loser.partition(" (")[0].split(".")[-1] for loser in note.facts["losers"]]
+    words = [word.split() for word in shown]
+    assert [word[0] for word in words] == ["map", "kind", "key"] * near + [str(k) for k in order]
+    twice = [word for word in words if word[0] == str(definition)]
+    assert twice[-1][-1] == "first" and len(twice) == order.count(definition)
+
+
 def test_a_rule_must_be_callable():
     with pytest.raises(TypeError, match="is a function f"):
         register_legalize("test_legalize.negate", 3, target="llvm")

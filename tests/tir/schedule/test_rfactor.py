@@ -14,6 +14,7 @@ from loopwright.script import from_source
 from loopwright.tir.interpreter import run
 from loopwright.tir.schedule import ScheduleError
 
+from ...codegen.emitted import call, compiled
 from .util import check
 
 
@@ -358,3 +359,82 @@ def test_three_that_are_compared() -> None:
                 step()
         else:
             step()
+
+
+FOLDED = """
+@T.prim_func
+def main(A: T.Buffer((5, {k}, 3), "int32"), B: T.Buffer((5,), "int32")):
+    for i, k, l in T.grid(5, {k}, 3):
+        with T.block("B"):
+            v, w, u = T.axis.remap("SRR", [i, k, l])
+            with T.init():
+                B[v] = {init}
+            B[v] = {value}
+"""
+FOLDS: dict[str, tuple[str, str, Callable[..., np.ndarray]]] = {
+    "sum": ("0", "B[v] + A[v, w, u]", lambda a: a.sum((1, 2), dtype="int32")),
+    "product": ("1", "B[v] * A[v, w, u]", lambda a: a.prod((1, 2), dtype="int32")),
+    "least": ("1000", "T.min(B[v], A[v, w, u])", lambda a: a.min((1, 2))),
+}
+
+
+def order(sch: tir.Schedule, *loops: int) -> None:
+    found = sch.get_loops("B")
+    sch.reorder(*(found[k] for k in loops))
+
+
+def begin(sch: tir.Schedule, loop: int, block: Any = "B") -> None:
+    sch.decompose_reduction(block, sch.get_loops(block)[loop])
+
+
+def factor(sch: tir.Schedule, loop: int, axis: int, start: int) -> Any:
+    """Factor a loop out; the init of the first step stands before loop `start`, that of the second
+    before its reduction."""
+    first = sch.rfactor(sch.get_loops("B")[loop], axis)
+    begin(sch, start, first)
+    begin(sch, 1)
+    return first
+
+
+def split(sch: tir.Schedule, loop: int, inner: int) -> None:
+    sch.split(sch.get_loops("B")[loop], [None, inner])
+
+
+# What becomes of the loops i, k0, k1, l of a block whose loop k was split.
+STEPS: dict[str, list[Callable[[tir.Schedule], object]]] = {
+    "as it is": [],
+    "begun": [lambda s: begin(s, 1)],
+    "begun outside": [lambda s: begin(s, 0)],
+    "other order": [lambda s: order(s, 3, 2, 1), lambda s: begin(s, 1)],
+    "rows inside": [lambda s: order(s, 1, 2, 0), lambda s: begin(s, 0)],
+    "rows in tiles": [lambda s: split(s, 0, 2), lambda s: order(s, 2, 1), lambda s: begin(s, 1)],
+    "fused": [lambda s: s.fuse(*s.get_loops("B")[2:]), lambda s: begin(s, 1)],
+    "split again": [lambda s: split(s, 2, 3), lambda s: begin(s, 1)],
+    "outer factor": [lambda s: factor(s, 1, 0, 2)],
+    "inner factor": [lambda s: order(s, 2, 1), lambda s: factor(s, 1, -1, 2)],
+    "last factor": [lambda s: factor(s, 3, 1, 1)],
+    "rows in tiles, factor": [lambda s: split(s, 0, 2), lambda s: factor(s, 4, 0, 2)],
+    "two factors": [lambda s: s.rfactor(s.get_loops(s.rfactor(s.get_loops("B")[1], 0))[3], 1)],
+}
+
+
+@pytest.mark.parametrize("steps", STEPS)
+@pytest.mark.parametrize("fold", FOLDS)
+def test_split_reductions(fold: str, steps: str) -> None:
+    """numpy's numbers, also where a factor does not divide the extent."""
+    init, value, meaning = FOLDS[fold]
+    made, data = {}, {}
+    for extent, factor in ((12, 4), (13, 4), (7, 5)):
+        sch = tir.Schedule(from_source(FOLDED.format(k=extent, init=init, value=value)))
+        sch.split(sch.get_loops("B")[1], [None, factor])
+        for step in STEPS[steps]:
+            step(sch)
+        name = f"of_{extent}_by_{factor}"
+        made[name] = sch.mod["main"]
+        data[name] = np.random.default_rng(extent).integers(-4, 5, (5, extent, 3)).astype("int32")
+    entries = compiled(made)
+    for name, func in made.items():
+        for execute in (run, lambda f, args, n=name: call(entries[n], f, args)):
+            out = np.zeros(5, "int32")
+            execute(func, [data[name].copy(), out])
+            np.testing.assert_array_equal(out, meaning(data[name]), err_msg=name)
