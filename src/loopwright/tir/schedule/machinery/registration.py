@@ -60,8 +60,12 @@ def primitive(
             self.start_step()
             try:
                 result = fn(self, *args, **kwargs)
-            except ScheduleError as error:
-                func = self.func_of(args, kwargs)
+                self.state.check_scopes()
+            except Exception as error:
+                # The places of the error are in what the step had made of the function.
+                func = self.state.undo() or self.func_of(args, kwargs)
+                if not isinstance(error, ScheduleError):
+                    raise
                 raise error.located(shown, func, self.error_render_level) from None
             if self.state.debug_mask and not spec.is_pure:
                 verify_well_formed(self.state.mod, once=False)

@@ -257,6 +257,7 @@ class ScheduleBase:
         """
         self._decision, self._record_as, self._next = None, {}, None
         self.state.forget_ranges()
+        self.state.begin()
 
     def record_decision(self, decision: Any) -> None:
         """Record in the trace what the running primitive has decided."""

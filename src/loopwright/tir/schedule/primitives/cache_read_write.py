@@ -24,7 +24,7 @@ from ..machinery.copy_placement import (
 from ..machinery.flags import block_flags
 from ..machinery.predicates import tests_around
 from ..machinery.regions import Box, relaxed_region, union_boxes
-from ..machinery.scope import producers, read_buffers, siblings, write_buffers
+from ..machinery.scope import check_bounds_keep, producers, read_buffers, siblings, write_buffers
 from ..machinery.state import ScheduleState
 
 
@@ -116,6 +116,7 @@ def cache_write(
     writers = [b for b in blocks if buffer in write_buffers(b.stmt)]
     users = [sch.block(b) for b in consumer_blocks or ()]
     if sch.enable_check:
+        check_bounds_keep(scope, writers)
         check_writers(sch.state, ref, writers, blocks, buffer)
     others = [b for b in blocks if b not in writers and buffer in read_buffers(b.stmt)]
     at, position = place_after(scope, writers, [b for b in others if b not in users])
