@@ -41,7 +41,7 @@ def check_movable(ref: Ref, at: Ref) -> None:
     """Raise ScheduleError unless the block can leave its loops for `at`."""
     if ref.is_under(at):
         what = f"the loop is an ancestor of block {ref.stmt.name_hint!r} already"
-        raise ScheduleError(what, at=[at.stmt, ref.node])
+        raise ScheduleError(what, instead="a loop of another block", at=[at.stmt, ref.node])
     if ref.scope() is not at.scope():
         what = "the block and the loop are not in the same block scope"
         raise ScheduleError(what, instead="a loop of the same scope", at=[ref.node, at.stmt])

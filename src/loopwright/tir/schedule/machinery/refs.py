@@ -63,7 +63,8 @@ class Ref:
         for ref in self.ancestors():
             if ref.realize is not None:
                 return ref
-        raise ScheduleError("the root block has no block around it", at=self.node)
+        what, hint = "the root block has no block around it", "a block inside of it"
+        raise ScheduleError(what, instead=hint, at=self.node)
 
     def loops(self) -> list[Ref]:
         """The enclosing loops within the same block, the outermost first."""

@@ -41,6 +41,10 @@ def primitive(
 
         @functools.wraps(fn)
         def method(self: ScheduleBase, *args: Any, **kwargs: Any) -> Any:
+            try:
+                args, kwargs = spec.taken(args, kwargs)
+            except ScheduleError as error:
+                raise error.located(shown, None, self.error_render_level) from None
             if first in _BLOCKS:  # a block may be given by its name
                 if args and isinstance(args[0], str):
                     args = (self.block_named(args[0]), *args[1:])

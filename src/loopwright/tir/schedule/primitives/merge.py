@@ -113,7 +113,8 @@ def _chains(refs: list[Ref]) -> tuple[list[list[Ref]], Ref]:
     chains = [path[depth:] for path in paths]
     at = [ref.stmt for ref in refs]
     if len({len(chain) for chain in chains}) != 1 or not all(chains):
-        raise ScheduleError("merged loops are at one depth, next to each other", at=at)
+        what, hint = "merged loops are at one depth, next to each other", "loops of several nests"
+        raise ScheduleError(what, instead=hint, at=at)
     if any(ref.is_block for chain in chains for ref in chain):
         raise ScheduleError("merged loops are in one scope", at=at)
     for chain in chains:

@@ -35,7 +35,8 @@ def reorder(sch: ScheduleBase, *ordered_loops: LoopRV) -> None:
     """
     refs = [sch.loop(loop) for loop in ordered_loops]
     if len({id(ref) for ref in refs}) < len(refs):
-        raise ScheduleError("a loop is given twice", at=[r.stmt for r in refs])
+        what, hint = "a loop is given twice", "each loop once"
+        raise ScheduleError(what, instead=hint, at=[r.stmt for r in refs])
     if len(refs) < 2:
         return
     chain = path(refs)
