@@ -186,3 +186,28 @@ def check(operator, sample, run, inputs) -> None:
 
 def listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+@pytest.mark.filterwarnings("ignore:.*slice:RuntimeWarning")
+def test_references_compute_arrays_of_no_elements(monkeypatch):
+    """A reference leaves no extent to be found (reshape's -1): with none, any would do, and numpy refuses."""
+    refused = set()
+    for name, operator in OPERATORS.items():
+        if not (operator.cases and operator.op.get_attr("FNumpy")):
+            continue
+        for place, array in enumerate(matrix.make(operator, operator.cases[0]).inputs):
+            for axis in range(array.ndim):
+                with monkeypatch.context() as patch:
+                    patch.setattr(_Changed, "place", place)
+                    none = staticmethod(lambda x, axis=axis: np.take(x, np.arange(0), axis))
+                    patch.setattr(_Changed, "change", none)
+                    patch.setattr(matrix, "_Maker", _Changed)
+                    try:
+                        sample = matrix.make(operator, operator.cases[0])
+                    except (lw.LoopwrightError, ValueError, TypeError):
+                        continue
+                try:
+                    sample.expected()
+                except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+                    refused |= {(name, place, axis)} if "cannot reshape" in str(error) else set()
+    assert not refused

@@ -339,7 +339,7 @@ def _check_axes(shape: Any, least: dict[int, int], lowest: int) -> None:
 def _conv_numpy(data, weight, kernel, stride, dilation, width, places, narrow, block):
     if block:
         data = data.reshape(*data.shape[:3], block, 4).transpose(0, 2, 1, 3, 4)
-        data = data.reshape(len(data), data.shape[1], 1, -1)
+        data = data.reshape(*data.shape[:2], 1, data.shape[2] * block * 4)
     batch, fours, _, _ = data.shape
     out = np.zeros((batch, len(weight) * ROWS, places), np.int32)
     again, behind = _again(fours, weight.shape, weight.dtype, kernel)

@@ -179,9 +179,9 @@ def _(data, zero, before, tile, rows, columns):
     views = views[:, :, ::tile, ::tile]
     matrix = whole(tile)[0].data.astype(np.int16)
     made = np.einsum("ay,bx,ncpqyx->nabcpq", matrix, matrix, views)
-    made = made.reshape(batch, (tile + 2) ** 2, -1, 2, rows * columns)
+    made = made.reshape(batch, (tile + 2) ** 2, data.shape[1] // 2, 2, rows * columns)
     made = np.pad(made, [(0, 0)] * 4 + [(0, -made.shape[4] % LANES)])
-    made = made.reshape(*made.shape[:4], -1, LANES).transpose(0, 1, 4, 2, 5, 3)
+    made = made.reshape(*made.shape[:4], made.shape[4] // LANES, LANES).transpose(0, 1, 4, 2, 5, 3)
     return np.ascontiguousarray(made).reshape(*made.shape[:4], 2 * LANES)
 
 

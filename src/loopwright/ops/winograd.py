@@ -102,7 +102,7 @@ def _(weight, tile, block):
     matrix = transforms(tile).window
     made = np.einsum("ay,bx,kcyx->abck", matrix, matrix, weight.astype("float64"), optimize=True)
     made = np.pad(made, [(0, 0), (0, 0), fill[1], fill[0]])
-    return np.ascontiguousarray(made.reshape(-1, *made.shape[2:]).astype(weight.dtype))
+    return np.ascontiguousarray(made.reshape((tile + 2) ** 2, *made.shape[2:]).astype(weight.dtype))
 
 
 @op("relax.nn.winograd_tiles", alone=True)
@@ -141,7 +141,7 @@ def _(data, tile, padding):
     views = views[:, :, ::tile, ::tile]  # n, blocks, high, wide, block, m, m
     matrix = transforms(tile).data.astype(data.dtype)
     made = np.einsum("ay,bx,ncpqlyx->abnpqcl", matrix, matrix, views)
-    return made.reshape(*made.shape[:5], -1)
+    return made.reshape(*made.shape[:5], made.shape[5] * made.shape[6])
 
 
 @op("relax.nn.winograd_join")
@@ -174,7 +174,7 @@ def _step(shape, cell, name, tile):
 @winograd_join.numpy
 def _(products, tile, sides, block):
     matrix = transforms(tile).results.astype(products.dtype)
-    parts = products.reshape(*products.shape[:5], -1, block)
+    parts = products.reshape(*products.shape[:5], products.shape[5] // block, block)
     made = np.einsum("ya,xb,abnpqcl->ncpyqxl", matrix, matrix, parts)
     n, c, high, _, wide, *_ = made.shape
     whole = made.reshape(n, c, high * tile, wide * tile, block)

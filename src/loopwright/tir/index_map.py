@@ -204,6 +204,9 @@ class IndexMap(Node):
         """
         ranges = [s if isinstance(s, pe.Range) else pe.Range(convert(s)) for s in shape]
         self._check_rank(len(ranges), "extents")
+        if ranges and not self.final_indices:
+            what = "the index map gives no index"
+            raise ValueError(explain(what, got=self, instead="lambda i, j: (j, i)"))
         extents = {v: r.extent for v, r in zip(self.initial_indices, ranges, strict=True)}
         outs, back, padded = inverse_of(
             self.final_indices, extents, self.map_shape([r.extent for r in ranges])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from loopwright import tir
 from loopwright.script import from_source
 from loopwright.tir import Schedule, ScheduleError
+from loopwright.tir.interpreter import run
 
 from . import programs as p
 
@@ -233,3 +235,103 @@ def test_orders_that_are_there_already() -> None:
     sch.reorder(j, k)
     assert sch.mod["main"].body is before
     assert isinstance(before, tir.BlockRealize)
+
+
+def rows(name: str, bounds: str, statement: str, kinds: str = "SS") -> str:
+    """A block in a loop over rows, and one whose bounds may use the row."""
+    return (
+        f"    for i{name} in range(8):\n        for j{name} in range({bounds.replace('@', f'i{name}')}):\n"
+        f"            with T.block('{name}'):\n"
+        f"                vi, vj = T.axis.remap('{kinds}', [i{name}, j{name}])\n                {statement}\n"
+    )
+
+
+DEPENDENT = """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), M: T.Buffer((8,), "int32")):
+    D = T.alloc_buffer((8, 8))
+    N = T.alloc_buffer((8,), "int32")
+"""
+FILL, MAKE_N = (
+    "D[vi, vj] = A[vi, vj]",
+    "    for n in range(8):\n        with T.block('N'):\n            v = T.axis.spatial(8, n)\n            N[v] = M[v]\n",
+)
+NEEDS_ROW = "would stand outside of loop 'iB'\n  got: iB + 1, which depends on it"
+READ_FROM = "the bounds of loops, or the axes of blocks, are read from "
+USE = "B[vi, vj] = D[vi, vj] * T.float32(2)"
+
+
+def both(s: Schedule, at: int) -> Any:
+    return s.merge(*(s.get_loops(b)[at] for b in "DB"))
+
+
+BOUNDS: dict[str, tuple[str, Callable[[Schedule], Any], str]] = {
+    "merge": (rows("D", "@ + 1", FILL) + rows("B", "@ + 1", USE), lambda s: both(s, 1), ""),
+    "merge backwards": (rows("D", "8 - @", FILL) + rows("B", "8 - @", USE), lambda s: both(s, 1), ""),
+    "merge where equal": (
+        rows("D", "T.min(@ + 1, 1)", FILL) + rows("B", "T.min(@ + 2, 1)", USE), lambda s: both(s, 1), "",
+    ),
+    "merge other lengths": (
+        rows("D", "@ + 1", FILL) + rows("B", "8 - @", USE), lambda s: both(s, 1), "have one extent\n  got: iD + 1 and 8 - iB",
+    ),
+    "merge what is read": (rows("D", "M[@]", FILL) + rows("B", "M[@]", USE), lambda s: both(s, 1), ""),
+    "merge what is read and written": (
+        rows("D", "M[@]", "M[vi] = T.min(M[vi], 2)") + rows("B", "M[@]", "B[vi, vj] = A[vi, vj]"), lambda s: both(s, 1), READ_FROM + "M",
+    ),
+    "reindex": (rows("D", "8", FILL) + rows("B", "@ + 1", USE), lambda s: s.reindex("B", ("read", 0)), NEEDS_ROW),
+    "reindex_cache_read": (
+        rows("D", "8", FILL) + rows("B", "@ + 1", USE),
+        lambda s: s.reindex_cache_read("B", 0, "local", lambda i, j: (j, i)),
+        NEEDS_ROW,
+    ),
+    "transform_block_layout": (
+        rows("B", "@ + 1", "B[vi, vj] = A[vi, vj]"), lambda s: s.transform_block_layout("B", lambda i, j: (j, i)), NEEDS_ROW,
+    ),
+    "cache_write": (
+        rows("B", "@ + 1", "B[vi, vj] = A[vi, vj]"), lambda s: s.cache_write("B", 0, "local"), "with gaps, which the copy would fill",
+    ),
+    "cache_write of sums": (
+        rows("B", "@ + 1", "with T.init():\n                    B[vi, 0] = T.float32(0)\n                B[vi, 0] = B[vi, 0] + A[vi, vj]", "SR"),
+        lambda s: s.cache_write("B", 0, "local"), "",
+    ),
+    "cache_write of sums that may be empty": (
+        rows("B", "@", "with T.init():\n                    B[vi, 0] = T.float32(0)\n                B[vi, 0] = B[vi, 0] + A[vi, vj]", "SR"),
+        lambda s: s.cache_write("B", 0, "local"), "with gaps, which the copy would fill",
+    ),
+    "cache_write of bounds": (MAKE_N + rows("B", "N[@]", "B[vi, vj] = A[vi, vj]"), lambda s: s.cache_write("N", 0, "local"), READ_FROM + "N"),
+    "compute_inline": (MAKE_N + rows("B", "N[@]", "B[vi, vj] = A[vi, vj]"), lambda s: s.compute_inline("N"), READ_FROM + "N"),
+    "reverse_compute_inline": (
+        rows("D", "8", FILL) + MAKE_N.replace("M[v]", "T.Cast('int32', D[v, 0])") + rows("B", "T.max(N[@], 0)", "B[vi, vj] = A[vi, vj]"),
+        lambda s: s.reverse_compute_inline("N"), READ_FROM + "N",
+    ),
+    "compute_at": (
+        MAKE_N + rows("B", "N[@]", "B[vi, vj] = A[vi, vj] + T.Cast('float32', N[vi])"), lambda s: s.compute_at("N", s.get_loops("B")[1]), READ_FROM + "N",
+    ),
+    "reorder": (
+        rows("B", "8", "for k in range(M[vi]):\n                    with T.block('K'):\n                        M[vi] = T.int32(2)").replace("with T.block('B'):", "for u in range(1):").replace("vi, vj = T.axis.remap('SS', [iB, jB])", "").replace("vi", "iB"),
+        lambda s: s.reorder(*s.get_loops("K")[1::-1]), READ_FROM + "M",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_that_depend_on_loops_or_memory(name: str) -> None:
+    """The step keeps what is computed, outputs with holes included, or is refused and changes nothing."""
+    body, step, why = BOUNDS[name]
+    func = from_source(DEPENDENT + body)
+    sch = Schedule(func, debug_mask="all")
+    if not why:
+        step(sch)
+        rng = np.random.default_rng(5)
+        given = [*rng.standard_normal((2, 8, 8)).astype("float32"), np.arange(8, dtype="int32")]
+        made = [[a.copy() for a in given] for _ in range(2)]
+        run(func, made[0])
+        run(sch.mod["main"], made[1])
+        for want, got in zip(*made, strict=True):
+            np.testing.assert_array_equal(got, want)
+        return
+    before = sch.mod.script()
+    with pytest.raises(ScheduleError) as error:
+        step(sch)
+    assert why in str(error.value)
+    assert sch.mod.script() == before

@@ -33,7 +33,7 @@ from .predicates import own_tests, runs_over
 from .refs import Ref
 from .regions import Box, axis_values, region_covers, relaxed_region
 from .rewriting import substitute
-from .scope import producers, read_buffers, siblings, write_apart, write_buffers
+from .scope import check_bounds_keep, producers, read_buffers, siblings, write_apart, write_buffers
 from .state import ScheduleState, bind_range
 
 
@@ -41,7 +41,7 @@ def check_movable(ref: Ref, at: Ref) -> None:
     """Raise ScheduleError unless the block can leave its loops for `at`."""
     if ref.is_under(at):
         what = f"the loop is an ancestor of block {ref.stmt.name_hint!r} already"
-        raise ScheduleError(what, at=[at.stmt, ref.node])
+        raise ScheduleError(what, instead="a loop of another block", at=[at.stmt, ref.node])
     if ref.scope() is not at.scope():
         what = "the block and the loop are not in the same block scope"
         raise ScheduleError(what, instead="a loop of the same scope", at=[ref.node, at.stmt])
@@ -181,6 +181,7 @@ def move(
     where `more` refuses it."""
     more = more or Checks()
     if state.enable_check:
+        check_bounds_keep(ref.scope(), [ref])
         check_order(ref, at, position)
         around = state.analyzer(at)
         written = set().union(*(write_buffers(other.stmt) for other in siblings(ref)))
@@ -217,18 +218,16 @@ def move(
             nest = For._make(loop.var, zero, loop.extent, ForKind.SERIAL, nest, None, {})
     items = list(body_items(at))
     items.insert(position, nest)
-    before = state.func(ref.func)
-    renamed = state.update(ref.func, {ref: None, at: at.stmt.replace(body=seq(*items))})
+    state.update(ref.func, {ref: None, at: at.stmt.replace(body=seq(*items))})
     for loop in loops:
         if loop.var is not None:
             bind_range(ana, loop.var, const(0, loop.var.dtype), loop.extent)
     if state.enable_check:
         moved = state.index(ref.func).blocks[ref.stmt]
-        with state.undone(ref.func, before, renamed):
-            check_inputs(state, moved)
-            check_parallel_with_sources(state, moved)
-            if more.also is not None:
-                more.also(state, moved, state.index(ref.func).loops[at.stmt.loop_var])
+        check_inputs(state, moved)
+        check_parallel_with_sources(state, moved)
+        if more.also is not None:
+            more.also(state, moved, state.index(ref.func).loops[at.stmt.loop_var])
 
 
 def is_steady(ana: Analyzer, span: Span, written: set[Buffer]) -> bool:

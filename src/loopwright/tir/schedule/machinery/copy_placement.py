@@ -137,7 +137,17 @@ def check_fills(
 def _fills(
     state: ScheduleState, block: Ref, inner: list[Ref], ranges: list[tuple[PrimExpr, PrimExpr]]
 ) -> bool:
-    extents = {r.stmt.loop_var: r.stmt.extent for r in inner}
+    ana = state.analyzer(block)
+    extents = {r.stmt.loop_var: ana.simplify(r.stmt.extent) for r in inner}
+    domain = {r.stmt.loop_var: r.stmt.range for r in inner}
+    used = vars_in(ranges)
+    for ref in inner:  # a triangle is no box, and some of its rows may be empty
+        var, extent = ref.stmt.loop_var, extents[ref.stmt.loop_var]
+        if uses_any([ref.stmt.min, extent], extents):
+            one = Range.from_min_extent(extent, const(1, extent.dtype))
+            ((least, _),) = relax(ana, [one], domain, [extent])
+            if var in used or not ana.can_prove(least >= 1):
+                return False
     seen: set[Var] = set()
     plain = True
     for begin, extent in ranges:
@@ -159,9 +169,7 @@ def _fills(
     if plain:
         return True
     # Fused loops: as many iterations as the box has points, none of them twice.
-    counts = [r.stmt.extent for r in inner]
-    ana = state.analyzer(block)
-    domain = {r.stmt.loop_var: r.stmt.range for r in inner}
+    counts = list(extents.values())
     sizes = []
     for begin, extent in ranges:
         one = Range.from_min_extent(begin, extent)
@@ -297,14 +305,12 @@ def insert(
         grown = grow(block) if at is scope else block
         return grown.replace(alloc_buffers=(*grown.alloc_buffers, buffer))
 
-    before = state.func(func)
     around = {scope: allocate} if at is scope else {scope: allocate, at: grow}
-    done = state.update(func, changes, renamed, around)
+    state.update(func, changes, renamed, around)
     if state.enable_check:
         index = state.index(func)
-        with state.undone(func, before, done):
-            for _, _, block in nests:
-                check_parallel_with_sources(state, index.blocks[block])
+        for _, _, block in nests:
+            check_parallel_with_sources(state, index.blocks[block])
 
 
 def check_kinds(at: Ref) -> None:

@@ -6,7 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ....base.errors import suggest
 from ....base.registry import Registry
+from .arguments import kinds_of, taken
 from .errors import ScheduleError
 from .instruction_text import Names, python_line
 
@@ -26,6 +28,7 @@ class InstructionKind:
         self.gives_list = str(signature.return_annotation).startswith("list[")
         self.params = [p.name for p in params]
         self.varargs = next((p.name for p in params if p.kind is p.VAR_POSITIONAL), None)
+        self.takes = kinds_of(fn)
         self.defaults = {p.name: p.default for p in params if p.default is not p.empty}
 
     def same_as(self, other: object) -> bool:
@@ -38,7 +41,7 @@ class InstructionKind:
     def get(name: str) -> InstructionKind:
         """The kind of a name such as "Split"."""
         if name not in KINDS:
-            raise ScheduleError("no primitive of this name", got=name)
+            raise ScheduleError("no primitive of this name", got=name, instead=suggest(name, KINDS))
         return KINDS[name]
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -46,6 +49,16 @@ class InstructionKind:
         if self.varargs is not None:
             return {**self.defaults, self.varargs: list(args), **kwargs}
         return {**self.defaults, **dict(zip(self.params, args, strict=False)), **kwargs}
+
+    def taken(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as the primitive takes them. Raises WrongArgument."""
+        takes = self.takes
+        names = self.params if self.varargs is None else [self.varargs] * len(args)
+        given = [taken(takes[name], name, a) for name, a in zip(names, args, strict=False)]
+        named = {n: taken(takes[n], n, a) if n in takes else a for n, a in kwargs.items()}
+        return (*given, *args[len(given) :]), named
 
     def __repr__(self) -> str:
         return f"InstructionKind({self.name})"

@@ -8,7 +8,8 @@ from typing import Any
 
 from ....ir.expr import GlobalVar
 from ....ir.node import Node
-from ....ir.prim_expr import Var
+from ....ir.prim_expr import IntImm, Var
+from ....ir.variables import vars_in
 from ...function import PrimFunc
 from ...stmt import Block, BlockRealize, For, SeqStmt, Stmt
 from .errors import ScheduleError
@@ -62,7 +63,8 @@ class Ref:
         for ref in self.ancestors():
             if ref.realize is not None:
                 return ref
-        raise ScheduleError("the root block has no block around it", at=self.node)
+        what, hint = "the root block has no block around it", "a block inside of it"
+        raise ScheduleError(what, instead=hint, at=self.node)
 
     def loops(self) -> list[Ref]:
         """The enclosing loops within the same block, the outermost first."""
@@ -154,6 +156,51 @@ class Index:
         self.loops = {var: kept[ref] for var, ref in self.loops.items()}
         self.blocks = {block: kept[ref] for block, ref in self.blocks.items()}
         self.root = None if self.root is None else kept[self.root]
+
+
+def check_scopes(before: Index, now: Index, func: PrimFunc) -> None:
+    """Raise ScheduleError for a loop or a block that a step has left outside of a loop that its range
+    or a binding depends on; `func` is the function as it was."""
+    known = {*before.loops, *before.axes, *now.loops, *now.axes}
+
+    def check(ref: Ref, around: set[Var]) -> None:
+        stmt, realize = ref.stmt, ref.realize
+        loop = realize is None
+        bounds = (stmt.min, stmt.extent) if loop else (*realize.iter_values, realize.predicate)
+        for value in bounds:
+            if type(value) is IntImm or value in around:  # nearly all
+                continue
+            lost = next((v for v in vars_in(value) if v in known and v not in around), None)
+            if lost is not None:
+                name = f"loop {stmt.loop_var.name!r}" if loop else f"block {stmt.name_hint!r}"
+                what = f"{name} would stand outside of loop {lost.name!r}"
+                hint = "a step for loops of fixed ranges"
+                got, at = f"{value}, which depends on it", before.loops.get(lost)
+                error = ScheduleError(what, got=got, instead=hint, at=at and at.stmt)
+                error.func = func  # the other one makes no sense
+                raise error
+        inside = around | ({stmt.loop_var} if loop else {a.var for a in stmt.iter_vars})
+        for child in ref.children:
+            if child.realize is None:
+                old = before.loops.get(child.stmt.loop_var)
+            else:
+                old = before.blocks.get(child.stmt)
+            same = old is not None and old.stmt is child.stmt and old.realize is child.realize
+            if not (same and _vars_around(old) <= inside):
+                check(child, inside)
+
+    if now.root is not None:
+        check(now.root, set())
+
+
+def _vars_around(ref: Ref) -> set[Var]:
+    """The variables of the loops and blocks around one."""
+    found: set[Var] = set()
+    at = ref.parent
+    while at is not None:
+        found |= {at.stmt.loop_var} if at.realize is None else {a.var for a in at.stmt.iter_vars}
+        at = at.parent
+    return found
 
 
 @cache

@@ -41,6 +41,10 @@ def primitive(
 
         @functools.wraps(fn)
         def method(self: ScheduleBase, *args: Any, **kwargs: Any) -> Any:
+            try:
+                args, kwargs = spec.taken(args, kwargs)
+            except ScheduleError as error:
+                raise error.located(shown, None, self.error_render_level) from None
             if first in _BLOCKS:  # a block may be given by its name
                 if args and isinstance(args[0], str):
                     args = (self.block_named(args[0]), *args[1:])
@@ -60,8 +64,12 @@ def primitive(
             self.start_step()
             try:
                 result = fn(self, *args, **kwargs)
-            except ScheduleError as error:
-                func = self.func_of(args, kwargs)
+                self.state.check_scopes()
+            except Exception as error:
+                # The places of the error are in what the step had made of the function.
+                func = self.state.undo() or self.func_of(args, kwargs)
+                if not isinstance(error, ScheduleError):
+                    raise
                 raise error.located(shown, func, self.error_render_level) from None
             if self.state.debug_mask and not spec.is_pure:
                 verify_well_formed(self.state.mod, once=False)

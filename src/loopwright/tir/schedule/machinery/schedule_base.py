@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+from ....base.errors import explain
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm, PrimExpr, Var
@@ -14,6 +15,7 @@ from ....ir.prim_op import const
 from ....ir.variables import vars_in
 from ...function import PrimFunc
 from ...stmt import Block, For
+from .arguments import checked
 from .errors import NoSuchVariable, NoWorkingFunction, ScheduleError
 from .instruction import Instruction, InstructionKind
 from .random_variables import BlockRV, ExprRV, LoopRV
@@ -26,6 +28,7 @@ from .trace import Trace, outputs_of
 class ScheduleBase:
     """What the primitives stand on: the state, random variables, and the trace."""
 
+    @checked
     def __init__(
         self,
         mod: IRModule | PrimFunc,
@@ -40,6 +43,9 @@ class ScheduleBase:
         if error_render_level not in ("detail", "fast", "none"):
             what = 'error_render_level is "detail", "fast" or "none"'
             raise ValueError(f"{what}\n  got: {error_render_level!r}")
+        if isinstance(debug_mask, str) and debug_mask not in ("all", "none"):
+            what = 'debug_mask is "all", "none" or an int'
+            raise ValueError(explain(what, got=repr(debug_mask)))
         self.state = ScheduleState(mod, debug_mask=debug_mask, enable_check=enable_check)
         self.trace = Trace()
         self.error_render_level = error_render_level
@@ -79,6 +85,7 @@ class ScheduleBase:
             raise NoWorkingFunction(what, got=names, instead="sch.work_on(name), or func_name=")
         return self.func_working_on
 
+    @checked
     def work_on(self, func_name: str) -> None:
         """Make `func_name` the current function: the one in which blocks are looked up."""
         gvar = GlobalVar(func_name)
@@ -120,6 +127,7 @@ class ScheduleBase:
 
     # ------------------------------------------------------------------ randomness
 
+    @checked
     def seed(self, seed: int) -> None:
         """Restart the random numbers."""
         self.random = random.Random(seed)
@@ -144,7 +152,8 @@ class ScheduleBase:
             return rand_var_or_stmt
         if isinstance(rand_var_or_stmt, (Block, For)):
             return self.state.get_sref(rand_var_or_stmt)
-        target = self._symbols.get(rand_var_or_stmt)
+        known = isinstance(rand_var_or_stmt, (BlockRV, LoopRV))
+        target = self._symbols.get(rand_var_or_stmt) if known else None
         if isinstance(target, Handle):
             ref = None
             if target.block is not None:
@@ -230,6 +239,17 @@ class ScheduleBase:
         self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
     ) -> list[Any]:
         """Run one instruction of a trace; gives the list of its outputs."""
+        fixed = [name for name in kind.inputs if name[0] != "*"]
+        starred = len(fixed) < len(kind.inputs)
+        good = len(inputs) >= len(fixed) if starred else len(inputs) == len(fixed)
+        left_out = kind.attrs[len(attrs) :]
+        if not good or len(attrs) > len(kind.attrs) or not kind.defaults.keys() >= {*left_out}:
+            what, got = (
+                f"step {kind.name} takes other parts",
+                f"inputs {inputs}, attributes {attrs}",
+            )
+            hint = f"inputs ({', '.join(kind.inputs)}), attributes ({', '.join(kind.attrs)})"
+            raise ScheduleError(what, got=got, instead=hint)
         values: dict[str, Any] = {}
         rest = list(inputs)
         for name in kind.inputs:
@@ -257,6 +277,7 @@ class ScheduleBase:
         """
         self._decision, self._record_as, self._next = None, {}, None
         self.state.forget_ranges()
+        self.state.begin()
 
     def record_decision(self, decision: Any) -> None:
         """Record in the trace what the running primitive has decided."""

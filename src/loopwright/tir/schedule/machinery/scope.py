@@ -5,11 +5,13 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from ....ir.functor import Visitor
 from ....ir.literals import is_one
 from ....ir.prim_expr import IterVar
 from ....ir.variables import vars_in
 from ...analysis.effects import has_effect
 from ...buffer import Buffer
+from ...expr import BufferLoad
 from ...stmt import Block
 from .errors import ScheduleError
 from .refs import Ref
@@ -70,6 +72,34 @@ def read_buffers(block: Block) -> set[Buffer]:
 def write_buffers(block: Block) -> set[Buffer]:
     """The buffers a block writes."""
     return {r.buffer for r in block.writes}
+
+
+class _OutsideBlocks(Visitor):
+    def __init__(self) -> None:
+        self.loaded: set[Buffer] = set()
+
+    def visit_Block(self, node: Block) -> None:
+        pass
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.loaded.add(node.buffer)
+        self.visit_default(node)
+
+
+def check_bounds_keep(scope: Ref, blocks: list[Ref]) -> None:
+    """Raise ScheduleError where blocks that are to run at another time write what the bounds of a
+    loop, a condition or the axes of a block load: no block says that it reads that."""
+    finder = _OutsideBlocks()
+    finder.visit(scope.stmt.body)
+    for block in blocks:
+        lost = finder.loaded & write_buffers(block.stmt)
+        if lost:
+            what = (
+                f"the bounds of loops, or the axes of blocks, are read from {next(iter(lost)).name}"
+            )
+            got = f"a step that changes when block {block.stmt.name_hint!r} writes it"
+            hint = "loops whose bounds are read from buffers that are not written"
+            raise ScheduleError(what, got=got, instead=hint, at=block.node)
 
 
 def siblings(ref: Ref) -> list[Ref]:

@@ -7,8 +7,7 @@ rewrite returns (`update(..., renamed=...)`), which moves the block's `Handle` a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from ....ir.prim_expr import IntImm, Range, Var
 from ...function import PrimFunc
 from ...stmt import Block, BlockRealize, Evaluate, For, IfThenElse, SeqStmt, Stmt, seq
 from .errors import ScheduleError
-from .refs import Index, Ref, body_fields
+from .refs import Index, Ref, body_fields, check_scopes
 from .rewriting import renew_repeated
 from .scope import BlockScope
 
@@ -56,6 +55,15 @@ class CachedFlags(NamedTuple):
     stage_pipeline: bool
 
 
+class Change(NamedTuple):
+    """A function before a step changed it, and which of its blocks became which."""
+
+    gvar: GlobalVar
+    func: PrimFunc
+    renamed: dict[Block, Block]
+    index: Index | None
+
+
 FLAGS: Slot[Callable[[Any, Ref], CachedFlags]] = Slot("tir.block_flags")
 
 
@@ -73,6 +81,7 @@ class ScheduleState:
         self._indices: dict[GlobalVar, Index] = {}
         self._analyzers: dict[GlobalVar, tuple[Analyzer, set[Var]]] = {}
         self.handles: dict[Block, Handle] = {}
+        self._changes: list[Change] = []  # since the running step has begun
 
     @property
     def mod(self) -> IRModule:
@@ -192,24 +201,33 @@ class ScheduleState:
         self.set_func(gvar, func.with_body(NO_OP if body is None else body), swap.renamed)
         return swap.renamed
 
-    @contextmanager
-    def undone(
-        self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]
-    ) -> Iterator[None]:
-        """Undo an update where a check inside refuses it: takes `func` as it was before, and what the
-        update returned."""
-        try:
-            yield
-        except ScheduleError as error:
-            error.func = self.func(gvar)  # what the places of the error are in
-            self.set_func(gvar, func, {new: old for old, new in renamed.items()})
-            raise
+    def begin(self) -> None:
+        """Begin a step: what it changes can be undone."""
+        self._changes.clear()
+
+    def undo(self) -> PrimFunc | None:
+        """Undo what the running step has changed; gives the function as it had made it."""
+        if not self._changes:
+            return None
+        reached = self.func(self._changes[-1].gvar)
+        for change in reversed(self._changes[:]):
+            self.set_func(change.gvar, change.func, {b: a for a, b in change.renamed.items()})
+        self._changes.clear()
+        return reached
+
+    def check_scopes(self) -> None:
+        """Raise ScheduleError where the running step has left a range of a loop or a binding of a
+        block outside of a loop that it depends on."""
+        for change in {c.gvar: c for c in reversed(self._changes)}.values():
+            if change.index is not None:
+                check_scopes(change.index, self.index(change.gvar), change.func)
 
     def set_func(self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]) -> None:
         """Take a rewritten function; handles follow `renamed`."""
+        index = self._indices.pop(gvar, None)
+        self._changes.append(Change(gvar, self.func(gvar), renamed, index))
         self._mod.functions[gvar] = func
         self._shown = None
-        self._indices.pop(gvar, None)
         moved = []
         for old, new in renamed.items():
             handle = self.handles.pop(old, None) if old is not new else None

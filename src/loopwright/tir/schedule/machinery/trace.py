@@ -11,6 +11,7 @@ from ....ir.node import Node
 from ....ir.prim_expr import FloatImm, IntImm, PrimExpr, StringImm, Var
 from ....ir.serialize import load_json, save_json
 from ....ir.variables import vars_in
+from .errors import ScheduleError
 from .instruction import Instruction, InstructionKind
 from .instruction_text import Names, is_rv, python_line
 from .random_variables import BlockRV, LoopRV
@@ -107,8 +108,7 @@ class Trace:
             if decision_provider is not None:
                 decision = decision_provider(inst, inputs, inst.attrs, decision)
             outputs = sch.run_instruction(inst.kind, inputs, inst.attrs, decision)
-            for old, new in zip(inst.outputs, outputs, strict=True):
-                table[old] = new
+            table.update(_results(inst.kind, inst.outputs, outputs))
 
     # ------------------------------------------------------------------ text
 
@@ -135,16 +135,11 @@ class Trace:
     @staticmethod
     def apply_json_to_schedule(json_obj: Any, sch: Replays) -> None:
         """Replay the result of `as_json`, or its text, on a schedule."""
-        insts, decisions = json.loads(json_obj) if isinstance(json_obj, str) else json_obj
-        decided = {i: _from_json(d) for i, d in decisions}
         table: dict[str, Any] = {}
-        for i, (name, inputs, attrs, outputs) in enumerate(insts):
-            kind = InstructionKind.get(name)
+        for kind, inputs, attrs, outputs, decision in _steps(json_obj):
             values = [_json_input(v, table) for v in inputs]
-            given = [_from_json(a) for a in attrs]
-            results = sch.run_instruction(kind, values, given, decided.get(i))
-            for out, rv in zip(outputs, results, strict=True):
-                table[out] = rv
+            results = sch.run_instruction(kind, values, attrs, decision)
+            table.update(_results(kind, outputs, results))
 
     def __str__(self) -> str:
         lines = [f"  {line}" for line in self.as_python()] or ["  pass"]
@@ -166,6 +161,42 @@ def outputs_of(result: Any) -> list[Any]:
         return []
     values = result if isinstance(result, (list, tuple)) else [result]
     return [v for v in values if is_rv(v)]
+
+
+def _results(kind: InstructionKind, outputs: list[Any], results: list[Any]) -> dict[Any, Any]:
+    """What the outputs of a recorded step stand for where it was done again."""
+    if len(outputs) != len(results):
+        what = f"step {kind.name} gives another number of results than it gave when it was recorded"
+        hint = "replay on the program that was scheduled"
+        raise ScheduleError(what, got=f"{len(results)}, not {len(outputs)}", instead=hint)
+    return dict(zip(outputs, results, strict=True))
+
+
+def _steps(json_obj: Any) -> list[tuple[InstructionKind, list[Any], list[Any], list[str], Any]]:
+    """Kind, inputs, attributes, names of outputs and decision of each step of `as_json`."""
+    try:
+        insts, decisions = json.loads(json_obj) if isinstance(json_obj, str) else json_obj
+        decided = {i: _from_json(d) for i, d in decisions}
+        return [
+            (
+                InstructionKind.get(name),
+                list(inputs),
+                [_from_json(a) for a in attrs],
+                list(dict.fromkeys(outputs)),
+                decided.get(i),
+            )
+            for i, (name, inputs, attrs, outputs) in enumerate(insts)
+        ]
+    except _UNREADABLE as error:
+        raise _unreadable(error) from None
+
+
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
+
+
+def _unreadable(error: Exception) -> ScheduleError:
+    what, hint = "this is not the JSON of a trace", "what trace.as_json() gave"
+    return ScheduleError(what, got=f"{type(error).__name__}: {error}", instead=hint)
 
 
 def _mapped(value: Any, table: dict[Any, Any]) -> Any:
@@ -208,11 +239,17 @@ def _from_json(value: Any) -> Any:
 
 
 def _json_input(value: Any, table: dict[str, Any]) -> Any:
-    if isinstance(value, str):
+    try:
+        if not isinstance(value, str):
+            return _from_json(value)
         if value.startswith('"'):
             return json.loads(value)
-        return None if value == "None" else table[value]
-    return _from_json(value)
+    except _UNREADABLE as error:
+        raise _unreadable(error) from None
+    if value != "None" and value not in table:
+        what, hint = "no step before gave this variable", "steps in the order of their recording"
+        raise ScheduleError(what, got=value, instead=hint)
+    return table.get(value)
 
 
 __all__ = ["Instruction", "Trace", "outputs_of"]

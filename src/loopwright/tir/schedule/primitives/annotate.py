@@ -10,7 +10,7 @@ from ....ir.prim_expr import IntImm, PrimExpr, Range
 from ....ir.prim_op import const
 from ...buffer import BufferRegion
 from ...index_map import IndexMap
-from ..machinery import BlockArg, LoopRV, ScheduleBase, ScheduleError, primitive
+from ..machinery import BlockArg, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_lookup import buffer_at
 
 
@@ -64,6 +64,22 @@ def unannotate(sch: ScheduleBase, block_or_loop: BlockArg | LoopRV, ann_key: str
     sch.state.replace(ref, ref.stmt.replace(annotations=kept))
 
 
+def ranges_of(ref: Ref, gen_new_ranges: Callable[..., Any]) -> list[Any]:
+    """What the function gives for the axes of a block: indices, and pairs of them."""
+    axes = [axis.var for axis in ref.stmt.iter_vars]
+    try:
+        given: Any = gen_new_ranges(*axes)
+    except TypeError as error:  # of another number of axes
+        given = error
+    pairs = given if isinstance(given, (tuple, list)) else [None]
+    ends = [e for p in pairs for e in (p if isinstance(p, (tuple, list)) and len(p) == 2 else [p])]
+    if not all(isinstance(end, (int, PrimExpr)) for end in ends):
+        what = "gen_new_ranges gives, for each dimension, an index or a pair (begin, end)"
+        hint = f"a function of the {len(axes)} axes of block {ref.stmt.name_hint!r}"
+        raise ScheduleError(what, got=given, instead=hint, at=ref.node)
+    return list(given)
+
+
 @primitive("EnterPostproc")
 def enter_postproc(sch: ScheduleBase) -> None:
     """Mark the end of the search space: what follows is dropped by `remove_postproc`."""
@@ -105,9 +121,8 @@ def annotate_buffer_access(
         flat = gen_new_ranges.with_dtype(dtype).map_indices(axes)
     else:
         flat = []
-        for item in gen_new_ranges(*axes):
-            pair = item if isinstance(item, (tuple, list)) else (item, item + 1)
-            flat += pair
+        for item in ranges_of(ref, gen_new_ranges):
+            flat += item if isinstance(item, (tuple, list)) else (item, item + 1)
     if len(flat) != 2 * len(buffer.shape):
         what = f"{buffer.name} has {len(buffer.shape)} dimensions"
         raise ScheduleError(what, got=f"{len(flat) // 2} ranges", at=ref.node)

@@ -24,7 +24,7 @@ from ..machinery.copy_placement import (
 from ..machinery.flags import block_flags
 from ..machinery.predicates import tests_around
 from ..machinery.regions import Box, relaxed_region, union_boxes
-from ..machinery.scope import producers, read_buffers, siblings, write_buffers
+from ..machinery.scope import check_bounds_keep, producers, read_buffers, siblings, write_buffers
 from ..machinery.state import ScheduleState
 
 
@@ -34,7 +34,7 @@ def cache_read(
     block: BlockArg,
     read_buffer_index: BufferArg,
     storage_scope: str,
-    consumer_blocks: Sequence[BlockArg] | None = None,
+    consumer_blocks: Sequence[BlockArg] | str | None = None,
 ) -> BlockRV:
     """Copy what a block reads of a buffer to a new buffer in `storage_scope`, and read that.
 
@@ -89,7 +89,7 @@ def cache_write(
     block: BlockArg,
     write_buffer_index: BufferArg,
     storage_scope: str,
-    consumer_blocks: Sequence[BlockArg] | None = None,
+    consumer_blocks: Sequence[BlockArg] | str | None = None,
 ) -> BlockRV:
     """Let a block write to a new buffer in `storage_scope`, which is then copied to the old one.
 
@@ -114,8 +114,9 @@ def cache_write(
     scope = ref.scope()
     blocks = siblings(ref)
     writers = [b for b in blocks if buffer in write_buffers(b.stmt)]
-    users = [sch.block(b) for b in consumer_blocks or ()]
+    users = given_consumers(sch, ref, consumer_blocks)
     if sch.enable_check:
+        check_bounds_keep(scope, writers)
         check_writers(sch.state, ref, writers, blocks, buffer)
     others = [b for b in blocks if b not in writers and buffer in read_buffers(b.stmt)]
     at, position = place_after(scope, writers, [b for b in others if b not in users])
@@ -144,14 +145,27 @@ def cache_write(
 def chosen(sch: ScheduleBase, ref: Ref, buffer: Buffer, consumer_blocks: Any) -> list[Ref]:
     """The readers that are to read the copy."""
     if consumer_blocks:
-        users = [sch.block(b) for b in consumer_blocks]
+        users = given_consumers(sch, ref, consumer_blocks)
     else:
         readers = [b for b in siblings(ref) if buffer in read_buffers(b.stmt)]
         users = [b for b in readers if b is ref or buffer not in write_buffers(b.stmt)]
     for user in users:
+        if buffer not in read_buffers(user.stmt):
+            what = f"block {user.stmt.name_hint!r} does not read {buffer.name}"
+            raise ScheduleError(what, instead="consumer_blocks that do", at=user.node)
         if buffer in write_buffers(user.stmt):
             what = f"block {user.stmt.name_hint!r} also writes {buffer.name}"
             raise ScheduleError(what, instead="cache_inplace, or cache_write", at=user.node)
+    return users
+
+
+def given_consumers(sch: ScheduleBase, ref: Ref, blocks: Any) -> list[Ref]:
+    """The consumer_blocks of a call: blocks of the scope."""
+    users = [sch.block(b) for b in blocks or ()]
+    for user in users:
+        if user not in siblings(ref):
+            what = f"block {user.stmt.name_hint!r} is not in the scope of {ref.stmt.name_hint!r}"
+            raise ScheduleError(what, instead="consumer_blocks of one scope", at=user.node)
     return users
 
 

@@ -20,6 +20,7 @@ from ..machinery.leaving import check_may_leave
 from ..machinery.parallel_checks import check_parallel_with_sources
 from ..machinery.rewriting import BlockRewriter, Substitute
 from ..machinery.scope import (
+    check_bounds_keep,
     check_complete,
     consumers,
     read_buffers,
@@ -54,6 +55,7 @@ def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     store = single_store(ref)
     buffer = store.buffer
     check_allocated(ref, scope, buffer)
+    check_bounds_keep(scope, [ref])
     if sch.enable_check:
         check_complete(ref)
         check_inputs_kept(ref)
@@ -77,14 +79,12 @@ def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
         check_no_pointer(buffer, user)
         sch.state.analyzer(user)
         changes[user] = MapLoads(buffer, inlined, renamed, store.span).visit(user.realize)
-    before = sch.state.func(ref.func)
     done = sch.state.update(ref.func, changes, renamed, {scope: drop_buffer(buffer)})
     if sch.enable_check:
         blocks = sch.state.index(ref.func).blocks
-        with sch.state.undone(ref.func, before, done):
-            for user in users:
-                block_now = done.get(user.stmt) or user.stmt
-                check_parallel_with_sources(sch.state, blocks[block_now])
+        for user in users:
+            block_now = done.get(user.stmt) or user.stmt
+            check_parallel_with_sources(sch.state, blocks[block_now])
 
 
 class AxisOrder:

@@ -76,11 +76,9 @@ def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Block
     top = below[0] if below else ref
     second, rest = _trimmed(sch, ref, below, condition, store, inside)
     stmt = rest if top is at else replaced(at.stmt, top, rest)
-    before = sch.state.func(ref.func)
-    done = sch.state.update(ref.func, {at: seq(nest, stmt)}, {node: second})
+    sch.state.update(ref.func, {at: seq(nest, stmt)}, {node: second})
     if sch.enable_check:  # what each iteration had for itself may be shared by all now
-        with sch.state.undone(ref.func, before, done):
-            check_parallel_around(sch.state, sch.state.index(ref.func).blocks[second])
+        check_parallel_around(sch.state, sch.state.index(ref.func).blocks[second])
     return sch.new_block(ref.func, first)
 
 

@@ -60,11 +60,9 @@ def loop_partition(
         parts.append(For._make(var, const(0, var.dtype), length, node.kind, body, None, {}))
         loop_vars.append(var)
         start = ana.simplify(add(start, length))
-    before = sch.state.func(ref.func)
-    renamed = sch.state.update(ref.func, {ref: seq(*parts)})
+    sch.state.update(ref.func, {ref: seq(*parts)})
     if sch.enable_check:
-        with sch.state.undone(ref.func, before, renamed):
-            _check_still_parallel(sch, [sch.state.index(ref.func).loops[var] for var in loop_vars])
+        _check_still_parallel(sch, [sch.state.index(ref.func).loops[var] for var in loop_vars])
     return [sch.new_loop(ref.func, var) for var in loop_vars]
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from ....arith import Analyzer
 from ....ir.literals import is_zero
-from ....ir.prim_expr import Var
-from ....ir.prim_op import cast
+from ....ir.prim_expr import PrimExpr, Var
+from ....ir.prim_op import cast, const
 from ...stmt import For, ForKind, seq
 from ..machinery import LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.block_moves import check_reduced
 from ..machinery.loop_nests import LONGEST, check_plain
 from ..machinery.parallel_checks import check_independent_iterations
-from ..machinery.rewriting import Rebind
-from ..machinery.scope import read_buffers, write_buffers
+from ..machinery.rewriting import Rebind, substitute
+from ..machinery.scope import check_bounds_keep, read_buffers, write_buffers
 from ..machinery.state import bind_range
 
 
@@ -45,18 +46,21 @@ def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
     if len(refs) < 2:
         raise ScheduleError("merge takes two loops or more", got=len(refs))
     chains, parent = _chains(refs)
-    for level in zip(*chains, strict=True):
-        _check_level(sch, level)
     values: list[dict[Var, Any]] = [{} for _ in chains]
     merged_loops: list[For] = []
     ana = sch.state.analyzer(refs[0])
     for level in zip(*chains, strict=True):
-        first: For = level[0].stmt
+        # In the merged loops around them: an extent may use the variable of its own outer loop.
+        extents = [
+            substitute(ref.stmt.extent, table) for ref, table in zip(level, values, strict=True)
+        ]
+        _check_level(ana, level, extents)
         name = "_".join(r.stmt.loop_var.name for r in level) + "_m"
-        wide: For = max((r.stmt for r in level), key=lambda loop: loop.loop_var.dtype.bits)
-        var = Var(name if len(name) <= LONGEST else "merged", wide.loop_var.dtype)
-        bind_range(ana, var, wide.min, wide.extent)
-        merged_loops.append(first.replace(loop_var=var, min=wide.min, extent=wide.extent))
+        wide = max(range(len(level)), key=lambda n: level[n].stmt.loop_var.dtype.bits)
+        dtype, extent = level[wide].stmt.loop_var.dtype, extents[wide]
+        var = Var(name if len(name) <= LONGEST else "merged", dtype)
+        bind_range(ana, var, const(0, dtype), extent)
+        merged_loops.append(level[0].stmt.replace(loop_var=var, min=const(0, dtype), extent=extent))
         for table, ref in zip(values, level, strict=True):
             table[ref.stmt.loop_var] = cast(ref.stmt.loop_var.dtype, var)
     renamed: dict[Any, Any] = {}
@@ -68,15 +72,14 @@ def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
     nest: Any = seq(*bodies)
     for loop in reversed(merged_loops):
         nest = loop.replace(body=nest)
-    before = sch.state.func(refs[0].func)
     changes: dict[Ref, Any] = {chain[0]: None for chain in chains}
     changes[chains[0][0]] = nest
-    all_renamed = sch.state.update(parent.func, changes, renamed)
+    sch.state.update(parent.func, changes, renamed)
     merged = sch.state.index(parent.func).loops[merged_loops[-1].loop_var]
     if sch.enable_check:
-        with sch.state.undone(parent.func, before, all_renamed):
-            _check_order(merged, merged.blocks())
-            check_independent_iterations(sch.state, merged, merged.blocks())
+        check_bounds_keep(merged.scope(), merged.blocks())
+        _check_order(merged, merged.blocks())
+        check_independent_iterations(sch.state, merged, merged.blocks())
     return sch.new_loop(parent.func, merged_loops[-1].loop_var)
 
 
@@ -110,7 +113,8 @@ def _chains(refs: list[Ref]) -> tuple[list[list[Ref]], Ref]:
     chains = [path[depth:] for path in paths]
     at = [ref.stmt for ref in refs]
     if len({len(chain) for chain in chains}) != 1 or not all(chains):
-        raise ScheduleError("merged loops are at one depth, next to each other", at=at)
+        what, hint = "merged loops are at one depth, next to each other", "loops of several nests"
+        raise ScheduleError(what, instead=hint, at=at)
     if any(ref.is_block for chain in chains for ref in chain):
         raise ScheduleError("merged loops are in one scope", at=at)
     for chain in chains:
@@ -128,14 +132,12 @@ def _chains(refs: list[Ref]) -> tuple[list[list[Ref]], Ref]:
     return chains, parent
 
 
-def _check_level(sch: ScheduleBase, level: tuple[Ref, ...]) -> None:
+def _check_level(ana: Analyzer, level: tuple[Ref, ...], extents: list[PrimExpr]) -> None:
     first: For = level[0].stmt
-    ana = sch.state.analyzer(level[0])
-    for ref in level:
+    for ref, extent in zip(level, extents, strict=True):
         check_plain(ref)
         node: For = ref.stmt
-        zero = is_zero(node.min)
-        if not zero or not ana.can_prove_equal(node.extent, first.extent):
+        if not is_zero(node.min) or not ana.can_prove_equal(extent, extents[0]):
             what = "merged loops start at 0 and have one extent"
             raise ScheduleError(what, got=f"{first.extent} and {node.extent}", at=[first, node])
         if node.kind != ForKind.SERIAL:

@@ -55,7 +55,8 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
     node: Block = ref.stmt
     why = why_not_reduction(ref)
     if why is not None:
-        raise ScheduleError(f"block {node.name_hint!r} is not a reduction: {why}", at=ref.node)
+        what = f"block {node.name_hint!r} is not a reduction: {why}"
+        raise ScheduleError(what, instead="a block with an init", at=ref.node)
     if len(padding) != len(node.iter_vars) or any(int(p) < 1 for p in padding):
         what = f"block {node.name_hint!r} has {len(node.iter_vars)} axes"
         raise ScheduleError(what, got=padding, instead="a number from 1 for each", at=ref.node)

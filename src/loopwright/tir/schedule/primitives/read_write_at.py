@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..machinery import BlockRV, LoopRV, ScheduleBase, primitive, unrecorded
 from .cache_read_write import cache_read, cache_write
 from .compute_at import compute_at
@@ -38,12 +36,9 @@ def read_at(
         +             B[v_i, v_j] = A_shared[v_i, v_j] * 2.0
     """
 
-    def steps(on: ScheduleBase) -> BlockRV:
-        copy = unrecorded(cache_read)(on, block, read_buffer_index, storage_scope)
-        unrecorded(compute_at)(on, copy, loop)
-        return copy
-
-    return _both(sch, steps)
+    copy = unrecorded(cache_read)(sch, block, read_buffer_index, storage_scope)
+    unrecorded(compute_at)(sch, copy, loop)
+    return _marked(sch, copy)
 
 
 @primitive("WriteAt", inputs="loop block", attrs="write_buffer_index storage_scope")
@@ -74,18 +69,12 @@ def write_at(
         +             B[v0, v1] = B_shared[v0, v1]
     """
 
-    def steps(on: ScheduleBase) -> BlockRV:
-        copy = unrecorded(cache_write)(on, block, write_buffer_index, storage_scope)
-        unrecorded(reverse_compute_at)(on, copy, loop)
-        return copy
-
-    return _both(sch, steps)
+    copy = unrecorded(cache_write)(sch, block, write_buffer_index, storage_scope)
+    unrecorded(reverse_compute_at)(sch, copy, loop)
+    return _marked(sch, copy)
 
 
-def _both(sch: ScheduleBase, steps: Callable[[ScheduleBase], BlockRV]) -> BlockRV:
-    """Do both steps or, where the second is refused, neither: they are tried on a copy."""
-    steps(sch.copy())
-    copy = steps(sch)
+def _marked(sch: ScheduleBase, copy: BlockRV) -> BlockRV:
     ref = sch.block(copy)
     sch.state.replace(ref, ref.stmt.replace(annotations={**ref.stmt.annotations, "auto_copy": 1}))
     return copy

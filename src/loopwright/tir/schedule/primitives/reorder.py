@@ -12,7 +12,7 @@ from ...stmt import For
 from ..machinery import LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.axis_bindings import driven, injective
 from ..machinery.parallel_checks import check_independent_iterations, writes_by_axes
-from ..machinery.scope import axes_of_kinds
+from ..machinery.scope import axes_of_kinds, check_bounds_keep
 
 
 @primitive("Reorder", inputs="*ordered_loops")
@@ -35,7 +35,8 @@ def reorder(sch: ScheduleBase, *ordered_loops: LoopRV) -> None:
     """
     refs = [sch.loop(loop) for loop in ordered_loops]
     if len({id(ref) for ref in refs}) < len(refs):
-        raise ScheduleError("a loop is given twice", at=[r.stmt for r in refs])
+        what, hint = "a loop is given twice", "each loop once"
+        raise ScheduleError(what, instead=hint, at=[r.stmt for r in refs])
     if len(refs) < 2:
         return
     chain = path(refs)
@@ -85,6 +86,7 @@ def check_reorder(sch: ScheduleBase, chain: list[Ref], order: list[Ref]) -> None
             raise ScheduleError(what, got=f"extent {node.extent}", at=node)
         inside.discard(node.loop_var)
     blocks = chain[-1].blocks()
+    check_bounds_keep(chain[0].scope(), blocks)
     for block in blocks:
         if not axes_of_kinds(block.stmt, (IterVar.DataPar, IterVar.CommReduce)):
             what = f"block {block.stmt.name_hint!r} has axes that run in a fixed order"

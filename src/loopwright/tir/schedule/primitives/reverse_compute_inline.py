@@ -33,7 +33,13 @@ from ..machinery.parallel_checks import check_parallel_with_sources
 from ..machinery.predicates import check_runs_everywhere
 from ..machinery.regions import axis_values, loop_domain
 from ..machinery.rewriting import substitute
-from ..machinery.scope import check_complete, read_buffers, siblings, write_buffers
+from ..machinery.scope import (
+    check_bounds_keep,
+    check_complete,
+    read_buffers,
+    siblings,
+    write_buffers,
+)
 
 
 @primitive("ReverseComputeInline", inputs="block")
@@ -69,6 +75,7 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     producer_store = single_store(producer)
     buffer = producer_store.buffer
     check_allocated(producer, scope, buffer)
+    check_bounds_keep(scope, [ref, producer])
     check_complete(producer)
     check_no_pointer(buffer, ref)
     check_others(ref, producer, buffer)
@@ -94,16 +101,14 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
         if not known:
             predicate = logical_and(predicate, _in_order(needed, loop_domain(producer.loops())))
     realize = producer.realize.replace(block=fused, predicate=predicate)
-    before = sch.state.func(ref.func)
-    renamed = sch.state.update(
+    sch.state.update(
         ref.func,
         {ref: None, producer: realize},
         {producer.stmt: fused},
         {scope: drop_buffer(buffer)},
     )
     if sch.enable_check:
-        with sch.state.undone(ref.func, before, renamed):
-            check_parallel_with_sources(sch.state, sch.state.index(ref.func).blocks[fused])
+        check_parallel_with_sources(sch.state, sch.state.index(ref.func).blocks[fused])
 
 
 def sole_producer(ref: Ref, scope: Ref) -> Ref:

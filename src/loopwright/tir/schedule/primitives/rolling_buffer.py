@@ -79,7 +79,9 @@ def rolling_buffer(sch: ScheduleBase, block: BlockArg, write_buffer_index: int) 
             continue
         if not other.is_under(around):
             what = f"block {other.stmt.name_hint!r} uses {buffer.name} outside of the loop"
-            raise ScheduleError(what, at=[around.stmt, other.node])
+            raise ScheduleError(
+                what, instead="a loop around all that use it", at=[around.stmt, other.node]
+            )
         if other is not ref:
             users.append(other)
     ana = sch.state.analyzer(ref)

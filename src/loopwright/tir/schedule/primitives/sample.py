@@ -3,13 +3,18 @@ decision, so that a trace can be replayed, or changed."""
 
 from __future__ import annotations
 
-from typing import Any
+from math import inf
+from typing import Annotated, Any
 
 from ....ir.prim_expr import IntImm
 from ..machinery import BlockArg, ExprRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
+from ..machinery.arguments import AtLeast
 from ..machinery.block_moves import users_of
 from ..machinery.random_variables import INLINE, ROOT
 from ..machinery.scope import is_output
+
+Tiles = Annotated[int, AtLeast(1, 1024)]  # more than the loops of any nest
+Positive = Annotated[int, AtLeast(1)]
 
 
 @primitive("SampleCategorical", attrs="candidates probs")
@@ -22,6 +27,9 @@ def sample_categorical(
         what, hint = "each candidate needs a probability", "lists of the same length"
         raise ScheduleError(what, got=got, instead=hint)
     weights = [float(p) for p in probs]
+    if not (all(0 <= w < inf for w in weights) and 0 < sum(weights) < inf):
+        what, hint = "probabilities are 0 or more, and not all 0", "such as [0.5, 0.5]"
+        raise ScheduleError(what, got=probs, instead=hint)
     if decision is None:
         decision = int(sch.random.choices(range(len(candidates)), weights)[0])
     decision = int(decision)
@@ -37,8 +45,8 @@ def sample_categorical(
 def sample_perfect_tile(
     sch: ScheduleBase,
     loop: LoopRV,
-    n: int,
-    max_innermost_factor: int = 16,
+    n: Tiles,
+    max_innermost_factor: Positive = 16,
     decision: list[int] | None = None,
 ) -> list[ExprRV]:
     """n factors whose product is the loop's extent, the last at most `max_innermost_factor`.
@@ -53,9 +61,6 @@ def sample_perfect_tile(
             instead="split with None",
             at=sch.loop(loop).stmt,
         )
-    if n < 1:
-        what = "a loop has one tile or more"
-        raise ScheduleError(what, got=n, instead="the number of factors", at=sch.loop(loop).stmt)
     if decision is None:
         tiles = perfect_tiles(sch.random, extent.value, n, max_innermost_factor)
     else:
@@ -68,9 +73,9 @@ def sample_perfect_tile(
 def sample_partitioned_tile(
     sch: ScheduleBase,
     loop: LoopRV,
-    n: int,
-    partition_pos: int = 0,
-    innerpart_factor: int = 1,
+    n: Tiles,
+    partition_pos: Annotated[int, AtLeast(0)] = 0,
+    innerpart_factor: Positive = 1,
     decision: list[int] | None = None,
 ) -> list[ExprRV]:
     """n factors whose product is the loop's extent; those from `partition_pos` on have a product
@@ -80,6 +85,12 @@ def sample_partitioned_tile(
         raise ScheduleError(
             "a loop of a symbolic extent has no perfect tiles", got=extent, at=sch.loop(loop).stmt
         )
+    if partition_pos >= n:
+        what, got = (
+            "the inner part has one factor or more",
+            f"partition_pos = {partition_pos} of {n}",
+        )
+        raise ScheduleError(what, got=got, instead=f"0 to {n - 1}", at=sch.loop(loop).stmt)
     size = extent.value
     if decision is not None:
         tiles = _adapted([int(d) for d in decision], size, n)
@@ -108,7 +119,7 @@ def sample_compute_location(
         decision = int(sch.random.choice(choices))
     decision = int(decision)
     sch.record_decision(decision)
-    if decision >= len(loops):
+    if not -2 <= decision < len(loops):
         raise ScheduleError("no such place", got=decision, instead=f"-2 to {len(loops) - 1}")
     if decision < 0:
         return sch.new_mark(ROOT if decision == -2 else INLINE)
@@ -143,8 +154,9 @@ def perfect_tiles(rng: Any, extent: int, n: int, largest: int) -> list[int]:
 def _adapted(tiles: list[int], extent: int, n: int) -> list[int]:
     """A decision for another extent, adapted to this one: inner factors are kept where they
     divide, the outermost takes the rest."""
-    if len(tiles) != n:
-        raise ScheduleError("the decision has another length", got=tiles, instead=f"{n} factors")
+    if len(tiles) != n or min(tiles) < 1:
+        what, hint = "the decision is of other factors", f"{n} factors of 1 or more"
+        raise ScheduleError(what, got=tiles, instead=hint)
     adapted, rest = [1] * n, extent
     for place in range(n - 1, 0, -1):
         adapted[place] = tiles[place] if rest % tiles[place] == 0 else 1

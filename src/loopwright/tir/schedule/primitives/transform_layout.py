@@ -37,7 +37,7 @@ def transform_layout(
     block: BlockArg,
     buffer: tuple[str, int] | str | Buffer,
     index_map: IndexMap | Callable[..., Any],
-    pad_value: Any = None,
+    pad_value: int | float | bool | PrimExpr | IndexMap | Callable[..., Any] | None = None,
     *,
     assume_injective_transform: bool = False,
 ) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ....base.errors import LoopwrightError, explain
 from ....ir.module import IRModule
 from ....ir.transform import ModulePass, PassContext
 from ...function import PrimFunc
@@ -36,11 +37,17 @@ class Filter(ModulePass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Remove the functions that `fcond` rejects."""
-        gone = [
-            gvar
-            for gvar, func in mod.functions.items()
-            if isinstance(func, PrimFunc) and not self.fcond(func)
-        ]
+        gone = []
+        for gvar, func in mod.functions.items():
+            if isinstance(func, PrimFunc):
+                try:
+                    kept = self.fcond(func)
+                except (LookupError, AttributeError, TypeError) as error:
+                    what = f"the condition of {self.name} fails for function {gvar.name_hint!r}"
+                    got = f"{type(error).__name__}: {error}"
+                    hint = "a condition for each PrimFunc: func.attrs.get(key), not func.attrs[key]"
+                    raise LoopwrightError(explain(what, got=got, instead=hint)) from error
+                gone += [] if kept else [gvar]
         return mod.with_functions(remove=gone)
 
 
