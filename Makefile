@@ -1,28 +1,33 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test test-slow test-references slice replay fuzz mutants conformance bench bench-peers lint format setup browser clean
+.PHONY: demo test test-slow test-references test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
+comma  := ,
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check install --quiet
 SETUP  := $(VENV)/.setup
 LINT   := $(VENV)/.setup-lint
+EXTRAS := dev,onnx,tflite,offload,rpc
+# The versions that were tested; `make setup CONSTRAINTS=` takes the newest instead.
+CONSTRAINTS := --constraint constraints.txt
 PEERS  := .peers/.setup
 REFERENCES := .references/.setup
+OLDEST := .oldest/.setup
 PEERS_PY := PYTHONPATH=src .peers/bin/python
 RESULTS := benchmarks/results
 # Two processes of two threads each share the cores: pinned workers would wait for each other.
 # Each process begins with its half, whole files, and takes from the other's when it is done.
 # A worker that dies takes its tests with it; a new one would run into the same, or wait for ever.
 # Processes that tests start need not compile our sources again, whatever the environment says.
-PYTEST := LOOPWRIGHT_PIN_THREADS=0 PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/build/bytecode $(PY) -m pytest -n 2 --dist worksteal --max-worker-restart=0
+PYTEST := LOOPWRIGHT_PIN_THREADS=0 PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX="$(CURDIR)/build/bytecode" $(PY) -m pytest -n 2 --dist worksteal --max-worker-restart=0
 
 # The first interpreter that is new enough and can make environments (a pyenv shim may be there and not work).
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 demo: $(SETUP)
-	@$(PY) -m loopwright.driver.demo $$($(PY) -m tools.zoo fetch centerface)
+	@model=$$($(PY) -m tools.zoo fetch centerface); $(PY) -m loopwright.driver.demo $${model:+"$$model"}
 
 # SAMPLE=1 make test: all cases of the long tables, not one in n.
 test: $(SETUP)
@@ -46,6 +51,27 @@ slice: $(SETUP)
 replay: $(SETUP)
 	@$(PY) -m tools.replay --base $(or $(BASE),main) $(ARGS)
 
+# With the lower bounds of pyproject.toml.
+test-oldest: $(OLDEST)
+	@$(PYTEST:$(PY)=.oldest/bin/python) -m "not slow" $(or $(ARGS),tests/ir tests/tir/transform)
+
+# The wheel as users install it, without the sources beside it.
+test-wheel: | $(PY)
+	@"$(PYTHON)" -m venv --clear build/wheel
+	@build/wheel/bin/python -m pip --disable-pip-version-check install --quiet $(CONSTRAINTS) '.[dev,onnx]'
+	@build/wheel/bin/python -m pytest -o pythonpath=. -m "not slow" $(or $(ARGS),tests/ir)
+
+# What tests run: lines that none does are listed, and marked in build/coverage.
+coverage: $(SETUP)
+	@$(PYTEST) -m "not slow" --cov loopwright --cov-report term:skip-covered --cov-report html:build/coverage $(ARGS)
+
+# constraints.txt again, with the newest versions for Python 3.11 and newer; then run the tests.
+constraints: $(SETUP)
+	@$(PIP) uv
+	@$(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
+		$(foreach extra,$(subst $(comma), ,$(EXTRAS)) lint,--extra $(extra)) \
+		--no-annotate --custom-compile-command "make constraints" --output-file constraints.txt
+
 # Searches for faults: make fuzz ARGS="graphs --count 2000 --seed 7", ARGS="replay FILE", ARGS=--help.
 fuzz: $(SETUP)
 	@$(PY) -m tools.fuzz $(or $(ARGS),graphs)
@@ -56,7 +82,7 @@ mutants: $(SETUP)
 
 # TVM's own tests, from a clone of github.com/apache/tvm: make conformance TVM=CLONE ARGS="--list wide"
 conformance: $(SETUP)
-	@$(PY) -m tools.conformance $(TVM) $(ARGS)
+	@$(PY) -m tools.conformance "$(TVM)" $(ARGS)
 
 # Everything beside its peers, one after another, then the table of README.md.
 bench: $(SETUP)
@@ -97,24 +123,32 @@ clean:
 $(PY):
 	@test -n "$(PYTHON)" || { echo "Loopwright needs Python 3.11 or newer with the venv module; got none on PATH. Instead: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "setting up $(VENV) with $(PYTHON)"
-	@$(PYTHON) -m venv $(VENV)
+	@"$(PYTHON)" -m venv $(VENV)
 
-$(SETUP): pyproject.toml | $(PY)
-	@$(PIP) --editable '.[dev,onnx,tflite,offload,rpc]'
+$(SETUP): pyproject.toml constraints.txt | $(PY)
+	@$(PIP) $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
 	@touch $@
 
 $(PEERS): pyproject.toml | $(PY)
 	@echo "setting up .peers"
-	@$(PYTHON) -m venv .peers
+	@"$(PYTHON)" -m venv .peers
 	@.peers/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[onnx,bench]'
 	@touch $@
 
 $(REFERENCES): pyproject.toml | $(PY)
 	@echo "setting up .references"
-	@$(PYTHON) -m venv .references
+	@"$(PYTHON)" -m venv .references
 	@.references/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev,onnx,tflite,references]'
 	@touch $@
 
+# uv: pip has no way to ask for the oldest.
+$(OLDEST): pyproject.toml | $(PY)
+	@echo "setting up .oldest"
+	@"$(PYTHON)" -m venv .oldest
+	@.oldest/bin/python -m pip --disable-pip-version-check install --quiet uv
+	@.oldest/bin/uv pip install --quiet --python .oldest/bin/python --resolution lowest-direct --editable '.[$(EXTRAS)]'
+	@touch $@
+
 $(LINT): pyproject.toml $(SETUP)
-	@$(PIP) --editable '.[dev,onnx,tflite,offload,rpc,lint]'
+	@$(PIP) $(CONSTRAINTS) --editable '.[$(EXTRAS),lint]'
 	@touch $@

@@ -139,9 +139,15 @@ def compile_object(
     return _optimized(text, machine, opt, verify, lambda tm, mod: tm.emit_object(mod))
 
 
-def assembly(text: str, *machine: str, opt: str = "short") -> str:
-    """The assembly for one module's text. `machine`: triple, CPU and features."""
-    return _optimized(text, machine, opt, True, lambda tm, mod: tm.emit_assembly(mod))
+def assembly(text: str, *machine: str, opt: str = "short", comments: bool = False) -> str:
+    """The assembly for one module's text. `machine`: triple, CPU and features.
+    comments: with LLVM's own, which name spills and loops."""
+
+    def finish(tm: llvm.TargetMachine, mod: llvm.ModuleRef) -> str:
+        tm.set_asm_verbosity(comments)  # machines are shared
+        return tm.emit_assembly(mod)
+
+    return _optimized(text, machine, opt, True, finish)
 
 
 def optimized_ir(text: str, *machine: str, opt: str = "short") -> str:
