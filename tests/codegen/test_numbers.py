@@ -27,6 +27,7 @@ from loopwright import relay
 from loopwright.arith import Analyzer
 from loopwright.codegen.llvm import compiler
 from loopwright.codegen.llvm.executable import Executable
+from loopwright.codegen.llvm.machine import resolve
 from loopwright.codegen.llvm.program import GRAPH, compile_options
 from loopwright.codegen.objects import ElfObject
 from loopwright.driver.demo import BUNDLED
@@ -284,7 +285,7 @@ def planned_bytes(func: PrimFunc) -> int:
 def numbers(exe: Executable) -> dict[str, int]:
     """The columns of a row."""
     kernels = [name for name in exe.program.texts if name != GRAPH]
-    machine = compile_options(exe.target)
+    machine = resolve(*compile_options(exe.target))
     found = Counter(kernels=len(kernels))
     for name in kernels:
         found += counted(compiler.assembly(exe.program.text(name), *machine, comments=True))

@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Callable
 from enum import Enum
 
-from loopwright.ir import cpu_info
+from loopwright.base.host import ARM, X86
 from loopwright.ir.target import KINDS, TAGS, Target
 
 GPU_FACTS = ("max_num_threads", "thread_warp_size", "max_shared_memory_per_block")
@@ -30,7 +30,7 @@ def test_targets(golden: Callable[[str, str], None]) -> None:
     entries = [e for table in (KINDS, TAGS) for e in table.entries()]
     names = [str(e.key) for e in entries if e.origin.startswith("loopwright.")]
     lines = [facts(n) for n in names if n not in ("llvm", "c")]  # those two mean the host
-    for triple, cpus in (("x86_64", cpu_info._X86), ("aarch64", cpu_info._ARM)):
+    for triple, cpus in (("x86_64", X86), ("aarch64", ARM)):
         lines += [facts(f"llvm -mtriple={triple}-linux-gnu -mcpu={cpu}") for cpu in cpus]
     lines += [facts(f"llvm -mtriple={t} -mattr={a}") for t in TRIPLES for a in ATTRIBUTES]
     golden("targets/known.txt", "\n".join(lines))
