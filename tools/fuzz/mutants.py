@@ -2,8 +2,8 @@
 
 The tests run once under coverage, in a copy of the tree, one folder after the other (those that fail then
 find nothing later); then each fault is tried on the tests that run its line: the quickest of its layer, the
-others of its layer, those of other layers ("found elsewhere"). What no test finds is judged by
-`replay_differs`: whether texts differ that only freeze what is made ("only by replay").
+others of its layer, those of other layers ("found elsewhere"). What no test finds may still change the
+texts of `tests/replay` ("only by replay").
 
 `--tree DIR` keeps the copy: the next search uses it, and goes on with the folders where this one was
 stopped. `--layers arith,tir` takes faults and tests of these layers only, which is a part of the work.
@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import xml.etree.ElementTree
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,7 +43,6 @@ FOUND = ("found", "found elsewhere", "too long")
 REPLAYED = "only by replay"
 LEFT = ("missed", "not run")
 VERDICTS = (*FOUND, REPLAYED, *LEFT)
-FROZEN = ("snapshots", "replay")  # folders of tests that only freeze what is made
 READERS = "/test_signatures.py::"  # tests that look at functions, but do not call them
 SWAPS: dict[type, tuple[str, str]] = {
     ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
@@ -336,7 +336,7 @@ class Tests:
         folders = sorted(p.name for p in (tree / "tests").iterdir() if any(p.rglob("test_*.py")))
         self.data, self.seconds = [], {}
         for folder in folders:
-            if folder in FROZEN or (layers and folder not in layers):
+            if folder == "replay" or (layers and folder not in layers):
                 continue
             times = results / f"{folder}.xml"
             if not times.exists():
@@ -421,20 +421,34 @@ def run(tree: Path, command: Sequence[str], coverage: Path | None = None) -> sub
     )  # fmt: skip
 
 
-def replay_differs(tree: Path) -> bool:
-    """Whether what a tree with a fault makes differs from what it made without."""
-    if not (tree / "tests/snapshots").is_dir():
-        return False
-    child = run(tree, ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/snapshots"])
-    child.communicate()
-    return child.returncode != 0
+class Replay:
+    """Whether a tree with a fault writes other texts than the one without does (`tests/replay`)."""
+
+    def __init__(self, tree: Path) -> None:
+        self.tree, self.texts, self.lock = tree, tree / "coverage" / "texts", threading.Lock()
+
+    def __call__(self, tree: Path) -> bool:
+        if not (self.tree / "tests" / "replay").is_dir():
+            return False
+        with self.lock:  # the first that asks waits for the texts, and all others with it
+            if not self.texts.exists():
+                self._run(self.tree, f"--texts={self.texts}")
+        return self._run(tree, "-x", f"--against={self.texts}") != 0
+
+    @staticmethod
+    def _run(tree: Path, *options: str) -> int:
+        child = run(
+            tree, ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/replay", *options]
+        )
+        child.communicate()
+        return child.returncode
 
 
 def tried(
     mutants: Sequence[Mutant],
     tests: Tests,
     tree: Path,
-    replay: Callable[[Path], bool] | None = replay_differs,
+    replay: Callable[[Path], bool] | None = None,
 ) -> Iterator[Attempt]:
     """What became of each fault, tried in a copy of the tree: by tests, then what they left by `replay`."""
     left = []
@@ -504,7 +518,7 @@ def search(options: argparse.Namespace) -> int:
             Path(options.tree or folder, "covered").resolve(), ROOT, layers, options.budget
         )
         some = chosen(tests.tree, options.seed, options.count, layers or ["*"], options.kinds)
-        replay = None if options.no_replay else replay_differs
+        replay = None if options.no_replay else Replay(tests.tree)
 
         def attempt(number: int) -> None:
             tree = copy(tests.tree, Path(folder, str(number)))
