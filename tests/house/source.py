@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
+from loopwright.base.errors import explain
 from loopwright.codegen.llvm.jit import gc_paused
 
 ROOT = Path(__file__).parent.parent.parent
@@ -55,6 +58,13 @@ class Source:
             base = self.package[: len(self.package) - node.level + 1] if node.level else ()
             module = (*base, *(node.module.split(".") if node.module else ()))
             yield node, module, tuple(alias.name for alias in node.names)
+
+
+def forbid(rule: str, found: Iterable[object], instead: str) -> None:
+    """Fail where anything breaks a rule of the house: with the rule, where, and what to do instead."""
+    places = [*map(str, found)]
+    if places:
+        pytest.fail(explain(rule, got="\n    ".join(["", *places]), instead=instead), pytrace=False)
 
 
 @cache

@@ -13,7 +13,7 @@ from loopwright.base import plugins
 from loopwright.composition import NAMES, OWN_PLUGINS, SLOTS
 
 from ..drawing import drawn
-from .source import ROOT, Source, sources
+from .source import ROOT, Source, forbid, sources
 
 ROOT_FILE = "composition.py"
 # What imports a module of another package by a name that is not known before.
@@ -84,9 +84,8 @@ def test_only_the_composition_root_imports_by_name():
             foreign = literal and not re.match(r"\.|loopwright\b", literal)
             if not foreign and (given is None or ast.unparse(given) != OTHERS.get(path)):
                 complaints.append(f"{path}:{node.lineno}: {ast.unparse(call or node)}")
-    assert not complaints, "declare a base.late.Slot, filled in composition.SLOTS:\n" + "\n".join(
-        complaints
-    )
+    rule = "only composition.py imports modules by name"
+    forbid(rule, complaints, "declare a base.late.Slot, filled in composition.SLOTS")
 
 
 def layers() -> dict[str, int]:
@@ -112,7 +111,8 @@ def test_no_string_names_a_module_above():
             layer = node.value.partition(":")[0].split(".")[1]
             if layer != source.layer and height.get(layer, -1) >= height[source.layer]:
                 complaints.append(f"{source.path}:{node.lineno}: {node.value}")
-    assert not complaints, "these name what lies above:\n" + "\n".join(complaints)
+    rule = "no string names a module of a layer above"
+    forbid(rule, complaints, "declare a base.late.Slot or a registry that the layer above fills")
 
 
 def test_slots_and_late_names_are_those_of_the_composition_root():
@@ -128,8 +128,11 @@ def test_slots_and_late_names_are_those_of_the_composition_root():
         for source in sources()
         if re.search(r"^__getattr__ = _?late_names\(", source.text, re.MULTILINE)
     }
-    assert declared == set(SLOTS)
-    assert {name.rpartition(".")[0] for name in NAMES if "." in name} == late
+    rule = "the slots of the source are those of composition.SLOTS"
+    forbid(rule, declared ^ set(SLOTS), "add to the table what it lacks, remove what is gone")
+    named = {name.rpartition(".")[0] for name in NAMES if "." in name}
+    rule = "the modules with late names are those of composition.NAMES"
+    forbid(rule, named ^ late, "add to the table what it lacks, remove what is gone")
 
 
 # ---------------------------------------------------------------------- containers
@@ -185,7 +188,8 @@ def test_what_modules_share_is_a_registry():
         open_ones.discard("__all__")
         complaints += [f"{path}: {name}" for name in sorted(open_ones - listed)]
         complaints += [f"{path}: {name} is listed in vain" for name in sorted(listed - open_ones)]
-    assert not complaints, "\n".join(complaints)
+    rule = "a container of a module that is filled later is a base.registry.Registry"
+    forbid(rule, complaints, "make it one, or list here why it belongs to this process alone")
 
 
 def test_no_module_fills_anothers_container():
@@ -201,7 +205,8 @@ def test_no_module_fills_anothers_container():
         for name, line in filled(source.nodes(ast.Subscript, ast.Call)):
             if name in taken:
                 complaints.append(f"{source.path}:{line}: {name} of {taken[name]}")
-    assert not complaints, "\n".join(complaints)
+    rule = "no module fills a container of another one"
+    forbid(rule, complaints, "call a function of that module, or register in a Registry")
 
 
 # ---------------------------------------------------------------------- random numbers
@@ -249,10 +254,9 @@ def test_no_draw_depends_on_another():
         if "random" in (text := path.read_text(encoding="utf-8")) and path.parent != _SCRIPTS
         for line in shared_draws(ast.parse(text))
     ]
-    hint = "these draw from a generator that others draw from, too; instead: in a test the fixture rng, "
-    hint += 'given on to helpers; for tables at module level drawn("name") of tests/drawing.py; '
-    hint += "in ops/ one that is made where it is used"
-    assert not found, f"{hint}\n" + "\n".join(found)
+    hint = "in a test the fixture rng, given on to helpers; for tables at module level drawn('name') of "
+    hint += "tests/drawing.py; in ops/ one that is made where it is used"
+    forbid("no draw depends on which others were made before", found, hint)
 
 
 def test_shared_draws_are_seen():
@@ -321,7 +325,8 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 def test_no_circle_of_more_than_three_modules():
     large = [part for part in circles(arrows()) if len(part) > 3]
-    assert not large, "\n".join(", ".join(part) for part in large)
+    rule = "no more than three modules import one another in a circle"
+    forbid(rule, map(", ".join, large), "move what they share to a module below, or use a Slot")
 
 
 def test_circles_are_seen():

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import loopwright
 
-from .source import ROOT
+from .source import ROOT, forbid
 
 HEAVY = {"llvmlite", "onnx", "onnxruntime", "torch", "tvm_ffi", "typer", "rich", "hypothesis"}
 HEAVY |= {"websockets"}
@@ -29,14 +29,18 @@ def modules_after(statement: str) -> set[str]:
 
 
 def test_import_loads_nothing_heavy():
-    assert not HEAVY & modules_after("import loopwright")
+    rule = "`import loopwright` loads nothing heavy"
+    forbid(
+        rule, HEAVY & modules_after("import loopwright"), "import it in the function that needs it"
+    )
 
 
 def test_runtime_loads_no_compiler():
     loaded = modules_after("import loopwright.runtime")
     assert "loopwright.runtime" in loaded
-    assert not HEAVY & loaded
-    assert not {f"loopwright.{layer}" for layer in COMPILER} & loaded
+    above = {f"loopwright.{layer}" for layer in COMPILER} & loaded
+    rule = "the runtime stands without the compiler"
+    forbid(rule, above | (HEAVY & loaded), "move what the runtime needs of it to runtime/ or base/")
 
 
 def test_what_compiled_programs_call_by_name_is_in_the_runtime():
@@ -48,10 +52,13 @@ def test_what_compiled_programs_call_by_name_is_in_the_runtime():
         modules_after(statement.format(more)) for more in ("sys", "loopwright.frontend.nn")
     )
     called = {n for n in whole if n.startswith(("relax.run.", "vm.builtin."))}
-    assert {"relax.run.unique", "vm.builtin.debug_print"} <= called <= alone
+    assert {"relax.run.unique", "vm.builtin.debug_print"} <= called
+    rule = "what compiled programs call by name is registered by loopwright.runtime"
+    forbid(rule, called - alone, "register it in a module that the runtime imports")
 
 
 def test_dir_shows_what_is_ours():
     shown = [getattr(loopwright, n) for n in dir(loopwright) if not n.startswith("__")]
     homes = [v.__name__ if isinstance(v, ModuleType) else v.__module__ for v in shown]
-    assert {name.split(".")[0] for name in homes} == {"loopwright"}
+    others = {name for name in homes if name.split(".")[0] != "loopwright"}
+    forbid("dir(loopwright) shows our names only", others, "leave it out of __dir__ and __all__")

@@ -7,7 +7,7 @@ import ast
 from loopwright.base.config import ENVIRONMENT, PASS_OPTIONS
 from tools.make_knobs import ACCEPTED, PAGE, REFUSED, page
 
-from .source import sources
+from .source import forbid, sources
 
 
 def test_page_is_up_to_date():
@@ -24,7 +24,8 @@ def test_every_variable_in_the_source_is_in_the_table():
         and node.value.isupper()
         and node.value.isidentifier()
     }
-    assert used == set(ENVIRONMENT)
+    rule = "the variables that the source names are those of base.config.ENVIRONMENT"
+    forbid(rule, used ^ set(ENVIRONMENT), "add to the table what it lacks, remove what is gone")
 
 
 def test_the_environment_is_read_in_one_place():
@@ -36,7 +37,8 @@ def test_the_environment_is_read_in_one_place():
         if ast.unparse(node).startswith(("os.environ", "os.getenv", "environ", "getenv"))
         and "'LOOPWRIGHT_" in ast.unparse(node)
     }
-    assert not readers, "read a knob with loopwright.base.config.knob"
+    rule = "the environment is read in one place"
+    forbid(rule, readers, "read a knob with loopwright.base.config.knob")
 
 
 def read_by(reader: str) -> set[str]:
@@ -64,7 +66,8 @@ def read_by(reader: str) -> set[str]:
 
 
 def test_every_variable_is_read():
-    assert set(ENVIRONMENT) <= read_by("knob")
+    unread = set(ENVIRONMENT) - read_by("knob")
+    forbid("every knob is read", unread, "read it with base.config.knob, or take it out")
 
 
 def test_every_pass_option_is_read_or_has_a_reason():
@@ -75,5 +78,9 @@ def test_every_pass_option_is_read_or_has_a_reason():
         if option.doc.startswith(start) and len(option.doc) > len(start) + 5
     }
     refused = {name for name, option in PASS_OPTIONS.items() if option.refused}
-    assert refused == {n for n, option in PASS_OPTIONS.items() if option.doc.startswith(REFUSED)}
-    assert set(PASS_OPTIONS) - read_by("option") == reasons
+    told = {n for n, option in PASS_OPTIONS.items() if option.doc.startswith(REFUSED)}
+    rule = f"an option that is refused says so: its doc begins with {REFUSED!r}"
+    forbid(rule, refused ^ told, "give it both, `refused` and the reason, or neither")
+    rule = f"an option that nothing reads has a reason: {ACCEPTED!r} or {REFUSED!r}, and why"
+    unread = set(PASS_OPTIONS) - read_by("option")
+    forbid(rule, unread ^ reasons, "read it with PassContext.option, or say why nothing does")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .source import PACKAGE, ROOT, sources
+from .source import PACKAGE, ROOT, forbid, sources
 
 # Third parties that a user may not have, or that are too slow to import with the package.
 OPTIONAL = {
@@ -34,7 +34,9 @@ def test_import_contracts():
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [str(program), "--no-cache", "--no-logo", "--config", str(ROOT / "pyproject.toml")]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    said = [done.stdout + done.stderr] if done.returncode else []
+    rule = "layers import lower ones only (pyproject.toml, tool.importlinter)"
+    forbid(rule, said, "move the code down, or offer a registry that the layer above fills")
 
 
 def test_imports_inside_functions_are_of_optional_third_parties():
@@ -46,7 +48,8 @@ def test_imports_inside_functions_are_of_optional_third_parties():
             inside = any(first <= statement.lineno <= last for first, last in spans)
             if inside and module[0] not in OPTIONAL:
                 found.append(f"{source.path}:{statement.lineno}: {'.'.join(module)}")
-    assert not found, "move these to the top of their modules:\n" + "\n".join(found)
+    rule = "imports inside functions are of optional third-party packages only"
+    forbid(rule, found, "move them to the top of their modules")
 
 
 def test_no_layer_imports_the_front_door():
@@ -58,7 +61,8 @@ def test_no_layer_imports_the_front_door():
         for statement, module, names in source.imports()
         if module == ("loopwright",) and not (names and folders.issuperset(names))
     ]
-    assert not found, "import the layer that is meant:\n" + "\n".join(found)
+    rule = "no layer imports `loopwright` itself, which imports all of them"
+    forbid(rule, found, "import the layer that is meant")
 
 
 def test_no_private_names_across_layers():
@@ -72,12 +76,14 @@ def test_no_private_names_across_layers():
                 for part in (*module[1:], *names)
                 if part.startswith("_") and not part.startswith("__")
             ]
-    assert not found, "what another layer needs has a public name:\n" + "\n".join(found)
+    rule = "no private name is imported from another layer"
+    forbid(rule, found, "give it a public name, for another layer needs it")
 
 
 def test_the_map_of_folders_is_whole():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"^\| `([\w/]+)` \|", page, re.MULTILINE))
     there = {str(s.path.parent) for s in sources() if s.path.name != "__init__.py" and s.layer}
-    assert shown >= there, f"not in the map of folders: {sorted(there - shown)}"
-    assert all((PACKAGE / folder).is_dir() for folder in shown)
+    gone = {folder for folder in shown if not (PACKAGE / folder).is_dir()}
+    rule = "the map of folders in docs/architecture.md shows each folder"
+    forbid(rule, (there - shown) | gone, "add its row, or remove that of a folder that is gone")

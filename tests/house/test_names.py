@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .source import ROOT
+from .source import ROOT, forbid
 
 FILES = [path for folder in ("src", "tools", "tests") for path in (ROOT / folder).rglob("*.py")]
 
@@ -26,8 +26,9 @@ def _overloads(decorator: ast.expr) -> bool:
 
 
 def test_no_name_is_defined_twice():
-    found = {str(path.relative_to(ROOT)): repeated(path) for path in FILES}
-    assert {path: names for path, names in found.items() if names} == {}
+    found = [f"{path.relative_to(ROOT)}: {name}" for path in FILES for name in repeated(path)]
+    rule = "no two functions or classes of a module have one name"
+    forbid(rule, found, "rename one of them: the first is never called")
 
 
 @pytest.mark.parametrize(

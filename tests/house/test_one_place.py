@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from loopwright.ops import OPERATORS
 
-from .source import Source, sources
+from .source import Source, forbid, sources
 
 # What tells a fact about an operator, by name, from outside its definition.
 TELLERS = {"register_op_attr", "register_legalize", "register_op"}
@@ -49,7 +49,9 @@ def test_each_operator_is_defined_once():
             for name in defined_names(source):
                 places[name].append(str(source.path))
     assert places, "no operator found: has the form of definitions changed?"
-    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+    twice = [f"{name}: {', '.join(where)}" for name, where in places.items() if len(where) > 1]
+    rule = "an operator is defined once"
+    forbid(rule, twice, "keep the definition where its family is, remove the other")
 
 
 def test_no_other_layer_tells_facts_of_operators():
@@ -60,7 +62,8 @@ def test_no_other_layer_tells_facts_of_operators():
         for node in source.nodes(ast.Call)
         if name_of(node) in TELLERS and literal(node).startswith("relax.")
     ]
-    assert not found, "these belong to the operators' definitions in ops/:\n" + "\n".join(found)
+    rule = "facts of operators are told in ops/, beside their definitions"
+    forbid(rule, found, "move them to the operators' definitions")
 
 
 # Files that may name many operators, and why that is no fact about these operators.
@@ -85,5 +88,8 @@ def test_passes_ask_operators_and_do_not_list_them():
         names = OPERATORS.keys() & {text for text in texts if isinstance(text, str)}
         if len(names) > 3:
             listed[source.path.as_posix()] = sorted(names)
-    assert {path: names for path, names in listed.items() if path not in PATTERNS} == {}
-    assert PATTERNS.keys() == listed.keys(), "take out of the table what needs it no more"
+    many = [f"{path}: {', '.join(names)}" for path, names in listed.items() if path not in PATTERNS]
+    rule = "passes ask operators for facts and do not list their names"
+    forbid(rule, many, "make it a hook or a fact of Op; a pattern goes to PATTERNS with its reason")
+    rule = "PATTERNS names files that list operators"
+    forbid(rule, PATTERNS.keys() - listed.keys(), "take out of the table what needs it no more")

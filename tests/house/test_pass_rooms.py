@@ -12,7 +12,7 @@ from loopwright.backend import c, cpu
 from loopwright.ir.transform import Pass
 from tools.make_passes import pass_files
 
-from .source import sources
+from .source import forbid, sources
 
 ASIDE = {"gpu", "tvm"}
 # Passes that are run outside the targets' pipelines, and the file that runs them.
@@ -63,7 +63,9 @@ def test_a_pass_of_the_way_down_is_run(path: Path) -> None:
 def test_a_pass_outside_pipelines_is_run_where_the_table_says(name: str) -> None:
     (source,) = (s for s in sources() if s.path == Path(RUN_BY[name]))
     calls = [node.func for node in source.nodes(ast.Call)]
-    assert name in {c.attr if isinstance(c, ast.Attribute) else getattr(c, "id", "") for c in calls}
+    names = {c.attr if isinstance(c, ast.Attribute) else getattr(c, "id", "") for c in calls}
+    rule = f"the file of RUN_BY runs the pass: {RUN_BY[name]}"
+    forbid(rule, {name} - names, "name the file that runs it, or move the pass to tvm/ or gpu/")
 
 
 def test_the_way_down_imports_nothing_aside() -> None:
@@ -75,4 +77,5 @@ def test_the_way_down_imports_nothing_aside() -> None:
         for statement, module, _ in source.imports()
         if "transform" in module and ASIDE.intersection(module)
     ]
-    assert not wrong, "move what they share to the folder that needs it:\n" + "\n".join(wrong)
+    rule = "what is run needs no pass of gpu/ or tvm/"
+    forbid(rule, wrong, "move what they share to the folder that needs it")

@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.report import replaced
 
-from .source import ROOT
+from .source import ROOT, forbid
 
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
@@ -68,17 +68,21 @@ def test_make_targets_exist(page):
     targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
     assert {"demo", "test", "test-slow", "bench", "lint", "format"} <= targets
     shown = re.findall(r"(?:^    |^\$ |`)make ([\w-]+)", TEXTS[page], re.MULTILINE)
-    assert set(shown) <= targets
+    rule = f"the targets of make that {page} shows are in the Makefile"
+    forbid(rule, set(shown) - targets, "mend the name in the page, or add the target")
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_paths_exist(page):
     text = TEXTS[page]
     named = re.findall(r"`((?:docs|examples|tests|benchmarks|src|tools)/[\w./-]*)`", text)
-    assert [path for path in named if not (ROOT / path).exists()] == []
+    missing = [path for path in named if not (ROOT / path).exists()]
+    forbid(f"the paths that {page} names exist", missing, "mend the path in the page")
 
 
 def test_programs_exist():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     programs = set(re.findall(r"^\$ (?!make|pip|git|python)([\w-]+)", README, re.MULTILINE))
-    assert programs <= set(project["scripts"])
+    missing = programs - set(project["scripts"])
+    rule = "the programs of README.md are scripts of pyproject.toml"
+    forbid(rule, missing, "mend the name in the page, or add the script")
