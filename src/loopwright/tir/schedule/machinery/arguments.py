@@ -158,7 +158,7 @@ def _list(item: Kind) -> Kind:
     def convert(value: Any) -> Any:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise Mismatch
-        return [item.take(v) for v in value]
+        return [v if type(v) in item.plain else item.take(v) for v in value]
 
     return Kind(f"a list, of which each is {item.text}", frozenset(), convert)
 

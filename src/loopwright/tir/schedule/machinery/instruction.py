@@ -56,8 +56,14 @@ class InstructionKind:
         """The arguments as the primitive takes them. Raises WrongArgument."""
         takes = self.takes
         names = self.params if self.varargs is None else [self.varargs] * len(args)
-        given = [taken(takes[name], name, a) for name, a in zip(names, args, strict=False)]
-        named = {n: taken(takes[n], n, a) if n in takes else a for n, a in kwargs.items()}
+        given = [
+            a if type(a) in takes[name].plain else taken(takes[name], name, a)
+            for name, a in zip(names, args, strict=False)
+        ]
+        named = {
+            n: a if n not in takes or type(a) in takes[n].plain else taken(takes[n], n, a)
+            for n, a in kwargs.items()
+        }
         return (*given, *args[len(given) :]), named
 
     def __repr__(self) -> str:

@@ -161,7 +161,7 @@ class Index:
 def check_scopes(before: Index, now: Index, func: PrimFunc) -> None:
     """Raise ScheduleError for a loop or a block that a step has left outside of a loop that its range
     or a binding depends on; `func` is the function as it was."""
-    known = {*before.loops, *before.axes, *now.loops, *now.axes}
+    variables = (before.loops, before.axes, now.loops, now.axes)
 
     def check(ref: Ref, around: set[Var]) -> None:
         stmt, realize = ref.stmt, ref.realize
@@ -170,8 +170,9 @@ def check_scopes(before: Index, now: Index, func: PrimFunc) -> None:
         for value in bounds:
             if type(value) is IntImm or value in around:  # nearly all
                 continue
-            lost = next((v for v in vars_in(value) if v in known and v not in around), None)
-            if lost is not None:
+            for lost in vars_in(value):
+                if lost in around or not any(lost in known for known in variables):
+                    continue  # in its place, or of another statement
                 name = f"loop {stmt.loop_var.name!r}" if loop else f"block {stmt.name_hint!r}"
                 what = f"{name} would stand outside of loop {lost.name!r}"
                 hint = "a step for loops of fixed ranges"
