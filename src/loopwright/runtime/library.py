@@ -200,14 +200,18 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
 
 def _linked(file: Path, folder: Path) -> Path:
     """The shared library of a tar of objects. Raises ValueError for another file."""
+    # Not by extractall: Python 3.11.0 to 3.11.3 (Debian 12) do not have its filter.
     library = folder / f"{file.stem}.so"
     try:
         with tarfile.open(file) as tar:
-            tar.extractall(folder, filter="data")
-            objects = [str(folder / name) for name in tar.getnames()]
+            members = [(m.name, tar.extractfile(m)) for m in tar if m.isfile()]
+            contents = [(name, data.read()) for name, data in members if data is not None]
     except tarfile.TarError as error:
         raise ValueError(explain(f"{file} is not a tar of objects", got=str(error))) from None
-    run_tool([find_compiler(), "-shared", "-o", str(library), *objects])
+    objects = [folder / f"{n}-{Path(name).name}" for n, (name, _) in enumerate(contents)]
+    for path, (_, data) in zip(objects, contents, strict=True):
+        path.write_bytes(data)
+    run_tool([find_compiler(), "-shared", "-o", str(library), *map(str, objects)])
     return library
 
 
