@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +210,12 @@ def test_computes_of_templates():
 )
 def test_float16_of_compute_capabilities(version, has):
     assert have_fp16(version) is has
+
+
+def test_nothing_is_unpacked_outside_of_the_folder(tmp_path):
+    (tmp_path / "out").mkdir()
+    with tarfile.open(tmp_path / "bad.tar", "w") as archive:
+        archive.add(__file__, "../outside")
+    with pytest.raises(ValueError, match=r"outside of the folder\n  got: \.\./outside"):
+        contrib.untar(tmp_path / "bad.tar", tmp_path / "out")
+    assert not (tmp_path / "outside").exists()
