@@ -9,6 +9,7 @@ import pytest
 
 import loopwright
 from loopwright.base.config import PASS_OPTIONS
+from loopwright.base.errors import LoopwrightError
 from loopwright.ir.module import IRModule
 from loopwright.ir.transform import PassContext
 from loopwright.script import from_source
@@ -140,3 +141,13 @@ def test_what_options_do():
     assert "cse_v1" in loopwright.tir.transform.CommonSubexprElimTIR()(mod).script()
     with PassContext(config={"tir.disable_cse_tir": True}):
         assert loopwright.tir.transform.CommonSubexprElimTIR()(mod)["main"] is mod["main"]
+
+
+def test_a_condition_that_fails_is_refused_by_the_function_it_fails_for() -> None:
+    func = from_source(
+        "@T.prim_func(private=True)\ndef main(A: T.Buffer((1,), 'float32')):\n    A[0] = T.float32(1)"
+    )
+    with pytest.raises(
+        LoopwrightError, match=r"condition of tir.Filter fails for function 'f'\n  got: KeyError"
+    ):
+        loopwright.tir.transform.Filter(lambda f: f.attrs["missing"] == "x")(IRModule({"f": func}))
