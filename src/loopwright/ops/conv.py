@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .. import te
 from ..base.errors import explain
-from ..ir.dtype import numpy_dtype
-from ..ir.prim_expr import Add, IntImm, IterVar, Sub
+from ..ir.dtype import DataType, numpy_dtype
+from ..ir.prim_expr import Add, IntImm, IterVar, PrimExpr, Sub
 from ..ir.prim_op import cast, ceildiv, const, floordiv, multiply
 from ..relax.expr import Call, Constant
 from ..relax.layout import LayoutPlan, LayoutQuery
@@ -25,7 +26,7 @@ from .nn import padded
 from .params import DType, Ints, Tensor, whole
 
 
-def expand_padding(padding, rank):
+def expand_padding(padding: Iterable[Any], rank: int) -> tuple[list[int], list[int]]:
     """(before, after) for each spatial axis, from 1, `rank` or 2 * `rank` numbers."""
     values = [whole(p) for p in padding]
     if len(values) == 1:
@@ -38,7 +39,7 @@ def expand_padding(padding, rank):
     return values[:rank], values[rank:]
 
 
-def expand_per_axis(values, rank, name):
+def expand_per_axis(values: Iterable[Any], rank: int, name: str) -> list[int]:
     """One number per spatial axis; sizes and padding of outputs may be 0, nothing is negative."""
     numbers = [whole(v) for v in values]
     numbers = numbers * rank if len(numbers) == 1 else numbers
@@ -50,7 +51,9 @@ def expand_per_axis(values, rank, name):
     return numbers
 
 
-def conv_extent(size, kernel, stride, dilation, before, after):
+def conv_extent(
+    size: PrimExpr, kernel: Any, stride: int, dilation: int, before: int, after: int
+) -> PrimExpr:
     """Output extent of a window that slides along one axis (rounded down), as TVM writes it: what
     is a whole multiple of the stride stands outside of the division."""
     reach = dilation * (kernel - 1) + 1
@@ -239,7 +242,15 @@ def constant_channels(call: Call) -> int | None:
 class ConvPlan:
     """Extents and layouts of one convolution."""
 
-    def __init__(self, data_shape, kernel_shape, strides, padding, dilation, groups):
+    def __init__(
+        self,
+        data_shape: Iterable[Any],
+        kernel_shape: Iterable[Any],
+        strides: Iterable[int],
+        padding: Iterable[Any],
+        dilation: Iterable[int],
+        groups: int,
+    ) -> None:
         self.data_shape, self.kernel_shape = list(data_shape), list(kernel_shape)
         self.strides, self.dilation, self.groups = list(strides), list(dilation), groups
         self.padding = padding
@@ -280,7 +291,7 @@ class ConvPlan:
                 raise ValueError(explain("the window is larger than the padded data", got=size))
 
 
-def convolve(plan: ConvPlan, data, weight, dtype):
+def convolve(plan: ConvPlan, data: te.Tensor, weight: te.Tensor, dtype: DataType) -> te.Tensor:
     """The tensor expression of a convolution."""
     source = _pad_data(plan, data)
     depthwise = plan.groups > 1 and is_number(plan.in_per_group, 1)
@@ -332,7 +343,7 @@ def _as_stored(place, layout, letter, block):
 AXIS_NAMES = {"N": "nn", "C": "ff", "c": "fi", "D": "zz", "H": "yy", "W": "xx"}
 
 
-def is_number(dim, value):
+def is_number(dim: object, value: int) -> bool:
     return isinstance(dim, IntImm) and dim.value == value
 
 

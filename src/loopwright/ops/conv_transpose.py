@@ -8,9 +8,9 @@ import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
-from ..ir.dtype import numpy_dtype
+from ..ir.dtype import DataType, numpy_dtype
 from ..ir.op import Op
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, ceildiv, const, floordiv, floormod, multiply
 from ..relax.expr import Call
 from ..relax.layout import LayoutPlan, LayoutQuery
@@ -101,7 +101,16 @@ def _is_apart(kernel, layouts, strides, padding, output_padding, dilation, group
     return whole and all(map(is_number, kernel[2:4], strides))
 
 
-def transposed(data, weight, strides, padding, output_padding, dilation, groups, dtype):
+def transposed(
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: list[int],
+    padding: list[int],
+    output_padding: list[int],
+    dilation: list[int],
+    groups: int,
+    dtype: DataType,
+) -> te.Tensor:
     """The tensor expression of a transposed convolution along one axis or more, channels first."""
     rank = len(data.shape) - 2
     letters = "DHW"[3 - rank :]
@@ -176,7 +185,9 @@ class _Taps:
     """The data that contributes to a place along one axis of a transposed convolution. Only each
     `stride`-th tap of the kernel meets a data element; without a dilation, only these are visited."""
 
-    def __init__(self, window, extent, stride, dilation, before):
+    def __init__(
+        self, window: PrimExpr, extent: PrimExpr, stride: int, dilation: int, before: int
+    ) -> None:
         self.window, self.extent, self.before = window, extent, before
         self.stride, self.dilation = stride, dilation
         self.skips = stride > 1 and dilation == 1

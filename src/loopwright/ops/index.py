@@ -329,7 +329,7 @@ multinomial_from_uniform.samples(
 )
 
 
-def masked_fill(x, mask, value):
+def masked_fill(x: relax.Expr, mask: relax.Expr, value: float) -> relax.Expr:
     """x with `value` (a number) where `mask` holds."""
     return R.where(mask, R.full_like(x, relax.const(value, str(x.struct_info.dtype))), x)
 

@@ -17,7 +17,7 @@ import numpy as np
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.literals import int_value
-from ..ir.prim_expr import Broadcast, IntImm, Ramp, Shuffle
+from ..ir.prim_expr import Broadcast, IntImm, PrimExpr, Ramp, Shuffle
 from ..ir.prim_op import cast, const, max_value, min_value
 from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
@@ -154,7 +154,7 @@ def check_dtypes(**tensors: Any) -> None:
             raise TypeError(explain(what, got=str(info.dtype)))
 
 
-def check_extent(name, axis, got, wanted):
+def check_extent(name: str, axis: int, got: PrimExpr, wanted: PrimExpr) -> None:
     if differ(got, wanted := simplify(wanted)):
         raise ValueError(explain(f"axis {axis} of {name} must be {text(wanted)}", got=text(got)))
 

@@ -422,7 +422,9 @@ def _slice_ranges(shape, axes, begin, end, steps, inbound):
     return ranges
 
 
-def slice_range(extent, first, last, step, inbound):
+def slice_range(
+    extent: Any, first: Any, last: Any, step: Any, inbound: bool
+) -> tuple[PrimExpr, Any, PrimExpr]:
     """(first, step, count) of a slice of an axis. A step that is not a number is positive."""
     first, last, known = cast("int64", first), cast("int64", last), of_extent(extent)
     if not isinstance(step, int):

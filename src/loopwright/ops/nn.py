@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.literals import int_value
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import add, cast, const, multiply
 from ..relax import op as R
 from ..relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
@@ -27,7 +29,9 @@ from .flow import along, elementwise, padding
 from .params import Axes, Axis, Ints, Shape, Tensor
 
 
-def moments(over, value, count, name):
+def moments(
+    over: Callable[..., te.Tensor], value: Callable[..., PrimExpr], count: Any, name: str
+) -> tuple[te.Tensor, te.Tensor]:
     """Mean and variance: the mean first, because the difference of two sums, E[x * x] -
     mean * mean, cancels where the mean is large.
 
@@ -48,7 +52,7 @@ def moments(over, value, count, name):
     return mean, mean_of(squared, f"{name}_spread")
 
 
-def moments_over(x, axes, name):
+def moments_over(x: te.Tensor, axes: list[int], name: str) -> tuple[te.Tensor, te.Tensor]:
     """Mean and variance over `axes`, in the type of sums."""
 
     def over(cell, name):
@@ -60,7 +64,7 @@ def moments_over(x, axes, name):
     return moments(over, value, product(x.shape[a] for a in axes), name)
 
 
-def scaled(value, gain, shift):
+def scaled(value: PrimExpr, gain: PrimExpr | None, shift: PrimExpr | None) -> PrimExpr:
     """value * gain + shift, in the type of `value`; None leaves one out."""
     value = value if gain is None else value * cast(value.dtype, gain)
     return value if shift is None else value + cast(value.dtype, shift)
@@ -96,7 +100,7 @@ def _(data, gamma, beta, axes, epsilon=1e-5, center=True, scale=True):
     return like_data(data, check_params(data, axes, gamma=gamma, beta=beta))
 
 
-def check_params(data, axes, **params):
+def check_params(data: TensorStructInfo, axes: list[int], **params: TensorStructInfo) -> bool:
     """Check the parameters of a normalization, which have the extents of `axes` of the data. Returns
     whether these are proved to be equal. Raises TypeError or ValueError if they do not fit."""
     if not (data.dtype.is_void or data.dtype.is_float):
@@ -125,7 +129,7 @@ def check_params(data, axes, **params):
     return proved
 
 
-def like_data(data, proved):
+def like_data(data: TensorStructInfo, proved: bool) -> TensorStructInfo:
     """The struct info of a tensor of the data's shape, which is unknown unless it is proved."""
     return TensorStructInfo(data.shape if proved else None, data.dtype, ndim=data.ndim)
 
@@ -340,7 +344,9 @@ def pad(data: Tensor, pad_width: Ints, pad_mode: str = "constant", pad_value: fl
     return padded(data, before, after, pad_value, pad_mode, "PadInput")
 
 
-def padded(data, before, after, value, mode, name):
+def padded(
+    data: te.Tensor, before: Sequence[Any], after: Sequence[Any], value: Any, mode: str, name: str
+) -> te.Tensor:
     """te.compute of `data` grown by `before` and `after` elements along each axis."""
     widths = zip(data.shape, before, after, strict=True)
     shape = [d + b + a if isinstance(b, int) else simplify(d + b + a) for d, b, a in widths]

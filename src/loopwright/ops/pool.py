@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,10 +12,11 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.literals import is_one
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import add, cast, ceildiv, const, div, floordiv, infimum, multiply
 from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo
+from ..tir import Layout
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, index_in, shape_in, sliding, spatial, to_plain
 from .common import accumulator, compute, listed, shape_text, widened
@@ -26,7 +28,15 @@ from .nn import padded
 from .params import Ints, Tensor
 
 
-def pool_windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode):
+def pool_windows(
+    shape: Sequence[Any],
+    layout: Layout,
+    pool_size: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+) -> dict[str, tuple[Any, ...]]:
     """Per spatial letter: (extent out, size, window, stride, dilation, before, after), the last
     enlarged so that a window of ceil mode stays inside."""
     letters = spatial(layout)
@@ -66,7 +76,7 @@ def _padded_input(data, layout, windows, value):
     return padded(data, before, after, value, "constant", "pad_temp")
 
 
-def pool_arguments(rank, values):
+def pool_arguments(rank: int, values: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a pool's builder with one number for each axis, and padding for each side."""
     for key in ("pool_size", "strides", "dilation"):
         values[key] = expand_per_axis(listed(values[key]), rank, key)
@@ -76,7 +86,13 @@ def pool_arguments(rank, values):
     return values
 
 
-def infer_image(data, rank, layout, out_layout, dims):
+def infer_image(
+    data: TensorStructInfo,
+    rank: int,
+    layout: str,
+    out_layout: str | None,
+    dims: Callable[[Any, Layout], Sequence[Any]],
+) -> TensorStructInfo:
     """The struct info of an operator on images with `rank` spatial axes. dims(shape, layout) gives
     the result's shape in the layout of `data`."""
     plan, out_plan = layout_of(layout), layout_of(out_layout or layout)
@@ -95,7 +111,7 @@ def infer_image(data, rank, layout, out_layout, dims):
     return TensorStructInfo(moved_dims(made, plan, out_plan), data.dtype)
 
 
-def moved_dims(dims, plan, out_plan):
+def moved_dims(dims: Sequence[Any], plan: Layout, out_plan: Layout) -> Sequence[Any]:
     """A shape in another layout."""
     if plan == out_plan:
         return dims
@@ -166,7 +182,7 @@ def _pool(rank: int, average: bool) -> None:
     )
 
 
-def relaid(tensor, plan, out_plan):
+def relaid(tensor: te.Tensor, plan: Layout, out_plan: Layout) -> te.Tensor:
     """A tensor of layout `plan` in the layout `out_plan`."""
     if plan == out_plan:
         return tensor
@@ -217,7 +233,13 @@ def _pool_expr(
     return relaid(made, layout, out_plan)
 
 
-def window_count(i, layout, windows, padding, include):
+def window_count(
+    i: Sequence[PrimExpr],
+    layout: Layout,
+    windows: dict[str, tuple[Any, ...]],
+    padding: Sequence[int],
+    include: bool,
+) -> PrimExpr:
     """The number of counted elements in the window of element `i`."""
     _, after = expand_padding(padding, len(windows))
     count = const(1, "int64")

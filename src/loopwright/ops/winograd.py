@@ -9,6 +9,7 @@ Gray, "Fast Algorithms for Convolutional Neural Networks", 2016.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, reduce
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import add, ceildiv, const, floordiv, floormod, multiply
 from .common import compute
 from .core import case, op
@@ -56,7 +58,7 @@ def transforms(tile: int, size: int = 3) -> Transforms:
     return Transforms(np.array(results), np.array(data), np.array([*window, last]))
 
 
-def row_of(matrix, at, term):
+def row_of(matrix: np.ndarray, at: PrimExpr, term: Callable[[int], PrimExpr]) -> PrimExpr:
     """Row `at` of a matrix of constants by a column, whose elements `term` gives by number."""
     rows = []
     for row in matrix:
@@ -68,7 +70,7 @@ def row_of(matrix, at, term):
     return value
 
 
-def along(matrix, tensor, axis):
+def along(matrix: np.ndarray, tensor: te.Tensor, axis: int) -> Callable[..., PrimExpr]:
     """The elements of a matrix times a tensor along an axis."""
     return lambda *at: row_of(matrix, at[axis], lambda k: tensor(*at[:axis], k, *at[axis + 1 :]))
 

@@ -73,7 +73,9 @@ def checked_index(ctx: FunctionText, node: Call) -> str:
     return place
 
 
-def _raise_index(ctx: FunctionText, dtype: DataType, values: tuple[str, str, str], span: Any):
+def _raise_index(
+    ctx: FunctionText, dtype: DataType, values: tuple[str, str, str], span: Any
+) -> None:
     """Raise an IndexError about a lane that is out of range."""
     outside, index, extent = values
     if dtype.lanes > 1:  # as an unsigned number, an index out of range exceeds 0

@@ -87,7 +87,9 @@ _looked_at = False  # whether the collector has looked at a compilation's object
 class Library(Mapping[str, int]):
     """Loaded objects: symbol name -> address. The code lives as long as this does."""
 
-    def __init__(self, objects: Sequence[bytes], symbols: Mapping[str, int], exports: list[str]):
+    def __init__(
+        self, objects: Sequence[bytes], symbols: Mapping[str, int], exports: list[str]
+    ) -> None:
         dump = knob("LOOPWRIGHT_JITDUMP")
         mapped = visible_functions(objects) if knob("LOOPWRIGHT_PERF_MAP") or dump else []
         exports = list(dict.fromkeys([*exports, *mapped]))

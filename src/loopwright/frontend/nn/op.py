@@ -113,7 +113,7 @@ def matmul(a: Tensor, b: Tensor, out_dtype: str | None = None, name: str = "matm
     return wrap_nested(_op.matmul(a._expr, b._expr, out_dtype=out_dtype), name)
 
 
-def _unary(build: Callable[..., Any], default: str, doc: str):
+def _unary(build: Callable[..., Any], default: str, doc: str) -> Callable[..., Tensor]:
     """The function that applies a graph operator to a tensor; `default`: the result's name."""
 
     def apply(x: Tensor, name: str = default) -> Tensor:
