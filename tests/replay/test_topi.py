@@ -12,6 +12,7 @@ import pytest
 
 from loopwright import te
 
+from ..drawing import seeded
 from ..topi import (
     test_conv,
     test_image,
@@ -53,6 +54,8 @@ def test_operators(module: ModuleType, replay: Any, monkeypatch: pytest.MonkeyPa
         if name.startswith("test_") and "check(" in inspect.getsource(test):
             for k, given in enumerate(arguments(test)):
                 texts.clear()
+                if "rng" in inspect.signature(test).parameters:
+                    given["rng"] = seeded(f"{name} {k}")
                 test(**given)
                 rows[f"{name} {k}"] = {str(n): text for n, text in enumerate(texts)}
     replay(f"topi/{module.__name__.rpartition('_')[2]}", rows)

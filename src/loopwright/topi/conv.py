@@ -371,7 +371,7 @@ def _transposed(
         raise ValueError(explain(what, got=f"{more} for strides {steps}"))
     pads = get_pad_tuple(padding, kernel.shape[2:])
     kind = void_or(dtype, data.dtype)
-    return transposed(data, kernel, steps, pads, more, [1] * rank, groups, kind)
+    return transposed(data, kernel, steps, [*pads], more, [1] * rank, groups, kind)
 
 
 def _group_transpose(name: str) -> Callable[..., te.Tensor]:

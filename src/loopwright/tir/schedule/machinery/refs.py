@@ -186,10 +186,11 @@ def check_scopes(before: Index, now: Index, func: PrimFunc) -> None:
                 old = before.loops.get(child.stmt.loop_var)
             else:
                 old = before.blocks.get(child.stmt)
-            if old is None or old.stmt is not child.stmt or old.realize is not child.realize:
-                check(child, inside)
-            elif not _vars_around(old) <= inside:  # the same at another place
-                check(child, inside)
+            # What stays as it was, below variables that are there still, needs no look.
+            if old is not None and old.stmt is child.stmt and old.realize is child.realize:
+                if _vars_around(old) <= inside:
+                    continue
+            check(child, inside)
 
     if now.root is not None:
         check(now.root, set())
