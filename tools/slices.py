@@ -13,7 +13,7 @@ GRAPHS = "make fuzz ARGS='{} --count {} --seed {{seed}}'"
 PARTS = 6  # of the slow tests
 SLICES: dict[str, list[str]] = {
     **{f"slow-{k}": [f"make test-slow PART={k}/{PARTS}"] for k in range(PARTS)},
-    "references": ["LOOPWRIGHT_REQUIRE=$LOOPWRIGHT_REQUIRE,ai_edge_litert make test-references"],
+    "references": ["LOOPWRIGHT_REQUIRE=$LOOPWRIGHT_REQUIRE,litert make test-references"],
     "haswell": ["LOOPWRIGHT_HOST_CPU=haswell make test"],
     "sanitizers": ["make fuzz ARGS='sanitizers --count 30 --seed {seed}'"],
     "searches": [
@@ -24,7 +24,7 @@ SLICES: dict[str, list[str]] = {
         )
     ],
     "every case": ["SAMPLE=1 make test"],
-    "replay": ["make replay BASE=HEAD~1 ARGS=--same"],
+    "replay": ["make replay BASE=HEAD~20 ARGS=--same"],
 }
 
 
