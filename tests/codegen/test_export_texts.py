@@ -153,6 +153,7 @@ def test_the_linker_of_objects(
     have: set[str], command: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It is asked only for what is no ELF."""
+    data = jit.compile_object("define i32 @f() {\n  ret i32 1\n}", triple="x86_64-linux-gnu")
     ran: list[list[str]] = []
     monkeypatch.setattr("shutil.which", lambda name: name if name in have else None)
     monkeypatch.setattr(export, "find_spec", lambda name: name if name in have else None)
@@ -160,6 +161,5 @@ def test_the_linker_of_objects(
     monkeypatch.setattr(export, "_combined", lambda objects, path, how: ran.append(how))
     export.link_relocatable([b"no ELF"], tmp_path / "x.o")
     assert ran == [command]
-    data = jit.compile_object("define i32 @f() {\n  ret i32 1\n}", triple="x86_64-linux-gnu")
     path = export.link_relocatable([data], tmp_path / "deep" / "y.o")
     assert ran == [command] and path.read_bytes()[:4] == b"\x7fELF"

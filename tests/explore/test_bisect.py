@@ -183,6 +183,7 @@ def test_the_script_replays_the_difference(name, setup, tmp_path):
     assert f"# first pass: {found.pass_name}" in script.read_text()
 
 
+@pytest.mark.budget(8)
 def test_modules_that_cannot_be_run_are_left_out():
     def unknown(*args, **attrs):
         raise ValueError("no definition")
