@@ -344,14 +344,14 @@ def check(
     return check
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("cpu", TARGETS)
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels(name: str, cpu: str, check: Callable[[str, str], None]) -> None:
     check(name, cpu)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("cpu", TARGETS)
 @pytest.mark.parametrize("name", [pytest.param(m, marks=SLOW.get(m, ())) for m in MODELS])
 def test_models(name: str, cpu: str, check: Callable[[str, str], None]) -> None:

@@ -328,6 +328,7 @@ print(*counts, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
 def test_a_model_has_the_threads_that_it_asks_for(tmp_path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

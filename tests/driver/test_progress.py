@@ -95,6 +95,7 @@ def test_a_terminal_shows_a_bar_where_compiling_takes_long() -> None:
     assert on_terminal(0, "run", MODEL, "--quiet") == b""
 
 
+@pytest.mark.slow
 def test_a_pipe_shows_none() -> None:
     with command(0, "run", MODEL) as process:
         shown, errors = process.communicate()

@@ -143,6 +143,7 @@ def leaves(expr: Any) -> list[Any]:
     return [expr] if count is None else [relay.TupleGetItem(expr, i) for i in range(len(count))]
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("steps", [InBlocks(), NHWC], ids=["blocks", "NHWC"])
 def test_what_follows_a_convolution_is_computed_as_before(

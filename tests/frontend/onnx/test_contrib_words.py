@@ -81,6 +81,7 @@ def test_where_tokens_part_from_their_source(seed):
     same("BifurcationDetector", *given, outputs=2, symbolic=seed % 5 == 0, **sizes)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize(("letters", "window"), [(6, 3), (4, 4), (5, 1)])
 def test_embeddings_of_words(letters, window, symbolic):

@@ -58,6 +58,7 @@ def test_a_step_longer_than_the_window():
         close(interpreted(mod, feeds), interpreted(static, feeds))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["llvm", "c"])
 def test_compiled(target):
     nodes = [

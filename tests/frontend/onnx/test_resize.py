@@ -62,6 +62,7 @@ def test_symbolic_extents(places):
             close(got, reference(static, feeds))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("target", ["llvm", "c"])
 def test_compiled(target):

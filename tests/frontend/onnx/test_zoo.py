@@ -15,6 +15,7 @@ from .support import interpreted
 pytestmark = pytest.mark.no_roundtrip  # whole models; their printing is tested on small modules
 
 
+@pytest.mark.sample(3)
 @pytest.mark.budget(15)
 @pytest.mark.parametrize("name", ["ppocr-cls", "magika", "centerface"])
 def test_zoo(zoo, name):  # noqa: F811

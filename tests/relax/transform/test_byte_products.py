@@ -276,7 +276,7 @@ EXTREMES = {
 DEPTHWISE = INSTRUCTIONS | {"skylake-avx512": "avx2.pmadd.wd"}  # vectors of 256 bits
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("least", [-128, -127, -64])
 @pytest.mark.parametrize("cpu", PROCESSORS)
 @pytest.mark.parametrize("row", EXTREMES.values(), ids=EXTREMES)

@@ -124,6 +124,7 @@ def test_the_same_numbers_in_c(rng: np.random.Generator, case: str, tmp_path: An
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.budget(8)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("transposed", [False, True])

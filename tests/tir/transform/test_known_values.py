@@ -155,6 +155,7 @@ def program(rng, depth=0, loops=()):
     return lines
 
 
+@pytest.mark.slow
 def test_random_programs_give_the_same():
     changed = 0
     for seed in range(16):
