@@ -16,8 +16,10 @@ LIMIT = 3.0  # seconds of processor time of a test without a mark, on the machin
 REFERENCE = 0.075  # processor seconds of a million additions there (Python 3.11, Zen 5)
 SLOWEST = 10
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-# What a skip's reason says where one of LOOPWRIGHT_REQUIRE is missing: its name, if not these words.
-WORDS = {"zoo": "registry|fetch|could not download"}
+# A skip's reason says that one of LOOPWRIGHT_REQUIRE is missing: "needs X", "there is no X", "could not
+# import 'X'", "X is not installed"; models of the zoo say that the registry is out of reach.
+MISSING = r"(?:needs|no|import) '?{0}\b(?!-)|(?<![\w-]){0} is not installed"
+ZOO = "registry|cannot be fetched|could not download"
 REQUIRED = [w for w in os.environ.get("LOOPWRIGHT_REQUIRE", "").split(",") if w]
 COST = "processor seconds"
 _WORKERS: list[float] = []  # the processor seconds of each

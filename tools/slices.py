@@ -13,7 +13,7 @@ GRAPHS = "make fuzz ARGS='{} --count {} --seed {{seed}}'"
 PARTS = 6  # of the slow tests
 SLICES: dict[str, list[str]] = {
     **{f"slow-{k}": [f"make test-slow PART={k}/{PARTS}"] for k in range(PARTS)},
-    "references": ["LOOPWRIGHT_REQUIRE=$LOOPWRIGHT_REQUIRE,litert make test-references"],
+    "references": ["LOOPWRIGHT_REQUIRE=$LOOPWRIGHT_REQUIRE,ai-edge-litert make test-references"],
     "haswell": ["LOOPWRIGHT_HOST_CPU=haswell make test"],
     "sanitizers": ["make fuzz ARGS='sanitizers --count 30 --seed {seed}'"],
     "searches": [

@@ -17,7 +17,7 @@ from tools.fuzz.hostile import CHANGES, HOSTILE
 from tools.fuzz.onnx_model import to_onnx
 from tools.fuzz.workers import Limits, Pool
 
-pytest.importorskip("onnxruntime", reason="cases are judged beside it")
+pytest.importorskip("onnxruntime", reason="needs onnxruntime, which judges cases")
 
 pytestmark = [pytest.mark.no_roundtrip, pytest.mark.no_verify]
 FINE = ("right", "error", "accepted", "doubt")
