@@ -97,9 +97,8 @@ def pytest_make_collect_report(collector: pytest.Collector) -> None:
 
 
 def _missing(reason: str) -> bool:
-    return any(
-        re.search(WORDS.get(word, re.escape(word)), reason, re.IGNORECASE) for word in REQUIRED
-    )
+    patterns = (ZOO if word == "zoo" else MISSING.format(re.escape(word)) for word in REQUIRED)
+    return any(re.search(pattern, reason, re.IGNORECASE) for pattern in patterns)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

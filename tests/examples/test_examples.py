@@ -79,6 +79,7 @@ def test_every_script_is_tested():
 
 
 @pytest.mark.budget(15)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_runs(name):
     done = subprocess.run(
