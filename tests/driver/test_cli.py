@@ -125,6 +125,7 @@ def test_every_command_on_a_model_takes_sizes() -> None:
         assert "--dims" in shown and "--quiet" in shown and "--traceback" in shown
 
 
+@pytest.mark.budget(8)
 def test_commands_that_run_a_model_take_a_number_of_threads(tmp_path: Path, refuse: Refuse) -> None:
     one = call("run", MODEL, "--feeds", FEEDS, "--threads", "1")
     assert one == call("run", MODEL, "--feeds", FEEDS, "--threads", "3")

