@@ -25,6 +25,7 @@ def _overloads(decorator: ast.expr) -> bool:
     return ast.unparse(decorator).rpartition(".")[2] == "overload"
 
 
+@pytest.mark.budget(8)
 def test_no_name_is_defined_twice():
     found = [f"{path.relative_to(ROOT)}: {name}" for path in FILES for name in repeated(path)]
     rule = "no two functions or classes of a module have one name"
