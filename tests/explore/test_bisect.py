@@ -148,6 +148,7 @@ def test_a_wrong_code_generator_is_found(monkeypatch, tmp_path):
 
 
 def test_right_numbers_are_no_finding():
+    pytest.importorskip("onnxruntime")
     found = lw.bisect(DIGITS, image(), "onnxruntime")
     assert not found and "the numbers agree" in str(found)
     assert not lw.bisect(DIGITS, image(), "reference")
@@ -156,6 +157,8 @@ def test_right_numbers_are_no_finding():
 
 @pytest.mark.parametrize("against", ["onnxruntime", "reference"])
 def test_a_wrong_converter_is_found(against):
+    if against == "onnxruntime":
+        pytest.importorskip("onnxruntime")
     with CONVERTERS.snapshot():
         register_converter("Relu", 1, to="relax.abs")
         register_converter("Relu", 14, to="relax.abs")
@@ -208,7 +211,14 @@ def test_what_cannot_be_asked():
         lw.bisect(mod, image(), "reference")
 
 
+def test_a_judge_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(LoopwrightError, match="not installed\n  instead: pip install onnxruntime"):
+        lw.bisect(DIGITS, image(), "onnxruntime")
+
+
 def test_the_command(tmp_path):
+    pytest.importorskip("onnxruntime")
     args = ["bisect", DIGITS, "--dims", "2", "--against", "onnxruntime"]
     done = CliRunner().invoke(app, args)
     assert done.exit_code == 0 and "the numbers agree" in done.output

@@ -12,6 +12,7 @@ from benchmarks.run import measure, table
 
 
 def test_engines_take_turns_and_agree():
+    pytest.importorskip("onnxruntime")
     engines = dict.fromkeys(["onnxruntime", "numpy"], sys.executable)
     results, failures = measure(load("mlp_b1"), engines, threads=1, rounds=2, seconds=0.01)
     assert failures == {}

@@ -184,8 +184,12 @@ def _proto(model: Any) -> Any:
 
 def _onnxruntime(model: Any, feeds: dict[str, Any], names: Any) -> dict[str, Any]:
     import onnx
-    import onnxruntime
 
+    try:
+        import onnxruntime
+    except ImportError as error:
+        what, hint = "onnxruntime is to judge, and is not installed", "pip install onnxruntime"
+        raise LoopwrightError(explain(what, instead=f"{hint}, or against='reference'")) from error
     if names is not None:
         shown = {value.name for value in model.graph.output}
         more = [onnx.helper.make_empty_tensor_value_info(n) for n in names if n not in shown]
