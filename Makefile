@@ -33,9 +33,9 @@ demo: $(SETUP)
 test: $(SETUP)
 	@$(PYTEST) -m "not slow" $(ARGS)
 
-# What `make test` leaves out, or a part of it: make test-slow PART=2/6
+# What `make test` leaves out.
 test-slow: $(SETUP)
-	@$(PYTEST) -m slow $(if $(PART),--part $(PART)) $(ARGS)
+	@$(PYTEST) -m slow $(ARGS)
 
 # What is compared with packages that the others do without: TFLite's interpreter and quantizer, estimators.
 # In an environment of its own; elsewhere these tests skip.

@@ -43,15 +43,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write what tests print to tests/golden"
     )
-    parser.addoption("--part", metavar="K/N", help="run one test in N")
     parser.addoption("--texts", metavar="DIR", help="write the texts of tests/replay to DIR")
     parser.addoption("--against", metavar="DIR", help="compare those texts with the ones in DIR")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test that is marked `sample(n)`, all cases but one in n are slow: always the same ones;
-    of a part of the tests, all others are left out."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test that is marked `sample(n)`, all cases but one in n are slow: always the same ones."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items if not SAMPLE else ():
         if item.get_closest_marker("sample"):
@@ -62,9 +60,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         count = -(-len(group) // mark.args[0])
         for item in set(group).difference(random.Random(name).sample(group, count)):
             item.add_marker(pytest.mark.slow)
-    if part := config.option.part:
-        k, n = map(int, part.split("/"))
-        items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % n == k]
 
 
 def pytest_collection_finish() -> None:

@@ -13,6 +13,7 @@ import pytest
 import loopwright as lw
 from loopwright.codegen.llvm import compiler
 from loopwright.codegen.llvm.located import located, located_text
+from loopwright.codegen.llvm.machine import resolve
 from loopwright.codegen.llvm.module_text import text_of, without_comments
 from loopwright.codegen.llvm.program import GRAPH
 from loopwright.codegen.objects import ElfObject
@@ -52,8 +53,9 @@ def test_code_is_the_same_with_lines(exe, name, count):
     assert len(kernels) >= count
     for kernel in kernels:
         plain = text_of(without_comments(exe.program.text(kernel).splitlines()))
-        before = sections(compiler.compile_object(plain))
-        after = sections(compiler.compile_object(located_text(exe, kernel)[0], verify=True))
+        before = sections(compiler.compile_object(plain, *resolve()))
+        lines = located_text(exe, kernel)[0]
+        after = sections(compiler.compile_object(lines, *resolve(), verify=True))
         assert before[".text"] == after[".text"] and before[".text"]
         assert after[".debug_line"] and ".debug_line" not in before
 
