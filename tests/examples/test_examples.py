@@ -78,9 +78,14 @@ def test_every_script_is_tested():
     assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(EXAMPLES)
 
 
+WHOLE_MODELS = ("seed1_own_kernel", "seed1_relay_translator")  # they compile some of the zoo
+
+
 @pytest.mark.budget(15)
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in WHOLE_MODELS)) for n in EXAMPLES]
+)
 def test_runs(name):
     done = subprocess.run(
         [sys.executable, f"examples/{name}.py"],

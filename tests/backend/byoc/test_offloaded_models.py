@@ -20,9 +20,9 @@ pytestmark = pytest.mark.no_roundtrip
 SHAPES = {"centerface": (1, 3, 64, 64), "ppocr-cls": (1, 3, 48, 64)}
 CASES = [
     ("ppocr-cls", ["blas", "onednn"], 74),
-    pytest.param("ppocr-cls", ["onednn"], 74, marks=pytest.mark.slow),
-    pytest.param("ppocr-cls", ["blas"], 1, marks=pytest.mark.slow),
-    pytest.param("centerface", ["onednn"], 66, marks=pytest.mark.slow),
+    ("ppocr-cls", ["onednn"], 74),
+    ("ppocr-cls", ["blas"], 1),
+    ("centerface", ["onednn"], 66),
 ]
 
 
@@ -49,7 +49,7 @@ def reference(name):
     return mod, x, answers(lw.compile(mod), x)
 
 
-@pytest.mark.budget(15)
+@pytest.mark.slow
 @pytest.mark.parametrize("name, backends, calls", CASES)
 def test_offloaded_models(name, backends, calls):
     for backend in backends:
