@@ -617,3 +617,29 @@ def test_a_function_of_several_vectors_at_once(
     assert f"T.vectorized(T.int64({lanes}))" in text
     check(rng, mod, (3, size))
     check(rng, graph((3, size), lambda bb, x: op.nn.softmax(x)), (3, size))
+
+
+@pytest.mark.parametrize("pad", [0, 100])
+def test_terms_of_a_padding_that_is_not_zero_stay(rng: np.random.Generator, pad: int) -> None:
+    """The zero point of quantized data: rows of it were left out of the sum."""
+    x, w = te.placeholder((1, 8, 2, 7), "uint8", "x"), te.placeholder((8, 12), "int8", "w")
+    u, v = te.reduce_axis((0, 3), "u"), te.reduce_axis((0, 3), "v")
+
+    def term(n: Var, c: Var, i: Var, j: Var) -> Any:
+        row, column = i * 2 + u, j * 2 + v
+        inside = tir.all(row >= 1, row < 3, column >= 1, column < 8)
+        read = tir.if_then_else(inside, x[n, c, row - 1, column - 1], tir.const(pad, "uint8"))
+        return te.sum(read.astype("int32") * w[c, u * 4 + v].astype("int32"), axis=[u, v])
+
+    sums = te.compute((1, 8, 1, 4), term, "sums")
+    out = te.compute(sums.shape, lambda *at: sums[at].astype("float32") * 0.5, "out")
+    func = te.create_prim_func([x, w, out])
+    with lw.Target("c"):
+        made = ApplyDefaultSchedule()(lw.IRModule({"main": func}))["main"]
+    data = [rng.integers(0, 9, t.shape).astype(t.dtype) for t in (x, w)]
+    want, got = (np.zeros((1, 8, 1, 4), "float32") for _ in range(2))
+    tir.interpreter.run(func, [*data, want])
+    tir.interpreter.run(made, [*data, got])
+    np.testing.assert_array_equal(got, want)
+    skips = "T.where(" in made.script()
+    assert skips == (pad == 0)  # those of zeros are left out

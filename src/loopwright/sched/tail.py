@@ -14,6 +14,7 @@ from ..ir.prim_expr import (
     LT,
     And,
     CmpExpr,
+    FloatImm,
     IntImm,
     IterVar,
     Let,
@@ -267,11 +268,17 @@ class _WholeColumns(_WholeRows):
         return node.replace(block=block.replace(iter_vars=axes, body=store))
 
 
+def _is_nothing(value: PrimExpr) -> bool:
+    """Whether a value is the literal 0 of any type."""
+    return isinstance(value, (IntImm, FloatImm)) and value.value == 0
+
+
 def skip_padding(func: PrimFunc, blocks: set[str]) -> PrimFunc:
     """Leave out the terms of a sum of products that lie in the padding, if that holds for a
     whole tile: their guard (on a row, not on a column) becomes the block's predicate.
 
-    `blocks` are names of blocks that accumulate products of a guarded load; a term outside is 0.
+    `blocks` are names of blocks that accumulate products of a guarded load. A term outside is 0 where
+    the guard gives 0; the zero point of quantized data is another number, and its terms stay.
     """
     return func.replace(body=_SkipPadding(blocks).visit(func.body))
 
@@ -299,7 +306,7 @@ class _SkipPadding(_Whole):
         moved: list[PrimExpr] = []
 
         def lift(call: Any) -> Any:
-            if not is_call_to(call, "if_then_else"):
+            if not is_call_to(call, "if_then_else") or not _is_nothing(call.args[2]):
                 return None
             kept = []
             for part in conjuncts(call.args[0]):
