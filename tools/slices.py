@@ -11,7 +11,7 @@ import sys
 
 GRAPHS = "make fuzz ARGS='{} --count {} --seed {{seed}}'"
 SLICES: dict[str, list[str]] = {
-    "slow": ["make test-slow"],
+    "slow": ["make test-slow"],  # with references the longest: 12 to 17 minutes on two cores
     "references": ["LOOPWRIGHT_REQUIRE=$LOOPWRIGHT_REQUIRE,ai-edge-litert make test-references"],
     "haswell": ["LOOPWRIGHT_HOST_CPU=haswell make test"],
     "sanitizers": ["make fuzz ARGS='sanitizers --count 30 --seed {seed}'"],

@@ -30,10 +30,12 @@ def _of(diagnostics: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     return [d for d in diagnostics if Path(d["file"]).name == name]
 
 
+@pytest.mark.budget(15)  # a process of pyright
 def test_a_users_script_is_typed(diagnostics):
     assert [d["message"] for d in _of(diagnostics, "user_script.py")] == []
 
 
+@pytest.mark.budget(15)
 def test_mistakes_are_found(diagnostics):
     lines = (FOLDER / "mistakes.py").read_text().splitlines()
     wrong = {n for n, line in enumerate(lines) if "  # " in line}
