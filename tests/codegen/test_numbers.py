@@ -297,9 +297,6 @@ def numbers(exe: Executable) -> dict[str, int]:
     return {column: found[column] for column in COLUMNS}
 
 
-COLUMNS = ["kernels", "instructions", "fma", "loads", "stores", "spills", "bytes", "memory"]
-
-
 def written(rows: Mapping[str, Mapping[str, int]]) -> str:
     """Rows as text: every number has its name beside it, so that a line of a diff says it all."""
     widths = {c: max(len(str(row[c])) for row in rows.values()) for c in COLUMNS}

@@ -98,7 +98,7 @@ def test_runs(name):
     if "RegistryError" in done.stderr:
         pytest.skip("the registry with the zoo's models is out of reach")
     if "No module named 'onnxruntime'" in done.stderr:
-        pytest.skip("it compares with onnxruntime")
+        pytest.skip("needs onnxruntime, with which it compares")
     assert done.returncode == 0, done.stderr
     assert [text for text in EXAMPLES[name] if text not in done.stdout] == []
     if name == "seed4_c_codegen":
