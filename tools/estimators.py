@@ -133,7 +133,7 @@ def problem(make: Callable[[], Any], taught: str) -> str | None:
     fitted = make()
     fitted.fit(x) if target is None else fitted.fit(x, target)
     model = converted(fitted, x)
-    found = [v.numpy() for v in lw.compile(model).run([x]).values()]
+    found = [_array(v) for v in lw.compile(model).run([x]).values()]
     for name in ("predict", "transform"):
         if not hasattr(fitted, name):
             continue
@@ -162,10 +162,14 @@ def converted(fitted: Any, x: np.ndarray) -> Any:
         from onnxmltools.convert.common.data_types import FloatTensorType
 
         kind = FloatTensorType([None, x.shape[1]])
-        return convert_lightgbm(fitted, initial_types=[("x", kind)], target_opset=15, zipmap=False)
-    maps = hasattr(fitted, "classes_") and type(fitted).__name__ != "LinearSVC"
-    options = {id(fitted): {"zipmap": False}} if maps else None
-    return to_onnx(fitted, x[:1], options=options, target_opset=_OPSETS)
+        return convert_lightgbm(fitted, initial_types=[("x", kind)], target_opset=15)
+    return to_onnx(fitted, x[:1], target_opset=_OPSETS)
+
+
+def _array(value: Any) -> np.ndarray:
+    """An output, the maps from classes to numbers as rows."""
+    maps = isinstance(value, list)
+    return np.array([list(row.values()) for row in value]) if maps else value.numpy()
 
 
 def main(names: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -10,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 import loopwright as lw
@@ -89,6 +92,32 @@ def test_run_keeps_what_it_computed(tmp_path: Path) -> None:
     with np.load(FEEDS) as arrays:
         np.save(tmp_path / "one.npy", arrays["image"])
     assert "(10, 10)" in call("run", MODEL, "--feeds", str(tmp_path / "one.npy"))
+
+
+def test_sequences_and_maps_in_files(tmp_path: Path) -> None:
+    """Written as .json and .npz, and read again; the model gives a sequence back as it got it."""
+    sequence, scalar = helper.make_tensor_sequence_value_info, helper.make_tensor_value_info
+    inputs = [sequence("s", TensorProto.FLOAT, None), scalar("x", TensorProto.FLOAT, [2])]
+    outputs = [sequence("t", TensorProto.FLOAT, None), scalar("y", TensorProto.FLOAT, [2])]
+    nodes = [helper.make_node("Identity", ["s"], ["t"]), helper.make_node("Neg", ["x"], ["y"])]
+    imports = [helper.make_opsetid("", 18)]
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    model, feeds, out = (str(tmp_path / n) for n in ("m.onnx", "feeds.npz", "out.npz"))
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), model)
+    parts = {"s.0": np.float32([[1, 2]]), "s.1": np.float32([3]), "x": np.float32([4, 5])}
+    np.savez(feeds, **parts)
+    text = call("run", model, "--feeds", feeds, "-o", out)
+    assert text == "t.0: float32 (1, 2)\nt.1: float32 (1,)\ny: float32 (2,)\n"
+    with np.load(out) as arrays:
+        found = {name: arrays[name].tolist() for name in arrays}
+    assert found == {"t.0": [[1, 2]], "t.1": [3], "y": [-4, -5]}
+    written = tmp_path / "out.json"
+    call("run", model, "--feeds", feeds, "-o", str(written))
+    assert json.loads(written.read_text()) == {"t": [[[1.0, 2.0]], [3.0]], "y": [-4.0, -5.0]}
+    assert "t: greatest relative difference 0.0e+00" in call("check", model, "--feeds", feeds)
+    given = tmp_path / "feeds.json"
+    given.write_text(json.dumps({"image": np.zeros((1, 1, 16, 16)).tolist()}))
+    assert "probability: float32 (1, 10)" in call("run", MODEL, "--feeds", str(given))
 
 
 def test_bench_names_the_kernels() -> None:

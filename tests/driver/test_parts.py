@@ -90,7 +90,8 @@ class Model:
         return list(self.names)
 
     def inputs(self) -> list[Any]:
-        kinds = {"x": ("x", "float32", (2, "n")), "k": ("k", "int8", ())}
+        plain = ("k", "int8", ())
+        kinds = {"x": ("x", "float32", (2, "n")), "y": ("y", "float32", (3,)), "k": plain}
         return [kinds[n] for n in self.names]
 
 
@@ -135,6 +136,7 @@ def test_inputs(tmp_path: Path):
         ([1.0], [1.0, 2.0], np.inf),
         ([[1.0]], [1.0], np.inf),
         ([np.nan], [np.nan], 0.0),
+        (np.array(["a"], object), np.array(["b"], object), np.inf),
     ],
 )
 def test_differences(got, want, away):
@@ -146,7 +148,7 @@ def test_differences(got, want, away):
 
 def test_bytes_do_not_wrap_around():
     assert difference(np.uint8([0]), np.uint8([255])) == 1.0
-    assert [x.tolist() for x in flat((1, [np.ones(2), (3,)]))] == [1, [1, 1], 3]
+    assert [x.tolist() for x in flat((1, [np.ones(2), {7: (3,)}]))] == [1, [1, 1], 3]
 
 
 def test_what_took_how_long():

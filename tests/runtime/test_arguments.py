@@ -112,7 +112,7 @@ def test_memory_for_results():
     assert one.tolist() == [1, 2]
     for wrong in (np.zeros(3, "float32"), np.zeros(2), tensor(np.zeros(2, "int32"))):
         with pytest.raises(ValueError, match=r"instead: dtype float32 and shape \(2,\)"):
-            copy_results("f", tensor(np.float32([1, 2])), wrong)
+            copy_results("f", [tensor(np.float32([1, 2]))], wrong)
 
 
 def test_functions_of_arrays():

@@ -209,7 +209,7 @@ def _judge(path: Path, say: Callable[[str], None]) -> Outcome:
             feeds = feed(exe.inputs())
         except (ValueError, MemoryError) as error:
             return Outcome("error", "feed", str(error))
-        got = arrays(exe["main"](*feeds))
+        got = arrays(list(exe.run(feeds).values()))
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         outcome = Outcome("error" if clear(error) else "raw", stage, text)

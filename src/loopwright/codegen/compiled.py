@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..base.errors import LoopwrightError, explain
 from ..base.late import Slot
-from ..runtime.arguments import leaves
 from ..runtime.module import Timed, run_by_name
 from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature, few
@@ -152,20 +151,21 @@ class CompiledModel(Timed):
         Raises ValueError naming the inputs that are missing or unknown.
         """
         if type(feeds) is dict and not named:  # one look at each input
-            names, outputs, call = self._runs.get(function) or self._run_of(function)
+            names, outputs, opened, call = self._runs.get(function) or self._run_of(function)
             if feeds.keys() == names.keys():
                 result = call(*map(feeds.__getitem__, names))
                 if len(outputs) == 1 and type(result) is Tensor:
                     return {outputs[0]: result}
-                return dict(zip(outputs, leaves(result), strict=True))
+                return dict(zip(outputs, opened(result), strict=True))
         plain = [p.name for p in self.signature(function).params]
         return run_by_name(self, function, feeds, named, plain)
 
     def _run_of(self, function: str) -> Any:
-        """The names of a function's inputs, those of its outputs, and the function."""
+        """The names of a function's inputs, those of its outputs, what opens its result, and it."""
         names, outputs = self.input_names(function), self.output_names(function)
         known = dict.fromkeys(names if len(set(names)) == len(names) else [None])
-        self._runs[function] = known, outputs, self[function]
+        opened = self.signature(function).leaves
+        self._runs[function] = known, outputs, opened, self[function]
         return self._runs[function]
 
     def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
@@ -251,10 +251,12 @@ class CompiledModel(Timed):
 
 def _machine_signature(func: Any) -> Signature:
     """The parameters and results of a graph function, as far as they are known."""
-    leaves = _leaves(func.ret_struct_info)
+    leaves: list[Any] = []
+    tree = _tree(func.ret_struct_info, leaves)
     names = ["out"] if len(leaves) == 1 else [f"out{k}" for k in range(len(leaves))]
     params = tuple(_argument(p.name_hint, p.struct_info) for p in func.params)
-    return Signature(params, tuple(map(_argument, names, leaves)))
+    results = tuple(map(_argument, names, leaves))
+    return Signature(params, results, tree=tree if isinstance(tree, list) else None)
 
 
 def _argument(name: str, info: Any) -> Argument:
@@ -266,9 +268,12 @@ def _argument(name: str, info: Any) -> Argument:
     return Argument(name, str(info.dtype), tuple(dims))
 
 
-def _leaves(info: Any) -> list[Any]:
-    fields = getattr(info, "fields", None)
-    return [info] if fields is None else [leaf for f in fields for leaf in _leaves(f)]
+def _tree(info: Any, leaves: list[Any]) -> Any:
+    """The places of a value's parts among the leaves, where they are added."""
+    if not hasattr(info, "fields"):
+        leaves.append(info)
+        return len(leaves) - 1
+    return [_tree(field, leaves) for field in info.fields]
 
 
 __all__ = ["CompiledModel"]

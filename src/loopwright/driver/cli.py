@@ -1,8 +1,8 @@
 """The command line: `loopwright show | explore | run | bench | check | bisect | compile MODEL`,
 `loopwright plugins`.
 
-MODEL is an ONNX or a TFLite file. Inputs come from `--feeds FILE.npz` (arrays by input name); otherwise they are
-random. `--dims n=4,height=32`, or one number, gives symbolic sizes: `run`, `bench`, `check` and `bisect`
+MODEL is an ONNX or a TFLite file. Inputs come from `--feeds FILE` (.npz or .json, arrays by
+input name); otherwise they are random. `--dims n=4,height=32`, or one number, gives symbolic sizes: `run`, `bench`, `check` and `bisect`
 make random inputs of these sizes (default 1), `show` and `compile` fix them in the code.
 """
 
@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from platform import python_version
 from typing import Annotated, Any
@@ -41,19 +42,20 @@ from ..relax.transform import BindSymbolicVars
 from ..runtime.arena import Arena
 from .build import as_module, as_target, compile_steps, lower
 from .console import command, page, say
-from .differences import difference, flat
-from .feeds import make_feeds, read_dims
+from .differences import apart
+from .feeds import make_feeds, parts, read_dims, save
 from .front import DEFAULT_TARGET, compile
 from .options import CompileOptions
 
 COSTS: Slot[Any] = Slot("driver.costs")
 BISECT: Slot[Any] = Slot("driver.bisect")
 EXPLORE: Slot[Any] = Slot("driver.explore")
+_FEW = 64  # arrays of one output that are printed
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 Model = Annotated[Path, typer.Argument(help="An ONNX or a TFLite file.")]
 TargetText = Annotated[str, typer.Option("--target", help="A target, as in TVM.")]
-Feeds = Annotated[Path | None, typer.Option("--feeds", help="Arrays by input name (.npz).")]
+Feeds = Annotated[Path | None, typer.Option("--feeds", help="Arrays by input name (.npz, .json).")]
 Dims = Annotated[
     str,
     typer.Option("--dims", "--size", help="Symbolic sizes: n=1,height=32, or one number for all."),
@@ -134,22 +136,27 @@ def run(
     feeds: Feeds = None,
     dims: Dims = "",
     threads: Threads = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write outputs (.npz).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Write outputs (.npz, .json).")
+    ] = None,
 ) -> None:
     """Run a model once and print or save its outputs."""
     if out is not None:
         _check_writable(out)
     exe = _compiled(model, target, threads)
-    results = {k: v.numpy() for k, v in exe.run(make_feeds(exe, feeds, dims)).items()}
+    results = exe.run(make_feeds(exe, feeds, dims))
     if out is not None:
-        with out.open("wb") as file:
-            np.savez(file, **results)
-    for name, array in results.items():
-        shown = f"{name}: {array.dtype} {array.shape}"
-        if out is None:
-            typer.echo(f"{shown}\n{np.array2string(array, threshold=64, precision=6)}")
-        else:
-            say(shown)
+        save(out, results)
+    for output, value in results.items():
+        found = list(islice(parts(output, value), _FEW + 1))
+        for name, array in found[:_FEW]:
+            shown = f"{name}: {array.dtype} {array.shape}"
+            if out is None:
+                typer.echo(f"{shown}\n{np.array2string(array, threshold=64, precision=6)}")
+            else:
+                say(shown)
+        if not 0 < len(found) <= _FEW:
+            say(f"{output}: {'more of it is written by -o FILE' if found else 'nothing'}")
 
 
 @command(app)
@@ -213,10 +220,10 @@ def check(
     exe = _compiled(mod, target, threads)
     given = make_feeds(exe, feeds, dims)
     args = [given[name] for name in exe.input_names()]
+    wanted = exe.signature("main").leaves(Interpreter(mod)["main"](*args))
     worst = 0.0
-    pairs = zip(flat(exe["main"](*args)), flat(Interpreter(mod)["main"](*args)), strict=True)
-    for name, (got, want) in zip(exe.output_names(), pairs, strict=True):
-        error = difference(got, want)
+    for (name, got), want in zip(exe.run(given).items(), wanted, strict=True):
+        error = apart(got, want)
         worst = max(worst, error)
         typer.echo(f"{name}: greatest relative difference {error:.1e}")
     if worst > tolerance:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 
 def flat(value: Any) -> list[np.ndarray]:
-    """The arrays of a result, whatever tuples they are in."""
+    """The arrays of a result, whatever tuples and maps they are in."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
     if isinstance(value, (list, tuple)):
         return [leaf for v in value for leaf in flat(v)]
     return [np.asarray(value)]
@@ -17,6 +20,8 @@ def flat(value: Any) -> list[np.ndarray]:
 def errors(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     """The difference of each element, relative to the largest finite one of `want`; infinite where
     one is NaN or an infinity and the other is something else."""
+    if "O" in (got.dtype.kind, want.dtype.kind):  # texts
+        return np.where(got == want, 0.0, np.inf)
     a, b = (np.asarray(x).astype("c16" if np.iscomplexobj(x) else "f8") for x in (got, want))
     finite = np.isfinite(b)
     scale = float(np.abs(b[finite]).max(initial=0.0)) or 1.0
@@ -35,4 +40,10 @@ def difference(got: np.ndarray, want: np.ndarray) -> float:
     return float(errors(got, want).max(initial=0.0))
 
 
-__all__ = ["difference", "errors", "flat"]
+def apart(got: Any, want: Any) -> float:
+    """The greatest `difference` of the arrays of two results; infinite for another number of them."""
+    a, b = flat(got), flat(want)
+    return max(map(difference, a, b), default=0.0) if len(a) == len(b) else float("inf")
+
+
+__all__ = ["apart", "difference", "errors", "flat"]

@@ -104,10 +104,14 @@ def placed(function: str, count: int, out: Any) -> list[Any]:
     return given
 
 
-def copy_results(function: str, results: Any, out: Any) -> None:
-    """Copy results to where `out` says. Raises ValueError for another dtype or shape."""
-    found = leaves(results)
-    for k, (value, target) in enumerate(zip(found, placed(function, len(found), out), strict=True)):
+def copy_results(function: str, results: Sequence[Any], out: Any) -> None:
+    """Copy results to where `out` says. Raises TypeError for a result that is no array, ValueError
+    for another dtype or shape."""
+    targets = placed(function, len(results), out)
+    for k, (value, target) in enumerate(zip(results, targets, strict=True)):
+        if not hasattr(value, "__dlpack__"):
+            what = f"{function}: result {k} is no array, so it is not written to one"
+            raise TypeError(explain(what, got=type(value).__name__, instead="call it without out="))
         result = from_dlpack(value)
         array = isinstance(target, np.ndarray)
         into: Any = target if array else from_dlpack(target)
@@ -128,7 +132,7 @@ class Converted:
         result = self.function(*prepared(self.name, self.signature, args))
         if out is None:
             return result
-        copy_results(self.name, result, out)
+        copy_results(self.name, self.signature.leaves(result), out)
         return out
 
 

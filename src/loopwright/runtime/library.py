@@ -83,21 +83,22 @@ class LoadedLibrary(Module):
 
     def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[int | str, ...]]]:
         """(name, dtype, shape) of each input; symbolic dimensions are given by name."""
-        return [p.described() for p in self._signature(name).params]
+        return [p.described() for p in self.signature(name).params]
 
     def outputs(self, name: str = "main") -> list[tuple[str, str, tuple[int | str, ...]]]:
         """(name, dtype, shape) of each output."""
-        return [r.described() for r in self._signature(name).results]
+        return [r.described() for r in self.signature(name).results]
 
     def input_names(self, name: str = "main") -> list[str]:
         """The names of a function's inputs. Raises KeyError."""
-        return [p.name for p in self._signature(name).params]
+        return [p.name for p in self.signature(name).params]
 
     def output_names(self, name: str = "main") -> list[str]:
         """The names of a function's outputs. Raises KeyError."""
-        return [r.name for r in self._signature(name).results]
+        return [r.name for r in self.signature(name).results]
 
-    def _signature(self, name: str) -> Signature:
+    def signature(self, name: str) -> Signature:
+        """The inputs and outputs of a function. Raises KeyError for an unknown name."""
         if name not in self.signatures:
             have = ", ".join(self.signatures) or "none"
             raise UnknownName(f"the library tells nothing of a function {name!r}; it has: {have}")
@@ -118,9 +119,9 @@ class LoadedLibrary(Module):
 
 def _told(lists: Mapping[str, Any]) -> Signature:
     """The signature that a library's metadata has: {"inputs": [[name, dtype, shape]...], "outputs":
-    ...}; a scalar has no shape."""
-    inputs, outputs = lists["inputs"], lists["outputs"]
-    return Signature.from_lists({"params": inputs, "results": outputs, "symbols": ()})
+    ...}; a scalar has no shape, and a tree tells how several outputs are nested."""
+    known = {"params": lists["inputs"], "results": lists["outputs"], "symbols": ()}
+    return Signature.from_lists({**lists, **known})
 
 
 def _check_whole(file: Path) -> None:
@@ -191,8 +192,8 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
         loaded.graph_name = told.get("main", {}).get("graph", loaded.graph_name)
         for name, function in functions.items():
             function.signature = loaded.signatures.get(name)
-        trees = {n: lists["tree"] for n, lists in told.items() if "tree" in lists}
-        loaded._functions |= {n: nested(functions[n], t) for n, t in trees.items()}
+        trees = ((n, s.tree) for n, s in loaded.signatures.items() if n in functions)
+        loaded._functions |= {n: nested(functions[n], tree) for n, tree in trees}
     if hasattr(library, BYTECODE_SYMBOL):
         program = from_bytes(base64.b85decode(_text_at(library, BYTECODE_SYMBOL)))
         loaded.run_on(Machine(program, functions))

@@ -257,5 +257,6 @@ def run_by_name(
         out = in_order(outputs, named.pop("out"))
     args = ordered_inputs(function, names, feeds, named, also)
     call = model[function]
-    result = call(*args) if out is None else call(*args, out=out)
-    return dict(zip(outputs, leaves(result), strict=True))
+    opened = model.signature(function).leaves
+    results = opened(call(*args)) if out is None else leaves(call(*args, out=out))
+    return dict(zip(outputs, results, strict=True))

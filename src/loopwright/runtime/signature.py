@@ -73,6 +73,11 @@ class Signature:
         given = (replace(a, name=n) for a, n in zip(self.results, results, strict=True))
         return Signature(tuple(taken), tuple(given), self.symbols, self.tree)
 
+    def leaves(self, value: Any) -> list[Any]:
+        """What a call returned, one value for each of `results`: a sequence that is one result
+        stays whole. Raises ValueError where it is nested in another way than `tree`."""
+        return _opened(value, self.tree)
+
     def text(self, function: str) -> str:
         """A function of this signature in one line: main(x float32[n, 8]) -> out float32[n, 4]"""
         results = f" -> {few(self.results)}" if self.results else ""
@@ -95,6 +100,14 @@ class Signature:
             for kind in ("params", "results")
         )
         return Signature(params, results, tuple(lists["symbols"]), lists.get("tree"))
+
+
+def _opened(value: Any, tree: Any) -> list[Any]:
+    if not isinstance(tree, list):
+        return [value]
+    if len(tree) == 1 and not isinstance(value, (list, tuple)):
+        value = [value]  # native code returns the one tensor of a tuple
+    return [leaf for part, at in zip(value, tree, strict=True) for leaf in _opened(part, at)]
 
 
 def few(items: Iterable[object], most: int = 4) -> str:

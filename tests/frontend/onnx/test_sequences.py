@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
-from loopwright.frontend.onnx import from_onnx
+from loopwright.frontend.onnx import backend, from_onnx
 from loopwright.frontend.onnx.things import Map, Optional, Sequence, Texts, joined
 from loopwright.relax.expr import Function
 from loopwright.relax.interpreter import Interpreter
@@ -269,6 +269,84 @@ def test_exported_models_take_texts(tmp_path):
     assert isinstance(from_onnx(given)["main"], Function)
     exe.export_library(str(path))
     assert list(lw.runtime.load_module(str(path))["main"](texts("q"))) == ["qq"]
+
+
+def classifier(*columns):
+    """A model as scikit-learn's converter writes them: a label, and a map of each row."""
+    entry = helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, []))
+    maps = helper.make_value_info("output_probability", helper.make_sequence_type_proto(entry))
+    nodes = [
+        node("ArgMax", ["x"], ["output_label"], axis=1, keepdims=0),
+        node(
+            "ZipMap",
+            ["x"],
+            ["output_probability"],
+            domain="ai.onnx.ml",
+            classlabels_int64s=list(columns),
+        ),
+    ]
+    return model(
+        nodes,
+        [tensor("x", FLOAT, ["n", len(columns)])],
+        [tensor("output_label", INT64, ["n"]), maps],
+        more=[("ai.onnx.ml", 3)],
+    )
+
+
+def parts_and_their_sum(*extra):
+    """A sequence, and a tensor beside it."""
+    nodes = [node("SplitToSequence", ["x"], ["s"], axis=1), node("Neg", ["x"], ["y"])]
+    outputs = [sequence("s", FLOAT, None), tensor("y", FLOAT, ["n", 3])]
+    return model(nodes[: len(extra) + 1], [tensor("x", FLOAT, ["n", 3])], outputs[: len(extra) + 1])
+
+
+def rows(x):
+    return [{k: float(v) for k, v in zip((3, 4, 5), row, strict=True)} for row in x]
+
+
+def columns(x):
+    return [x[:, k : k + 1] for k in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (
+            classifier(3, 4, 5),
+            {"output_label": lambda x: x.argmax(1), "output_probability": rows},
+        ),
+        (parts_and_their_sum(), {"s": columns}),
+        (parts_and_their_sum("y"), {"s": columns, "y": np.negative}),
+    ],
+)
+def test_outputs_that_are_sequences_come_whole_under_their_names(given, wanted, tmp_path, rng):
+    """By `run`, by keywords, from a loaded library and through ONNX's backend."""
+    x = rng.normal(size=(2, 3)).astype(np.float32)
+    exe = lw.compile(given)
+    exe.export_library(tmp_path / "m.so")
+    library = lw.runtime.load_module(tmp_path / "m.so")
+    ways = [exe.run({"x": x}), exe.run([x]), exe.run(x=x), library.run({"x": x}), library.run(x=x)]
+    ways.append(dict(zip(wanted, backend.run_model(given, {"x": x}), strict=True)))
+    for found in ways:
+        assert list(found) == list(wanted) == exe.output_names() == library.output_names()
+        for name, made in wanted.items():
+            np.testing.assert_equal(plain(found[name]), plain(made(x)))
+
+
+def plain(value):
+    """Nested lists and maps of numbers."""
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    return np.asarray(value).tolist()
+
+
+def test_a_sequence_is_not_written_to_memory_of_the_caller():
+    exe = lw.compile(parts_and_their_sum("y"))
+    x = np.ones((2, 3), np.float32)
+    with pytest.raises(TypeError, match="main: result 0 is no array, so it is not written to one"):
+        exe.run({"x": x}, out=[np.empty(2), np.empty((2, 3), np.float32)])
 
 
 def interpreted(given, *args):

@@ -249,11 +249,11 @@ def header_text(exe: Executable, prefix: str) -> str:
 
 def metadata_of(exe: Executable) -> dict[str, Any]:
     """The metadata of a loaded library's functions: inputs and outputs with dtypes and shapes."""
-    lists = {name: exe.described(name).as_lists() for name in exe.function_names()}
-    told = {name: {"inputs": s["params"], "outputs": s["results"]} for name, s in lists.items()}
-    for name, signature in exe.entries.items():
-        if signature.tree is not None and name in told:
-            told[name]["tree"] = signature.tree
+    told = {}
+    for name in exe.function_names():
+        lists = exe.described(name).as_lists()
+        told[name] = {"inputs": lists["params"], "outputs": lists["results"]}
+        told[name] |= {"tree": lists["tree"]} if "tree" in lists else {}
     if exe.graph_name and "main" in told:
         told["main"]["graph"] = exe.graph_name
     return told

@@ -38,13 +38,8 @@ class Prepared(_BackendRep):
 
         inputs: values in the order of the model's inputs, one value, or a dict by name.
         """
-        if isinstance(inputs, dict):
-            inputs = [inputs[name] for name in self.compiled.input_names()]
-        elif isinstance(inputs, np.ndarray):
-            inputs = [inputs]
-        found = self.compiled(*inputs)
-        parts = (found,) if len(self._ports) == 1 else tuple(found)
-        return tuple(_plain(v, p.type) for v, p in zip(parts, self._ports, strict=True))
+        found = self.compiled.run(inputs)
+        return tuple(_plain(found[p.name], p.type) for p in self._ports)
 
 
 class Backend(_Backend):
