@@ -66,6 +66,16 @@ def test_integer_power(dtype):
     apply({"pow": lambda a, b: call("pow", a, b)}, a, n)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_negative_integer_powers_round_toward_zero(dtype):
+    """1 / 2 is 0; of 0, which has none, it is 0."""
+    low = np.iinfo(dtype).min
+    a = np.array([0, 1, -1, -1, 2, -3, low, 7], dtype)
+    n = np.array([-1, -5, -1, -2, -1, -3, -2, low], dtype)
+    (got,) = apply({"pow": lambda a, b: call("pow", a, b)}, a, n).values()
+    assert got.tolist() == [0, 1, -1, 1, 0, 0, 0, 0]
+
+
 def test_fused_multiply_add():
     a, b, c = (padded(np.random.default_rng(k).normal(size=64), "float64") for k in range(3))
     got = apply({"fma": tir.fma}, a, b, c, rtol=1e-14)["fma"]

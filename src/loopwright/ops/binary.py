@@ -43,6 +43,15 @@ def _floor_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.floor_divide(a, b) if integers else np.floor(np.divide(a, b))
 
 
+def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if not np.issubdtype(a.dtype, np.signedinteger):
+        return np.power(a, b)
+    base = np.where((b < 0) & (np.abs(a) != 1), np.zeros_like(a), a)
+    return np.power(
+        base, np.where(b < 0, 2 + (b & 1), b)
+    )  # of 0, 1 and -1 the rest does not matter
+
+
 def _floor_mod(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """Of floats by the exact remainder, because a - b * floor(a / b) is NaN where b is infinite."""
     if not a.dtype.is_float:
@@ -109,8 +118,8 @@ binary(
 binary(
     "relax.power",
     tir.power,
-    np.power,
-    "x1 to the power x2.",
+    _power,
+    "x1 to the power x2; of integers a negative one rounds toward zero, of 0 to 0.",
     sample=_POSITIVE,
     slopes=lambda cx, a, b: (
         cx.grad * b * R.power(a, b - cx.number(1)),

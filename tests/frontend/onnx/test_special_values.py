@@ -417,6 +417,55 @@ def test_selu_of_the_least_numbers_and_of_minus_zero():
         assert np.signbit(got).all(), name
 
 
+NORM = lambda v, k: (v**2).sum(k, keepdims=True) ** 0.5  # noqa: E731
+TERMS = {
+    "ReduceL2": ({"keepdims": 1, "axes": [1]}, lambda v: NORM(v, 1)),
+    "ReduceLogSum": ({"keepdims": 1, "axes": [1]}, lambda v: np.log(v.sum(1, keepdims=True))),
+    "ReduceLogSumExp": (
+        {"axes": [1]},
+        lambda v: np.log(np.exp(v - 300).sum(1, keepdims=True)) + 300,
+    ),
+    "LpNormalization": ({"axis": 1}, lambda v: v / NORM(v, 1)),
+    "GlobalLpPool": ({}, lambda v: NORM(v, (2, 3))),
+    "LpPool": ({"kernel_shape": [2, 2]}, lambda v: np.full((1, 600, 1, 1), 600.0)),
+    "LRN": ({"size": 1, "alpha": 1.0, "beta": 0.5, "bias": 0.0}, lambda v: np.ones_like(v)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), BF16])
+def test_terms_that_short_floats_do_not_hold(dtype):
+    """The squares and sums of numbers of 300 are beyond float16, roots and logarithms of them are not."""
+    x = np.full((1, 600, 2, 2), 300, dtype)
+    nodes = [node(name, ["x"], [name], **kind) for name, (kind, _) in TERMS.items()]
+    outputs = [value(name, None, dtype) for name in TERMS]
+    model = graph(nodes, [value("x", x.shape, dtype)], outputs, opset=13)
+    for way, outs in backends(model, {"x": x}):
+        for (name, (_, wanted)), got in zip(TERMS.items(), outs, strict=True):
+            assert got.dtype == dtype
+            np.testing.assert_allclose(
+                got.astype("f8"),
+                wanted(x.astype("f8")),
+                TOLERANCE[dtype.name],
+                err_msg=f"{name} {way}",
+            )
+
+
+@pytest.mark.parametrize("kinds", [("int32", "int32"), ("int64", "int32"), ("int32", "int64")])
+def test_integer_powers_wrap_around(kinds):
+    """As numpy's do; a negative one is rounded toward zero."""
+    a, b = (
+        np.array([3, -3, 2, -1, 1, 7, 0, 2], kinds[0]),
+        np.array([20, 41, 70, -3, -2, 0, 5, -1], kinds[1]),
+    )
+    exact = [pow(int(u), int(v), 1 << 64) if v >= 0 else 0 for u, v in zip(a, b, strict=True)]
+    wanted = np.array(exact, np.uint64).astype(kinds[0])
+    wanted[3:5] = -1, 1
+    ports = [value("a", ["n"], a.dtype), value("b", ["n"], b.dtype)]
+    model = graph([node("Pow", ["a", "b"], ["y"])], ports, [value("y", None, a.dtype)], opset=15)
+    for name, (got,) in backends(model, {"a": a, "b": b}):
+        np.testing.assert_array_equal(got, wanted, name, strict=True)
+
+
 def test_the_negative_of_the_least_integer_wraps():
     least = {"w": np.int8(-128).reshape(())}
     model = graph([node("Neg", ["w"], ["y"])], [], [value("y", None)], least)

@@ -84,11 +84,13 @@ def _text(ctx: FunctionText, name: str, node: PrimExpr) -> str:
 
 
 def _power(module: Program, name: str, dtype: DataType) -> str:
-    """x ** n on integers, wrapping around; 1 for a negative n."""
+    """x ** n on integers, wrapping around; for a negative n rounded toward zero, 0 of 0."""
     kind, wide = c_type(dtype), unsigned(dtype)
-    lines = [
-        f"{wide} r = 1, b = ({wide})x;",
-        f"for ({kind} e = n; e > 0; e = ({kind})(e >> 1)) {{",
+    lines = [f"{wide} r = 1, b = ({wide})x, e = ({wide})n;"]
+    if not dtype.is_uint:
+        lines += ["if (n < 0) {", f"  e = ({wide})-e;", "  if (x != 1 && x != -1) b = 0;", "}"]
+    lines += [
+        f"for (; e; e = ({wide})(e >> 1)) {{",
         "  if (e & 1) r *= b;",
         "  b *= b;",
         "}",

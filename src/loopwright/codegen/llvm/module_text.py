@@ -93,13 +93,13 @@ class ModuleText:
         return name
 
     def integer_power(self, dtype: DataType) -> str:
-        """The function x ** n on integers, wrapping around; 1 for a negative n."""
+        """The function x ** n on integers, wrapping around; for a negative n rounded toward zero."""
         element, lanes = dtype.element, dtype.lanes
         name = f"lw_ipow_{element}"
         if name not in self._extras:
             text = support.read("integer_power").split("\n\n", 1)[1].rstrip()
             text = text.replace("lw_ipow_int32", name).replace("i32", llvm_type(element))
-            self._extras[name] = text if dtype.is_int else text.replace("sgt", "ne")
+            self._extras[name] = text if dtype.is_int else text.replace("slt", "ult")
         if lanes == 1:
             return name
         wide = f"{name}x{lanes}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
+from functools import wraps
 from math import prod
 from typing import Any
 
@@ -435,6 +436,22 @@ def _variables(bound: Any) -> list[RelaxVar]:
     return [f for f in flat if isinstance(f, RelaxVar)]
 
 
+def in_float32(convert: Callable[..., Any]) -> Callable[..., Any]:
+    """A converter that adds up terms made of its tensors: in float32 where they are of a shorter float,
+    because in float16 the square of 256 is infinite already. Its result is rounded once."""
+
+    @wraps(convert)
+    def run(cx: Context, *args: Any) -> Any:
+        short = [a for a in args if isinstance(a, Value) and a.dtype.is_float and a.dtype.bits < 32]
+        if not short:
+            return convert(cx, *args)
+        wide = {id(a): cx.value(op.astype(a.expr, "float32")) for a in short}
+        out = cx.emit(convert(cx, *(wide.get(id(a), a) for a in args)))
+        return op.astype(out, short[0].dtype)
+
+    return run
+
+
 def not_negative(sizes: list[Any]) -> list[Any]:
     """The sizes. Raises ValueError where one is known to be below 0."""
     if any(isinstance(n, int) and n < 0 for n in sizes):
@@ -458,4 +475,4 @@ def size_of(dim: Any) -> int:
     return 1 + count
 
 
-__all__ = ["Context", "not_negative", "size_of"]
+__all__ = ["Context", "in_float32", "not_negative", "size_of"]

@@ -91,8 +91,8 @@ def shifted_right(a: int, b: int, bits: int) -> int:
 
 
 def int_pow(a: int, b: int, bits: int) -> int:
-    """a ** b, wrapped to `bits` bits; 1 for a negative b."""
-    return pow(a, b, 1 << bits) if b >= 0 else 1
+    """a ** b, wrapped to `bits` bits; for a negative b rounded toward zero, 0 of 0."""
+    return pow(a, b, 1 << bits) if b >= 0 else a ** (-b & 1) * (abs(a) == 1)
 
 
 def _safe(exact: Callable[..., Any], fallback: Callable[..., Any]) -> Callable[..., float]:

@@ -410,10 +410,11 @@ def power(cx: Context, node: Node, a: Value, b: Value) -> Any:
     exponent = b.constant
     if exponent is not None and exponent.size == 1 and b.ndim <= a.ndim and exponent.item() == 2:
         return op.multiply(a.expr, a.expr)
-    if a.dtype == b.dtype and a.dtype.is_float:
-        return op.power(*cx.broadcast(a, b))
-    # The exponent may have another type than the base, whose type the result has.
-    kind = str(a.dtype) if a.dtype.is_float else "float64"
+    # The exponent may have another type than the base, whose type the result has. Integers wrap around,
+    # in a longer type of the exponent as well.
+    kind = str(a.dtype)
+    if a.dtype.is_integer:
+        kind = "float64" if b.dtype.is_float else str(max(b.dtype, a.dtype, key=lambda t: t.bits))
     sides = [cx.value(_as_type(cx, v, kind)) for v in (a, b)]
     out = op.power(*cx.broadcast(*sides))
     return out if kind == a.dtype else op.astype(out, a.dtype)

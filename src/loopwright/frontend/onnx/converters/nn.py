@@ -12,7 +12,7 @@ from ....ir.prim_expr import IntImm
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...common import padded, same_padding, same_padding_transposed
-from ..context import Context
+from ..context import Context, in_float32
 from ..reader import Node
 from ..registry import converter
 from ..values import Value, literal
@@ -411,6 +411,7 @@ def group_normalization(cx: Context, node: Node, x: Value, scale: Value, bias: V
 
 
 @converter("LpNormalization")
+@in_float32
 def lp_normalization(cx: Context, node: Node, x: Value) -> Any:
     axis, p = node.integer("axis", -1), node.integer("p", 2)
     if p not in (1, 2):
@@ -424,6 +425,7 @@ def lp_normalization(cx: Context, node: Node, x: Value) -> Any:
 
 
 @converter("LRN")
+@in_float32
 def local_response_normalization(cx: Context, node: Node, x: Value) -> Any:
     size, bias = node.integer("size"), node.real("bias", 1.0)
     alpha, beta = node.real("alpha", 1e-4), node.real("beta", 0.75)

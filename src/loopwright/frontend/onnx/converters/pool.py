@@ -13,7 +13,7 @@ from ....ir.prim_op import floordiv
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...common import padded
-from ..context import Context
+from ..context import Context, in_float32
 from ..reader import Node
 from ..registry import converter
 from ..values import Value, object_array
@@ -115,11 +115,13 @@ def global_max_pool(cx: Context, node: Node, x: Value) -> Any:
 
 
 @converter("GlobalLpPool")
+@in_float32
 def global_lp_pool(cx: Context, node: Node, x: Value) -> Any:
     return _norm(cx, x, node.integer("p", 2), lambda v: op.sum(v, list(range(2, x.ndim)), True))
 
 
 @converter("LpPool")
+@in_float32
 def lp_pool(cx: Context, node: Node, x: Value) -> Any:
     kernel, strides, pads, dilations, ceil = _window(node, x)
     rank, count = len(kernel), math.prod(kernel)

@@ -8,7 +8,7 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
-from ..context import Context
+from ..context import Context, in_float32
 from ..reader import Node
 from ..registry import register_converter
 from ..steered import closed, known_numbers, length, opened
@@ -51,7 +51,7 @@ def _of_reals(build: Reduce) -> Reduce:
 
     def run(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
         if x.dtype.is_float:
-            return build(cx, x, axes, keep)
+            return in_float32(build)(cx, x, axes, keep)
         real = cx.value(op.astype(x.expr, "float64"))
         return op.astype(op.floor(build(cx, real, axes, keep)), x.dtype)
 
@@ -65,7 +65,7 @@ _REDUCTIONS: dict[str, tuple[int, Reduce]] = {
     "ReduceProd": (18, _plain(op.prod)),
     "ReduceMax": (18, _integer_max(op.max)),
     "ReduceMin": (18, _integer_max(op.min)),
-    "ReduceSumSquare": (18, _sum_square),
+    "ReduceSumSquare": (18, in_float32(_sum_square)),
     "ReduceL1": (18, lambda cx, x, a, k: op.sum(op.abs(x.expr), a, k)),
     "ReduceL2": (18, _of_reals(lambda cx, x, a, k: op.sqrt(_sum_square(cx, x, a, k)))),
     "ReduceLogSum": (18, _of_reals(lambda cx, x, a, k: op.log(op.sum(x.expr, a, k)))),
