@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .build import Builder, Dim, NotHere
-from .onnx_ops import maker
+from .onnx_ops import large_half, maker
 from .onnx_shapes import each, place
 
 F = ["float32"] * 4 + ["float64"]
@@ -290,7 +290,8 @@ def layer_norm(g, op):
 
 @maker("LRN", "MeanVarianceNormalization")
 def channel_norm(g, op):
-    x = g.pick(["float32"], (4, 4), least=1)
+    half = op == "LRN" and g.rng.random() < 0.3
+    x = large_half(g, (4, 4), 1) if half else g.pick(["float32"], (4, 4), least=1)
     attrs = {"size": g.rng.choice([1, 3, 5])} if op == "LRN" else {}
     g.add(op, [x], (x.dtype, x.shape), exact=False, **attrs)
 

@@ -233,6 +233,11 @@ _SUMS = (
 )
 
 
+def large_half(g: Builder, ranks: tuple[int, int], least: int = 0) -> Value:
+    """A tensor of float16 whose squares and sums are beyond it, and its norms are not."""
+    return g.pick(["float16"], ranks, least=least, low=100.0, high=400.0)
+
+
 @maker(*_SUMS.split(), "ReduceMax", "ReduceMin")
 def reduce(g, op):
     order = op in ("ReduceMax", "ReduceMin")
@@ -241,7 +246,11 @@ def reduce(g, op):
     whole = [] if op in ("ReduceProd", "ReduceLogSumExp") else INTS
     small = None if order else lambda v: v.dtype not in INTS or v.name[0] in "xw"
     floats = ["float32", "float32", "float64"]
-    v = g.pick([*floats, *whole], (1, 4), least=int(order and g.case.opset < 20), where=small)
+    least = int(order and g.case.opset < 20)
+    if op in ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp") and g.rng.random() < 0.3:
+        v = large_half(g, (1, 4))
+    else:
+        v = g.pick([*floats, *whole], (1, 4), least=least, where=small)
     axes = g.rng.sample(range(v.rank), g.rng.randint(1, v.rank))
     axes = [a - v.rank if g.rng.random() < 0.5 else a for a in axes]
     keep, inputs, attrs = g.rng.choice([0, 1]), [v], {}
@@ -266,7 +275,10 @@ def arg_reduce(g, op):
 
 @maker("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")
 def along(g, op):
-    v = g.pick(["float32", "float32", "float64"], (1, 4), exact=op == "Hardmax")
+    if op == "LpNormalization" and g.rng.random() < 0.3:
+        v = large_half(g, (1, 4))
+    else:
+        v = g.pick(["float32", "float32", "float64"], (1, 4), exact=op == "Hardmax")
     more = {"p": g.rng.choice([1, 2])} if op == "LpNormalization" else {}
     same(g, op, v, axis=g.axis(v), **more)
 
