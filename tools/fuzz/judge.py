@@ -22,13 +22,14 @@ from loopwright.relax.transform import BindSymbolicVars, LegalizeOps
 
 from . import tolerance
 from .case import Case
-from .onnx_model import doubled, reference, to_onnx
+from .onnx_model import doubled, in_functions, reference, to_onnx
 from .relax_module import to_module
 from .rounding import inner_spread
 from .tolerance import arrays, differences, spread
 
 C_FLAGS = ("-O1", host().c_flag)  # as quick to compile as is of use
 LOOPS_EVERY, C_EVERY = 3, 4  # cases of which one also goes through the loops' interpreter, and C
+FUNCTIONS_EVERY = 5  # cases of which one has nodes in functions of the model
 # What these add up is near 1 before a logarithm or a product: its rounding is one of 1, not of the
 # result. onnxruntime rounds more than we do.
 OF_ONE = {
@@ -165,7 +166,11 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
 
 
 def _module(case: Case) -> Any:
-    return from_onnx(to_onnx(case)) if case.kind == "onnx" else to_module(case)
+    if case.kind != "onnx":
+        return to_module(case)
+    model = to_onnx(case)
+    wrapped = case.seed // 2 % FUNCTIONS_EVERY == 0
+    return from_onnx(in_functions(model, case.seed) if wrapped else model)
 
 
 def _overflows(call: Callable[..., Any], feeds: list[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,60 @@ def _attribute(value: Any) -> Any:
     if isinstance(value, dict):
         return element_type(value["type"])
     return value
+
+
+def in_functions(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
+    """The model with some of its nodes in functions of its own, and these in functions of the same name of
+    another domain. What they compute is the same: see `_wrap`."""
+    made = onnx.ModelProto.FromString(model.SerializeToString())
+    for k, node in enumerate(made.graph.node):
+        rng = random.Random(
+            f"{seed} {node.output[0]}"
+        )  # by name, so that smaller cases do the same
+        if not any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute):
+            for domain in ("inner", "outer")[: rng.randrange(3)]:
+                made.functions.append(_wrap(node, domain, f"f{k}", made.opset_import, rng))
+    made.opset_import.extend(helper.make_opsetid(d, 1) for d in ("inner", "outer"))
+    return made
+
+
+def _wrap(node: Any, domain: str, name: str, versions: Any, rng: random.Random) -> Any:
+    """A function that is the node, which becomes a call of it. An attribute stays in the body, is the default
+    of one of the function's, or is given by the call, over another default or none. The body may be in a
+    branch."""
+    body, call = onnx.NodeProto(), node
+    body.CopyFrom(node)
+    body.input[:] = [f"v{k}" for k in range(len(node.input))]
+    body.output[:] = [n and f"w{k}" for k, n in enumerate(node.output)]
+    results = [n for n in body.output if n]
+    call.op_type, call.domain = name, domain
+    call.output[:] = [n for n in node.output if n]
+    del call.attribute[:]
+    required, defaults = [], []
+    for attribute in body.attribute:
+        way = rng.choice(["kept", "default", "given", "required"])
+        own = onnx.AttributeProto(name=f"own_{attribute.name}")
+        if way != "kept":
+            value = onnx.AttributeProto()
+            value.CopyFrom(attribute)
+            value.name = own.name
+            attribute.Clear()
+            attribute.name, attribute.type = value.name.removeprefix("own_"), value.type
+            attribute.ref_attr_name = own.name
+            own.type = value.type
+            (defaults if way == "default" else call.attribute).append(value)
+            required += [own.name] if way == "required" else []
+            defaults += [own] if way == "given" else []
+    nodes = [body]
+    if rng.random() < 0.3:
+        ports = [helper.make_empty_tensor_value_info(n) for n in results]
+        way = helper.make_graph([body], "way", [], ports)
+        yes = numpy_helper.from_array(np.array(True))
+        nodes = [helper.make_node("Constant", [], ["v"], value=yes)]
+        nodes += [helper.make_node("If", ["v"], results, then_branch=way, else_branch=way)]
+    return helper.make_function(
+        domain, name, [*body.input], results, nodes, versions, required, defaults
+    )
 
 
 def reference(model: onnx.ModelProto, feeds: list[list[np.ndarray]]) -> list[Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import itertools
 import weakref
+from itertools import starmap
 
 import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from loopwright import relax, tir
 from loopwright.backend import llvm
@@ -259,6 +260,116 @@ def test_a_model_that_carries_its_own_functions():
     model.functions.append(function)
     (got,) = interpreted(from_onnx(model), {"x": floats(3)})
     close([got], [floats(3) ** 2])
+
+
+def reference(name, to, kind=AttributeProto.FLOAT):
+    """An attribute of a function's body that is the function's own."""
+    return AttributeProto(name=name, ref_attr_name=to, type=kind)
+
+
+def own(name, nodes, required=(), domain="mine", opset=17, overload="", **defaults):
+    """A function from `a` to `b`, and the defaults of its attributes."""
+    versions = [helper.make_opsetid("", opset), helper.make_opsetid("mine", 1)]
+    made = helper.make_function(domain, name, ["a"], ["b"], nodes, versions, list(required))
+    made.overload = overload
+    made.attribute_proto.extend(starmap(helper.make_attribute, defaults.items()))
+    return made
+
+
+def leaky(slope="slope", x="a", y="b"):
+    made = node("LeakyRelu", [x], [y])
+    made.attribute.append(reference("alpha", slope))
+    return made
+
+
+def calls(op, domain="mine", x="a", y="b", **attributes):
+    """A node of the domain with attributes, references among them."""
+    refs = [v for v in attributes.values() if isinstance(v, AttributeProto)]
+    given = {k: v for k, v in attributes.items() if not isinstance(v, AttributeProto)}
+    made = node(op, [x], [y], domain=domain, **given)
+    made.attribute.extend(refs)
+    return made
+
+
+def branching():
+    """A leaky relu in a branch of a branch, whose names occur again outside."""
+
+    def choice(inner, y):
+        way = helper.make_graph([inner], "way", [], [helper.make_empty_tensor_value_info("y")])
+        return node("If", ["c"], [y], then_branch=way, else_branch=way)
+
+    yes = node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(True)))
+    return [yes, choice(choice(leaky(y="y"), "y"), "b")]
+
+
+LEAKY = own("Leaky", [leaky()], slope=0.5)
+FUNCTIONS = {
+    "default": ([LEAKY], calls("Leaky"), 0.5),
+    "given": ([LEAKY], calls("Leaky", slope=0.25), 0.25),
+    "required": ([own("Leaky", [leaky()], ["slope"])], calls("Leaky", slope=0.25), 0.25),
+    "operator's default": ([own("Leaky", [leaky()], ["slope"])], calls("Leaky"), 0.01),
+    "function of a function": (
+        [own("Outer", [calls("Leaky")]), LEAKY], calls("Outer"), 0.5),
+    "given by a default": (
+        [own("Outer", [calls("Leaky", s=reference("slope", "t"))], t=0.25), LEAKY], calls("Outer"), 0.25),
+    "reference to nothing": (
+        [own("Outer", [calls("Leaky", s=reference("slope", "t"))], ["t"]), LEAKY], calls("Outer"), 0.5),
+    "same name, another domain": (
+        [own("Leaky", [calls("Leaky")], domain="yours", slope=0.125), LEAKY], calls("Leaky", "yours"), 0.5),
+    "same name as a standard one": (
+        [own("LeakyRelu", [leaky()], slope=0.5)], calls("LeakyRelu"), 0.5),
+    "in a branch": ([own("Leaky", branching(), slope=0.5)], calls("Leaky"), 0.5),
+    "another opset": ([own("Leaky", [leaky()], opset=13, slope=0.5)], calls("Leaky"), 0.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("functions, call, slope", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_attributes_of_a_models_own_function(functions, call, slope, rng):
+    call.input[:], call.output[:] = ["x"], ["y"]
+    model = chain(call, shape=[5], domains={"mine": 1, "yours": 1})
+    model.functions.extend(functions)
+    x = rng.normal(size=5).astype(np.float32)
+    (got,) = interpreted(from_onnx(model), {"x": x})
+    close([got], [np.where(x < 0, np.float32(slope) * x, x)])
+
+
+def test_overloads_and_tensors_as_defaults(rng):
+    number = numpy_helper.from_array(np.array([1, 2], np.float32))
+    plus = node("Constant", [], ["c"])
+    plus.attribute.append(reference("value", "level", AttributeProto.TENSOR))
+    body = [plus, node("Add", ["a", "c"], ["b"])]
+    one, two = own("Plus", body, overload="1", level=number), own("Plus", body, overload="2")
+    two.attribute_proto.append(
+        helper.make_attribute("level", numpy_helper.from_array(np.float32([5, 7])))
+    )
+    first, second = calls("Plus", x="x", y="t"), calls("Plus", x="t", y="y")
+    first.overload, second.overload = "1", "2"
+    model = chain(first, second, shape=[2], domains={"mine": 1})
+    model.functions.extend([one, two])
+    x = rng.normal(size=2).astype(np.float32)
+    (got,) = interpreted(from_onnx(model), {"x": x})
+    close([got], [x + np.float32([1, 2]) + np.float32([5, 7])])
+
+
+def test_a_functions_operators_have_its_own_version(rng):
+    """Softmax of opset 12 is over all axes from the first on, that of opset 13 over one."""
+    x = rng.normal(size=(2, 3, 4)).astype(np.float32)
+    for opset, axes in ((12, (1, 2)), (13, 1)):
+        body = [node("Softmax", ["a"], ["b"], axis=1)]
+        model = chain(calls("Soft", x="x", y="y"), shape=[2, 3, 4], domains={"mine": 1})
+        model.functions.append(own("Soft", body, opset=opset))
+        (got,) = interpreted(from_onnx(model), {"x": x})
+        shifted = np.exp(x - x.max(axes, keepdims=True))
+        close([got], [shifted / shifted.sum(axes, keepdims=True)])
+
+
+def test_an_attribute_that_a_models_function_has_not():
+    model = chain(calls("Leaky", x="x", y="y", slop=0.5), shape=[2], domains={"mine": 1})
+    model.functions.append(LEAKY)
+    with pytest.raises(
+        LoopwrightError, match="more than the model's function has\n  got: attribute slop"
+    ):
+        from_onnx(model)
 
 
 def test_an_operator_of_the_standard_without_a_converter_runs_by_its_definition():

@@ -30,7 +30,7 @@ from ...relax.expr import If, StringImm, Tuple
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import TensorStructInfo
 from .context import Context
-from .expansion import count_nodes, own_size
+from .expansion import count_nodes, inlined, own_size
 from .functions import expanding
 from .integer_rules import apply_rule
 from .loops import Loop
@@ -102,7 +102,7 @@ def _imported(
         loaded = load(model)
         budget.allow(size=own_size(model, loaded.proto, loaded.folder))
         budget.allow(nodes=count_nodes(loaded.proto))
-        found = read(loaded, opset)
+        found = read(loaded, opset, inlined(loaded.proto))
         return Importer(found, shapes, dtypes, keep_params, sanitize, in_file).run()
 
 
