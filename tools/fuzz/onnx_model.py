@@ -24,10 +24,7 @@ def element_type(dtype: str) -> int:
 def to_onnx(case: Case) -> onnx.ModelProto:
     """The model. Its outputs have no shapes, which importers are to find out."""
     nodes = [_node(number, *node) for number, node in enumerate(case.nodes)]
-    ports = [
-        helper.make_tensor_value_info(n, element_type(s["dtype"]), s["shape"])
-        for n, s in case.inputs.items()
-    ]
+    ports = [port(name, spec) for name, spec in case.inputs.items()]
     stored = [numpy_helper.from_array(case.array(n, s), n) for n, s in case.weights.items()]
     results = [helper.make_empty_tensor_value_info(n) for n in case.outputs]
     graph = helper.make_graph(nodes, "fuzz", ports, results, stored)
@@ -37,6 +34,11 @@ def to_onnx(case: Case) -> onnx.ModelProto:
     domains |= {"ai.onnx.preview.training": 1, "ai.onnx.preview": 1}
     versions = [helper.make_opsetid(*entry) for entry in domains.items()]
     return helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION)
+
+
+def port(name: str, spec: dict[str, Any]) -> onnx.ValueInfoProto:
+    """The input of a graph that an entry of a case describes."""
+    return helper.make_tensor_value_info(name, element_type(spec["dtype"]), spec["shape"])
 
 
 def _node(

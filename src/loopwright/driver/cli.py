@@ -140,7 +140,7 @@ def run(
     if out is not None:
         _check_writable(out)
     exe = _compiled(model, target, threads)
-    results = {k: v.numpy() for k, v in exe.run(make_feeds(exe, feeds, dims)).items()}
+    results = {k: v.numpy() for k, v in exe.run(make_feeds(exe, feeds, dims, True)).items()}
     if out is not None:
         with out.open("wb") as file:
             np.savez(file, **results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +33,14 @@ def read_dims(text: str, known: Iterable[str]) -> dict[str, int]:
     return values
 
 
-def make_feeds(exe: CompiledModel, path: Path | None, dims: str) -> dict[str, np.ndarray]:
+def make_feeds(
+    exe: CompiledModel, path: Path | None, dims: str, overriding: bool = False
+) -> dict[str, np.ndarray]:
     """The inputs of `main`: those of a file, or random ones, where symbolic sizes are 1 unless
-    `dims` gives them."""
+    `dims` gives them. overriding: the file may have initializers that a run may give; else it is
+    refused."""
     if path is not None:
-        return _load(path, exe.input_names())
+        return _load(path, exe.input_names(), exe.names.get("overridable_initializers"), overriding)
     shapes = dict(zip(exe.input_names(), exe.inputs(), strict=True))
     sizes = read_dims(dims, (d for *_, dims in shapes.values() for d in dims if isinstance(d, str)))
     rng = np.random.default_rng(0)
@@ -51,7 +54,9 @@ def _fixed(shape: Iterable[int | str], sizes: Mapping[str, int]) -> list[int]:
     return [d if isinstance(d, int) else sizes.get(d, 1) for d in shape]
 
 
-def _load(path: Path, names: list[str]) -> dict[str, np.ndarray]:
+def _load(
+    path: Path, names: list[str], initializers: Sequence[str] | None, overriding: bool
+) -> dict[str, np.ndarray]:
     """The arrays of a .npz file; one of a .npy file where there is one input."""
     what = f"{path}: inputs come from a .npz file with an array for each"
     hint = f"numpy.savez(FILE, {', '.join(f'{name}=...' for name in names)})"
@@ -62,13 +67,18 @@ def _load(path: Path, names: list[str]) -> dict[str, np.ndarray]:
         else:
             with contextlib.closing(loaded):
                 have = loaded.files
-                arrays = {name: loaded[name] for name in names if name in have}
+                more = [name for name in initializers or () if name in have]
+                arrays = {name: loaded[name] for name in [*names, *more] if name in have}
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error):
         raise LoopwrightError(explain(what, got="another file", instead=hint)) from None
     missing = [name for name in names if name not in arrays]
     if missing:
         got = f"{', '.join(have) or 'nothing'}, without {', '.join(missing)}"
         raise LoopwrightError(explain(what, got=got, instead=hint))
+    if len(arrays) > len(names) and not overriding:
+        what = f"{path}: this command takes the model's own initializers"
+        got = ", ".join(name for name in arrays if name not in names)
+        raise LoopwrightError(explain(what, got=got, instead="leave them out, or `loopwright run`"))
     return arrays
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 import loopwright
-from loopwright.frontend.onnx import from_onnx
+from loopwright.base.errors import LoopwrightError
+from loopwright.frontend import detach_params
+from loopwright.frontend.onnx import backend, from_onnx
 
 from .support import chain, close, floats, graph, ints, node, operator, reference, value
 
@@ -82,3 +85,57 @@ def test_inputs_of_a_rank_that_only_the_run_tells():
     run = loopwright.compile(model)["main"]
     for x in (floats(3), floats(2, 3, 4)):
         close([run(x).numpy()], [np.maximum(x.T, 0)])
+
+
+def dense(ir_version=10):
+    """Gemm and a Slice; the weight, the bias and the end of the slice are initializers and inputs."""
+    weights = {"w": floats(3, 4, seed=1), "b": floats(4, seed=2), "end": ints(2)}
+    nodes = [node("Gemm", ["x", "w", "b"], ["t"]), node("Slice", ["t", "zero", "end"], ["y"])]
+    ports = [value("x", [2, 3]), value("w", [3, 4]), value("b", [4]), value("end", [1], np.int64)]
+    model = graph(nodes, ports, [value("y", None)], weights | {"zero": ints(0)})
+    model.ir_version = ir_version
+    return model
+
+
+@pytest.mark.parametrize("given", ["", "w", "b w", "end"])
+def test_an_initializer_that_is_an_input_may_be_given(given, tmp_path):
+    model = dense()
+    onnx.save(model, tmp_path / "model.onnx")
+    more = {"w": floats(3, 4, seed=5), "b": floats(4, seed=6), "end": ints(1)}
+    feeds = {"x": floats(2, 3)} | {name: more[name] for name in given.split()}
+    exe = loopwright.compile(tmp_path / "model.onnx")
+    assert exe.input_names() == [
+        "x"
+    ]  # weights of most models are listed as inputs: they are folded
+    for _ in range(2):
+        close([v.numpy() for v in exe.run(feeds).values()], reference(model, feeds))
+        close(
+            [v.numpy() for v in exe.run({"x": feeds["x"]}).values()],
+            reference(model, {"x": feeds["x"]}),
+        )
+    close([*backend.prepare(model).run(feeds)], reference(model, feeds))
+
+
+def test_initializers_as_inputs_from_the_start():
+    model = dense()
+    exe = loopwright.compile(from_onnx(model, overridable_initializers=True))
+    assert exe.input_names() == ["x", "w", "b", "end"]
+    feeds = {"x": floats(2, 3), "w": floats(3, 4), "b": floats(4), "end": ints(1)}
+    close([v.numpy() for v in exe.run(feeds).values()], reference(model, feeds))
+    mod, params = detach_params(from_onnx(model, overridable_initializers=["b"]))
+    (bias,) = params["main"]
+    np.testing.assert_array_equal(bias.numpy(), floats(4, seed=2))
+    exe = loopwright.compile(mod)
+    with pytest.raises(
+        LoopwrightError, match="folded in\n  got: w\n.*overridable_initializers=\\['w'\\]"
+    ):
+        exe.run({"x": floats(2, 3), "b": floats(4), "w": floats(3, 4)})
+
+
+def test_initializers_that_no_run_may_give():
+    feeds = {"x": floats(2, 3), "w": floats(3, 4)}
+    with pytest.raises(ValueError, match="unknown w"):  # as onnxruntime, before IR version 4
+        loopwright.compile(dense(3)).run(feeds)
+    for model, name in ((dense(3), "w"), (dense(), "zero")):
+        with pytest.raises(LoopwrightError, match=f"no run may give.*\n  got: {name}"):
+            from_onnx(model, overridable_initializers=[name])

@@ -38,11 +38,13 @@ class Prepared(_BackendRep):
 
         inputs: values in the order of the model's inputs, one value, or a dict by name.
         """
+        compiled = self.compiled
         if isinstance(inputs, dict):
-            inputs = [inputs[name] for name in self.compiled.input_names()]
+            compiled = compiled.overriding(inputs)
+            inputs = [inputs[name] for name in compiled.input_names()]
         elif isinstance(inputs, np.ndarray):
             inputs = [inputs]
-        found = self.compiled(*inputs)
+        found = compiled(*inputs)
         parts = (found,) if len(self._ports) == 1 else tuple(found)
         return tuple(_plain(v, p.type) for v, p in zip(parts, self._ports, strict=True))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain, repeat
 from keyword import iskeyword
 from opcode import opmap
@@ -61,6 +61,7 @@ def from_onnx(
     opset: int | None = None,
     keep_params_in_input: bool = False,
     sanitize_input_names: bool = True,
+    overridable_initializers: bool | Collection[str] = False,
 ) -> IRModule:
     """Import an ONNX model as an IRModule with a function `main`.
 
@@ -73,6 +74,9 @@ def from_onnx(
         attribute "params" of `main` (see `relax.frontend.detach_params`). Integers, which steer
         shapes, stay constants.
     sanitize_input_names: make the parameters' names identifiers.
+    overridable_initializers: names of initializers that the graph lists as inputs, too (True: all of
+        them), which become parameters after the inputs; their arrays are the attribute "params" of
+        `main`. The others are constants, named by the module's attribute "overridable_initializers".
 
     Dimensions without a number become symbolic variables: one for each identifier the model names
     them by, a fresh one for each that has another text or none. The module's attributes
@@ -84,7 +88,13 @@ def from_onnx(
     that asks for more work than a file of its size may (see `base.budget`).
     """
     return _imported(
-        model, opset, shape_dict, dtype_dict, keep_params_in_input, sanitize_input_names
+        model,
+        opset,
+        shape_dict,
+        dtype_dict,
+        keep_params_in_input,
+        sanitize_input_names,
+        overridable=overridable_initializers,
     )
 
 
@@ -96,6 +106,7 @@ def _imported(
     keep_params: bool = False,
     sanitize: bool = True,
     in_file: bool = False,
+    overridable: bool | Collection[str] = False,
 ) -> IRModule:
     """`from_onnx`; in_file: large weights stay in the file until a pass or the result uses them."""
     with budget.started():
@@ -103,7 +114,8 @@ def _imported(
         budget.allow(size=own_size(model, loaded.proto, loaded.folder))
         budget.allow(nodes=count_nodes(loaded.proto))
         found = read(loaded, opset, inlined(loaded.proto))
-        return Importer(found, shapes, dtypes, keep_params, sanitize, in_file).run()
+        given = (shapes, dtypes, keep_params, sanitize, in_file, overridable)
+        return Importer(found, *given).run()
 
 
 def from_path_or_proto(model: Any) -> IRModule | None:
@@ -129,9 +141,11 @@ class Importer:
         keep_params: bool,
         sanitize: bool,
         in_file: bool = False,
+        overridable: bool | Collection[str] = False,
     ) -> None:
         self.model = model
         self.in_file = in_file
+        self.overridable = overridable
         self.shapes = dict(shapes or {})
         self.dtypes = dtypes
         self.keep_params = keep_params
@@ -173,7 +187,7 @@ class Importer:
         kept = self._weights()
         params = [self.values[name].expr for name in kept]
         attrs: dict[str, Any] = {"num_input": len(inputs)}
-        if self.keep_params:
+        if self.keep_params or self.overridable:
             attrs["params"] = [constant.data for constant in kept.values()]
         with self.builder.function("main", [*inputs, *params], attrs):
             with self.builder.dataflow():
@@ -190,6 +204,8 @@ class Importer:
             "input_names": [p.name for p in self.model.inputs] + list(kept),
             "output_names": [p.name for p in self.model.outputs],
         }
+        folded = [p.name for p in self.model.overridable if p.name not in kept]
+        names |= {"overridable_initializers": folded} if folded else {}
         return self.builder.finalize().with_attrs(DictAttrs(names))
 
     # -- inputs --------------------------------------------------------------------------------
@@ -202,6 +218,14 @@ class Importer:
                     text = f"{what} names an input that the model has not"
                     hint = f"the inputs are {', '.join(names) or 'none'}"
                     raise LoopwrightError(explain(text, got=name, instead=hint))
+        both = [p.name for p in self.model.overridable]
+        if self.overridable is True:
+            self.overridable = both
+        unknown = [name for name in self.overridable or () if name not in both]
+        if unknown:
+            text = "overridable_initializers names what no run may give: no initializer that is an input"
+            hint = f"those are {', '.join(both)}" if both else "it has none (from IR version 4 on)"
+            raise LoopwrightError(explain(text, got=", ".join(unknown), instead=hint))
 
     def _input(self, port: Port) -> RelaxVar:
         dtype = port.dtype
@@ -284,8 +308,10 @@ class Importer:
         used = {name for node in self.model.nodes for name in node.reads} | self.wanted
         kept: dict[str, Any] = {}
         texts = self.texts
+        ports = {p.name: p for p in self.model.overridable}
+        given = {*self.overridable} if self.overridable else set()
         for name in self.model.initializers:
-            if name not in used:
+            if name not in used | given:
                 continue
             if self.model.holds_texts(name):
                 texts.append(name)
@@ -294,7 +320,10 @@ class Importer:
             stored = self.model.stored_initializer(name) if self.in_file else None
             weight = self.model.initializer(name) if stored is None else stored
             constant = self.context.constant(weight, dtype)
-            if self.keep_params and DataType(dtype).is_float:
+            if name in given:
+                self._input(ports[name])
+                kept[name] = constant
+            elif self.keep_params and DataType(dtype).is_float:
                 var = RelaxVar(self._param_name(name), constant.struct_info)
                 self.context.remember(var, constant)
                 self.values[name] = Value(self.context, var)

@@ -27,6 +27,7 @@ from .tensors import STRING, array_of, dtype_of, stored_tensor
 NEWEST_OPSET = 28
 _STANDARD = ("", "ai.onnx")
 _VERSION = "loopwright.opset"  # in the metadata of a node: its function's version of its domain
+_OVERRIDABLE = 4  # the IR version from which an initializer that is an input is its default; before, all had to be inputs
 _MISSING = object()
 
 
@@ -156,6 +157,8 @@ class Model:
     folder: Path | None
     stored: dict[str, Stored] = field(default_factory=dict)
     titles: set[str] = field(default_factory=set)  # of all nodes that have been read
+    # Initializers that the graph lists as inputs, too: a run may give others (from IR version 4 on).
+    overridable: list[Port] = field(default_factory=list)
 
     def holds_texts(self, name: str) -> bool:
         """Whether the elements of an initializer are texts."""
@@ -259,7 +262,9 @@ def read(loaded: Loaded, opset: int | None = None, nodes: Iterable[Any] | None =
     initializers = {name_of(t.name): t for t in graph.initializer}
     if len(initializers) != len(graph.initializer):
         _refuse_double("initializers", [name_of(t.name) for t in graph.initializer])
-    inputs = [_port(v, "input") for v in graph.input if name_of(v.name) not in initializers]
+    ports = [_port(v, "input") for v in graph.input]
+    inputs = [p for p in ports if p.name not in initializers]
+    both = [p for p in ports if p.name in initializers and proto.ir_version >= _OVERRIDABLE]
     outputs = [_port(v, "output") for v in graph.output]
     _refuse_double("inputs", [p.name for p in inputs])
     if not outputs:
@@ -269,7 +274,7 @@ def read(loaded: Loaded, opset: int | None = None, nodes: Iterable[Any] | None =
     remember(nodes, titles)
     known = {*initializers, *(p.name for p in inputs)}
     live = ordered(nodes, known, [p.name for p in outputs])
-    return Model(live, inputs, outputs, initializers, opsets, folder, dict(stored), titles)
+    return Model(live, inputs, outputs, initializers, opsets, folder, dict(stored), titles, both)
 
 
 def _refuse_double(kind: str, names: Iterable[str]) -> None:
