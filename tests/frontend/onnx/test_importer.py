@@ -45,6 +45,7 @@ from .support import (
     operator,
     value,
 )
+from .support import reference as reference_of
 
 node = helper.make_node
 
@@ -249,6 +250,40 @@ def test_weights_are_not_computed_for_sums_that_vary(monkeypatch):
     monkeypatch.setattr(Context, "_fold_call", lambda cx, c: folded.append(c) or fold(cx, c))
     check(model, {"x": integers(1, 40, dtype=np.int32)})
     assert not folded
+
+
+W = floats(2, 2, 3, 3)
+RANKS = {
+    "behind others": ([node("Relu", ["x"], ["t"]), node("Conv", ["t", "w"], ["y"])], 4, {"x": (1, 2, 5, 5)}),
+    "by an attribute": ([node("Transpose", ["x"], ["y"], perm=[0, 2, 1])], 3, {"x": (2, 3, 4)}),
+    "of two inputs": (
+        [node("Gemm", ["x", "b"], ["t"]), node("Conv", ["z", "w"], ["y"]), node("Relu", ["t"], ["u"])],
+        2, {"x": (2, 3), "b": (3, 3), "z": (1, 2, 5, 5)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("nodes, rank, extents", RANKS.values(), ids=RANKS)
+def test_a_rank_that_only_the_operators_say(nodes, rank, extents):
+    outputs = [value(nodes[-1].output[0], None), value("y", None)]
+    ports = [value(name, None) for name in extents]
+    model = graph(nodes, ports, outputs[-1:] if len(ports) == 1 else outputs, {"w": W})
+    mod = from_onnx(model)
+    assert mod["main"].params[0].struct_info.ndim == rank
+    feeds = {name: floats(*shape) for name, shape in extents.items()}
+    close(interpreted(mod, feeds), reference_of(model, feeds))
+
+
+def test_a_rank_that_nothing_says():
+    model = graph([node("Flatten", ["x"], ["y"])], [value("x", None)], [value("y", None)])
+    message = r"says none of x, .*several\n  instead: from_onnx\(model, shape_dict={'x': \[None, \.\.\.\]}\)"
+    with pytest.raises(LoopwrightError, match=message):
+        from_onnx(model)
+    assert from_onnx(model, shape_dict={"x": [None, 3]})["main"].ret_struct_info.ndim == 2
+    norm = node("BatchNormalization", ["x", *"ssss"], ["y"])  # takes any rank, also while it runs
+    model = graph([norm], [value("x", None)], [value("y", None)], {"s": np.float32([1, 2])})
+    for shape in ((3, 2), (1, 2, 3, 3)):
+        got = compile(model).run({"x": floats(*shape)})["y"].numpy()
+        close([got], reference_of(model, {"x": floats(*shape)}))
 
 
 def test_a_model_that_carries_its_own_functions():

@@ -6,7 +6,8 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import chain, repeat
+from contextvars import Context as ContextVars
+from itertools import chain, islice, repeat
 from keyword import iskeyword
 from opcode import opmap
 from pathlib import Path
@@ -48,9 +49,10 @@ from .things import (
     known_texts,
     moving_texts,
 )
-from .values import Value
+from .values import UnknownRankError, Value
 
 Way = Callable[[], list[Value]]
+_RANKS = 7  # ranks that are tried: up to those of a batch of volumes, and one more
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -109,13 +111,44 @@ def _imported(
     overridable: bool | Collection[str] = False,
 ) -> IRModule:
     """`from_onnx`; in_file: large weights stay in the file until a pass or the result uses them."""
-    with budget.started():
-        loaded = load(model)
-        budget.allow(size=own_size(model, loaded.proto, loaded.folder))
-        budget.allow(nodes=count_nodes(loaded.proto))
-        found = read(loaded, opset, inlined(loaded.proto))
-        given = (shapes, dtypes, keep_params, sanitize, in_file, overridable)
-        return Importer(found, *given).run()
+    loaded = load(model)
+
+    def imported(shapes: Any) -> IRModule:
+        with budget.started():
+            budget.allow(size=own_size(model, loaded.proto, loaded.folder))
+            budget.allow(nodes=count_nodes(loaded.proto))
+            found = read(loaded, opset, inlined(loaded.proto))
+            given = (shapes, dtypes, keep_params, sanitize, in_file, overridable)
+            return Importer(found, *given).run()
+
+    return imported(_ranked(imported, loaded.proto.graph, dict(shapes or {})))
+
+
+def _ranked(
+    imported: Callable[[Any], IRModule], graph: Any, shapes: dict[str, Any]
+) -> dict[str, Any]:
+    """The shapes of inputs, and of those whose rank the file does not say the one with which the model can
+    be imported (Conv with a known weight takes one), where there is one only."""
+    weights = {name_of(t.name) for t in graph.initializer}
+    tensors = [v for v in graph.input if v.type.WhichOneof("value") == "tensor_type"]
+    names = [name_of(v.name) for v in tensors if not v.type.tensor_type.HasField("shape")]
+    open_names = [name for name in names if name not in weights and name not in shapes]
+
+    def fits(name: str, rank: int) -> bool:
+        try:  # without the budget and the trace of the import that counts
+            ContextVars().run(imported, {**shapes, name: [None] * rank})
+        except LoopwrightError as error:
+            return isinstance(error.__cause__, UnknownRankError)  # perhaps another input's
+        return True
+
+    found = True
+    while found:
+        found = False
+        for name in [n for n in open_names if n not in shapes]:
+            ranks = list(islice((r for r in range(_RANKS) if fits(name, r)), 2))
+            if len(ranks) == 1:
+                shapes[name], found = [None] * ranks[0], True
+    return shapes
 
 
 def from_path_or_proto(model: Any) -> IRModule | None:
@@ -567,7 +600,9 @@ class Importer:
             outputs = self._outputs(node, entry, inputs)
         except Exception as error:  # a broken model may fail anywhere: say in which node
             given = [self.values.get(name) for name in node.inputs]
-            raise _located(node, error, given) from error
+            unsaid = [p.name for p in self.model.inputs if p.dims is None and p.kind is None]
+            unsaid = [name for name in unsaid if name not in self.shapes]
+            raise _located(node, error, given, unsaid) from error
         for name, output in zip(node.outputs, outputs, strict=False):
             if name:
                 self.values[name] = output
@@ -646,8 +681,11 @@ def _takes_complex(domain: str, op_type: str) -> bool:
     return any("complex" in kind for c in constraints for kind in c.allowed_type_strs)
 
 
-def _located(node: Node, error: Exception, given: list[Value | None]) -> LoopwrightError:
-    """The error of a node: what it says where it was meant, else what the node was given."""
+def _located(
+    node: Node, error: Exception, given: list[Value | None], unsaid: Sequence[str] = ()
+) -> LoopwrightError:
+    """The error of a node: what it says where it was meant, else what the node was given. unsaid: inputs of
+    the model without a rank."""
     place = node.span.render()
     inputs = ", ".join("none" if v is None else str(v.expr.struct_info) for v in given[:8])
     inputs = f"inputs {inputs or 'none'}{', ...' * (len(given) > 8)}"
@@ -657,6 +695,13 @@ def _located(node: Node, error: Exception, given: list[Value | None]) -> Loopwri
             "an expression nests too deep",
             got="more levels than Python calls may have",
             instead=hint,
+        )
+    elif isinstance(error, UnknownRankError) and unsaid:
+        shapes = ", ".join(f"{name!r}: [None, ...]" for name in unsaid)
+        text = explain(
+            "the rank of an input is not known",
+            got=f"a model that says none of {', '.join(unsaid)}, whose operators take several",
+            instead=f"from_onnx(model, shape_dict={{{shapes}}}), a number, name or None for each axis",
         )
     elif _is_meant(error):
         text = str(error)
