@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import Context as ContextVars
+from functools import cache
 from itertools import chain, islice, repeat
 from keyword import iskeyword
 from opcode import opmap
@@ -191,6 +192,7 @@ class Importer:
         self.context.part = self._part
         self.context.loop = self._loop
         self.context.fork = self._fork
+        self.context.of_model = cache(lambda ask: ask(model))
         self.context.texts = lambda array: known_texts(self.context, array)
         self.values: dict[str, Value] = {}
         self.dims: dict[str, TirVar] = {}
