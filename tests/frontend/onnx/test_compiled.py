@@ -139,3 +139,30 @@ def test_initializers_that_no_run_may_give():
     for model, name in ((dense(3), "w"), (dense(), "zero")):
         with pytest.raises(LoopwrightError, match=f"no run may give.*\n  got: {name}"):
             from_onnx(model, overridable_initializers=[name])
+
+
+@pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("known", ["none", "rank", "window"])
+def test_convolutions_whose_weights_the_run_gives(op_type, rank, known, rng):
+    """The weight's extents, also its window, or its rank, are the run's; 2 groups, with padding."""
+    more = {"kernel_shape": [3] * rank} if known == "window" else {}
+    more |= {"output_padding": [1] * rank} if op_type == "ConvTranspose" else {}
+    conv = node(
+        op_type, ["x", "w"], ["y"], group=2, strides=[2] * rank, pads=[1] * 2 * rank, **more
+    )
+    dims = None if known == "none" else ["i", "o", *(f"k{k}" for k in range(rank))]
+    ports = [value("x", ["n", 4, *(f"d{k}" for k in range(rank))]), value("w", dims)]
+    model = graph([conv], ports, [value("y", None)])
+    exe = loopwright.compile(model)
+    for window in ([3], [2, 3]) if known != "window" else ([3],):
+        weight = rng.normal(size=[4, 2, *(window * 3)[:rank]]).astype(np.float32)
+        feeds = {"x": rng.normal(size=[2, 4, 5, 6, 4][: 2 + rank]).astype(np.float32), "w": weight}
+        close([v.numpy() for v in exe.run(feeds).values()], reference(model, feeds))
+
+
+def test_automatic_padding_needs_the_window():
+    conv = node("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER")
+    ports = [value("x", [1, 2, 5, 5]), value("w", [2, 2, "kh", "kw"])]
+    with pytest.raises(LoopwrightError, match="need the weight's window\n  got: kh, kw"):
+        from_onnx(graph([conv], ports, [value("y", None)]))
