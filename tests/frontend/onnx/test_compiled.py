@@ -166,3 +166,21 @@ def test_automatic_padding_needs_the_window():
     ports = [value("x", [1, 2, 5, 5]), value("w", [2, 2, "kh", "kw"])]
     with pytest.raises(LoopwrightError, match="need the weight's window\n  got: kh, kw"):
         from_onnx(graph([conv], ports, [value("y", None)]))
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_an_index_that_is_out_of_range_names_the_node_that_reads(target, tmp_path):
+    """Not all that are in its kernel: torch writes a gather between dozens of others."""
+    nodes = [
+        node("Add", ["i", "i"], ["twice"], "/places"),
+        node("Relu", ["x"], ["positive"], "/values"),
+        node("Gather", ["positive", "twice"], ["picked"], "/pick"),
+        node("Exp", ["picked"], ["y"], "/result"),
+    ]
+    ports = [value("x", [6]), value("i", [2], np.int64)]
+    exe = loopwright.compile(graph(nodes, ports, [value("y", None)]), target)
+    main = exe["main"] if target == "llvm" else exe.build(tmp_path)["main"]
+    with pytest.raises((IndexError, RuntimeError)) as caught:
+        main(floats(6), ints(1, 3))
+    assert str(caught.value).endswith("onnx:/pick: index 6 is out of range for an axis of extent 6")
+    assert "/values" not in str(caught.value)
