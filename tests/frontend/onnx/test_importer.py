@@ -18,7 +18,7 @@ from loopwright.backend import llvm
 from loopwright.base.errors import LoopwrightError
 from loopwright.driver import compile
 from loopwright.frontend import detach_params
-from loopwright.frontend.common import autopad
+from loopwright.frontend.common import autopad, typical_sizes
 from loopwright.frontend.onnx import (
     from_onnx,
     from_path_or_proto,
@@ -76,6 +76,31 @@ def test_dims_with_one_name_are_one_variable():
         ("batch", "a_dim1", "a_dim2", "a_dim3"),
         ("batch", "b_dim1", 1, "b_dim3"),
     ]
+
+
+def test_dims_keep_names_that_are_no_identifiers():
+    texts = [["p.Dim.0", "batch size"], ["batch size", "2 * k"], ["p_Dim_0", "?"]]
+    ports = [value(name, dims) for name, dims in zip("abc", texts, strict=True)]
+    nodes = [node("MatMul", ["a", "b"], ["t"]), node("MatMul", ["c", "c"], ["u"])]
+    mod = from_onnx(graph(nodes, ports, [value("t", None)]))
+    names = [("p_Dim_0_", "batch_size"), ("batch_size", "d_2___k"), ("p_Dim_0", "c_dim1")]
+    assert shapes(mod) == names
+    a, b, _ = (p.struct_info.shape for p in mod["main"].params)
+    assert a[1] is b[0]
+
+
+TYPICAL = {
+    "named": ([("ids", "int64", ("batch_size", "past_seq_len"))], {"batch_size": 1, "past_seq_len": 128}),
+    "by place": ([("x", "float32", ("a", 3, "c", "d"))], {"a": 1, "c": 224, "d": 224}),
+    "the first says it": ([("x", "int64", ("n", "k")), ("y", "float32", ("k", 3))], {"n": 1, "k": 128}),
+    "names before places": ([("x", "float32", ("time", "N", 80))], {"time": 128, "N": 1}),
+    "none": ([("x", "float32", (2, 3))], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("inputs, sizes", TYPICAL.values(), ids=TYPICAL)
+def test_typical_sizes(inputs, sizes):
+    assert {name: size for name, (_, size) in typical_sizes(inputs).items()} == sizes
 
 
 def test_a_fresh_dim_takes_no_name_of_the_model():

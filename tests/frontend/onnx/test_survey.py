@@ -49,6 +49,7 @@ def test_each_kind():
     assert kinds(found)["Attention"] == {"decomposed": 1}
     assert kinds(found)["Exp"] == kinds(found)["Neg"] == {"native": 1}
     assert any("onnx:where" in line for line in found.dynamic)
+    assert found.sizes == ["n: axis 0 of x (batch, typically 1)"]
     assert any(line.startswith("onnx:if: a choice of the run") for line in found.slow)
     assert not found.missing and not found.error
 

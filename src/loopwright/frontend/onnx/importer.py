@@ -81,8 +81,8 @@ def from_onnx(
         them), which become parameters after the inputs; their arrays are the attribute "params" of
         `main`. The others are constants, named by the module's attribute "overridable_initializers".
 
-    Dimensions without a number become symbolic variables: one for each identifier the model names
-    them by, a fresh one for each that has another text or none. The module's attributes
+    Dimensions without a number become symbolic variables: one for each name the model gives them, made
+    an identifier, a fresh one for each that has none, nor a letter ("?"). The module's attributes
     "input_names" and "output_names" are the model's own names. Each binding's span is the node it
     came from.
 
@@ -196,6 +196,7 @@ class Importer:
         self.context.texts = lambda array: known_texts(self.context, array)
         self.values: dict[str, Value] = {}
         self.dims: dict[str, TirVar] = {}
+        self.symbols: set[str] = set()  # names of variables that stand for extents
         self.names: set[str] = set()
         self.graphs: dict[int, tuple[Any, list[Node]]] = {}  # read ones, by id
         self.wanted = {p.name for p in model.outputs}
@@ -310,19 +311,22 @@ class Importer:
                 self.context.analyzer.assume_nonnegative(dim)
             return dim
         # "?", "None" and the like say nothing: each is a variable of its own.
-        if not isinstance(dim, str) or not _IDENTIFIER.match(dim) or iskeyword(dim):
+        if not isinstance(dim, str) or iskeyword(dim) or not re.search("[A-Za-z]", dim):
             return self._symbol(self._fresh_dim(fresh))
         if dim not in self.dims:
-            self.dims[dim] = self._symbol(dim)
+            known = bool(_IDENTIFIER.match(dim))
+            self.dims[dim] = self._symbol(dim if known else self._fresh_dim(_identifier(dim, "d")))
         return self.dims[dim]
 
     def _symbol(self, name: str) -> TirVar:
         symbol = TirVar(name, "int64")
+        self.symbols.add(name)
         self.context.analyzer.assume_nonnegative(symbol)
         return symbol
 
     def _fresh_dim(self, name: str) -> str:
         taken = {d for p in self.model.inputs for d in p.dims or () if isinstance(d, str)}
+        taken |= self.symbols
         while name in taken:
             name += "_"
         return name
@@ -331,8 +335,7 @@ class Importer:
         """The name as an identifier that no other parameter has."""
         param = name
         if self.sanitize:
-            param = re.sub(r"[^A-Za-z0-9_]", "_", name)
-            param = param if _IDENTIFIER.match(param) else f"input_{param}"
+            param = _identifier(name, "input")
         param = free_name(param, self.names)
         self.names.add(param)
         return param
@@ -631,6 +634,12 @@ class Importer:
         if unread:
             what = f"attributes that {node.op_type} has not at opset {node.opset}"
             raise ValueError(explain(what, got=", ".join(sorted(unread))))
+
+
+def _identifier(name: str, kind: str) -> str:
+    """A name as an identifier; after `kind` where it begins as none does."""
+    text = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return text if _IDENTIFIER.match(text) else f"{kind}_{text}"
 
 
 def _is_uneven(form: Any, *sides: Any) -> bool:
