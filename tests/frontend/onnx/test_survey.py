@@ -110,3 +110,18 @@ def test_a_missing_operator_is_told_without_compiling(saved):
     assert result.exit_code == 1
     assert survey(path).missing == [("my", "Frob", 1)]
     assert "my.Frob" in result.output
+
+
+def test_operators_of_the_models_functions_are_counted_by_call():
+    leaky = helper.make_function(
+        "mine",
+        "F",
+        ["a"],
+        ["b"],
+        [node("LeakyRelu", ["a"], ["b"], "leaky")],
+        [helper.make_opsetid("", 24)],
+    )
+    nodes = [node("F", [a], [b], domain="mine") for a, b in ("xy", "yz")]
+    given = model(nodes, [tensor("x", FLOAT, [2])], [tensor("z", FLOAT, [2])], [("mine", 1)])
+    given.functions.append(leaky)
+    assert kinds(survey(given)) == {"LeakyRelu": {"native": 2}}

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...base import budget
 from ...base.errors import LoopwrightError
 from ...ir.expr import GlobalVar
 from ...ir.op import Op
@@ -18,9 +19,10 @@ from ...ir.prim_expr import Var as TirVar
 from ...relax.expr import Call, ExternFunc, Function, If, MatchCast, SeqExpr
 from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ..common import typical_sizes
+from .expansion import count_nodes, inlined, own_size
 from .functions import expanding
 from .importer import from_onnx
-from .reader import Node, domain_name, graphs_of, load, node_of
+from .reader import Node, graphs_of, load, node_of, versions_of
 from .registry import find_converter
 
 KINDS = ("native", "decomposed", "interpreted", "folded", "missing")
@@ -67,15 +69,10 @@ def survey(model: Any) -> Survey:
     """What becomes of each operator of a model, in the time of an import. Raises LoopwrightError for
     what is no ONNX model."""
     proto, folder, _ = load(model)
-    opsets = {domain_name(o.domain): o.version for o in proto.opset_import}
-    local = {(domain_name(f.domain), f.name) for f in proto.functions}
-    bodies = [f.node for f in proto.functions]
-    nodes = [
-        n
-        for part in (proto.graph.node, *bodies)
-        for n in _all_nodes(part, opsets, folder)
-        if (n.domain, n.op_type) not in local
-    ]
+    with budget.started():
+        budget.allow(size=own_size(model, proto, folder))
+        count_nodes(proto)
+    nodes = list(_all_nodes(inlined(proto), versions_of(proto), folder))
     found = Survey()
     ways = {id(n): _way(n) for n in nodes}
     calls: dict[str, set[str]] = {}
