@@ -41,6 +41,7 @@ SLOTS: dict[str, str] = {
     # what takes the compiler or a code generator: a kept model is loaded without them
     "codegen.costs": "explore.costs:costs_of",
     "codegen.explored": "explore.explored:Explored",
+    "codegen.overriding": "driver.build:overriding",
     "codegen.page": "explore.page",
     "driver.bisect": "explore.bisect:bisect",
     "driver.costs": "explore.costs",

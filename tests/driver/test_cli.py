@@ -120,6 +120,20 @@ def test_sequences_and_maps_in_files(tmp_path: Path) -> None:
     assert "probability: float32 (1, 10)" in call("run", MODEL, "--feeds", str(given))
 
 
+def test_feeds_may_have_initializers_that_are_inputs(tmp_path: Path, refuse: Refuse) -> None:
+    onnx = pytest.importorskip("onnx")
+    kind, weight = onnx.TensorProto.FLOAT, np.float32([1, 2])
+    ports = [onnx.helper.make_tensor_value_info(n, kind, [2]) for n in "xwy"]
+    add = onnx.helper.make_node("Add", ["x", "w"], ["y"])
+    stored = onnx.numpy_helper.from_array(weight, "w")
+    graph = onnx.helper.make_graph([add], "g", ports[:2], ports[2:], [stored])
+    onnx.save(onnx.helper.make_model(graph, ir_version=10), tmp_path / "model.onnx")
+    np.savez(tmp_path / "feeds.npz", x=np.float32([10, 20]), w=np.float32([5, 6]))
+    files = (str(tmp_path / "model.onnx"), "--feeds", str(tmp_path / "feeds.npz"))
+    assert "[15. 26.]" in call("run", *files)
+    assert "own initializers\n  got: w" in refuse("bench", *files)
+
+
 def test_bench_names_the_kernels() -> None:
     text = call("bench", MODEL, "--seconds", "0.01")
     assert "median of" in text and "softmax" in text

@@ -83,16 +83,17 @@ def test_sizes_of_a_model_without():
 class Model:
     """x float32[2, n], k int8[]."""
 
-    def __init__(self, *names: str) -> None:
-        self.names = names
+    def __init__(self, *ports: str) -> None:
+        self.ports = ports
+        self.names: dict[str, list[str]] = {}
 
     def input_names(self) -> list[str]:
-        return list(self.names)
+        return list(self.ports)
 
     def inputs(self) -> list[Any]:
         plain = ("k", "int8", ())
         kinds = {"x": ("x", "float32", (2, "n")), "y": ("y", "float32", (3,)), "k": plain}
-        return [kinds[n] for n in self.names]
+        return [kinds[n] for n in self.ports]
 
 
 def test_inputs(tmp_path: Path):

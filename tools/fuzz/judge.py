@@ -22,13 +22,15 @@ from loopwright.relax.transform import BindSymbolicVars, LegalizeOps
 
 from . import tolerance
 from .case import Case
-from .onnx_model import doubled, reference, to_onnx
+from .onnx_model import doubled, in_functions, port, reference, to_onnx
 from .relax_module import to_module
 from .rounding import inner_spread
 from .tolerance import arrays, differences, spread
 
 C_FLAGS = ("-O1", host().c_flag)  # as quick to compile as is of use
 LOOPS_EVERY, C_EVERY = 3, 4  # cases of which one also goes through the loops' interpreter, and C
+FUNCTIONS_EVERY = 5  # cases of which one has nodes in functions of the model
+GIVEN_EVERY = 7  # cases of which one gets its weights from the run
 # What these add up is near 1 before a logarithm or a product: its rounding is one of 1, not of the
 # result. onnxruntime rounds more than we do.
 OF_ONE = {
@@ -128,6 +130,8 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
             results["loops"] = [_stage(say, "loops", lambda f=f: arrays(loops(*f))) for f in feeds]
         if (full or case.seed // 2 % C_EVERY == 0) and in_c(case):
             results["C"] = _c(say, mod, case, feeds)
+        if case.kind == "onnx" and case.seed // 2 % GIVEN_EVERY == 0:
+            results["LLVM, weights given"] = _given(say, case, feeds)
     except _Failed as failed:
         if why:
             return Outcome("invalid", failed.stage, f"{failed} / {why}")
@@ -165,7 +169,11 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
 
 
 def _module(case: Case) -> Any:
-    return from_onnx(to_onnx(case)) if case.kind == "onnx" else to_module(case)
+    if case.kind != "onnx":
+        return to_module(case)
+    model = to_onnx(case)
+    wrapped = case.seed // 2 % FUNCTIONS_EVERY == 0
+    return from_onnx(in_functions(model, case.seed) if wrapped else model)
 
 
 def _overflows(call: Callable[..., Any], feeds: list[Any]) -> bool:
@@ -238,6 +246,22 @@ def _stage(say: Callable[[str], None], name: str, do: Callable[[], Any]) -> Any:
 def _llvm(say: Any, mod: Any, feeds: list[list[np.ndarray]]) -> list[Any]:
     main = _stage(say, "compile", lambda: lw.compile(mod))["main"]
     return [_stage(say, "run", lambda f=f: arrays(main(*f))) for f in feeds]
+
+
+def _given(say: Any, case: Case, feeds: list[list[np.ndarray]]) -> list[Any]:
+    """The results of the first run where weights are inputs with a default; one may hold numbers that an
+    operator has to know."""
+    floats = {n: s for n, s in case.weights.items() if s["dtype"].startswith("float")}
+    model, results = to_onnx(case), [None] * len(feeds)
+    model.graph.input.extend(port(name, spec) for name, spec in floats.items())
+    say("import, weights given")
+    try:
+        mod = from_onnx(model, overridable_initializers=[*floats])
+    except LoopwrightError:
+        return results
+    given = mod.attrs["input_names"][len(feeds[0]) :]
+    (results[0],) = _llvm(say, mod, [[*feeds[0], *(case.array(n, floats[n]) for n in given)]])
+    return results
 
 
 def _c(say: Any, mod: Any, case: Case, feeds: list[list[np.ndarray]]) -> list[Any]:

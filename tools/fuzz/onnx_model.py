@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,7 @@ def element_type(dtype: str) -> int:
 def to_onnx(case: Case) -> onnx.ModelProto:
     """The model. Its outputs have no shapes, which importers are to find out."""
     nodes = [_node(number, *node) for number, node in enumerate(case.nodes)]
-    ports = [
-        helper.make_tensor_value_info(n, element_type(s["dtype"]), s["shape"])
-        for n, s in case.inputs.items()
-    ]
+    ports = [port(name, spec) for name, spec in case.inputs.items()]
     stored = [numpy_helper.from_array(case.array(n, s), n) for n, s in case.weights.items()]
     results = [helper.make_empty_tensor_value_info(n) for n in case.outputs]
     graph = helper.make_graph(nodes, "fuzz", ports, results, stored)
@@ -36,6 +34,11 @@ def to_onnx(case: Case) -> onnx.ModelProto:
     domains |= {"ai.onnx.preview.training": 1, "ai.onnx.preview": 1}
     versions = [helper.make_opsetid(*entry) for entry in domains.items()]
     return helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION)
+
+
+def port(name: str, spec: dict[str, Any]) -> onnx.ValueInfoProto:
+    """The input of a graph that an entry of a case describes."""
+    return helper.make_tensor_value_info(name, element_type(spec["dtype"]), spec["shape"])
 
 
 def _node(
@@ -66,6 +69,60 @@ def _attribute(value: Any) -> Any:
     if isinstance(value, dict):
         return element_type(value["type"])
     return value
+
+
+def in_functions(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
+    """The model with some of its nodes in functions of its own, and these in functions of the same name of
+    another domain. What they compute is the same: see `_wrap`."""
+    made = onnx.ModelProto.FromString(model.SerializeToString())
+    for k, node in enumerate(made.graph.node):
+        rng = random.Random(
+            f"{seed} {node.output[0]}"
+        )  # by name, so that smaller cases do the same
+        if not any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute):
+            for domain in ("inner", "outer")[: rng.randrange(3)]:
+                made.functions.append(_wrap(node, domain, f"f{k}", made.opset_import, rng))
+    made.opset_import.extend(helper.make_opsetid(d, 1) for d in ("inner", "outer"))
+    return made
+
+
+def _wrap(node: Any, domain: str, name: str, versions: Any, rng: random.Random) -> Any:
+    """A function that is the node, which becomes a call of it. An attribute stays in the body, is the default
+    of one of the function's, or is given by the call, over another default or none. The body may be in a
+    branch."""
+    body, call = onnx.NodeProto(), node
+    body.CopyFrom(node)
+    body.input[:] = [f"v{k}" for k in range(len(node.input))]
+    body.output[:] = [n and f"w{k}" for k, n in enumerate(node.output)]
+    results = [n for n in body.output if n]
+    call.op_type, call.domain = name, domain
+    call.output[:] = [n for n in node.output if n]
+    del call.attribute[:]
+    required, defaults = [], []
+    for attribute in body.attribute:
+        way = rng.choice(["kept", "default", "given", "required"])
+        own = onnx.AttributeProto(name=f"own_{attribute.name}")
+        if way != "kept":
+            value = onnx.AttributeProto()
+            value.CopyFrom(attribute)
+            value.name = own.name
+            attribute.Clear()
+            attribute.name, attribute.type = value.name.removeprefix("own_"), value.type
+            attribute.ref_attr_name = own.name
+            own.type = value.type
+            (defaults if way == "default" else call.attribute).append(value)
+            required += [own.name] if way == "required" else []
+            defaults += [own] if way == "given" else []
+    nodes = [body]
+    if rng.random() < 0.3:
+        ports = [helper.make_empty_tensor_value_info(n) for n in results]
+        way = helper.make_graph([body], "way", [], ports)
+        yes = numpy_helper.from_array(np.array(True))
+        nodes = [helper.make_node("Constant", [], ["v"], value=yes)]
+        nodes += [helper.make_node("If", ["v"], results, then_branch=way, else_branch=way)]
+    return helper.make_function(
+        domain, name, [*body.input], results, nodes, versions, required, defaults
+    )
 
 
 def reference(model: onnx.ModelProto, feeds: list[list[np.ndarray]]) -> list[Any]:

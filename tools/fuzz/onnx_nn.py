@@ -246,8 +246,6 @@ def resize(g, op):
     dims = [each(g, lambda n, f=f: int(n * f), d) for d, f in zip(x.shape[2:], factors)]
     if any(min(d) < 1 for d in dims):
         raise NotHere
-    if way == "align_corners" and any((f * n) % 1 for f, d in zip(factors, x.shape[2:]) for n in d):
-        raise NotHere  # onnxruntime rounds the extent down before it places elements
     # onnxruntime copies where the size stays, whatever the factor.
     if any(f != 1 and m == n for f, d, e in zip(factors, x.shape[2:], dims) for n, m in zip(d, e)):
         raise NotHere

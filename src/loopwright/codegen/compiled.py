@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 EXPLORED: Slot[Any] = Slot("codegen.explored")
 COSTS: Slot[Any] = Slot("codegen.costs")
 PAGE: Slot[Any] = Slot("codegen.page")
+OVERRIDING: Slot[Callable[[Any, Sequence[str]], Any]] = Slot("codegen.overriding")
 PLAN_OF_MODULE: Slot[Callable[[IRModule], MemoryPlan | None]] = Slot("codegen.plan_of_module")
+
+# Attributes of a module: the model's own names.
+_NAMES = ("input_names", "output_names", "overridable_initializers")
 
 
 class CompiledModel(Timed):
@@ -49,7 +53,7 @@ class CompiledModel(Timed):
     def __init__(self, lowered: Lowered) -> None:
         self.mod, self.lowered, self.target = lowered.graph, lowered.module, lowered.target
         attrs = self.mod.attrs or {}
-        names = {k: attrs[k] for k in ("input_names", "output_names") if attrs.get(k) is not None}
+        names = {k: attrs[k] for k in _NAMES if attrs.get(k) is not None}
         self._describe(lowered.entries, names, lowered.machine)
 
     def _describe(
@@ -64,6 +68,7 @@ class CompiledModel(Timed):
         }
         self.names = {k: list(v) for k, v in names.items()}
         self._runs: dict[str, Any] = {}
+        self._variants: dict[tuple[str, ...], Any] = {}
 
     @property
     def texts(self) -> Mapping[str, str]:
@@ -148,7 +153,9 @@ class CompiledModel(Timed):
         """Run with inputs by name (a dict, keywords) or in order (a list); return outputs by name,
         written to the arrays of `out`, if it is given (one, a list, or a dict by name).
 
-        Raises ValueError naming the inputs that are missing or unknown.
+        Initializers of an ONNX model that are inputs, too, may be given by name: the first such run
+        compiles the model once more, with these as inputs. Raises ValueError naming the inputs that
+        are missing or unknown.
         """
         if type(feeds) is dict and not named:  # one look at each input
             names, outputs, opened, call = self._runs.get(function) or self._run_of(function)
@@ -157,8 +164,17 @@ class CompiledModel(Timed):
                 if len(outputs) == 1 and type(result) is Tensor:
                     return {outputs[0]: result}
                 return dict(zip(outputs, opened(result), strict=True))
-        plain = [p.name for p in self.signature(function).params]
-        return run_by_name(self, function, feeds, named, plain)
+        model = self.overriding([*(feeds if isinstance(feeds, Mapping) else ()), *named])
+        plain = [p.name for p in model.signature(function).params]
+        return run_by_name(model, function, feeds, named, plain)
+
+    def overriding(self, names: Collection[str]) -> CompiledModel:
+        """This model, or where initializers that a run may give are among the names, the one that has
+        these as inputs. Raises LoopwrightError for a model that cannot be imported again."""
+        given = tuple(n for n in self.names.get("overridable_initializers", ()) if n in names)
+        if given and given not in self._variants:
+            self._variants[given] = OVERRIDING.get()(self, given)
+        return self._variants[given] if given else self
 
     def _run_of(self, function: str) -> Any:
         """The names of a function's inputs, those of its outputs, what opens its result, and it."""

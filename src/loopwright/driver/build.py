@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context
 from functools import lru_cache
@@ -14,7 +14,7 @@ from typing import Any, Unpack
 from ..backend.base import backend_of
 from ..backend.pipeline import get_pipeline
 from ..base import budget, progress
-from ..base.errors import explain
+from ..base.errors import LoopwrightError, explain
 from ..base.foreign import noted
 from ..base.plugins import load_extensions
 from ..base.registry import Registry
@@ -23,7 +23,7 @@ from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.debug_info import SHORT_LIVED
 from ..codegen.llvm.jit import gc_paused
 from ..codegen.lowered import Lowered
-from ..frontend.onnx import from_path_or_proto
+from ..frontend.onnx import from_onnx, from_path_or_proto
 from ..frontend.tflite import from_path
 from ..ir import trace as tracing
 from ..ir.expr import GlobalVar
@@ -125,6 +125,20 @@ def as_module(model: Any) -> IRModule:
     what = "this model cannot be imported"
     got = model if isinstance(model, (str, os.PathLike)) else type(model).__name__
     raise TypeError(explain(what, got=got, instead=hint))
+
+
+def overriding(compiled: CompiledModel, names: Sequence[str]) -> CompiledModel:
+    """A compiled model with initializers as inputs. Raises LoopwrightError where they are folded into the
+    module that it was made from."""
+    model, target, options = compiled.compiled_from or (None, None, None)
+    if model is None or isinstance(model, (IRModule, Function)):
+        what = "the module that was compiled has these initializers folded in"
+        hint = (
+            f"from_onnx(model, overridable_initializers={list(names)}), or compile the model itself"
+        )
+        raise LoopwrightError(explain(what, got=", ".join(names), instead=hint))
+    mod = from_onnx(model, overridable_initializers=names)
+    return compile(mod, target, options=options)
 
 
 def evaluate(kernel: PrimFunc, arrays: list[Any]) -> bool:

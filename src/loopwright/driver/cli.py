@@ -144,7 +144,7 @@ def run(
     if out is not None:
         _check_writable(out)
     exe = _compiled(model, target, threads)
-    results = exe.run(make_feeds(exe, feeds, dims))
+    results = exe.run(make_feeds(exe, feeds, dims, True))
     if out is not None:
         save(out, results)
     for output, value in results.items():

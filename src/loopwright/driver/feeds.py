@@ -7,7 +7,7 @@ import contextlib
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
@@ -39,13 +39,16 @@ def read_dims(text: str, known: Iterable[str]) -> dict[str, int]:
     return values
 
 
-def make_feeds(exe: CompiledModel, path: Path | None, dims: str) -> dict[str, Any]:
+def make_feeds(
+    exe: CompiledModel, path: Path | None, dims: str, overriding: bool = False
+) -> dict[str, Any]:
     """The inputs of `main`: those of a file, or random ones, where symbolic sizes are 1 unless
-    `dims` gives them. Raises LoopwrightError for a file that does not hold them, and for a sequence
-    or a map without a file."""
+    `dims` gives them. overriding: the file may have initializers that a run may give. Raises
+    LoopwrightError for a file that does not hold them, and for a sequence or a map without a file."""
     shapes = dict(zip(exe.input_names(), exe.inputs(), strict=True))
     if path is not None:
-        return _load(path, {name: dtype for name, (_, dtype, _) in shapes.items()})
+        dtypes = {name: dtype for name, (_, dtype, _) in shapes.items()}
+        return _load(path, dtypes, exe.names.get("overridable_initializers", ()), overriding)
     sizes = read_dims(dims, (d for *_, dims in shapes.values() for d in dims if isinstance(d, str)))
     rng = np.random.default_rng(0)
     for name, (_, dtype, _) in shapes.items():
@@ -62,7 +65,9 @@ def _fixed(shape: Iterable[int | str], sizes: Mapping[str, int]) -> list[int]:
     return [d if isinstance(d, int) else sizes.get(d, 1) for d in shape]
 
 
-def _load(path: Path, dtypes: Mapping[str, str]) -> dict[str, Any]:
+def _load(
+    path: Path, dtypes: Mapping[str, str], initializers: Collection[str], overriding: bool
+) -> dict[str, Any]:
     """The inputs that a .npz or .json file has, as `save` writes them; that of a .npy file where
     there is one input."""
     what = f"{path}: inputs come from a .npz file with an array for each, or from JSON"
@@ -76,7 +81,12 @@ def _load(path: Path, dtypes: Mapping[str, str]) -> dict[str, Any]:
     if missing:
         got = f"{', '.join(have) or 'nothing'}, without {', '.join(missing)}"
         raise LoopwrightError(explain(what, got=got, instead=hint))
-    return feeds
+    more = {name: have[name] for name in initializers if name in have}
+    if more and not overriding:
+        what = f"{path}: this command takes the model's own initializers"
+        hint = "leave them out, or `loopwright run`"
+        raise LoopwrightError(explain(what, got=", ".join(more), instead=hint))
+    return {**feeds, **more}
 
 
 def _read(path: Path, names: list[str]) -> dict[str, Any]:

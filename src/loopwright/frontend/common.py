@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..arith import Analyzer
@@ -27,6 +29,37 @@ def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
             func = func.without_attr("params")
         functions[gvar] = func
     return (mod.with_functions(functions) if params else mod), params
+
+
+# What a size without a number is one of, the size it typically has, and words of its name.
+_KINDS = (
+    ("batch", 1, r"batch|(n|b|bs)$"),
+    ("sequence", 128, r"seq|len|token|time|frame|word|(t|s|l)$"),
+    ("image", 224, r"height|width|row|col|(h|w)$"),
+)
+
+
+def typical_sizes(inputs: Iterable[tuple[str, str, Sequence[Any]]]) -> dict[str, tuple[str, int]]:
+    """{symbolic size: (its kind, what it typically is)} of inputs (name, dtype, shape), by its name, else by
+    where it stands.
+
+    >>> typical_sizes([("image", "float32", ("N", 3, "d0", "d1"))])
+    {'N': ('batch', 1), 'd0': ('image', 224), 'd1': ('image', 224)}
+    """
+    found: dict[str, tuple[str, int]] = {}
+    for _, _, shape in inputs:
+        first, others = (
+            "batch" if len(shape) > 1 else "sequence",
+            "image" if len(shape) > 3 else "sequence",
+        )
+        for axis, size in enumerate(shape):
+            if isinstance(size, str):
+                said = (
+                    kind for kind, _, words in _KINDS if re.match(rf"(.*_)?({words})", size.lower())
+                )
+                kind = next(said, others if axis else first)
+                found.setdefault(size, next((k, n) for k, n, _ in _KINDS if k == kind))
+    return found
 
 
 def same_padding(

@@ -267,27 +267,32 @@ resize_taps.samples(
 
 @op("relax.image.resize_matrix")
 def resize_matrix(
-    placed: Tensor,
     have: Prim,
     want: Prim,
+    placed: Tensor | None = None,
+    scale: float | None = None,
     method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel",
     cubic_alpha: float = -0.75,
     cubic_exclude: int = 0,
 ):
-    """[want, have], float32: the weights of an axis resized with antialiasing by a factor that only
-    the run tells, the first element of `placed`; attributes as in `resize_taps`."""
+    """[want, have], float32: the weights of an axis resized with antialiasing whose extents only the run
+    tells, or its factor, the first element of `placed`; attributes as in `resize_taps`."""
 
 
 @resize_matrix.infer
-def _(placed: TensorStructInfo, have: PrimStructInfo, want: PrimStructInfo, **_):
+def _(have: PrimStructInfo, want: PrimStructInfo, *_, **__):
     return TensorStructInfo([want.value, have.value], "float32")
 
 
 @resize_matrix.numpy
-def _(placed, have, want, **attrs):
+def _(have, want, placed=None, scale=None, **attrs):
     style = _style(rounding_method="", **attrs)
-    return style.matrix(int(have), int(want), float(placed[0])).astype(np.float32)
+    if placed is not None:
+        scale = placed[0]
+    elif scale is None:
+        scale = want / have if have else 1.0  # of an axis without elements nothing is made
+    return style.matrix(int(have), int(want), float(scale)).astype(np.float32)
 
 
 @resize_matrix.legalize
@@ -298,8 +303,9 @@ def _(bb, call):
 
 
 resize_matrix.samples(
-    case(np.array([0.5]), 8, 4),
-    case(np.array([0.6]), 8, 5, method="cubic", cubic_exclude=1),
+    case(8, 4, np.array([0.5])),
+    case(8, 5, scale=0.6, method="cubic", cubic_exclude=1),
+    case(8, 5),
 )
 
 

@@ -79,8 +79,8 @@ class Span:
         """The same where the last elements lie on each other, as the first do."""
         if self.scale is None:
             return x * ((self.have - 1) / (self.want - 1))
-        # An extent that is rounded down is meant in full, as in ONNX's reference.
-        return x * (self.have - 1) / (self.have * self.scale - 1)
+        # As onnxruntime and torch; ONNX's reference takes the extent before it is rounded down.
+        return x * (self.have - 1) / (self.want - 1)
 
     def symmetric(self, x: Any) -> Any:
         """`back` of a result whose middle lies on the input's."""

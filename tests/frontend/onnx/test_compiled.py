@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 import loopwright
-from loopwright.frontend.onnx import from_onnx
+from loopwright.base.errors import LoopwrightError
+from loopwright.frontend import detach_params
+from loopwright.frontend.onnx import backend, from_onnx
 
 from .support import chain, close, floats, graph, ints, node, operator, reference, value
 
@@ -82,3 +85,102 @@ def test_inputs_of_a_rank_that_only_the_run_tells():
     run = loopwright.compile(model)["main"]
     for x in (floats(3), floats(2, 3, 4)):
         close([run(x).numpy()], [np.maximum(x.T, 0)])
+
+
+def dense(ir_version=10):
+    """Gemm and a Slice; the weight, the bias and the end of the slice are initializers and inputs."""
+    weights = {"w": floats(3, 4, seed=1), "b": floats(4, seed=2), "end": ints(2)}
+    nodes = [node("Gemm", ["x", "w", "b"], ["t"]), node("Slice", ["t", "zero", "end"], ["y"])]
+    ports = [value("x", [2, 3]), value("w", [3, 4]), value("b", [4]), value("end", [1], np.int64)]
+    model = graph(nodes, ports, [value("y", None)], weights | {"zero": ints(0)})
+    model.ir_version = ir_version
+    return model
+
+
+@pytest.mark.parametrize("given", ["", "w", "b w", "end"])
+def test_an_initializer_that_is_an_input_may_be_given(given, tmp_path):
+    model = dense()
+    onnx.save(model, tmp_path / "model.onnx")
+    more = {"w": floats(3, 4, seed=5), "b": floats(4, seed=6), "end": ints(1)}
+    feeds = {"x": floats(2, 3)} | {name: more[name] for name in given.split()}
+    exe = loopwright.compile(tmp_path / "model.onnx")
+    assert exe.input_names() == [
+        "x"
+    ]  # weights of most models are listed as inputs: they are folded
+    for _ in range(2):
+        close([v.numpy() for v in exe.run(feeds).values()], reference(model, feeds))
+        close(
+            [v.numpy() for v in exe.run({"x": feeds["x"]}).values()],
+            reference(model, {"x": feeds["x"]}),
+        )
+    close([*backend.prepare(model).run(feeds)], reference(model, feeds))
+
+
+def test_initializers_as_inputs_from_the_start():
+    model = dense()
+    exe = loopwright.compile(from_onnx(model, overridable_initializers=True))
+    assert exe.input_names() == ["x", "w", "b", "end"]
+    feeds = {"x": floats(2, 3), "w": floats(3, 4), "b": floats(4), "end": ints(1)}
+    close([v.numpy() for v in exe.run(feeds).values()], reference(model, feeds))
+    mod, params = detach_params(from_onnx(model, overridable_initializers=["b"]))
+    (bias,) = params["main"]
+    np.testing.assert_array_equal(bias.numpy(), floats(4, seed=2))
+    exe = loopwright.compile(mod)
+    with pytest.raises(
+        LoopwrightError, match="folded in\n  got: w\n.*overridable_initializers=\\['w'\\]"
+    ):
+        exe.run({"x": floats(2, 3), "b": floats(4), "w": floats(3, 4)})
+
+
+def test_initializers_that_no_run_may_give():
+    feeds = {"x": floats(2, 3), "w": floats(3, 4)}
+    with pytest.raises(ValueError, match="unknown w"):  # as onnxruntime, before IR version 4
+        loopwright.compile(dense(3)).run(feeds)
+    for model, name in ((dense(3), "w"), (dense(), "zero")):
+        with pytest.raises(LoopwrightError, match=f"no run may give.*\n  got: {name}"):
+            from_onnx(model, overridable_initializers=[name])
+
+
+@pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("known", ["none", "rank", "window"])
+def test_convolutions_whose_weights_the_run_gives(op_type, rank, known, rng):
+    """The weight's extents, also its window, or its rank, are the run's; 2 groups, with padding."""
+    more = {"kernel_shape": [3] * rank} if known == "window" else {}
+    more |= {"output_padding": [1] * rank} if op_type == "ConvTranspose" else {}
+    conv = node(
+        op_type, ["x", "w"], ["y"], group=2, strides=[2] * rank, pads=[1] * 2 * rank, **more
+    )
+    dims = None if known == "none" else ["i", "o", *(f"k{k}" for k in range(rank))]
+    ports = [value("x", ["n", 4, *(f"d{k}" for k in range(rank))]), value("w", dims)]
+    model = graph([conv], ports, [value("y", None)])
+    exe = loopwright.compile(model)
+    for window in ([3], [2, 3]) if known != "window" else ([3],):
+        weight = rng.normal(size=[4, 2, *(window * 3)[:rank]]).astype(np.float32)
+        feeds = {"x": rng.normal(size=[2, 4, 5, 6, 4][: 2 + rank]).astype(np.float32), "w": weight}
+        close([v.numpy() for v in exe.run(feeds).values()], reference(model, feeds))
+
+
+def test_automatic_padding_needs_the_window():
+    conv = node("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER")
+    ports = [value("x", [1, 2, 5, 5]), value("w", [2, 2, "kh", "kw"])]
+    with pytest.raises(LoopwrightError, match="need the weight's window\n  got: kh, kw"):
+        from_onnx(graph([conv], ports, [value("y", None)]))
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_an_index_that_is_out_of_range_names_the_node_that_reads(target, tmp_path):
+    """Not all that are in its kernel: torch writes a gather between dozens of others."""
+    nodes = [
+        node("Add", ["i", "i"], ["twice"], "/places"),
+        node("Relu", ["x"], ["positive"], "/values"),
+        node("Gather", ["positive", "twice"], ["picked"], "/pick"),
+        node("Exp", ["picked"], ["y"], "/result"),
+    ]
+    ports = [value("x", [6]), value("i", [2], np.int64)]
+    exe = loopwright.compile(graph(nodes, ports, [value("y", None)]), target)
+    main = exe["main"] if target == "llvm" else exe.build(tmp_path)["main"]
+    with pytest.raises((IndexError, RuntimeError)) as caught:
+        main(floats(6), ints(1, 3))
+    assert str(caught.value).endswith("onnx:/pick: index 6 is out of range for an axis of extent 6")
+    assert "/values" not in str(caught.value)

@@ -167,7 +167,9 @@ def test_matmul_of_other_inner_dims():
         (
             one("Softmax", None),
             "the rank of an input is not known\n"
-            "  instead: give the model's input shapes: shape_dict={name: shape}",
+            "  got: a model that says none of x0, whose operators take several\n"
+            "  instead: from_onnx(model, shape_dict={'x0': [None, ...]}), "
+            "a number, name or None for each axis",
         ),
         (
             one("Cast", [2], to=14),

@@ -5,19 +5,20 @@ from __future__ import annotations
 import gc
 import itertools
 import weakref
+from itertools import starmap
 
 import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from loopwright import relax, tir
 from loopwright.backend import llvm
 from loopwright.base.errors import LoopwrightError
 from loopwright.driver import compile
 from loopwright.frontend import detach_params
-from loopwright.frontend.common import autopad
+from loopwright.frontend.common import autopad, typical_sizes
 from loopwright.frontend.onnx import (
     from_onnx,
     from_path_or_proto,
@@ -44,6 +45,7 @@ from .support import (
     operator,
     value,
 )
+from .support import reference as reference_of
 
 node = helper.make_node
 
@@ -74,6 +76,31 @@ def test_dims_with_one_name_are_one_variable():
         ("batch", "a_dim1", "a_dim2", "a_dim3"),
         ("batch", "b_dim1", 1, "b_dim3"),
     ]
+
+
+def test_dims_keep_names_that_are_no_identifiers():
+    texts = [["p.Dim.0", "batch size"], ["batch size", "2 * k"], ["p_Dim_0", "?"]]
+    ports = [value(name, dims) for name, dims in zip("abc", texts, strict=True)]
+    nodes = [node("MatMul", ["a", "b"], ["t"]), node("MatMul", ["c", "c"], ["u"])]
+    mod = from_onnx(graph(nodes, ports, [value("t", None)]))
+    names = [("p_Dim_0_", "batch_size"), ("batch_size", "d_2___k"), ("p_Dim_0", "c_dim1")]
+    assert shapes(mod) == names
+    a, b, _ = (p.struct_info.shape for p in mod["main"].params)
+    assert a[1] is b[0]
+
+
+TYPICAL = {
+    "named": ([("ids", "int64", ("batch_size", "past_seq_len"))], {"batch_size": 1, "past_seq_len": 128}),
+    "by place": ([("x", "float32", ("a", 3, "c", "d"))], {"a": 1, "c": 224, "d": 224}),
+    "the first says it": ([("x", "int64", ("n", "k")), ("y", "float32", ("k", 3))], {"n": 1, "k": 128}),
+    "names before places": ([("x", "float32", ("time", "N", 80))], {"time": 128, "N": 1}),
+    "none": ([("x", "float32", (2, 3))], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("inputs, sizes", TYPICAL.values(), ids=TYPICAL)
+def test_typical_sizes(inputs, sizes):
+    assert {name: size for name, (_, size) in typical_sizes(inputs).items()} == sizes
 
 
 def test_a_fresh_dim_takes_no_name_of_the_model():
@@ -250,6 +277,40 @@ def test_weights_are_not_computed_for_sums_that_vary(monkeypatch):
     assert not folded
 
 
+W = floats(2, 2, 3, 3)
+RANKS = {
+    "behind others": ([node("Relu", ["x"], ["t"]), node("Conv", ["t", "w"], ["y"])], 4, {"x": (1, 2, 5, 5)}),
+    "by an attribute": ([node("Transpose", ["x"], ["y"], perm=[0, 2, 1])], 3, {"x": (2, 3, 4)}),
+    "of two inputs": (
+        [node("Gemm", ["x", "b"], ["t"]), node("Conv", ["z", "w"], ["y"]), node("Relu", ["t"], ["u"])],
+        2, {"x": (2, 3), "b": (3, 3), "z": (1, 2, 5, 5)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("nodes, rank, extents", RANKS.values(), ids=RANKS)
+def test_a_rank_that_only_the_operators_say(nodes, rank, extents):
+    outputs = [value(nodes[-1].output[0], None), value("y", None)]
+    ports = [value(name, None) for name in extents]
+    model = graph(nodes, ports, outputs[-1:] if len(ports) == 1 else outputs, {"w": W})
+    mod = from_onnx(model)
+    assert mod["main"].params[0].struct_info.ndim == rank
+    feeds = {name: floats(*shape) for name, shape in extents.items()}
+    close(interpreted(mod, feeds), reference_of(model, feeds))
+
+
+def test_a_rank_that_nothing_says():
+    model = graph([node("Flatten", ["x"], ["y"])], [value("x", None)], [value("y", None)])
+    message = r"says none of x, .*several\n  instead: from_onnx\(model, shape_dict={'x': \[None, \.\.\.\]}\)"
+    with pytest.raises(LoopwrightError, match=message):
+        from_onnx(model)
+    assert from_onnx(model, shape_dict={"x": [None, 3]})["main"].ret_struct_info.ndim == 2
+    norm = node("BatchNormalization", ["x", *"ssss"], ["y"])  # takes any rank, also while it runs
+    model = graph([norm], [value("x", None)], [value("y", None)], {"s": np.float32([1, 2])})
+    for shape in ((3, 2), (1, 2, 3, 3)):
+        got = compile(model).run({"x": floats(*shape)})["y"].numpy()
+        close([got], reference_of(model, {"x": floats(*shape)}))
+
+
 def test_a_model_that_carries_its_own_functions():
     body = [node("Mul", ["a", "a"], ["t"]), node("Relu", ["t"], ["b"])]
     function = helper.make_function(
@@ -259,6 +320,116 @@ def test_a_model_that_carries_its_own_functions():
     model.functions.append(function)
     (got,) = interpreted(from_onnx(model), {"x": floats(3)})
     close([got], [floats(3) ** 2])
+
+
+def reference(name, to, kind=AttributeProto.FLOAT):
+    """An attribute of a function's body that is the function's own."""
+    return AttributeProto(name=name, ref_attr_name=to, type=kind)
+
+
+def own(name, nodes, required=(), domain="mine", opset=17, overload="", **defaults):
+    """A function from `a` to `b`, and the defaults of its attributes."""
+    versions = [helper.make_opsetid("", opset), helper.make_opsetid("mine", 1)]
+    made = helper.make_function(domain, name, ["a"], ["b"], nodes, versions, list(required))
+    made.overload = overload
+    made.attribute_proto.extend(starmap(helper.make_attribute, defaults.items()))
+    return made
+
+
+def leaky(slope="slope", x="a", y="b"):
+    made = node("LeakyRelu", [x], [y])
+    made.attribute.append(reference("alpha", slope))
+    return made
+
+
+def calls(op, domain="mine", x="a", y="b", **attributes):
+    """A node of the domain with attributes, references among them."""
+    refs = [v for v in attributes.values() if isinstance(v, AttributeProto)]
+    given = {k: v for k, v in attributes.items() if not isinstance(v, AttributeProto)}
+    made = node(op, [x], [y], domain=domain, **given)
+    made.attribute.extend(refs)
+    return made
+
+
+def branching():
+    """A leaky relu in a branch of a branch, whose names occur again outside."""
+
+    def choice(inner, y):
+        way = helper.make_graph([inner], "way", [], [helper.make_empty_tensor_value_info("y")])
+        return node("If", ["c"], [y], then_branch=way, else_branch=way)
+
+    yes = node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(True)))
+    return [yes, choice(choice(leaky(y="y"), "y"), "b")]
+
+
+LEAKY = own("Leaky", [leaky()], slope=0.5)
+FUNCTIONS = {
+    "default": ([LEAKY], calls("Leaky"), 0.5),
+    "given": ([LEAKY], calls("Leaky", slope=0.25), 0.25),
+    "required": ([own("Leaky", [leaky()], ["slope"])], calls("Leaky", slope=0.25), 0.25),
+    "operator's default": ([own("Leaky", [leaky()], ["slope"])], calls("Leaky"), 0.01),
+    "function of a function": (
+        [own("Outer", [calls("Leaky")]), LEAKY], calls("Outer"), 0.5),
+    "given by a default": (
+        [own("Outer", [calls("Leaky", s=reference("slope", "t"))], t=0.25), LEAKY], calls("Outer"), 0.25),
+    "reference to nothing": (
+        [own("Outer", [calls("Leaky", s=reference("slope", "t"))], ["t"]), LEAKY], calls("Outer"), 0.5),
+    "same name, another domain": (
+        [own("Leaky", [calls("Leaky")], domain="yours", slope=0.125), LEAKY], calls("Leaky", "yours"), 0.5),
+    "same name as a standard one": (
+        [own("LeakyRelu", [leaky()], slope=0.5)], calls("LeakyRelu"), 0.5),
+    "in a branch": ([own("Leaky", branching(), slope=0.5)], calls("Leaky"), 0.5),
+    "another opset": ([own("Leaky", [leaky()], opset=13, slope=0.5)], calls("Leaky"), 0.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("functions, call, slope", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_attributes_of_a_models_own_function(functions, call, slope, rng):
+    call.input[:], call.output[:] = ["x"], ["y"]
+    model = chain(call, shape=[5], domains={"mine": 1, "yours": 1})
+    model.functions.extend(functions)
+    x = rng.normal(size=5).astype(np.float32)
+    (got,) = interpreted(from_onnx(model), {"x": x})
+    close([got], [np.where(x < 0, np.float32(slope) * x, x)])
+
+
+def test_overloads_and_tensors_as_defaults(rng):
+    number = numpy_helper.from_array(np.array([1, 2], np.float32))
+    plus = node("Constant", [], ["c"])
+    plus.attribute.append(reference("value", "level", AttributeProto.TENSOR))
+    body = [plus, node("Add", ["a", "c"], ["b"])]
+    one, two = own("Plus", body, overload="1", level=number), own("Plus", body, overload="2")
+    two.attribute_proto.append(
+        helper.make_attribute("level", numpy_helper.from_array(np.float32([5, 7])))
+    )
+    first, second = calls("Plus", x="x", y="t"), calls("Plus", x="t", y="y")
+    first.overload, second.overload = "1", "2"
+    model = chain(first, second, shape=[2], domains={"mine": 1})
+    model.functions.extend([one, two])
+    x = rng.normal(size=2).astype(np.float32)
+    (got,) = interpreted(from_onnx(model), {"x": x})
+    close([got], [x + np.float32([1, 2]) + np.float32([5, 7])])
+
+
+def test_a_functions_operators_have_its_own_version(rng):
+    """Softmax of opset 12 is over all axes from the first on, that of opset 13 over one."""
+    x = rng.normal(size=(2, 3, 4)).astype(np.float32)
+    for opset, axes in ((12, (1, 2)), (13, 1)):
+        body = [node("Softmax", ["a"], ["b"], axis=1)]
+        model = chain(calls("Soft", x="x", y="y"), shape=[2, 3, 4], domains={"mine": 1})
+        model.functions.append(own("Soft", body, opset=opset))
+        (got,) = interpreted(from_onnx(model), {"x": x})
+        shifted = np.exp(x - x.max(axes, keepdims=True))
+        close([got], [shifted / shifted.sum(axes, keepdims=True)])
+
+
+def test_an_attribute_that_a_models_function_has_not():
+    model = chain(calls("Leaky", x="x", y="y", slop=0.5), shape=[2], domains={"mine": 1})
+    model.functions.append(LEAKY)
+    with pytest.raises(
+        LoopwrightError, match="more than the model's function has\n  got: attribute slop"
+    ):
+        from_onnx(model)
 
 
 def test_an_operator_of_the_standard_without_a_converter_runs_by_its_definition():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
@@ -288,3 +288,51 @@ def test_a_body_without_the_carried_values_is_refused():
         LoopwrightError, match="a condition and 1 carried values\n.*got: outputs: 1"
     ):
         from_onnx(made)
+
+
+def test_bags_of_embeddings():
+    """As torch exports EmbeddingBag: only the run tells how many starts a slice has, as they are a slice."""
+
+    def const(name, value):
+        return node("Constant", [], [name], value=numpy_helper.from_array(np.array(value)))
+
+    def way(*nodes):
+        return helper.make_graph(nodes, "way", [], [info(nodes[-1].output[0], F32, ["c"])])
+
+    picked = way(
+        node("Slice", ["picked", "begin", "end"], ["rows"]),
+        node("ReduceSum", ["rows", "first"], ["sum"], keepdims=0),
+    )
+    nothing = way(const("zeros", np.zeros(3, "float32")))
+    turn = body(
+        [
+            node("Reshape", ["i", "ones"], ["at"]),
+            node("Add", ["at", "ones"], ["after"]),
+            node("Add", ["after", "ones"], ["behind"]),
+            node("Slice", ["offsets", "at", "after"], ["begin"]),
+            node("Slice", ["offsets", "after", "behind"], ["end"]),
+            node("Less", ["begin", "end"], ["some"]),
+            node("If", ["some"], ["bag"], then_branch=picked, else_branch=nothing),
+            node("Identity", ["go"], ["again"]),
+        ],
+        [("again", BOOL, []), ("bag", F32, ["c"])],
+        (),
+    )
+    made = model(
+        [
+            const("ones", [1]),
+            const("first", [0]),
+            node("Gather", ["table", "words"], ["picked"]),
+            node("Loop", ["count", ""], ["y"], body=turn),
+        ],
+        [("table", F32, ["v", 3]), ("words", I64, ["n"]), ("offsets", I64, ["m"]), ("count", I64, [])],
+        [("y", F32, ["k", "c"])],
+    )  # fmt: skip
+    words = np.array([1, 0, 4, 4, 2])
+    many = [
+        {"table": ramp(5, 3), "words": words, "offsets": np.array(o), "count": np.array(len(o) - 1)}
+        for o in ([0, 2, 2, 5], [0, 5])
+    ]
+    exe = check(made, *many)
+    bags = [ramp(5, 3)[words[a:b]].sum(0) for a, b in ((0, 2), (2, 2), (2, 5))]
+    np.testing.assert_array_equal(exe.run(many[0])["y"].numpy(), bags)

@@ -49,6 +49,7 @@ def test_each_kind():
     assert kinds(found)["Attention"] == {"decomposed": 1}
     assert kinds(found)["Exp"] == kinds(found)["Neg"] == {"native": 1}
     assert any("onnx:where" in line for line in found.dynamic)
+    assert found.sizes == ["n: axis 0 of x (batch, typically 1)"]
     assert any(line.startswith("onnx:if: a choice of the run") for line in found.slow)
     assert not found.missing and not found.error
 
@@ -109,3 +110,18 @@ def test_a_missing_operator_is_told_without_compiling(saved):
     assert result.exit_code == 1
     assert survey(path).missing == [("my", "Frob", 1)]
     assert "my.Frob" in result.output
+
+
+def test_operators_of_the_models_functions_are_counted_by_call():
+    leaky = helper.make_function(
+        "mine",
+        "F",
+        ["a"],
+        ["b"],
+        [node("LeakyRelu", ["a"], ["b"], "leaky")],
+        [helper.make_opsetid("", 24)],
+    )
+    nodes = [node("F", [a], [b], domain="mine") for a, b in ("xy", "yz")]
+    given = model(nodes, [tensor("x", FLOAT, [2])], [tensor("z", FLOAT, [2])], [("mine", 1)])
+    given.functions.append(leaky)
+    assert kinds(survey(given)) == {"LeakyRelu": {"native": 2}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ...base.span import merge_spans
 from ...ir.prim_expr import Add, Call, IntImm, PrimExpr, StringImm, Var
 from ...tir.expr import BufferLoad
 from ..context import CALLS as COMMON
@@ -145,6 +146,7 @@ def checked_index(ctx: FunctionText, node: Call) -> str:
     ctx.module.helpers.setdefault(name, definition("int64_t", name, params, *lines))
     ctx.can_fail = True
     ctx.bad_index = ctx.bad_index or ctx.name("bad_index")
+    ctx.index_span = merge_spans(ctx.index_span, node.span)
     index, extent = (ctx.bare(a) for a in node.args)
     return f"{name}({index}, {extent}, {ctx.bad_index})"
 

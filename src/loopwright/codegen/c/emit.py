@@ -271,7 +271,9 @@ def run(ctx: FunctionText, written: set[Var]) -> None:
             ctx.params.append((p, c_type(p.dtype)))
     ctx.stmt(ctx.func.body)
     if ctx.bad_index:
-        message = bad_index_message(ctx, str(ctx.func.span or ctx.symbol).splitlines()[0])
+        message = bad_index_message(
+            ctx, str(ctx.index_span or ctx.func.span or ctx.symbol).splitlines()[0]
+        )
         failed = f"{message} {ctx.module.macro}_ERROR(text); return -1;"
         ctx.check_index = f"if ({ctx.bad_index}[0] != 0) {{ {failed} }}\n  "
         ctx.lines.insert(0, f"  int64_t {ctx.bad_index}[3] = {{0}};")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from ...base.names import free_name
+from ...base.span import Span
 from ...ir.dtype import DataType
 from ...ir.prim_expr import Call, PrimExpr, Var
 from ...tir.function import PrimFunc
@@ -63,6 +64,7 @@ class FunctionText(Context):
         self.depth = 1
         self.can_fail = False
         self.bad_index = ""  # the variable that says whether an index was out of range
+        self.index_span: Span | None = None  # the nodes that such indices are of
         self.check_index = ""  # what tests it before a return
         self.scratch_at = 0  # scratch bytes in use at this point
         self.scratch_bytes = 0  # maximum over the function

@@ -26,6 +26,7 @@ from ...relax.expr import Call as RelaxCall
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ...runtime.tensor import Tensor, empty
+from .reader import Model
 from .standard import Standard
 from .values import Value, in_type, literal, object_array, wrapped
 
@@ -52,6 +53,8 @@ class Context:
         self.part: Callable[[Any, list[Value | None]], list[Any]]
         # Makes a constant of texts.
         self.texts: Callable[[np.ndarray], Value]
+        # What a function says of the whole model, asked once.
+        self.of_model: Callable[[Callable[[Model], Any]], Any]
         self.onnx = Standard(self)
         # Asks that what follows is converted for two ways to get this node's outputs.
         self.fork: Callable[..., bool]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...base import budget
 from ...base.errors import LoopwrightError, explain
+from ...base.names import free_name
 from ...base.span import Span
-from .reader import domain_name, graphs_of, name_of
+from .reader import check_versions, domain_name, graphs_of, name_of, stamp, versions_of
 from .tensors import EXTERNAL
 
 Key = tuple[str, str, str]
@@ -66,6 +67,152 @@ def count_nodes(proto: Any) -> int:
         total += count - 1
         budget.spend(nodes=weight - 1, size=size, at=_place(node))
     return total
+
+
+def inlined(proto: Any) -> list[Any]:
+    """The nodes of a model's graph, in place of calls of its functions those of their bodies.
+
+    An attribute that a body refers to is the call's, else the function's default, else left out. What a
+    function names by `x` is `x__3` in its third call. Raises LoopwrightError for a call that gives more
+    than its function takes; `count_nodes` has refused functions that call themselves.
+    """
+    if not proto.functions:
+        return list(proto.graph.node)
+    try:
+        return _Inliner(proto).nodes(proto.graph.node)
+    except RecursionError as error:
+        what = "the graphs within the model's functions nest too deep"
+        raise LoopwrightError(explain(what, instead="expand the functions first")) from error
+
+
+class _Inliner:
+    def __init__(self, proto: Any) -> None:
+        self.functions = {
+            (domain_name(f.domain), name_of(f.name), name_of(f.overload)): f
+            for f in proto.functions
+        }
+        self.versions = versions_of(proto)
+        graph = proto.graph
+        self.taken = {name_of(v.name) for v in (*graph.input, *graph.initializer)}
+        self.taken |= {name_of(n) for node in _all(graph.node) for n in (*node.input, *node.output)}
+        self.calls = 0
+
+    def nodes(self, nodes: Iterable[Any]) -> list[Any]:
+        """The nodes without calls, in the graphs that they hold too. Without recursion: functions may be
+        thousands of calls deep."""
+        made: list[Any] = []
+        bodies = [iter(nodes)]
+        while bodies:
+            node = next(bodies[-1], None)
+            if node is None:
+                bodies.pop()
+            elif _key(node) in self.functions:
+                bodies.append(iter(self.body(self.functions[_key(node)], node)))
+            else:
+                made.append(self.opened(node))
+        return made
+
+    def opened(self, node: Any) -> Any:
+        """A node with the calls in its graphs expanded; the file's own stays as it is."""
+        if not any(_called([node], self.functions)):
+            return node
+        made = type(node)()
+        made.CopyFrom(node)
+        for graph in (g for a in made.attribute for g in graphs_of(a)):
+            found = self.nodes(list(graph.node))
+            del graph.node[:]
+            graph.node.extend(found)
+        return made
+
+    def body(self, function: Any, call: Any) -> list[Any]:
+        """The nodes of a function for one call of it."""
+        _check_call(function, call)
+        self.calls += 1
+        names = _Names(f"__{self.calls}", self.taken)
+        names |= {name_of(n): "" for n in function.input}
+        names |= {name_of(f): name_of(n) for f, n in zip(function.input, call.input)}
+        passed = []  # an output that is an input, or another output once more
+        for formal, given in zip(map(name_of, function.output), map(name_of, call.output)):
+            if formal in names and given:
+                passed.append((formal, given))
+            elif given:
+                names[formal] = given
+        versions = {**self.versions, **versions_of(function)}
+        check_versions(versions)
+        others = {d: v for d, v in versions.items() if self.versions.get(d) != v}
+        made = _renamed(function.node, names, others)
+        attributes = {a.name: a for a in (*function.attribute_proto, *call.attribute)}
+        for node in made:
+            bind(node, attributes)
+        copied = type(call)
+        made += [copied(op_type="Identity", input=[names[f]], output=[g]) for f, g in passed]
+        return made
+
+
+class _Names(dict[str, str]):
+    """What the names of a body are in the model: new ones, but for those of the call."""
+
+    def __init__(self, suffix: str, taken: set[str], known: Mapping[str, str] = {"": ""}) -> None:
+        super().__init__(known)
+        self.suffix, self.taken = suffix, taken
+
+    def __missing__(self, name: str) -> str:
+        self[name] = free_name(f"{name}{self.suffix}", self.taken)
+        self.taken.add(self[name])
+        return self[name]
+
+
+def _renamed(nodes: Iterable[Any], names: _Names, versions: dict[str, int]) -> list[Any]:
+    """Copies of nodes under the model's names. versions: of domains whose version is not the model's."""
+    made = []
+    for node in nodes:
+        copy = type(node)()
+        copy.CopyFrom(node)
+        copy.name = f"{name_of(node.name)}{names.suffix}" if node.name else ""
+        for values in (copy.input, copy.output):
+            values[:] = [names[name_of(n)] for n in values]
+        if domain_name(node.domain) in versions:
+            stamp(copy, versions[domain_name(node.domain)])
+        for graph in (g for a in copy.attribute for g in graphs_of(a)):
+            own = [v.name for v in (*graph.input, *graph.initializer)]
+            own += [name for n in graph.node for name in n.output if name]
+            # A name that the graph gives itself hides that of the body around it.
+            around = {n: given for n, given in names.items() if n not in {*map(name_of, own)}}
+            inner = _Names(names.suffix, names.taken, around)
+            for value in (*graph.input, *graph.initializer, *graph.output):
+                value.name = inner[name_of(value.name)]
+            renamed = _renamed(graph.node, inner, versions)
+            del graph.node[:]
+            graph.node.extend(renamed)
+        made.append(copy)
+    return made
+
+
+def bind(node: Any, given: Mapping[str, Any]) -> None:
+    """Fill in what a node of a definition, and the graphs it holds, refer to by the name of an attribute; a
+    reference to one that is not given is left out."""
+    for k in reversed(range(len(node.attribute))):
+        attribute = node.attribute[k]
+        name, wanted = attribute.name, attribute.ref_attr_name
+        if not wanted:
+            for inner in (n for graph in graphs_of(attribute) for n in graph.node):
+                bind(inner, given)
+        elif wanted in given:
+            attribute.CopyFrom(given[wanted])
+            attribute.name = name
+        else:
+            del node.attribute[k]
+
+
+def _check_call(function: Any, call: Any) -> None:
+    """Raise LoopwrightError for a call that gives more than its function has."""
+    known = {*function.attribute, *(a.name for a in function.attribute_proto)}
+    sides = (("input", function.input, call.input), ("output", function.output, call.output))
+    extra = [f"attribute {a.name}" for a in call.attribute if a.name not in known]
+    extra += [f"{side} {n}" for side, ours, theirs in sides for n in theirs[len(ours) :]]
+    if extra:
+        what = f"{_shown(_key(call))}: a call gives more than the model's function has"
+        raise LoopwrightError(explain(what, got=", ".join(extra), span=_place(call)))
 
 
 def _measure(wanted: Key, functions: dict[Key, Any], costs: dict[Key, Cost]) -> None:
@@ -131,4 +278,4 @@ def _place(node: Any) -> Span:
     return Span(f"onnx:{name[:200]}")
 
 
-__all__ = ["count_nodes", "own_size"]
+__all__ = ["bind", "count_nodes", "inlined", "own_size"]

@@ -8,6 +8,7 @@ from typing import Any
 from ...base.errors import explain
 from ...relax.struct_info import TensorStructInfo
 from .context import Context
+from .expansion import bind
 from .reader import Node, domain_name, graphs_of, node_of
 from .registry import Entry
 from .tensors import DTYPES
@@ -61,7 +62,8 @@ def _expanded(
     opsets = {domain_name(o.domain): o.version for o in body.opset_import}
     values: dict[str, Value | None] = dict(zip(body.input, inputs, strict=False))
     for part in body.node:
-        bound = node_of(_bound(part, {**defaults, **given}), opsets, None)
+        bind(part, {**defaults, **given})
+        bound = node_of(part, opsets, None)
         bound.name = f"{node.title.removeprefix('onnx:')}/{bound.op_type}"
         results = convert(bound, [values.get(name) if name else None for name in bound.inputs])
         values.update(zip(bound.outputs, results, strict=False))
@@ -104,20 +106,3 @@ def _type_of(value: Value | None) -> Any:
     dims = info.get_shape()
     shape = None if dims is None else [getattr(d, "value", None) for d in dims]
     return helper.make_tensor_type_proto(_NUMBERS[str(info.dtype)], shape)
-
-
-def _bound(part: Any, attributes: dict[str, Any]) -> Any:
-    """A node of a definition, its references to the operator's attributes filled in."""
-    from onnx import NodeProto
-
-    bound = NodeProto()
-    bound.CopyFrom(part)
-    del bound.attribute[:]
-    for attribute in part.attribute:
-        if not attribute.ref_attr_name:
-            bound.attribute.append(attribute)
-        elif attribute.ref_attr_name in attributes:
-            filled = bound.attribute.add()
-            filled.CopyFrom(attributes[attribute.ref_attr_name])
-            filled.name = attribute.name
-    return bound

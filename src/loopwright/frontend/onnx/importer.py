@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, repeat
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextvars import Context as ContextVars
+from functools import cache
+from itertools import chain, islice, repeat
 from keyword import iskeyword
 from opcode import opmap
 from pathlib import Path
@@ -30,7 +32,7 @@ from ...relax.expr import If, StringImm, Tuple
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import TensorStructInfo
 from .context import Context
-from .expansion import count_nodes, own_size
+from .expansion import count_nodes, inlined, own_size
 from .functions import expanding
 from .integer_rules import apply_rule
 from .loops import Loop
@@ -48,9 +50,10 @@ from .things import (
     known_texts,
     moving_texts,
 )
-from .values import Value
+from .values import UnknownRankError, Value
 
 Way = Callable[[], list[Value]]
+_RANKS = 7  # ranks that are tried: up to those of a batch of volumes, and one more
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -61,6 +64,7 @@ def from_onnx(
     opset: int | None = None,
     keep_params_in_input: bool = False,
     sanitize_input_names: bool = True,
+    overridable_initializers: bool | Collection[str] = False,
 ) -> IRModule:
     """Import an ONNX model as an IRModule with a function `main`.
 
@@ -73,9 +77,12 @@ def from_onnx(
         attribute "params" of `main` (see `relax.frontend.detach_params`). Integers, which steer
         shapes, stay constants.
     sanitize_input_names: make the parameters' names identifiers.
+    overridable_initializers: names of initializers that the graph lists as inputs, too (True: all of
+        them), which become parameters after the inputs; their arrays are the attribute "params" of
+        `main`. The others are constants, named by the module's attribute "overridable_initializers".
 
-    Dimensions without a number become symbolic variables: one for each identifier the model names
-    them by, a fresh one for each that has another text or none. The module's attributes
+    Dimensions without a number become symbolic variables: one for each name the model gives them, made
+    an identifier, a fresh one for each that has none, nor a letter ("?"). The module's attributes
     "input_names" and "output_names" are the model's own names. Each binding's span is the node it
     came from.
 
@@ -84,7 +91,13 @@ def from_onnx(
     that asks for more work than a file of its size may (see `base.budget`).
     """
     return _imported(
-        model, opset, shape_dict, dtype_dict, keep_params_in_input, sanitize_input_names
+        model,
+        opset,
+        shape_dict,
+        dtype_dict,
+        keep_params_in_input,
+        sanitize_input_names,
+        overridable=overridable_initializers,
     )
 
 
@@ -96,14 +109,47 @@ def _imported(
     keep_params: bool = False,
     sanitize: bool = True,
     in_file: bool = False,
+    overridable: bool | Collection[str] = False,
 ) -> IRModule:
     """`from_onnx`; in_file: large weights stay in the file until a pass or the result uses them."""
-    with budget.started():
-        loaded = load(model)
-        budget.allow(size=own_size(model, loaded.proto, loaded.folder))
-        budget.allow(nodes=count_nodes(loaded.proto))
-        found = read(loaded, opset)
-        return Importer(found, shapes, dtypes, keep_params, sanitize, in_file).run()
+    loaded = load(model)
+
+    def imported(shapes: Any) -> IRModule:
+        with budget.started():
+            budget.allow(size=own_size(model, loaded.proto, loaded.folder))
+            budget.allow(nodes=count_nodes(loaded.proto))
+            found = read(loaded, opset, inlined(loaded.proto))
+            given = (shapes, dtypes, keep_params, sanitize, in_file, overridable)
+            return Importer(found, *given).run()
+
+    return imported(_ranked(imported, loaded.proto.graph, dict(shapes or {})))
+
+
+def _ranked(
+    imported: Callable[[Any], IRModule], graph: Any, shapes: dict[str, Any]
+) -> dict[str, Any]:
+    """The shapes of inputs, and of those whose rank the file does not say the one with which the model can
+    be imported (Conv with a known weight takes one), where there is one only."""
+    weights = {name_of(t.name) for t in graph.initializer}
+    tensors = [v for v in graph.input if v.type.WhichOneof("value") == "tensor_type"]
+    names = [name_of(v.name) for v in tensors if not v.type.tensor_type.HasField("shape")]
+    open_names = [name for name in names if name not in weights and name not in shapes]
+
+    def fits(name: str, rank: int) -> bool:
+        try:  # without the budget and the trace of the import that counts
+            ContextVars().run(imported, {**shapes, name: [None] * rank})
+        except LoopwrightError as error:
+            return isinstance(error.__cause__, UnknownRankError)  # perhaps another input's
+        return True
+
+    found = True
+    while found:
+        found = False
+        for name in [n for n in open_names if n not in shapes]:
+            ranks = list(islice((r for r in range(_RANKS) if fits(name, r)), 2))
+            if len(ranks) == 1:
+                shapes[name], found = [None] * ranks[0], True
+    return shapes
 
 
 def from_path_or_proto(model: Any) -> IRModule | None:
@@ -129,9 +175,11 @@ class Importer:
         keep_params: bool,
         sanitize: bool,
         in_file: bool = False,
+        overridable: bool | Collection[str] = False,
     ) -> None:
         self.model = model
         self.in_file = in_file
+        self.overridable = overridable
         self.shapes = dict(shapes or {})
         self.dtypes = dtypes
         self.keep_params = keep_params
@@ -144,9 +192,11 @@ class Importer:
         self.context.part = self._part
         self.context.loop = self._loop
         self.context.fork = self._fork
+        self.context.of_model = cache(lambda ask: ask(model))
         self.context.texts = lambda array: known_texts(self.context, array)
         self.values: dict[str, Value] = {}
         self.dims: dict[str, TirVar] = {}
+        self.symbols: set[str] = set()  # names of variables that stand for extents
         self.names: set[str] = set()
         self.graphs: dict[int, tuple[Any, list[Node]]] = {}  # read ones, by id
         self.wanted = {p.name for p in model.outputs}
@@ -173,7 +223,7 @@ class Importer:
         kept = self._weights()
         params = [self.values[name].expr for name in kept]
         attrs: dict[str, Any] = {"num_input": len(inputs)}
-        if self.keep_params:
+        if self.keep_params or self.overridable:
             attrs["params"] = [constant.data for constant in kept.values()]
         with self.builder.function("main", [*inputs, *params], attrs):
             with self.builder.dataflow():
@@ -190,6 +240,8 @@ class Importer:
             "input_names": [p.name for p in self.model.inputs] + list(kept),
             "output_names": [p.name for p in self.model.outputs],
         }
+        folded = [p.name for p in self.model.overridable if p.name not in kept]
+        names |= {"overridable_initializers": folded} if folded else {}
         return self.builder.finalize().with_attrs(DictAttrs(names))
 
     # -- inputs --------------------------------------------------------------------------------
@@ -202,6 +254,14 @@ class Importer:
                     text = f"{what} names an input that the model has not"
                     hint = f"the inputs are {', '.join(names) or 'none'}"
                     raise LoopwrightError(explain(text, got=name, instead=hint))
+        both = [p.name for p in self.model.overridable]
+        if self.overridable is True:
+            self.overridable = both
+        unknown = [name for name in self.overridable or () if name not in both]
+        if unknown:
+            text = "overridable_initializers names what no run may give: no initializer that is an input"
+            hint = f"those are {', '.join(both)}" if both else "it has none (from IR version 4 on)"
+            raise LoopwrightError(explain(text, got=", ".join(unknown), instead=hint))
 
     def _input(self, port: Port) -> RelaxVar:
         dtype = port.dtype
@@ -251,19 +311,22 @@ class Importer:
                 self.context.analyzer.assume_nonnegative(dim)
             return dim
         # "?", "None" and the like say nothing: each is a variable of its own.
-        if not isinstance(dim, str) or not _IDENTIFIER.match(dim) or iskeyword(dim):
+        if not isinstance(dim, str) or iskeyword(dim) or not re.search("[A-Za-z]", dim):
             return self._symbol(self._fresh_dim(fresh))
         if dim not in self.dims:
-            self.dims[dim] = self._symbol(dim)
+            known = bool(_IDENTIFIER.match(dim))
+            self.dims[dim] = self._symbol(dim if known else self._fresh_dim(_identifier(dim, "d")))
         return self.dims[dim]
 
     def _symbol(self, name: str) -> TirVar:
         symbol = TirVar(name, "int64")
+        self.symbols.add(name)
         self.context.analyzer.assume_nonnegative(symbol)
         return symbol
 
     def _fresh_dim(self, name: str) -> str:
         taken = {d for p in self.model.inputs for d in p.dims or () if isinstance(d, str)}
+        taken |= self.symbols
         while name in taken:
             name += "_"
         return name
@@ -272,8 +335,7 @@ class Importer:
         """The name as an identifier that no other parameter has."""
         param = name
         if self.sanitize:
-            param = re.sub(r"[^A-Za-z0-9_]", "_", name)
-            param = param if _IDENTIFIER.match(param) else f"input_{param}"
+            param = _identifier(name, "input")
         param = free_name(param, self.names)
         self.names.add(param)
         return param
@@ -284,8 +346,10 @@ class Importer:
         used = {name for node in self.model.nodes for name in node.reads} | self.wanted
         kept: dict[str, Any] = {}
         texts = self.texts
+        ports = {p.name: p for p in self.model.overridable}
+        given = {*self.overridable} if self.overridable else set()
         for name in self.model.initializers:
-            if name not in used:
+            if name not in used | given:
                 continue
             if self.model.holds_texts(name):
                 texts.append(name)
@@ -294,7 +358,10 @@ class Importer:
             stored = self.model.stored_initializer(name) if self.in_file else None
             weight = self.model.initializer(name) if stored is None else stored
             constant = self.context.constant(weight, dtype)
-            if self.keep_params and DataType(dtype).is_float:
+            if name in given:
+                self._input(ports[name])
+                kept[name] = constant
+            elif self.keep_params and DataType(dtype).is_float:
                 var = RelaxVar(self._param_name(name), constant.struct_info)
                 self.context.remember(var, constant)
                 self.values[name] = Value(self.context, var)
@@ -538,7 +605,9 @@ class Importer:
             outputs = self._outputs(node, entry, inputs)
         except Exception as error:  # a broken model may fail anywhere: say in which node
             given = [self.values.get(name) for name in node.inputs]
-            raise _located(node, error, given) from error
+            unsaid = [p.name for p in self.model.inputs if p.dims is None and p.kind is None]
+            unsaid = [name for name in unsaid if name not in self.shapes]
+            raise _located(node, error, given, unsaid) from error
         for name, output in zip(node.outputs, outputs, strict=False):
             if name:
                 self.values[name] = output
@@ -565,6 +634,12 @@ class Importer:
         if unread:
             what = f"attributes that {node.op_type} has not at opset {node.opset}"
             raise ValueError(explain(what, got=", ".join(sorted(unread))))
+
+
+def _identifier(name: str, kind: str) -> str:
+    """A name as an identifier; after `kind` where it begins as none does."""
+    text = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return text if _IDENTIFIER.match(text) else f"{kind}_{text}"
 
 
 def _is_uneven(form: Any, *sides: Any) -> bool:
@@ -617,8 +692,11 @@ def _takes_complex(domain: str, op_type: str) -> bool:
     return any("complex" in kind for c in constraints for kind in c.allowed_type_strs)
 
 
-def _located(node: Node, error: Exception, given: list[Value | None]) -> LoopwrightError:
-    """The error of a node: what it says where it was meant, else what the node was given."""
+def _located(
+    node: Node, error: Exception, given: list[Value | None], unsaid: Sequence[str] = ()
+) -> LoopwrightError:
+    """The error of a node: what it says where it was meant, else what the node was given. unsaid: inputs of
+    the model without a rank."""
     place = node.span.render()
     inputs = ", ".join("none" if v is None else str(v.expr.struct_info) for v in given[:8])
     inputs = f"inputs {inputs or 'none'}{', ...' * (len(given) > 8)}"
@@ -628,6 +706,13 @@ def _located(node: Node, error: Exception, given: list[Value | None]) -> Loopwri
             "an expression nests too deep",
             got="more levels than Python calls may have",
             instead=hint,
+        )
+    elif isinstance(error, UnknownRankError) and unsaid:
+        shapes = ", ".join(f"{name!r}: [None, ...]" for name in unsaid)
+        text = explain(
+            "the rank of an input is not known",
+            got=f"a model that says none of {', '.join(unsaid)}, whose operators take several",
+            instead=f"from_onnx(model, shape_dict={{{shapes}}}), a number, name or None for each axis",
         )
     elif _is_meant(error):
         text = str(error)

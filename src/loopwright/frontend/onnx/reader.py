@@ -26,6 +26,8 @@ from .tensors import STRING, array_of, dtype_of, stored_tensor
 # The newest opset of the standard domain whose operators the converters know.
 NEWEST_OPSET = 28
 _STANDARD = ("", "ai.onnx")
+_VERSION = "loopwright.opset"  # in the metadata of a node: its function's version of its domain
+_OVERRIDABLE = 4  # the IR version from which an initializer that is an input is its default; before, all had to be inputs
 _MISSING = object()
 
 
@@ -155,6 +157,8 @@ class Model:
     folder: Path | None
     stored: dict[str, Stored] = field(default_factory=dict)
     titles: set[str] = field(default_factory=set)  # of all nodes that have been read
+    # Initializers that the graph lists as inputs, too: a run may give others (from IR version 4 on).
+    overridable: list[Port] = field(default_factory=list)
 
     def holds_texts(self, name: str) -> bool:
         """Whether the elements of an initializer are texts."""
@@ -245,11 +249,10 @@ def _parse(data: bytes, name: str, onnx: Any) -> Any:
 # ---------------------------------------------------------------- from protobuf
 
 
-def read(loaded: Loaded, opset: int | None = None) -> Model:
-    """Read a ModelProto. `opset` replaces the version of the standard domain."""
+def read(loaded: Loaded, opset: int | None = None, nodes: Iterable[Any] | None = None) -> Model:
+    """Read a ModelProto. `opset` replaces the version of the standard domain; nodes: those of the graph
+    with its functions expanded."""
     proto, folder, stored = loaded
-    if proto.functions:
-        proto = _inlined(proto)
     opsets = _opsets(proto, opset)
     graph = proto.graph
     if graph.sparse_initializer:
@@ -259,27 +262,19 @@ def read(loaded: Loaded, opset: int | None = None) -> Model:
     initializers = {name_of(t.name): t for t in graph.initializer}
     if len(initializers) != len(graph.initializer):
         _refuse_double("initializers", [name_of(t.name) for t in graph.initializer])
-    inputs = [_port(v, "input") for v in graph.input if name_of(v.name) not in initializers]
+    ports = [_port(v, "input") for v in graph.input]
+    inputs = [p for p in ports if p.name not in initializers]
+    both = [p for p in ports if p.name in initializers and proto.ir_version >= _OVERRIDABLE]
     outputs = [_port(v, "output") for v in graph.output]
     _refuse_double("inputs", [p.name for p in inputs])
     if not outputs:
         raise LoopwrightError(explain("this ONNX graph has no outputs", got=graph.name))
-    nodes = [node_of(n, opsets, folder) for n in graph.node]
+    nodes = [node_of(n, opsets, folder) for n in (graph.node if nodes is None else nodes)]
     titles: set[str] = set()
     remember(nodes, titles)
     known = {*initializers, *(p.name for p in inputs)}
     live = ordered(nodes, known, [p.name for p in outputs])
-    return Model(live, inputs, outputs, initializers, opsets, folder, dict(stored), titles)
-
-
-def _inlined(proto: Any) -> Any:
-    import onnx.inliner
-
-    try:
-        return onnx.inliner.inline_local_functions(proto)
-    except Exception as error:
-        what = "the model's own functions cannot be inlined"
-        raise LoopwrightError(explain(what, got=str(error))) from error
+    return Model(live, inputs, outputs, initializers, opsets, folder, dict(stored), titles, both)
 
 
 def _refuse_double(kind: str, names: Iterable[str]) -> None:
@@ -288,15 +283,26 @@ def _refuse_double(kind: str, names: Iterable[str]) -> None:
         raise LoopwrightError(explain(f"{kind} of the same name", got=", ".join(double)))
 
 
+def versions_of(proto: Any) -> dict[str, int]:
+    """The versions of domains that a model or a function of it asks for."""
+    return {domain_name(o.domain): o.version for o in proto.opset_import}
+
+
 def _opsets(proto: Any, opset: int | None) -> dict[str, int]:
-    versions = {domain_name(o.domain): o.version for o in proto.opset_import}
+    versions = versions_of(proto)
     if opset is not None:
         versions[""] = opset
-    standard = versions.get("")
-    if standard is None and any(domain_name(n.domain) == "" for n in proto.graph.node):
+    if versions.get("") is None and any(domain_name(n.domain) == "" for n in proto.graph.node):
         what = "the model does not say its opset"
         hint = "give it: from_onnx(model, opset=13)"
         raise LoopwrightError(explain(what, got="no opset_import of ai.onnx", instead=hint))
+    check_versions(versions)
+    return versions
+
+
+def check_versions(versions: Mapping[str, int]) -> None:
+    """Raise LoopwrightError for versions of domains that there are not."""
+    standard = versions.get("")
     if standard is not None and not 1 <= standard <= NEWEST_OPSET:
         what = f"the opset must lie between 1 and {NEWEST_OPSET}"
         hint = "onnx.version_converter.convert_version, or from_onnx(model, opset=...)"
@@ -305,7 +311,16 @@ def _opsets(proto: Any, opset: int | None) -> dict[str, int]:
         if not 0 <= version < 2**31:
             what = f"no version of the domain {domain!r}"
             raise LoopwrightError(explain(what, got=version, instead="a small number"))
-    return versions
+
+
+def stamp(proto: Any, version: int) -> None:
+    """Say of a NodeProto which version of its domain it is of, where that is not the model's."""
+    proto.metadata_props.add(key=_VERSION, value=str(version))
+
+
+def _stamped(proto: Any) -> int | None:
+    found = [p.value for p in proto.metadata_props if p.key == _VERSION]
+    return int(found[0]) if found and found[0].isdecimal() and len(found[0]) < 10 else None
 
 
 def _port(value: Any, kind: str) -> Port:
@@ -349,7 +364,7 @@ def node_of(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
         [name_of(n) for n in proto.input],
         [name_of(n) for n in proto.output],
         {},
-        opsets.get(domain, 1),
+        _stamped(proto) or opsets.get(domain, 1),
         proto,
     )
     for attribute in proto.attribute:

@@ -11,15 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...base import budget
 from ...base.errors import LoopwrightError
 from ...ir.expr import GlobalVar
 from ...ir.op import Op
 from ...ir.prim_expr import Var as TirVar
 from ...relax.expr import Call, ExternFunc, Function, If, MatchCast, SeqExpr
 from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
+from ..common import typical_sizes
+from .expansion import count_nodes, inlined, own_size
 from .functions import expanding
 from .importer import from_onnx
-from .reader import Node, domain_name, graphs_of, load, node_of
+from .reader import Node, graphs_of, load, node_of, versions_of
 from .registry import find_converter
 
 KINDS = ("native", "decomposed", "interpreted", "folded", "missing")
@@ -30,13 +33,14 @@ _FREE = ("vm.builtin.tensor_to_shape", "relax.run.sizes", "relax.run.refused")
 
 @dataclass
 class Survey:
-    """counts: how many nodes of an operator (domain, name, version) are of which kind. dynamic: values
-    that only the run tells, by what reads them. slow: what will be, and why. error: why the model
+    """counts: how many nodes of an operator (domain, name, version) are of which kind. sizes: symbolic extents
+    of inputs, by name. dynamic: values that only the run tells, by what reads them. slow: what will be, and why. error: why the model
     cannot be imported, if that is so for another reason than missing operators."""
 
     counts: dict[tuple[str, str, int], Counter[str]] = field(
         default_factory=lambda: defaultdict(Counter)
     )
+    sizes: list[str] = field(default_factory=list)
     dynamic: list[str] = field(default_factory=list)
     slow: list[str] = field(default_factory=list)
     error: str = ""
@@ -53,7 +57,8 @@ class Survey:
             title = f"{domain}.{name}" if domain else name
             shown = " ".join(f"{kinds[k] or '':>11}" for k in KINDS)
             yield f"{title:34} {version:>7} {shown}".rstrip()
-        for title, found in (("dynamic values", self.dynamic), ("slow", self.slow)):
+        lists = {"symbolic sizes": self.sizes, "dynamic values": self.dynamic, "slow": self.slow}
+        for title, found in lists.items():
             yield f"{title}: {'' if found else 'none'}".rstrip()
             yield from (f"  {line}" for line in found)
         if self.error:
@@ -64,27 +69,38 @@ def survey(model: Any) -> Survey:
     """What becomes of each operator of a model, in the time of an import. Raises LoopwrightError for
     what is no ONNX model."""
     proto, folder, _ = load(model)
-    opsets = {domain_name(o.domain): o.version for o in proto.opset_import}
-    local = {(domain_name(f.domain), f.name) for f in proto.functions}
-    bodies = [f.node for f in proto.functions]
-    nodes = [
-        n
-        for part in (proto.graph.node, *bodies)
-        for n in _all_nodes(part, opsets, folder)
-        if (n.domain, n.op_type) not in local
-    ]
+    with budget.started():
+        budget.allow(size=own_size(model, proto, folder))
+        count_nodes(proto)
+    nodes = list(_all_nodes(inlined(proto), versions_of(proto), folder))
     found = Survey()
     ways = {id(n): _way(n) for n in nodes}
     calls: dict[str, set[str]] = {}
     if all(ways.values()):
         try:
-            calls = _calls(from_onnx(model), found)
+            mod = from_onnx(model)
+            calls = _calls(mod, found)
+            found.sizes += _sizes(mod["main"])
         except LoopwrightError as error:
             found.error = str(error)
     for node in nodes:
         key = (node.domain, node.op_type, node.opset)
         found.counts[key][_kind(ways[id(node)], calls.get(node.title), bool(calls))] += 1
     return found
+
+
+def _sizes(main: Function) -> Iterator[str]:
+    """The symbolic extents of the inputs, where they are and what they typically are."""
+    inputs, places = [], defaultdict(list)
+    for param in main.params:
+        info = param.struct_info
+        dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
+        shape = [d.name if isinstance(d, TirVar) else None for d in dims or ()]
+        inputs.append((param.name_hint, str(getattr(info, "dtype", "")), shape))
+        for axis, name in enumerate(shape):
+            places[name].append(f"axis {axis} of {param.name_hint}")
+    for name, (kind, size) in typical_sizes(inputs).items():
+        yield f"{name}: {', '.join(places[name])} ({kind}, typically {size})"
 
 
 def _all_nodes(protos: Any, opsets: dict[str, int], folder: Any) -> Iterator[Node]:

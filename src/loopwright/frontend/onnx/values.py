@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 MOST_ELEMENTS = 4096
 
 
+class UnknownRankError(ValueError):
+    """An operator asks for a rank that nothing tells."""
+
+
 class Value:
     """A tensor of the model: an expression, known elements, or both."""
 
@@ -120,7 +124,7 @@ class Value:
         ndim = self._elements.ndim if self._expr is None else self.info.ndim
         if ndim == -1:
             hint = "give the model's input shapes: shape_dict={name: shape}"
-            raise ValueError(explain("the rank of an input is not known", instead=hint))
+            raise UnknownRankError(explain("the rank of an input is not known", instead=hint))
         return ndim
 
     @property

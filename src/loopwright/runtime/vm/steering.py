@@ -169,11 +169,12 @@ def pad(x: Any, widths: Any, mode: str) -> Any:
 
 @builtin("relax.run.slice")
 def slice_of(x: Any, starts: Any, ends: Any, axes: Any, steps: Any = None) -> Any:
-    """x[start:end:step] on each of `axes`; a bound behind an end is that end."""
+    """x[start:end:step] on each of `axes`, on the first ones if that is their number; a bound behind an end
+    is that end."""
     array = view_of(x)
-    which = axes_of(axes, array.ndim)
-    by = [1] * len(which) if steps is None else list(tensor_to_shape(steps))
     first, last = list(tensor_to_shape(starts)), list(tensor_to_shape(ends))
+    which = range(axes)[: len(first)] if isinstance(axes, int) else axes_of(axes, array.ndim)
+    by = [1] * len(which) if steps is None else list(tensor_to_shape(steps))
     if not len(which) == len(by) == len(first) == len(last):
         got = f"{len(first)}, {len(last)}, {len(which)} and {len(by)}"
         what = "starts, ends, axes and steps must have one length"

@@ -16,6 +16,7 @@ from . import (
     elementwise,
     linear,
     ml,
+    nchwc,
     nn,
     order,
     pool,

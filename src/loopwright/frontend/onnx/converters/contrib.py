@@ -130,12 +130,12 @@ def fused_conv(
     return _activated(cx, node, out if z is None else cx.onnx.Add(out, z))
 
 
-def _first_channels(cx: Context, x: Value) -> Value:
+def first_channels(cx: Context, x: Value) -> Value:
     """[N, ..., C] as [N, C, ...]."""
     return cx.onnx.Transpose(x, perm=[0, x.ndim - 1, *range(1, x.ndim - 1)])
 
 
-def _last_channels(cx: Context, x: Value) -> Value:
+def last_channels(cx: Context, x: Value) -> Value:
     return cx.onnx.Transpose(x, perm=[0, *range(2, x.ndim), 1])
 
 
@@ -144,15 +144,13 @@ def nhwc_conv(
     cx: Context, node: Node, x: Value, w: Value, b: Value | None = None, z: Value | None = None
 ) -> Any:
     given = _all_of(node, "activation", "activation_params")
-    out = _last_channels(
-        cx, cx.onnx.Conv(_first_channels(cx, x), _first_channels(cx, w), b, **given)
-    )
+    out = last_channels(cx, cx.onnx.Conv(first_channels(cx, x), first_channels(cx, w), b, **given))
     return _activated(cx, node, out if z is None else cx.onnx.Add(out, z))
 
 
 @_contrib("NhwcMaxPool")
 def nhwc_max_pool(cx: Context, node: Node, x: Value) -> Any:
-    return _last_channels(cx, cx.onnx.MaxPool(_first_channels(cx, x), **_all_of(node)))
+    return last_channels(cx, cx.onnx.MaxPool(first_channels(cx, x), **_all_of(node)))
 
 
 @_contrib("CDist")
@@ -302,9 +300,7 @@ def _pooled(kind: str) -> Convert:
         last = node.integer("channels_last", 0)
         given = _all_of(node, "channels_last")
         pool = getattr(cx.onnx, kind)
-        return (
-            _last_channels(cx, pool(_first_channels(cx, x), **given)) if last else pool(x, **given)
-        )
+        return last_channels(cx, pool(first_channels(cx, x), **given)) if last else pool(x, **given)
 
     return build
 
@@ -361,8 +357,8 @@ def quantized_where(
 def quantized_conv(cx: Context, node: Node, x: Value, *rest: Value | None) -> Any:
     last = node.integer("channels_last", 0)
     given = _all_of(node, "channels_last")
-    out = cx.onnx.QLinearConv(_first_channels(cx, x) if last else x, *rest, **given)
-    return _last_channels(cx, out) if last else out
+    out = cx.onnx.QLinearConv(first_channels(cx, x) if last else x, *rest, **given)
+    return last_channels(cx, out) if last else out
 
 
 def _real_product(

@@ -180,7 +180,7 @@ def leaky_relu(cx: Context, node: Node, x: Value) -> Any:
 def prelu(cx: Context, node: Node, x: Value, slope: Value) -> Any:
     node.skip("consumed_inputs")
     shared = slope.ndim == 1 and literal(slope.shape[0]) == 1
-    if cx.opset < 7 and slope.ndim == 1 and x.ndim > 2 and not shared:  # one for each channel
+    if node.opset < 7 and slope.ndim == 1 and x.ndim > 2 and not shared:  # one for each channel
         return op.nn.prelu(x.expr, slope.expr, 1)
     a, b = cx.broadcast(x, slope)
     return op.where(op.less(a, cx.scalar(0, x.dtype)), op.multiply(a, b), a)
@@ -195,7 +195,7 @@ def elu(cx: Context, node: Node, x: Value) -> Any:
 @converter("Selu")
 def selu(cx: Context, node: Node, x: Value) -> Any:
     node.skip("consumed_inputs")
-    old = cx.opset < 6
+    old = node.opset < 6
     alpha = node.real("alpha", 1.6732 if old else 1.67326319217681884765625)
     gamma = node.real("gamma", 1.0507 if old else 1.05070102214813232421875)
     return _exponential(cx, x, alpha * gamma, gamma)

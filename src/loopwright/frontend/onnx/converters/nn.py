@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from operator import add
 from typing import Any
 
 from ....base import budget
@@ -62,7 +63,7 @@ def window_padding(
         return pads
     if auto == "VALID":
         return [0] * (2 * rank)
-    windows = zip(x.shape[2:], kernel, strides, dilations, strict=True)
+    windows = zip(x.shape[2:], known_window(kernel), strides, dilations, strict=True)
     sides = [same_padding(*w, upper=auto == "SAME_UPPER") for w in windows]
     return [b for b, _ in sides] + [a for _, a in sides]
 
@@ -77,22 +78,35 @@ def framed(cx: Context, x: Value, pads: list[Any], fill: float = 0.0) -> tuple[V
     return cx.value(grown), [0] * len(pads)
 
 
-def kernel_of(node: Node, weight: Value) -> list[int]:
-    """The window of a convolution, which its weight knows too."""
+def windowed(cx: Context, node: Node, x: Value, weight: Value) -> tuple[Value, Value, list[Any]]:
+    """(x, the weight, the window) of a convolution. What only the run tells of their shapes is an expression,
+    unless the other one or attribute kernel_shape tells it."""
+    if x.info.ndim < 0 <= weight.info.ndim:
+        x = cx.found(x.expr, *[None] * weight.ndim)
+    elif weight.info.ndim < 0:
+        weight = cx.found(weight.expr, *[None] * x.ndim)
     own = [literal(d) for d in weight.shape[2:]]
-    given = node.integers("kernel_shape", own)
-    if list(given) != own:
+    given = list(node.integers("kernel_shape", own))
+    if len(given) != len(own) or any(isinstance(o, int) and o != g for o, g in zip(own, given)):
         what = "attribute kernel_shape is not that of the weight"
         raise ValueError(explain(what, got=f"{given} for a weight of {own}"))
-    if not all(isinstance(k, int) for k in own):
-        raise ValueError(explain("the weight's window must be known", got=str(weight.info)))
-    return own
+    more = {2 + k: g for k, (o, g) in enumerate(zip(own, given)) if o is not g and o != g}
+    return x, cx.with_dims(weight, more), given
+
+
+def known_window(kernel: list[Any]) -> list[int]:
+    """The window, for what is computed from it. Raises ValueError where only the run tells it."""
+    if not all(isinstance(k, int) for k in kernel):
+        what = "auto_pad and output_shape need the weight's window"
+        hint = "give attribute kernel_shape, or the weight's extents by shape_dict"
+        raise ValueError(explain(what, got=", ".join(map(str, kernel)), instead=hint))
+    return kernel
 
 
 @converter("Conv")
 def conv(cx: Context, node: Node, x: Value, weight: Value, bias: Value | None = None) -> Any:
+    x, weight, kernel = windowed(cx, node, x, weight)
     rank = spatial_rank(x)
-    kernel = kernel_of(node, weight)
     strides = per_axis(node, "strides", rank, [1] * rank)
     dilations = per_axis(node, "dilations", rank, [1] * rank)
     x, pads = framed(cx, x, window_padding(node, x, kernel, strides, dilations))
@@ -120,8 +134,8 @@ def _reshaped(cx: Context, value: Value, shape: list[int]) -> Any:
 def conv_transpose(
     cx: Context, node: Node, x: Value, weight: Value, bias: Value | None = None
 ) -> Any:
+    x, weight, kernel = windowed(cx, node, x, weight)
     rank = spatial_rank(x)
-    kernel = kernel_of(node, weight)
     strides = per_axis(node, "strides", rank, [1] * rank)
     dilations = per_axis(node, "dilations", rank, [1] * rank)
     extra = padding_of(node, "output_padding", rank)
@@ -168,9 +182,13 @@ def _transposed_3d(
             spread = op.reshape(cx.emit(op.nn.pad(split, width)), dims)
             end = cx.simplify(dims[axis] - (stride - 1))
             wide = cx.value(op.strided_slice(spread, [axis], [0], [end], assume_inbound=True))
+    # As many zeros around as the window reaches, less what pads cut off.
     reach = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
     sides = [r - p for r, p in zip(reach, pads[:3], strict=True)]
     sides += [r - p + e for r, p, e in zip(reach, pads[3:], extra, strict=True)]
+    if not all(isinstance(s, int) for s in sides):  # pad in full, cut afterwards
+        wide = cx.value(padded(wide.expr, [0, 0, *reach], [0, 0, *map(add, reach, extra)]))
+        sides = [-p for p in pads]
     ends = [cx.simplify(d + min(s, 0)) for d, s in zip(wide.shape[2:], sides[3:], strict=True)]
     if min(sides) < 0:
         starts = [max(-s, 0) for s in sides[:3]]
@@ -202,12 +220,14 @@ def _transposed_padding(
     wanted = node.integers("output_shape", None)
     pads = padding_of(node, "pads", 2 * rank)
     if wanted is not None:
-        return _padding_for(x, kernel, strides, dilations, extra, wanted[-rank:], auto)
+        return _padding_for(
+            x, known_window(kernel), strides, dilations, extra, wanted[-rank:], auto
+        )
     if auto == "NOTSET":
         return pads
     if auto == "VALID":
         return [0] * (2 * rank)
-    windows = zip(kernel, strides, dilations, strict=True)
+    windows = zip(known_window(kernel), strides, dilations, strict=True)
     sides = [same_padding_transposed(*w, upper=auto == "SAME_UPPER") for w in windows]
     return [b for b, _ in sides] + [a for _, a in sides]
 

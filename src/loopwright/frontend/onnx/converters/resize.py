@@ -15,7 +15,6 @@ from ....base import budget
 from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import cast, const, floordiv
-from ....ops.common import shape_text
 from ....ops.resizing import PLACES, ROUNDING, Style
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm, TupleGetItem
@@ -104,21 +103,22 @@ def resize(
     wanted = cx.integers(sizes, "sizes", dims=True)
     factors = _by_sizes(cx, x, axes, wanted)
     if policy != "stretch":
-        factors, wanted = _keeping_aspect(x, axes, factors, policy)
+        kept = _keeping_aspect(x, axes, factors, policy)
+        if kept is None:
+            return _Unknown(cx, x, axes, style, smooth, policy).resized(given, False)
+        factors, wanted = kept
     return _resize(cx, x, axes, factors, wanted, style, smooth)
 
 
 def _keeping_aspect(
     x: Value, axes: list[int], factors: list[float | None], policy: str
-) -> tuple[list[float | None], list[Any]]:
-    """(the factor of all axes, the sizes)"""
+) -> tuple[list[float | None], list[Any]] | None:
+    """(the factor of all axes, the sizes); None where only the run tells them."""
     have = [literal(x.shape[a]) for a in axes]
     numbers = [f for f in factors if f is not None]
     one = (min if policy == "not_larger" else max)(numbers, default=0.0)
     if len(numbers) < len(factors) or not all(isinstance(n, int) or one % 1 == 0 for n in have):
-        what = f"keep_aspect_ratio_policy {policy} needs known extents"
-        got = f"axes {axes} of {shape_text(x.shape)}"
-        raise ValueError(explain(what, got=got, instead="give the extents by shape_dict"))
+        return None
     wanted = [math.floor(n * one + 0.5) if isinstance(n, int) else n * int(one) for n in have]
     return [one] * len(axes), wanted
 
@@ -187,9 +187,8 @@ class _Unknown:
             "cubic_exclude": int(style.exclude),
         }
         if self.smooth:
-            matrix = cx.emit(op.image.resize_matrix(placed, have, PrimValue(size), **named))
-            turned = op.astype(op.permute_dims(matrix, [1, 0]), str(x.dtype))
-            return _weighed_all(cx, x, axis, turned), None
+            matrix = op.image.resize_matrix(have, PrimValue(size), placed, **named)
+            return _weighed_by(cx, x, axis, matrix), None
         named |= {"rounding_method": style.rounding, "dtype": str(x.dtype)}
         found = cx.emit(op.image.resize_taps(have, PrimValue(size), placed, **named))
         crops, count = style.places == "tf_crop_and_resize", style.count
@@ -272,9 +271,9 @@ def _at_run_time(
 ) -> Value:
     """An axis with an extent that only the run tells."""
     if smooth and not (scale is not None and scale >= 1):
-        what = "antialias is not supported where a symbolic extent becomes smaller"
-        got = f"axis {axis}: {x.shape[axis]} to {size}"
-        raise ValueError(explain(what, got=got, instead="give the extents by shape_dict"))
+        shape = (PrimValue(x.shape[axis]), PrimValue(size), None, scale)
+        how = (style.method, style.places, style.cubic_alpha, int(style.exclude))
+        return _weighed_by(cx, x, axis, op.image.resize_matrix(*shape, *how))
     if scale is not None and scale % 1 == 0 and _repeats(style, int(scale)):
         return cx.value(op.repeat(x.expr, int(scale), axis))
     found = cx.emit(
@@ -342,6 +341,12 @@ def _weighed(cx: Context, x: Value, axis: int, taps: Iterable[tuple[Any, Any]]) 
         part = op.multiply(_take(cx, x, axis, at).expr, weight)
         out = part if out is None else op.add(out, part)
     return cx.value(out)
+
+
+def _weighed_by(cx: Context, x: Value, axis: int, matrix: Any) -> Value:
+    """`_weighed_all` of an expression, [size out, size in]."""
+    turned = op.permute_dims(cx.emit(matrix), [1, 0])
+    return _weighed_all(cx, x, axis, op.astype(turned, str(x.dtype)))
 
 
 def _weighed_all(cx: Context, x: Value, axis: int, matrix: Any) -> Value:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
-from ....ir.prim_expr import IntImm
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...common import padded
@@ -15,7 +14,7 @@ from ..context import Context
 from ..reader import Node
 from ..registry import converter
 from ..values import Value
-from .nn import kernel_of, padding_of, per_axis, with_bias
+from .nn import padding_of, per_axis, windowed, with_bias
 
 _METHODS = {"linear": "bilinear", "cubic": "bicubic"}  # as they are called from opset 20 on
 
@@ -49,11 +48,9 @@ def deform_conv(
     bias: Value | None = None,
     mask: Value | None = None,
 ) -> Any:
+    x, weight, _ = windowed(cx, node, x, weight)
     if x.ndim != 4:
         raise ValueError(explain("the input must be [N, C, H, W]", got=str(x.info)))
-    if all(isinstance(d, IntImm) for d in weight.shape[2:]):
-        kernel_of(node, weight)
-    node.skip("kernel_shape")
     strides, dilation = (per_axis(node, n, 2, [1, 1]) for n in ("strides", "dilations"))
     pads, group = padding_of(node, "pads", 4), node.integer("group", 1)
     given = (x.expr, offset.expr, weight.expr, None if mask is None else mask.expr)

@@ -17,7 +17,7 @@ from ...common import padded
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
-from ..steered import known_numbers, sizes, view
+from ..steered import known_numbers, length, sizes, view
 from ..values import Value, literal
 
 # Exporters write this, or the greatest int32 or int64, for "to the end".
@@ -287,15 +287,19 @@ def slice_inputs(
     axes: Value | None = None,
     steps: Value | None = None,
 ) -> Any:
-    which = list(range(cx.count(starts, "starts"))) if axes is None else known_numbers(axes)
-    by = [1] * cx.count(starts, "starts") if steps is None else known_numbers(steps)
+    given = [length(v) for v in (starts, ends, axes, steps) if v is not None]
+    count = next((n for n in given if n is not None), 1 if data.ndim == 1 else None)
+    which = known_numbers(axes) if axes is not None else count and list(range(count))
+    by = known_numbers(steps) if steps is not None else count and [1] * count
     if which is None or by is None:
-        where = axes.expr if axes is not None else cx.constant(np.arange(data.ndim))
-        given = [data.expr, starts.expr, ends.expr, where, *([] if steps is None else [steps.expr])]
+        where = axes.expr if axes is not None else PrimValue(data.ndim)
+        args = [data.expr, starts.expr, ends.expr, where, *([] if steps is None else [steps.expr])]
         info = TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
-        called = op.call_pure_packed("relax.run.slice", *given, sinfo_args=info)
+        called = op.call_pure_packed("relax.run.slice", *args, sinfo_args=info)
         return cx.found(cx.emit(called), *[None] * data.ndim)
-    first, last = cx.integers(starts, "starts"), cx.integers(ends, "ends")
+    first, last = (
+        cx.integers(v, name, count=count) for v, name in ((starts, "starts"), (ends, "ends"))
+    )
     return _slice(cx, data, first, last, which, by)
 
 

@@ -55,6 +55,7 @@ from ....ir.expr import Attrs, GlobalVar
 from ....ir.functor import post_order_visit, rewrite
 from ....ir.module import IRModule
 from ....ir.prim_expr import BinaryOpExpr, PrimExpr
+from ....ir.prim_expr import Call as TirCall
 from ....ir.prim_expr import Var as TirVar
 from ....ir.prim_op import const, fold_binary
 from ....ir.transform import ModulePass, PassContext
@@ -62,6 +63,7 @@ from ....ir.variables import vars_in
 from ....tir.analysis.access import get_block_read_write_region
 from ....tir.buffer import Buffer, decl_buffer
 from ....tir.function import PrimFunc
+from ....tir.op import is_call_to
 from ....tir.stmt import Block, BlockRealize, BufferStore, Evaluate, SeqStmt, Stmt, seq
 from ....tir.stmt_functor import renew_defs
 from ...expr import Call, Function, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
@@ -383,6 +385,8 @@ class _Fuser:
                 return self.block(node, aliased)
             if (kind is BufferStore or kind is Evaluate) and node.span is None:
                 return node.with_span(self.place)
+            if kind is TirCall and node.span is None and is_call_to(node, "checked_index"):
+                return node.with_span(self.place)  # whose error names that one of the nodes
             if kind is GlobalVar:
                 self.callees.add(node)
             return None

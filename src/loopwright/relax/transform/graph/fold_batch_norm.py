@@ -81,9 +81,9 @@ class _Folder(SweepingRewriter):
             return node
         if norm.attrs.training and self.keep_training:
             return node
-        if not all(isinstance(a, Constant) for a in norm.args[1:]):
-            return node
         data = norm.args[0]
+        if not all(isinstance(a, Constant) for a in norm.args[1:]) or data.struct_info.ndim < 0:
+            return node
         scale, shift = _affine(norm)
         conv = self.definition(data)
         alone = isinstance(data, Var) and self.uses[data] == 1
