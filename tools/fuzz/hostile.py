@@ -267,6 +267,27 @@ def functions(depth: int, calls: int, loops: bool = False) -> ModelProto:
     return model([node("f0", ["x"], ["y"], domain="own")], {"x": [2]}, functions=made)
 
 
+def branching_functions(depth: int) -> ModelProto:
+    """Functions that call the next one in a branch."""
+    made, versions = [], [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    for k in range(depth):
+        callee = (
+            node(f"f{k + 1}", ["a"], ["r"], domain="own")
+            if k + 1 < depth
+            else node("Relu", ["a"], ["r"])
+        )
+        ways = [
+            helper.make_graph([n], "way", [], [helper.make_empty_tensor_value_info("r")])
+            for n in (callee, node("Relu", ["a"], ["r"]))
+        ]
+        nodes = [
+            node("IsInf", ["a"], ["c"]),
+            node("If", ["c"], ["b"], then_branch=ways[0], else_branch=ways[1]),
+        ]
+        made.append(helper.make_function("own", f"f{k}", ["a"], ["b"], nodes, versions))
+    return model([node("f0", ["x"], ["y"], domain="own")], {"x": []}, functions=made)
+
+
 def steps(
     make: Callable[[str, str], list[Any]], count: int, first: str = "x", last: str = "y"
 ) -> list[Any]:
@@ -311,6 +332,8 @@ def copies() -> ModelProto:
 add("100,000 nodes in a chain", lambda: chain(100_000))
 add("a function of 4 MB 5,000 times", copies)
 add("functions 10,000 deep", lambda: functions(10_000, 1))
+for depth in (20, 1000):
+    add(f"functions in branches, {depth} deep", lambda depth=depth: branching_functions(depth))
 add("x + x 200 times", lambda: model(steps(lambda a, b: [node("Add", [a, a], [b])], 200), {"x": ["n"]}))  # fmt: skip
 add("x * relu(x) 60 times", lambda: model(
     steps(lambda a, b: [node("Relu", [a], [f"{b}r"]), node("Mul", [a, f"{b}r"], [b])], 60), {"x": ["n", 3]}))  # fmt: skip

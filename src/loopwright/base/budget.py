@@ -129,9 +129,10 @@ def check(at: Span | str | None = None) -> None:
 
 def _over(name: str, unit: str, got: float, most: float, at: Span | str | None) -> BudgetError:
     digits = 1 if name == "SECONDS" else 0
+    many = f"{got:.{digits}f}" if got < 1 << 63 else "2^63 or more"
     text = explain(
         f"this model takes more {unit} than a file of its size may",
-        got=f"{got:.{digits}f} where {most:.{digits}f} are allowed",
+        got=f"{many} where {most:.{digits}f} are allowed",
         instead=f"set LOOPWRIGHT_BUDGET_{name} to more, or to 0 for no bound, if you trust the file",
         span=Span(f"pass {at}") if isinstance(at, str) else at,
     )

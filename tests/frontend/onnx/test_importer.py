@@ -423,6 +423,12 @@ def test_a_functions_operators_have_its_own_version(rng):
         close([got], [shifted / shifted.sum(axes, keepdims=True)])
 
 
+def test_a_reference_outside_of_a_function():
+    model = chain(leaky(x="x", y="y"), shape=[2])
+    with pytest.raises(LoopwrightError, match="attribute alpha: it refers to.*\n  got: slope"):
+        from_onnx(model)
+
+
 def test_an_attribute_that_a_models_function_has_not():
     model = chain(calls("Leaky", x="x", y="y", slop=0.5), shape=[2], domains={"mine": 1})
     model.functions.append(LEAKY)

@@ -105,6 +105,7 @@ CASES = [
     ("Imputer", [ROUNDED], {"imputed_value_floats": [9.0], "replaced_value_float": 0.0}),
     ("Imputer", [integers(3, 4)], {"imputed_value_int64s": [7], "replaced_value_int64": 2}),
     ("OneHotEncoder", [integers(3, 4)], {"cats_int64s": [1, -2, 3], "zeros": 1}),
+    ("OneHotEncoder", [integers(3, 4)], {"cats_int64s": [1, -2, 3, 1], "zeros": 1}),
     ("OneHotEncoder", [np.asarray([[1.0, 3.0], [-2.0, 3.0]], F32)], {"cats_int64s": [1, -2, 3], "zeros": 0}),
     ("ArrayFeatureExtractor", [X, np.asarray([[2, 0]])], {}),
     ("FeatureVectorizer", [X, X[:, :2].copy()], {"inputdimensions": [4, 2]}),

@@ -80,9 +80,11 @@ def inlined(proto: Any) -> list[Any]:
         return list(proto.graph.node)
     try:
         return _Inliner(proto).nodes(proto.graph.node)
-    except RecursionError as error:
-        what = "the graphs within the model's functions nest too deep"
-        raise LoopwrightError(explain(what, instead="expand the functions first")) from error
+    except LoopwrightError:
+        raise
+    except Exception as error:  # RecursionError, or protobuf's for messages over 100 levels deep
+        what = "the model's functions cannot be expanded: their graphs nest too deep"
+        raise LoopwrightError(explain(what, got=f"{type(error).__name__}: {error}")) from error
 
 
 class _Inliner:

@@ -399,6 +399,9 @@ def _free_names(graphs: list[Any]) -> list[str]:
 
 
 def _attribute(a: Any, folder: Path | None) -> Any:
+    if a.ref_attr_name:
+        what = "it refers to an attribute of a function, and is in none"
+        raise ValueError(explain(what, got=a.ref_attr_name, instead="a value"))
     # The numbers are AttributeProto.AttributeType's. Old files leave the type out.
     reader = _ATTRIBUTES.get(a.type)
     if a.type == 0:

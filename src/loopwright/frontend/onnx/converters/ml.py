@@ -282,7 +282,8 @@ def one_hot_encoder(cx: Context, node: Node, x: Value) -> Any:
         x = places(cx, known_texts(cx, np.asarray(names, object)), texts_of(x))
     same = o.Equal(o.Unsqueeze(o.Cast(x, to=7), [-1]), kinds)
     if node.flag("zeros", True):
-        return o.Cast(same, to=_F32)
+        last = ~np.triu(kinds[:, None] == kinds, 1).any(1)  # of equal kinds, as in onnxruntime
+        return o.Cast(same if last.all() else o.And(same, last), to=_F32)
     # What is of no kind is an index out of range, which the run reports.
     number = o.ReduceMax(o.Where(same, np.arange(len(kinds)), np.int64(-1)), [-1], keepdims=0)
     found = o.Where(o.Less(number, 0), len(kinds), number)

@@ -9,7 +9,6 @@ ARM, else 8), and is not in the file.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ....base.errors import explain
 from ....base.host import native_arch, this_machine
 from ..context import Context
 from ..reader import Model, Node
-from ..registry import converter, register_converter
+from ..registry import converter
 from ..values import Value, literal
 from .contrib import DOMAIN, first_channels, fused_conv, last_channels
 
@@ -102,11 +101,10 @@ def upsample(cx: Context, node: Node, x: Value) -> Any:
     return cx.onnx.Resize(x, None, scales, mode=mode, nearest_mode="floor", **given)
 
 
-def _same(name: str, cx: Context, node: Node, x: Value) -> Any:
-    """An operator that is the standard's on plain tensors."""
+@converter("MaxPool", domain=_NCHWC)
+@converter("AveragePool", domain=_NCHWC)
+@converter("GlobalMaxPool", domain=_NCHWC)
+@converter("GlobalAveragePool", domain=_NCHWC)
+def pool(cx: Context, node: Node, x: Value) -> Any:
     node.skip(*node.attributes)
-    return getattr(cx.onnx, name)(x, **node.attributes)
-
-
-for _name in ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"):
-    register_converter(_name, 1, partial(_same, _name), _NCHWC)
+    return getattr(cx.onnx, node.op_type)(x, **node.attributes)
