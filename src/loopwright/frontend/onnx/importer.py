@@ -16,7 +16,7 @@ from typing import Any
 from ...base import budget
 from ...base.budget import BudgetError
 from ...base.errors import LoopwrightError, explain
-from ...base.names import free_name
+from ...base.names import as_identifier, free_name
 from ...base.plugins import broken
 from ...ir.dtype import DataType
 from ...ir.expr import DictAttrs
@@ -272,7 +272,7 @@ class Importer:
         """The name as an identifier that no other parameter has."""
         param = name
         if self.sanitize:
-            param = re.sub(r"[^A-Za-z0-9_]", "_", name)
+            param = as_identifier(name)
             param = param if _IDENTIFIER.match(param) else f"input_{param}"
         param = free_name(param, self.names)
         self.names.add(param)
