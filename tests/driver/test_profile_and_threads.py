@@ -57,6 +57,8 @@ def test_a_profile_names_every_kernel_that_ran(model):
     again = model.profile(x, w)
     assert {entry.name for entry in again} == kernels
     assert VirtualMachine(model).profile("main", x, w).total_us > 0
+    names = model.input_names()
+    assert {entry.name for entry in model.profile(dict(zip(names, (x, w), strict=True)))} == kernels
 
 
 def test_kernels_alone_are_profiled_too():

@@ -119,7 +119,7 @@ def test_wrong_arguments_have_the_kinds_of_errors_that_tvm_documents(vm):
         vm["main"]("x", ramp(4))
 
 
-def test_branches_on_values_known_at_run_time():
+def test_branches_on_values_known_at_run_time(tmp_path):
     @I.ir_module
     class Module:
         @R.function
@@ -140,6 +140,12 @@ def test_branches_on_values_known_at_run_time():
         np.testing.assert_allclose(got, np.exp(ramp(n)) * ramp(n), rtol=1e-6)
     profile = exe.profile(np.array(True), ramp(5))
     assert "main" not in {row.name for row in profile} and profile.total_us > 0
+    for loaded in (exe, lw.runtime.load_module(exe.export_library(tmp_path / "model.so"))):
+        by_name = loaded.profile({"c": np.array(True), "x": ramp(5)}, number=2)
+        assert {row.name for row in by_name} == {row.name for row in profile}
+        assert len(loaded.profile(np.array(True), x=ramp(5))) == len(profile)
+        with pytest.raises(ValueError, match="missing c(.|\n)*unknown d"):
+            loaded.profile({"d": np.array(True), "x": ramp(5)})
 
 
 def test_packed_functions_from_graphs():

@@ -11,7 +11,7 @@ import onnx.parser
 import pytest
 
 from loopwright.codegen.llvm.export import library_modules
-from tools.fuzz import files, instrumented, mutants, passes, rounding, sanitizers, texts
+from tools.fuzz import backends, files, instrumented, mutants, passes, rounding, sanitizers, texts
 from tools.fuzz.case import Case
 from tools.fuzz.hostile import CHANGES, HOSTILE
 from tools.fuzz.onnx_model import to_onnx
@@ -62,6 +62,11 @@ def test_more_texts():
 
 def test_some_orders_of_passes():
     assert bad(passes.run, [(seed, None) for seed in range(300, 330)]) == {}
+
+
+def test_some_back_ends():
+    # 618: what two users share is folded for one; 2232: two back ends want one batch norm.
+    assert bad(backends.run, [*range(40), 618, 2232, 5517]) == {}
 
 
 def test_a_pass_that_does_not_exist_is_noticed():

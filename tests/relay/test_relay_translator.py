@@ -57,6 +57,8 @@ def test_a_kernel_for_an_operator(rng: np.random.Generator) -> None:
         from_relay(func, "llvm", translate_op_with_tir={"nn.dense": softplus_like})
     with pytest.raises(ValueError, match="the passes replaced all calls of nn.bias_add"):
         from_relay(func, "llvm", translate_op_with_tir={"nn.bias_add": softplus_like})
+    with pytest.raises(ValueError, match="has a kernel for relu, which(.|\n)*did you mean nn.relu"):
+        from_relay(func, "llvm", translate_op_with_tir={"relu": softplus_like})
 
 
 def test_attributes_of_calls(rng: np.random.Generator) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import (
+    backends,
     files,
     graphs,
     integers,
@@ -61,6 +62,7 @@ MACHINES: list[tuple[str, Any, str]] = [
     *((name, searching(name, make), about) for name, make, about in GRAPHS),
     ("files", files.search, "hostile ONNX files, by hand and by mutation"),
     ("texts", texts.search, "hostile programs as text, and target strings"),
+    ("backends", backends.search, "back ends with random patterns over random graphs"),
     ("passes", passes.search, "random orders of passes over graphs and loops"),
     ("schedules", schedules.search, "random schedules of random programs"),
     ("sanitizers", sanitizers.search, "random graphs as C and as LLVM text, built with sanitizers"),

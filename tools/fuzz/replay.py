@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from . import backends
 from .case import Case
 from .files import judge_file
 from .judge import Outcome, judge
@@ -24,6 +25,8 @@ def rejudged(path: Path, say: Callable[[str], None]) -> Outcome:
         what = "target" if "-target-" in path.name else "text"
         return judge_text((what, path.read_text()), say)
     saved = json.loads(path.read_text())
+    if "backends" in saved:
+        return backends.run(saved["backends"], say)
     if "passes" in saved:
         return run((saved["seed"], saved["passes"]), say)
     return judge(Case.load(path), say, full=True)

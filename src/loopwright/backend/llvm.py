@@ -53,14 +53,26 @@ def library_dispatch_passes(
     target: Target | None = None, backends: Sequence[Any] = ()
 ) -> list[Pass]:
     """Clean up the graph and offload to external back ends what they support."""
-    return [
-        rt.CanonicalizeBindings(),
-        *(() if backends else (rt.ByteProducts(target), rt.ByteTails())),
+    folding = [
         rt.FoldConstant(),
         rt.FoldBatchnormToConv2D(keep_training=True, wide=not backends),
-        # Dead code is not offloaded, and folded constants are visible where they are used.
-        *((rt.CanonicalizeBindings(), rt.DeadCodeElimination()) if backends else ()),
-        *(byoc.PartitionFor(b) for b in backends),
+    ]
+    if not backends:
+        return [
+            rt.CanonicalizeBindings(),
+            rt.ByteProducts(target),
+            rt.ByteTails(),
+            *folding,
+            rt.RunCodegen(),
+        ]
+    # Dead code is not offloaded, and folded constants are visible where they are used.
+    clean = [rt.CanonicalizeBindings(), rt.DeadCodeElimination()]
+    return [
+        *clean,
+        byoc.FuseBeforeFolding(backends, [*folding, *clean]),
+        *folding,
+        *clean,
+        *(byoc.PartitionFor(b, unmatched=False) for b in backends),
         rt.RunCodegen(backends=backends),
     ]
 

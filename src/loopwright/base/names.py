@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 
 
@@ -14,10 +15,15 @@ def free_name(wanted: str, taken: Container[str], join: str = "_") -> str:
     return name
 
 
+def as_identifier(name: str) -> str:
+    """A name with what is no letter, digit or underscore as underscores: fc1.weight is fc1_weight."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)
+
+
 class Served:
     """The name by which scripts import this package; printed programs have it in their header."""
 
     name = __name__.partition(".")[0]
 
 
-__all__ = ["Served", "free_name"]
+__all__ = ["Served", "as_identifier", "free_name"]

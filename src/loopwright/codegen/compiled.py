@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..base.errors import LoopwrightError, explain
 from ..base.late import Slot
-from ..runtime.module import Timed, run_by_name
+from ..runtime.module import Timed, call_args, run_by_name
 from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature, few
 from ..runtime.tensor import Tensor
@@ -184,9 +184,10 @@ class CompiledModel(Timed):
         self._runs[function] = known, outputs, opened, self[function]
         return self._runs[function]
 
-    def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
-        """Call a function `number` times and measure how long it takes."""
-        profile = Profile()
+    def profile(self, *args: Any, function: str = "main", number: int = 1, **named: Any) -> Profile:
+        """Call a function `number` times and measure how long it takes. Inputs are given in order, or
+        by name as `run` takes them."""
+        profile, args = Profile(), call_args(self, function, args, named)
         for _ in range(number):
             begin = time.perf_counter()
             self[function](*args)

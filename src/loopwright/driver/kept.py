@@ -402,8 +402,8 @@ class Restored(Executable):
         """None: models compiled for arenas are not kept."""
         return None
 
-    def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
-        return self._again().profile(*args, function=function, number=number)
+    def profile(self, *args: Any, function: str = "main", number: int = 1, **named: Any) -> Profile:
+        return self._again().profile(*args, function=function, number=number, **named)
 
 
 # ---------------------------------------------------------------------- reading, writing

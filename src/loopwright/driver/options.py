@@ -64,6 +64,12 @@ class CompileOptions:
             what = "backends are given as a list"
             raise TypeError(explain(what, got=self.backends, instead=f'["{self.backends}"]'))
         put(self, "backends", tuple(self.backends))
+        if self.backends and self.relax_pipeline != "default":
+            what = "backends are for the default relax_pipeline, which offloads to them"
+            hint = (
+                "relax_pipeline=backend.llvm.graph_pipeline(backends=[...]), with your passes in it"
+            )
+            raise ValueError(explain(what, got="a relax_pipeline as well", instead=hint))
         put(self, "arenas", as_arenas(self.arenas) if self.arenas else ())
         if self.threads is not None:
             checked(self.threads)

@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from ..arith import Analyzer
-from ..base.errors import CallValueError, explain
-from ..base.names import free_name
+from ..base.errors import CallValueError, explain, suggest
+from ..base.names import as_identifier, free_name
 from ..ir.expr import GlobalVar
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_expr import Var as TirVar
@@ -212,11 +212,14 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
 
 def _param(func: Function, key: Any) -> Var:
     matching = [p for p in func.params if p is key or p.name_hint == key]
+    if not matching and isinstance(key, str):  # the name in the model: fc1.weight
+        matching = [p for p in func.params if p.name_hint == as_identifier(key)]
     if len(matching) != 1:
         name = key.name_hint if isinstance(key, Var) else key
         what = f"the function has {'no' if not matching else 'several'} parameter {name!r}"
-        names = ", ".join(p.name_hint for p in func.params) or "none"
-        raise CallValueError(explain(what, instead=f"its parameters are: {names}"))
+        names = [p.name_hint for p in func.params] or ["none"]
+        hint = suggest(name, names, "its parameters are:")
+        raise CallValueError(explain(what, instead=hint))
     return matching[0]
 
 

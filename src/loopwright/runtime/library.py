@@ -21,7 +21,7 @@ from .arguments import Converted
 from .c_compiler import find_compiler, run_tool
 from .ffi import ffi
 from .graph_executor import GraphRuntime
-from .module import Module, run_by_name
+from .module import Module, call_args, run_by_name
 from .native import NativeFunction, nested
 from .profiler import Profile
 from .signature import Signature, few
@@ -70,8 +70,10 @@ class LoadedLibrary(Module):
             raise LoopwrightError(explain(what, instead="watch the model before it is exported"))
         return self.machine
 
-    def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
-        """Call a function and measure it; one of the virtual machine, what it calls."""
+    def profile(self, *args: Any, function: str = "main", number: int = 1, **named: Any) -> Profile:
+        """Call a function and measure it; one of the virtual machine, what it calls. Inputs are given
+        in order, or by name as `run` takes them."""
+        args = call_args(self, function, args, named)
         if self.machine is not None and function in self.machine:
             return self.machine.profile(function, args, number)
         profile, call = Profile(), self[function]

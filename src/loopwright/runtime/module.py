@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from loopwright.base.errors import explain
+from loopwright.base.names import as_identifier
 from loopwright.runtime.arguments import in_order, leaves
 from loopwright.runtime.device import Device
 from loopwright.runtime.device import device as make_device
@@ -231,14 +232,29 @@ def ordered_inputs(
     if not given and not (by_name and names):
         return args
     left = list(zip(names, also or names, strict=True))[len(args) :]
+    known = {name for pair in left for name in pair}
+    others = {n: as_identifier(n) for n in given if n not in known}  # fc1.weight is fc1_weight
+    given = {n if others.get(n) not in known else others[n]: v for n, v in given.items()}
     missing = [name for name, other in left if name not in given and other not in given]
-    unknown = [name for name in given if not any(name in pair for pair in left)]
+    unknown = [name for name in given if name not in known]
     if missing or unknown:
         parts = [f"missing {', '.join(missing)}"] if missing else []
         parts += [f"unknown {', '.join(unknown)}"] if unknown else []
         what = f"the inputs of {function} are {', '.join(names)}"
         raise ValueError(explain(what, got="; ".join(parts)))
     return [*args, *(given[n] if n in given else given[other] for n, other in left)]
+
+
+def call_args(
+    model: Any, function: str, args: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """The arguments of a call of a function: as they are, or by name, in a dict or as keywords, as
+    `run` takes them."""
+    by_name = len(args) == 1 and isinstance(args[0], Mapping)
+    if not (by_name or named):
+        return args
+    names = model.input_names(function)
+    return tuple(ordered_inputs(function, names, args[0] if by_name else args, named))
 
 
 def run_by_name(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base.errors import explain
+from ..base.errors import explain, suggest
 from ..base.names import free_name
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
@@ -47,7 +47,8 @@ def from_relay(
         call's operator ("op_name") and attributes. Without it, operators stay Relax's, so that
         `relax.build` chooses kernels and layouts.
 
-    Raises ValueError for a kernel that does not take what the operator does.
+    Raises ValueError for a kernel that does not take what the operator does, or whose operator is
+    not called.
     """
     chosen = target if isinstance(target, Target) else Target(target)
     known = {"config": pass_config, "instruments": instruments, "disabled_pass": disabled_pass}
@@ -68,7 +69,8 @@ class _Given:
         self.used: set[str] = set()
 
     def check(self, before: IRModule) -> None:
-        """Raise ValueError where the passes left no call of an operator that has a kernel."""
+        """Raise ValueError for a kernel that no call has become: the passes left none of its
+        operator, or there was none."""
         funcs = [f for f in before.functions.values() if isinstance(f, Function)]
         called = {n.op.name for f in funcs for n in post_order(f)
                   if isinstance(n, Call) and isinstance(n.op, Op)}  # fmt: skip
@@ -77,6 +79,11 @@ class _Given:
             what = f"the passes replaced all calls of {', '.join(gone)}"
             hint = 'leave a pass out, as by disabled_pass=["CanonicalizeOps"]'
             raise ValueError(explain(what, got="a kernel for it", instead=hint))
+        for name in sorted(self.kernels.keys() - called - self.used):
+            what = (
+                f"translate_op_with_tir has a kernel for {name}, which the function does not call"
+            )
+            raise ValueError(explain(what, instead=suggest(name, sorted(called), "it calls")))
 
     def choose(self, call: Call, args: list[Any], bb: Any) -> Any:
         """The call of the operator's kernel; None where there is none."""

@@ -115,7 +115,7 @@ def ones(shape: _Sequence[int | _PrimExpr], dtype: str | _DataType | None) -> _A
 def ones_like(x: _Tensor, dtype: str | _DataType | None = None) -> _Any: """A tensor of ones of x's shape."""
 def outer(x1: _Tensor, x2: _Tensor) -> _Any: """x1[i] * x2[j] of two vectors."""
 def permute_dims(x: _Tensor, axes: int | _Sequence[int] | None = None) -> _Any: """Reorder the axes; without `axes`, reverse them."""
-def power(x1: _Expr, x2: _Expr) -> _Any: """x1 to the power x2."""
+def power(x1: _Expr, x2: _Expr) -> _Any: """x1 to the power x2; of integers a negative one rounds toward zero, of 0 to 0."""
 def quantize(data: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: int | None = -1, out_dtype: str | _DataType | None = 'int8') -> _Any: """round(data / scale) + zero_point, limited to the numbers of `out_dtype`. scale and zero_point: scalars, or vectors with one number for each index of `axis`."""
 def quantize_range(data: _Tensor) -> _Any: """The ends of what is to be quantized: the greatest of -data, and of data. The last axis comes second, so that the others go by vectors of it."""
 def quantize_scale(ends: _Tensor) -> _Any: """The scale with which uint8 holds zero and what lies between the ends of `quantize_range`; 1 where that is zero alone, for which any would do."""

@@ -54,6 +54,22 @@ def test_forward():
     assert [name for name, _ in params] == ["fc1.weight", "fc1.bias", "fc2.weight"]
 
 
+def test_parameters_are_bound_by_the_names_that_the_export_gives(rng):
+    mod, params = MLP().export_tvm({"forward": {"x": spec.Tensor((2, 4), "float32")}})
+    shapes = {"fc1.weight": (8, 4), "fc1.bias": (8,), "fc2.weight": (3, 8)}
+    values = {n: rng.normal(size=shapes[n]).astype("float32") for n, _ in params}
+    bound = relax.transform.BindParams("forward", values)(mod)
+    assert [p.name_hint for p in bound["forward"].params] == ["x"]
+    x = rng.normal(size=(2, 4)).astype("float32")
+    hidden = np.maximum(x @ values["fc1.weight"].T + values["fc1.bias"], 0)
+    want = hidden @ values["fc2.weight"].T
+    np.testing.assert_allclose(lw.compile(bound)["forward"](x), want, rtol=1e-5, atol=1e-6)
+    by_name = lw.compile(mod).run({"x": x, **values}, function="forward")
+    np.testing.assert_allclose(*by_name.values(), want, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="no parameter 'fc1.wight'(.|\n)*did you mean fc1_weight"):
+        relax.transform.BindParams("forward", {"fc1.wight": values["fc1.weight"]})(mod)
+
+
 def test_names_of_bindings_follow_the_operators():
     mod, _ = MLP().export_tvm({"forward": {"x": spec.Tensor((2, 4), "float32")}})
     (block,) = mod["forward"].body.blocks

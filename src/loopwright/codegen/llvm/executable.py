@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...base.errors import LoopwrightError, UnknownName, explain
 from ...base.late import Slot
 from ...runtime.arguments import Converted
+from ...runtime.module import call_args
 from ...runtime.native import nested
 from ...runtime.profiler import Profile
 from ...runtime.vm import Machine, VMExecutable
@@ -90,12 +91,14 @@ class Executable(CompiledModel):
     def _callable(self) -> Mapping[str, Any]:
         return self._functions
 
-    def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
-        """Call a function `number` times and measure each of its kernels.
+    def profile(self, *args: Any, function: str = "main", number: int = 1, **named: Any) -> Profile:
+        """Call a function `number` times and measure each of its kernels. Inputs are given in order,
+        or by name as `run` takes them.
 
         The first call compiles a version of the function that reads a clock around each kernel.
         Raises KeyError for an unknown function.
         """
+        args = call_args(self, function, args, named)
         if function in self.machine and function not in self.entries:
             assert self.machine_runner is not None
             return self.machine_runner.profile(function, args, number)

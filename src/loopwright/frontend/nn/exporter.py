@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ... import relax
 from ...base.errors import explain
 from ...base.late import Slot
+from ...base.names import as_identifier
 from ...ir.module import IRModule
 from ...relax import BlockBuilder
 from ...relax.struct_info import (
@@ -81,7 +82,7 @@ class Exporter:
 
     def _effects(self, module: core.Module) -> list[tuple[str, core.Effect]]:
         own = [] if self.io_effect is None else [("", self.io_effect)]
-        return [*own, *((_identifier(n), e) for n, e in module.named_effects())]
+        return [*own, *((as_identifier(n), e) for n, e in module.named_effects())]
 
     def _initialize(self, effects: list[tuple[str, core.Effect]]) -> None:
         builder = self.builder
@@ -112,7 +113,7 @@ class _Method:
         builder, method = self.builder, self.method
         inputs = [self._var(s, n) for n, s in zip(method.arg_names, method.arg_specs)]
         effects = [e.create(n) for n, e in self.effects]
-        weights = [p.var_in(self.scope, _identifier(n)) for n, p in self.params]
+        weights = [p.var_in(self.scope, as_identifier(n)) for n, p in self.params]
         effect_inputs = _passed(method.effect_mode, "packed_effects", _joined(effects))
         weight_inputs = _passed(method.param_mode, "packed_params", weights)
         given = len(inputs) + len(effect_inputs)
@@ -176,10 +177,6 @@ class _Method:
 
 def _joined(states: list[list[relax.Var]]) -> list[relax.Var]:
     return [var for state in states for var in state]
-
-
-def _identifier(path: str) -> str:
-    return path.replace(".", "_")
 
 
 def _passed(mode: str, name: str, variables: list[relax.Var]) -> list[relax.Var]:

@@ -18,7 +18,7 @@ from typing import Any
 from ...base import budget
 from ...base.budget import BudgetError
 from ...base.errors import LoopwrightError, explain
-from ...base.names import free_name
+from ...base.names import as_identifier, free_name
 from ...base.plugins import broken
 from ...ir.dtype import DataType
 from ...ir.expr import DictAttrs
@@ -638,7 +638,7 @@ class Importer:
 
 def _identifier(name: str, kind: str) -> str:
     """A name as an identifier; after `kind` where it begins as none does."""
-    text = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    text = as_identifier(name)
     return text if _IDENTIFIER.match(text) else f"{kind}_{text}"
 
 

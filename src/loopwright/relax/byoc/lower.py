@@ -85,10 +85,7 @@ def _backend(name: str, given: Mapping[str, Backend], func: Function) -> Backend
         hint = f'register_backend(Backend("{name}", ...)), or register_func("relax.ext.{name}", f)'
         raise LoopwrightError(explain(what, instead=hint, span=func.span))
     backend.check_level()
-    why = backend.why_not()
-    if why:
-        what = f"the back end {name} cannot be used here"
-        raise LoopwrightError(explain(what, got=why, instead="compile without partitioning for it"))
+    backend.check_usable()
     return backend
 
 

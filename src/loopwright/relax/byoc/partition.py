@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...base.errors import LoopwrightError, explain
+from ...base.errors import explain
 from ...base.late import Slot
 from ...ir import trace
 from ...ir.expr import GlobalVar
@@ -25,12 +25,18 @@ from ...ir.structural import StructuralKey
 from ...ir.transform import ModulePass, PassContext
 from ..expr import Call, Function, If, SeqExpr
 from ..functor import GraphRewriter
-from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, FuseOpsByPattern
+from ..transform.fuse.fuse_ops_by_pattern import (
+    CODEGEN,
+    COMPOSITE,
+    FuseOpsByPattern,
+    FusionPattern,
+)
 from ..transform.fuse.merge_composite_functions import MergeCompositeFunctions
+from .before_folding import has_regions, warn_of_nothing
 from .composite import inlined
+from .nearest import NO_PATTERN, Nearest, nearest_miss, nearest_misses
 from .registry import Backend, Cost, get_backend
 
-NO_PATTERN = "no pattern matches it"
 # Compiles and times a composite function both ways: (mod with it as main, back end) -> Cost.
 MEASURE: Slot[Callable[[IRModule, Backend], Cost | None]] = Slot("relax.measure")
 _MEASURED: dict[tuple[str, StructuralKey], tuple[Backend, Cost | None]] = {}
@@ -90,26 +96,40 @@ def partition(
     patterns: used instead of the back end's own. report: is filled in.
     Raises LoopwrightError for an unknown back end, or one that cannot be used here.
     """
-    chosen = get_backend(backend)
-    why = chosen.why_not()
-    if why:
-        what = f"the back end {chosen.name} cannot be used here"
-        raise LoopwrightError(explain(what, got=why, instead="compile without partitioning for it"))
-    wanted = chosen.fusion_patterns() if patterns is None else list(patterns)
+    filled = PartitionReport() if report is None else report
+    return _selected(mod, get_backend(backend), cost, patterns, filled, report is not None)
+
+
+def _selected(
+    mod: IRModule,
+    chosen: Backend,
+    cost: Any,
+    patterns: Sequence[Any] | None,
+    filled: PartitionReport,
+    explained: bool,
+) -> IRModule:
+    """`partition`. explained: whether the report says what came nearest to a match."""
+    chosen.check_usable()
+    own = patterns is None
+    wanted = chosen.fusion_patterns() if own else [FusionPattern.of(p) for p in patterns or ()]
     refused: list[tuple[str, str]] = []
     mod = FuseOpsByPattern(wanted, chosen.bind_constants, refused=refused)(mod)
-    filled = PartitionReport() if report is None else report
     filled.backend = chosen.name
     fused = mod
     mod = _worthwhile(fused, chosen, cost, filled)
+    near = nearest_misses(fused, wanted) if explained else {}
     for name, count in _operators_left(mod).items():
         filled.left[name] = count
         reasons = dict.fromkeys(reason for op, reason in refused if op == name)
         if reasons:
             filled.refused[name] = "; ".join(reasons)
         unpaid = _unpaid(fused, name, filled)
-        filled.reasons[name] = "; ".join([*reasons, *unpaid]) or NO_PATTERN
+        filled.reasons[name] = "; ".join([*reasons, *unpaid]) or _no_match(near, name)
     return MergeCompositeFunctions()(mod)
+
+
+def _no_match(near: dict[str, str], operator: str) -> str:
+    return f"{NO_PATTERN}; {near[operator]}" if operator in near else NO_PATTERN
 
 
 def _unpaid(fused: IRModule, operator: str, report: PartitionReport) -> list[str]:
@@ -125,14 +145,29 @@ def _unpaid(fused: IRModule, operator: str, report: PartitionReport) -> list[str
 
 @dataclass(frozen=True, repr=False)
 class PartitionFor(ModulePass):
-    """`partition` as a pass."""
+    """`partition` as a pass, with a warning where the back end takes nothing.
+
+    unmatched: whether to warn where no pattern matches; `FuseBeforeFolding` has done that.
+    """
 
     name = "PartitionFor"
     backend: Any = ""
     cost: Any = "declared"
+    unmatched: bool = True
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        return partition(mod, self.backend, cost=self.cost)
+        backend, report = get_backend(self.backend), PartitionReport()
+        parted = _selected(mod, backend, self.cost, None, report, False)
+        if not has_regions(parted, backend):
+            unpaid = [f"{d.pattern} does not pay ({d.reason})" for d in report.decisions]
+            if unpaid:
+                warn_of_nothing(backend, Nearest(0, "; ".join(dict.fromkeys(unpaid))))
+            elif self.unmatched:
+                patterns = backend.fusion_patterns()
+                warn_of_nothing(
+                    backend, nearest_miss([mod], patterns, list(report.refused.items()))
+                )
+        return parted
 
 
 def _worthwhile(mod: IRModule, backend: Backend, cost: Any, report: PartitionReport) -> IRModule:

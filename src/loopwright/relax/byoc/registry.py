@@ -84,6 +84,14 @@ class Backend:
         with self.named("available"):
             return self.available()
 
+    def check_usable(self) -> None:
+        """Raise LoopwrightError where it cannot be used here."""
+        why = self.why_not()
+        if why:
+            what = f"the back end {self.name} cannot be used here"
+            hint = "compile without partitioning for it"
+            raise LoopwrightError(explain(what, got=why, instead=hint))
+
     def named(self, part: str, what: str = "", of: Any = None) -> AbstractContextManager[None]:
         """Within it, an error of its function `part` names it and `what` it was called for, at the
         place of the node `of`."""

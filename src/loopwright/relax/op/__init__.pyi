@@ -118,7 +118,7 @@ def ones(shape: _ShapeLike, dtype: str | _DataType | None) -> _Call: """A tensor
 def ones_like(x: _TensorLike, dtype: str | _DataType | None = None) -> _Call: """A tensor of ones of x's shape."""
 def outer(x1: _TensorLike, x2: _TensorLike) -> _Call: """x1[i] * x2[j] of two vectors."""
 def permute_dims(x: _TensorLike, axes: int | _Sequence[int] | None = None) -> _Call: """Reorder the axes; without `axes`, reverse them."""
-def power(x1: _Expr, x2: _Expr) -> _Call: """x1 to the power x2."""
+def power(x1: _Expr, x2: _Expr) -> _Call: """x1 to the power x2; of integers a negative one rounds toward zero, of 0 to 0."""
 print = relax_print
 def prod(x: _TensorLike, axis: int | _Sequence[int] | None = None, keepdims: bool = False) -> _Call: """The product over `axis`."""
 def quantize(data: _TensorLike, scale: _TensorLike, zero_point: _TensorLike, axis: int | None = -1, out_dtype: str | _DataType | None = 'int8') -> _Call: """round(data / scale) + zero_point, limited to the numbers of `out_dtype`. scale and zero_point: scalars, or vectors with one number for each index of `axis`."""

@@ -74,6 +74,12 @@ def is_pure(expr: Any) -> bool:
     return True
 
 
+def is_outlined(func: rx.Function) -> bool:
+    """Whether a function is one that a pass outlined: fused calls, a match of a pattern, a region of
+    a back end. What is in it stays as it is."""
+    return any(func.attrs.get(a) for a in ("Primitive", "Composite", "Codegen"))
+
+
 def is_tir_call(expr: Any) -> bool:
     """Whether this is call_tir or one of its variants."""
     return type(expr) is rx.Call and expr.op in TIR_CALLS

@@ -1,14 +1,15 @@
 """From Relax to Relay: the translation's table read backwards.
 
-Where an operator of Relay is one operator of Relax, that is found in its row (`twins`); what takes a
-look at the arguments stands in `CONVERTERS`. Other calls stay calls of Relax: the operator `relax.call`
+Where an operator of Relay is one operator of Relax, that is found in its row (`twins`), or by running
+the body of a row of the same name (`by_trial`); what is several operators stands in `CONVERTERS`. Other calls stay calls of Relax: the operator `relax.call`
 has their text as an attribute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import islice, product
 from types import FunctionType
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...base.registry import Registry
+from ...ir.dtype import DataType, numpy_dtype
 from ...ir.expr import GlobalVar
 from ...ir.functor import rewrite
 from ...ir.module import IRModule
@@ -23,8 +25,11 @@ from ...ir.op import Op
 from ...ir.prim_expr import IntImm
 from ...ir.prim_expr import Var as TirVar
 from ...ir.serialize import load_json, save_json
+from ...ir.structural import structural_equal
 from ...ir.variables import vars_in
+from ...relax import BlockBuilder
 from ...relax import expr as rx
+from ...relax.dpl.matcher import same_attr
 from ...relax.struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
@@ -138,7 +143,134 @@ def _definition(name: str) -> Any:
     return Op.get(name).get_attr("definition") if name in Op.list_op_names() else None
 
 
-# ---------------------------------------------------------------------- those that are not
+# ---------------------------------------------------------------------- rows found by trial
+
+_TRIALS = 64  # ways to give a row its attributes
+# What operators do not read, as they are called by rows: attributes that need not be the same.
+_UNREAD = {"relax.nn.batch_norm": {"momentum"}}
+_OTHER_NAMES = {"gather_elements": "gather", "nonzero": "argwhere", "flip": "reverse"}
+
+
+@cache
+def namesakes() -> dict[str, list[Row]]:
+    """The rows by the last part of their names, without underscores."""
+    found: dict[str, list[Row]] = {}
+    for name, row in ROWS.items():
+        found.setdefault(_plain_name(name), []).append(row)
+    return found
+
+
+def _plain_name(name: str) -> str:
+    leaf = name.rpartition(".")[2]
+    return _OTHER_NAMES.get(leaf, leaf).replace("_", "")
+
+
+def by_trial(c: _Call) -> Any:
+    """A call of a row of the same name whose meaning, when its body is run, is the very call."""
+    for row in namesakes().get(_plain_name(c.call.op.name), ()):
+        for values in _ways(row, c):
+            try:
+                made = row.builder(**{n: c.plain(v) for n, v in values.items()})
+                whole = made.tuple_value if isinstance(made, TupleWrapper) else made
+                if isinstance(whole, Call) and whole.op is row.op and _means(row, whole, values, c):
+                    return made
+            except (
+                LoopwrightError,
+                ArithmeticError,
+                AttributeError,
+                LookupError,
+                TypeError,
+                ValueError,
+            ):
+                continue  # the row's body takes other arguments
+    return None
+
+
+def _ways(row: Row, c: _Call) -> Iterator[dict[str, Any]]:
+    """The arguments of a row that those of a call may be: by their names, then in their order, an
+    attribute also turned round or taken out of a list."""
+    left = {n: _python(v) for n, v in c.values.items() if not isinstance(v, str) or v != "void"}
+    given = {name: left.pop(name) for name in row.signature.parameters if name in left}
+    tensors = [name for name, value in left.items() if isinstance(value, rx.Expr)]
+    for name in row.inputs:
+        if name not in given:
+            given[name] = left.pop(tensors.pop(0)) if tensors else None
+    if any(given[n] is None for n in row.inputs if n not in row.optional):
+        return
+    if any(isinstance(v, rx.ShapeExpr) for n, v in given.items() if n not in row.inputs):
+        return  # extents of a run are no attributes
+    open_names = [name for name in row.attr_names if name not in given]
+    choices = [list(_choices(row, name, left)) for name in open_names]
+    for picked in islice(product(*choices), _TRIALS):
+        sources = [source for source, _ in picked if source]
+        if len({*sources}) == len(sources):
+            yield {**given, **dict(zip(open_names, (v for _, v in picked), strict=True))}
+
+
+def _choices(row: Row, name: str, left: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What an attribute may be, after the name of what it is of: its default, or what is left."""
+    default = row.defaults.get(name)
+    if name in row.defaults:
+        yield "", default
+    for source, value in left.items():
+        for variant in _variants(value):
+            if isinstance(variant, bool) or not isinstance(default, bool):
+                yield source, variant
+
+
+def _python(value: Any) -> Any:
+    """Numbers and shapes as Python's; other values stay."""
+    if isinstance(value, rx.PrimValue):
+        return getattr(value.value, "value", value)
+    if isinstance(value, rx.ShapeExpr):
+        dims = [getattr(d, "value", None) for d in value.values]
+        return value if None in dims else dims
+    return value
+
+
+def _variants(value: Any) -> list[Any]:
+    if isinstance(value, bool):
+        return [value, not value]
+    if not isinstance(value, str) and hasattr(value, "__len__") and len(value) == 1:
+        return [value, value[0]]
+    return [value]
+
+
+def _means(row: Row, made: Call, values: dict[str, Any], c: _Call) -> bool:
+    """Whether the body of a row makes the call of Relax of its arguments."""
+    bb = BlockBuilder()
+    with bb.testing_scope([]):
+        args = [values[name] for name in row.inputs if values[name] is not None]
+        result = row.apply(args, row.values_of(made), bb)
+    while isinstance(result, rx.Var) and bb.lookup_binding(result) is not None:
+        result = bb.lookup_binding(result)
+    if not isinstance(result, rx.Call) or result.op is not c.call.op:
+        return False
+    unread = _UNREAD.get(c.call.op.name, set())
+    one, other = ({} if x.attrs is None else dict(x.attrs.items()) for x in (result, c.call))
+    names = (one.keys() | other.keys()) - unread
+    return _same(result.args, c.call.args) and all(
+        _same(one.get(name), other.get(name)) for name in names
+    )
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two arguments or attributes are the same; no type is "void"."""
+    a, b = _python(a), _python(b)
+    if isinstance(a, rx.Tuple) and isinstance(b, rx.Tuple):
+        a, b = a.fields, b.fields
+    if isinstance(a, rx.Expr) or isinstance(b, rx.Expr):
+        return a is b or (not isinstance(a, rx.Var) and structural_equal(a, b))
+    if not isinstance(a, str) and hasattr(a, "__len__") and hasattr(b, "__len__"):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return str(a or "void") == str(b or "void") if _is_type(a) or _is_type(b) else same_attr(a, b)
+
+
+def _is_type(value: Any) -> bool:
+    return value is None or isinstance(value, (str, DataType))
+
+
+# ---------------------------------------------------------------------- those that take a look
 
 CONVERTERS: Registry[str, Callable[[_Call], Any]] = Registry("converter of Relax to Relay")
 
@@ -216,7 +348,7 @@ def _(c: _Call) -> Any:
     a, b = c.shape("x1"), c.shape("x2")
     if str(c.values.get("out_dtype") or "void") != "void":
         return None
-    if len(a) == len(b) == 2:
+    if len(b) == 2 <= len(a):
         turned = c.work.definition(c.values["x2"])
         if isinstance(turned, rx.Call) and turned.op is Op.get("relax.permute_dims"):
             return _builder("nn.dense")(c.x1, c.work.value(turned.args[0]), b[1])
@@ -229,17 +361,25 @@ def _(c: _Call) -> Any:
             turned = _builder("transpose")(c.x2, [0, 2, 1])
             return _builder("nn.batch_matmul")(c.x1, turned)
         return _builder("nn.batch_matmul")(c.x1, c.x2, transpose_b=False)
+    if len(a) == len(b) > 3 and a[:-2] == b[:-2] and None not in (*a, *b):
+        one, other = (_builder("reshape")(x, (-1, *d[-2:])) for x, d in ((c.x1, a), (c.x2, b)))
+        product = _builder("nn.batch_matmul")(one, other, transpose_b=False)
+        return _builder("reshape")(product, (*a[:-1], b[-1]))
     return None
 
 
 def _convolution(c: _Call) -> Any:
     layout, weight = str(c.kernel_layout), c.shape("weight")
+    transposed = "output_padding" in c.values
+    channels, groups = weight[layout.index("O")], int(c.groups)
     sizes = {
-        "channels": weight[layout.index("O")],
+        "channels": channels * groups if transposed and channels else channels,
         "kernel_size": tuple(weight[layout.index(d)] for d in "DHW" if d in layout),
     }
     names = "strides padding dilation groups data_layout kernel_layout"
     given = {name: getattr(c, name) for name in names.split()}
+    if transposed:
+        given["output_padding"] = c.output_padding
     if None in sizes["kernel_size"] or str(c.out_layout) != str(c.data_layout):
         return None
     if str(c.out_dtype) not in ("void", ""):
@@ -247,8 +387,9 @@ def _convolution(c: _Call) -> Any:
     return _builder(c.call.op.name.removeprefix("relax."))(c.data, c.weight, **given, **sizes)
 
 
-for _name in ("conv1d", "conv2d", "conv3d"):
-    converter(f"nn.{_name}")(_convolution)
+for _rank in "123":
+    for _name in (f"conv{_rank}d", f"conv{_rank}d_transpose"):
+        converter(f"nn.{_name}")(_convolution)
 
 
 def _pooling(c: _Call) -> Any:
@@ -292,6 +433,113 @@ def _(c: _Call) -> Any:
 @converter("nn.softmax")
 def _(c: _Call) -> Any:
     return _builder("nn.softmax")(c.data, int(c.axis))
+
+
+@converter("strided_slice")
+def _(c: _Call) -> Any:
+    begin, end, axes = (_numbers(c.values[name]) for name in ("begin", "end", "axes"))
+    given = c.values.get("strides")
+    strides = [1] * len(axes or ()) if given is None else _numbers(given)
+    if None in (begin, end, strides, axes) or c.values.get("assume_inbound"):
+        return None
+    return _builder("strided_slice")(c.x, begin, end, strides, "end", axes)
+
+
+def _numbers(values: Any) -> list[int] | None:
+    """Integers of a list or a tuple; None where one is not known."""
+    found = [_python(v) for v in getattr(values, "fields", values)]
+    return found if all(type(v) is int for v in found) and found else None
+
+
+@converter("squeeze")
+def _(c: _Call) -> Any:
+    return _builder("squeeze")(c.x, None if c.axis is None else list(c.axis))
+
+
+@converter("nn.pad")
+def _(c: _Call) -> Any:
+    width, value = _numbers(c.pad_width), c.values["pad_value"]
+    if width is None or str(c.pad_mode) not in ("constant", "edge", "reflect"):
+        return None
+    given = np.array(_python(value), dtype=numpy_dtype(c.values["data"].struct_info.dtype))
+    pairs = [tuple(width[k : k + 2]) for k in range(0, len(width), 2)]
+    return _builder("nn.pad")(c.data, Constant(tensor(given)), pairs, str(c.pad_mode))
+
+
+def _index_of(c: _Call) -> Any:
+    found = _builder(c.call.op.name.removeprefix("relax."))(c.x, c.axis, bool(c.keepdims))
+    return _builder("cast")(found, "int64")
+
+
+for _name in ("argmax", "argmin"):
+    converter(_name)(_index_of)
+
+
+@converter("nonzero")
+def _(c: _Call) -> Any:
+    return _builder("cast")(_builder("transpose")(_builder("argwhere")(c.x)), "int64")
+
+
+@converter("gather_elements")
+def _(c: _Call) -> Any:
+    return _builder("gather")(c.data, int(c.axis), c.indices)
+
+
+def _places_first(c: _Call) -> Any:
+    """Relay has the axis of an index's parts first."""
+    rank = len(c.shape("indices"))
+    return _builder("transpose")(c.indices, [rank - 1, *range(rank - 1)])
+
+
+@converter("gather_nd")
+def _(c: _Call) -> Any:
+    return _builder("gather_nd")(c.data, _places_first(c), int(c.batch_dims))
+
+
+@converter("scatter_nd")
+def _(c: _Call) -> Any:
+    return _builder("scatter_nd")(c.data, _places_first(c), c.updates, str(c.reduction))
+
+
+def _composed(name: str) -> Callable[[Callable[..., Any]], None]:
+    """Add the meaning, in operators that Relay has, of one that it has not."""
+
+    def add(meaning: Callable[..., Any]) -> None:
+        def convert(c: _Call) -> Any:
+            x = next(iter(c.values.values()))
+            number = numpy_dtype(x.struct_info.dtype)
+            return meaning(c.plain(x), lambda v: Constant(tensor(np.array(v, dtype=number))))
+
+        CONVERTERS.register(f"relax.{name}", convert)
+
+    return add
+
+
+def _hard_sigmoid(x: Any, const: Any) -> Any:
+    return _builder("divide")(_builder("clip")(_builder("add")(x, const(3)), 0.0, 6.0), const(6))
+
+
+@_composed("nn.silu")
+def _(x: Any, const: Any) -> Any:
+    return _builder("multiply")(x, _builder("sigmoid")(x))
+
+
+@_composed("nn.hardsigmoid")
+def _(x: Any, const: Any) -> Any:
+    return _hard_sigmoid(x, const)
+
+
+@_composed("nn.hardswish")
+def _(x: Any, const: Any) -> Any:
+    return _builder("multiply")(x, _hard_sigmoid(x, const))
+
+
+@_composed("nn.gelu")
+def _(x: Any, const: Any) -> Any:
+    ratio = _builder("erf")(_builder("multiply")(x, const(0.5**0.5)))
+    return _builder("multiply")(
+        _builder("multiply")(x, const(0.5)), _builder("add")(ratio, const(1))
+    )
 
 
 # ---------------------------------------------------------------------- the walk
@@ -444,12 +692,13 @@ class _Reverser:
         given = _Call(self, call)
         convert = CONVERTERS.get(call.op.name)
         if convert is not None:
-            return convert(given)
+            return convert(given) or by_trial(given)
         row, names = twins().get(call.op.name, (None, {}))
-        if row is None:
-            return None
-        values = {mine: given.plain(given.values.get(theirs)) for mine, theirs in names.items()}
-        return None if any(values[n] is None for n in row.inputs) else row.builder(**values)
+        if row is not None:
+            values = {mine: given.plain(given.values.get(theirs)) for mine, theirs in names.items()}
+            if not any(values[n] is None for n in row.inputs):
+                return row.builder(**values)
+        return by_trial(given)
 
     def kept(self, call: rx.Call) -> Call:
         """The call as it is, by `relax.call`: its tensors are arguments, the rest is its text."""
@@ -511,6 +760,9 @@ def relay_type(info: Any) -> Any:
     """The type of a value of Relax; an extent that is no number is not known in Relay."""
     if isinstance(info, TupleStructInfo):
         return TupleType([relay_type(f) for f in info.fields])
+    if not isinstance(info, TensorStructInfo):
+        what = "Relay's values are tensors and tuples of them"
+        raise LoopwrightError(explain(what, got=str(info), instead="import the model to Relax"))
     dims = info.get_shape()
     if dims is None and info.ndim < 0:
         what = "the rank of a tensor is not known, which Relay needs"

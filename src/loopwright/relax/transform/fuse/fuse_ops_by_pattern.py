@@ -48,7 +48,7 @@ from ... import expr as rx
 from ...analysis.variables import udchain
 from ...dpl import pattern as dpl
 from ...dpl.matcher import matcher_of
-from .._graph import functions_of, used_vars
+from .._graph import functions_of, is_outlined, used_vars
 from ._grouping import GroupedRewriter, name_of
 
 COMPOSITE, CODEGEN = "Composite", "Codegen"
@@ -113,6 +113,17 @@ class FusionPattern:
         return FusionPattern(name, pattern, dict(annotations), *rest)
 
 
+@dataclass
+class MatchLog:
+    """What FuseOpsByPattern outlined: the variables of the matches -> their pattern's name.
+
+    wanted: given the variables of a match, whether to outline it; by default all are.
+    """
+
+    matched: dict[rx.Var, str] = field(default_factory=dict)
+    wanted: Callable[[set[rx.Var]], bool] | None = None
+
+
 class FuseOpsByPattern(ModulePass):
     """See the file's docstring.
 
@@ -122,6 +133,7 @@ class FuseOpsByPattern(ModulePass):
         the text before the first dot of the pattern's name.
     entry_functions: the functions to rewrite; by default all.
     refused: is filled with (operator, reason) for the operators of each rejected match.
+    log: is filled.
 
     Raises LoopwrightError if the call of a match would depend on its own result; ValueError for an
     unknown entry function, and if two functions define the same variable.
@@ -136,9 +148,11 @@ class FuseOpsByPattern(ModulePass):
         annotate_codegen: bool = False,
         entry_functions: Sequence[str] | None = None,
         refused: list[tuple[str, str]] | None = None,
+        log: MatchLog | None = None,
     ) -> None:
         super().__init__()
         self.refused = [] if refused is None else refused
+        self.log = MatchLog() if log is None else log
         self.patterns = [FusionPattern.of(p) for p in patterns]
         self.bind_constants = bind_constants
         self.annotate_codegen = annotate_codegen
@@ -148,18 +162,16 @@ class FuseOpsByPattern(ModulePass):
         check_entries(mod, self.entry_functions)
         check_definitions(mod)
         for pattern in self.patterns:
-            work = _Matcher(mod, pattern, not self.bind_constants, self.refused)
+            work = _Matcher(mod, pattern, not self.bind_constants, self.refused, self.log)
             changed = {
                 gvar: work.function(func)
                 for gvar, func in functions_of(mod)
-                if self._wanted(gvar.name_hint, func)
+                if not is_outlined(func) and self._wanted(gvar.name_hint)
             }
             mod = work.builder.get().with_functions({**changed, **work.placed()})
         return annotate(mod) if self.annotate_codegen else mod
 
-    def _wanted(self, name: str, func: rx.Function) -> bool:
-        if any(func.attrs.get(a) for a in ("Primitive", COMPOSITE, CODEGEN)):
-            return False
+    def _wanted(self, name: str) -> bool:
         return self.entry_functions is None or name in self.entry_functions
 
 
@@ -197,9 +209,11 @@ class _Matcher(GroupedRewriter):
         pattern: FusionPattern,
         lift_constants: bool,
         refused: list[tuple[str, str]],
+        log: MatchLog,
     ) -> None:
         super().__init__(mod)
         self.refused = refused
+        self.log = log
         self.pattern = pattern
         self.lift_constants = lift_constants
 
@@ -253,6 +267,11 @@ class _Matcher(GroupedRewriter):
                 del matches[k]
             matches[n] = (inner, self.attributes(parts))
             owner.update(dict.fromkeys(inner, n))
+        wanted = self.log.wanted
+        if wanted is not None:
+            matches = {n: match for n, match in matches.items() if wanted(match[0])}
+        for inner, _ in matches.values():
+            self.log.matched.update(dict.fromkeys(inner, self.pattern.name))
         return matches
 
     def refusal(
@@ -409,4 +428,4 @@ class _Annotator(GroupedRewriter):
         return builder.add_func(outer, full)
 
 
-__all__ = ["FuseOpsByPattern", "FusionPattern", "PatternCheckContext"]
+__all__ = ["FuseOpsByPattern", "FusionPattern", "MatchLog", "PatternCheckContext"]

@@ -32,7 +32,8 @@ from ....ir.functor import pre_order_visit
 from ....ir.module import IRModule
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
-from ...expr import Call, Constant, TupleGetItem, Var, const
+from ...expr import Call, Constant, Function, TupleGetItem, Var, const
+from .._graph import is_outlined
 from .._products import is_call
 from .._rewriting import SweepingRewriter
 
@@ -61,6 +62,9 @@ class _Folder(SweepingRewriter):
         self.wide = wide
         self.keep_training = keep_training
         self.functions = list(mod.functions.values())
+
+    def function(self, func: Function) -> Function:
+        return func if is_outlined(func) else super().function(func)
 
     @cached_property
     def uses(self) -> Counter[Var]:

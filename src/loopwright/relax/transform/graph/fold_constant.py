@@ -61,7 +61,7 @@ from ...functor import GraphRewriter
 from ...interpreter import Interpreter, _Frame
 from ...op.base import CALL_PURE_PACKED, CALL_TIR
 from ...struct_info import ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
-from .._graph import tensor_fields
+from .._graph import is_outlined, tensor_fields
 from .canonicalize import canonicalize
 
 _SMALL = 1 << 14  # elements of a result that is always small enough
@@ -92,7 +92,7 @@ class FoldConstant(FunctionPass):
     function_type = rx.Function
 
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
-        if func.attrs.get("Primitive", False) or func.attrs.get("Composite"):
+        if is_outlined(func):
             return func
         while True:
             folder = _Folder(mod, overwritten_vars(func))
