@@ -317,10 +317,12 @@ class Detector:
             part, start = self.of_atom(moving[0])
             splits.append(part.scaled(scale))
             base = P.add(base, P.multiply(start, scale))
-        for scale_number, factor, value, divisor in pairing.mods:
+        for scale_number, factor, value, divisor, kind in pairing.mods:
             scale = {factor: scale_number}
+            if kind != DIV and self.involved(value):
+                raise NotAffine("a truncated division of what may be negative")
             if not self.involved(value):
-                kept = remainder(self.ana, value, divisor, self.dtype)
+                kept = remainder(self.ana, value, divisor, self.dtype, kind)
                 base = P.add(base, P.multiply(kept, scale))
                 continue
             splits.append(self.remainder(value, divisor).scaled(scale))

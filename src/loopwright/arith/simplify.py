@@ -24,6 +24,11 @@ from .rules_arithmetic import default
 
 RULES: dict[type, Rule] = {**rules_arithmetic.RULES, **rules_compare.RULES, **rules_logic.RULES}
 
+def add_rule(kind: type, rule: Rule) -> None:
+    """Let the simplifier know a kind of expressions that a higher layer defines."""
+    RULES[kind] = rule
+
+
 _LONG = 64  # terms
 _OFTEN = 64  # visits between two looks at the clock
 
