@@ -8,7 +8,7 @@ from functools import reduce as _fold
 from typing import Any
 
 from ..arith.context import Context
-from ..arith.simplify import add_rule
+from ..arith.simplify import RULES
 from ..base.errors import explain
 from ..ir.functor import any_node
 from ..ir.prim_expr import Call, IterVar, PrimExpr, Select, Var
@@ -144,6 +144,6 @@ def _has_effect(node: Any) -> bool:
     return type(node) is Call and effect_of(node) not in HARMLESS
 
 
-add_rule(Reduce, _simplified)
+RULES.register(Reduce, _simplified)
 
 __all__ = ["comm_reducer", "make_reduce", "max", "min", "prod", "sum"]
