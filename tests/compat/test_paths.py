@@ -169,6 +169,20 @@ def test_an_unknown_path_is_an_import_error():
     assert "has no attribute 'nothing'" in done.stderr
 
 
+def test_a_function_that_is_a_file_too_stays_a_function():
+    program = """
+import loopwright.compat
+loopwright.compat.alias("tvm")
+from tvm import topi
+from tvm.topi.nn.conv2d import conv2d_nchw
+import tvm.topi.nn.dense
+assert callable(topi.nn.conv2d) and callable(topi.nn.dense), topi.nn.conv2d
+assert topi.nn.conv2d_nchw is conv2d_nchw
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+
+
 def test_printed_programs_name_the_alias():
     program = """
 import loopwright.compat
