@@ -32,6 +32,8 @@ SLOTS: dict[str, str] = {
     "relay.graph": "relay.walk",
     "relay.text": "relay.text:text",
     "relax.measure": "driver.measure:measure",
+    "runtime.c_library": "codegen.c.model:load_entries",
+    "runtime.export_program": "runtime.library:export_program",
     "runtime.operator": "relax.interpreter:run_operator",
     "script.building": "script.ir_builder.relax:BUILDING",
     "te.compile": "driver:compile",

@@ -59,7 +59,11 @@ def library_dispatch_passes(
         rt.FoldConstant(),
         rt.FoldBatchnormToConv2D(keep_training=True, wide=not backends),
         # Dead code is not offloaded, and folded constants are visible where they are used.
-        *((rt.CanonicalizeBindings(), rt.DeadCodeElimination()) if backends else ()),
+        *(
+            (rt.CanonicalizeBindings(), rt.DeadCodeElimination(keep_packed=True))
+            if backends
+            else ()
+        ),
         *(byoc.PartitionFor(b) for b in backends),
         rt.RunCodegen(backends=backends),
     ]
@@ -87,13 +91,13 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
         rt.DropHostCopies(),
         rt.NameDimensions(),
         rt.RewriteDataflowReshape(),  # before schedules, behind which it would not see the order
-        rt.DeadCodeElimination(),
+        rt.DeadCodeElimination(keep_packed=True),
         # A schedule may pack constants: kernels of their own, which run now.
         rt.MarkConstants(),
         ApplyDefaultSchedule(),
         rt.SplitLayoutRewritePreproc(keep_names=True),
         rt.FoldConstant(),
-        rt.DeadCodeElimination(),
+        rt.DeadCodeElimination(keep_packed=True),
     ]
 
 
