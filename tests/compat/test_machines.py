@@ -103,6 +103,8 @@ def test_results_are_kept():
 def test_questions():
     assert questions.have_fp16("7.0") and not questions.have_fp16("5.2")
     assert questions.exists() in (True, False)
+    built = questions.libinfo()
+    assert (built["USE_LLVM"], built["USE_MICRO"]) == ("ON", "OFF")
 
 
 def test_what_tunes_says_what_to_use() -> None:

@@ -60,6 +60,8 @@ tvm.relax.testing.vm.check_saved_func tvm.contrib.utils.tempdir tvm.runtime.Devi
 tvm.runtime.ShapeTuple tvm.script.from_source tvm.script.ir_module tvm.target.Target
 tvm.te.comm_reducer tvm.te.compute tvm.te.min_value tvm.te.reduce_axis
 tvm.testing.assert_allclose tvm.testing.parameter tvm.testing.requires_gpu tvm.testing.main
+tvm.testing.requires_x86 tvm.testing.requires_aarch64 tvm.support.libinfo tvm.base.py_str
+tvm._ffi.base.py_str
 tvm.tir.Schedule tvm.tir.Select tvm.tir.Var tvm.tir.const tvm.tir.floordiv tvm.tir.if_then_else
 tvm.topi.add tvm.topi.concatenate tvm.topi.full tvm.topi.transpose tvm.topi.nn.relu
 tvm.topi.nn.softmax tvm.transform.Sequential tvm.transform.PassContext

@@ -45,7 +45,9 @@ _RELAY_TYPES = (
 NAMES: dict[str, str] = {
     **{f"ir.{name}": f"relay.types:{name}" for name in _RELAY_TYPES},
     "arith._ffi_api.NarrowPredicateExpression": "compat.predicates:narrow_predicate",
+    "_ffi.base.py_str": "compat.ffi:py_str",
     "base._LIB": "compat.ffi:_LIB",
+    "base.py_str": "compat.ffi:py_str",
     "container.Array": "compat.layout:Array",
     "container.Map": "compat.layout:Map",
     "driver.build_module.schedule_to_module": "te.schedule:schedule_to_module",

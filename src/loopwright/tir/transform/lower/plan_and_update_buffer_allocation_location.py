@@ -73,15 +73,17 @@ class _Accesses(StmtVisitor):
         self.lca: dict[Any, _Scope] = {}
         self.by_data: dict[Any, Any] = {}
         self.allocated: dict[Any, _Scope] = {}
-        self.limits: list[_Scope] = []  # accesses of reduction blocks count outside their loops
+        # What a reduction block writes is accessed outside of its loops: it is kept between their
+        # iterations. What it only reads may be made anew in each.
+        self.limits: list[tuple[_Scope, set[Any]]] = []
 
     def access(self, buffer: Any) -> None:
         owner = self.by_data.get(buffer.data)
         if owner is None:
             return
         scope, home = self.scope, self.allocated[owner]
-        for limit in self.limits:
-            if scope.depth > limit.depth >= home.depth:
+        for limit, written in self.limits:
+            if owner.data in written and scope.depth > limit.depth >= home.depth:
                 scope = common(scope, limit)
         known = self.lca.get(owner)
         self.lca[owner] = scope if known is None else common(known, scope)
@@ -107,7 +109,7 @@ class _Accesses(StmtVisitor):
         self.visit(node.predicate)
         limit = self._reduction_limit(node)
         if limit is not None:
-            self.limits.append(limit)
+            self.limits.append((limit, {self._source(r.buffer.data) for r in node.block.writes}))
         outer, self.scope = self.scope, _Scope(node.block, self.scope)
         for buffer in node.block.alloc_buffers:
             self.by_data[buffer.data] = buffer
@@ -119,6 +121,11 @@ class _Accesses(StmtVisitor):
         self.scope = outer
         if limit is not None:
             self.limits.pop()
+
+    def _source(self, data: Any) -> Any:
+        """The data of the allocation that a buffer is part of."""
+        owner = self.by_data.get(data)
+        return data if owner is None else owner.data
 
     def _reduction_limit(self, node: BlockRealize) -> _Scope | None:
         """The scope outside all loops over the reduction axes of a block."""
