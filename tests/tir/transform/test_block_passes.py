@@ -104,8 +104,10 @@ def test_what_a_reduction_reads_is_kept_for_one_of_its_steps(depth, rng):
     sch.reorder(outer, i, j, inner)
     for n in (0, 1):
         sch.compute_at(sch.cache_read(block, n, "shared"), outer)
-    steps = [tt.PlanAndUpdateBufferAllocationLocation(), tt.ConvertBlocksToOpaque()]
-    func = Sequential([*steps, tt.CompactBufferAllocation()])(sch.mod)["main"]
+    steps = [tt.LowerInitBlock(), tt.PlanAndUpdateBufferAllocationLocation()]
+    func = Sequential([*steps, tt.ConvertBlocksToOpaque(), tt.CompactBufferAllocation()])(sch.mod)[
+        "main"
+    ]
     text = func.script()
     assert 'x_shared = T.alloc_buffer((16, 8), scope="shared")' in text
     assert 'y_shared = T.alloc_buffer((8, 16), scope="shared")' in text
