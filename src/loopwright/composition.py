@@ -32,6 +32,8 @@ SLOTS: dict[str, str] = {
     "relay.graph": "relay.walk",
     "relay.text": "relay.text:text",
     "relax.measure": "driver.measure:measure",
+    "runtime.c_library": "codegen.c.model:load_entries",
+    "runtime.export_program": "runtime.library:export_program",
     "runtime.operator": "relax.interpreter:run_operator",
     "script.building": "script.ir_builder.relax:BUILDING",
     "te.compile": "driver:compile",
@@ -59,14 +61,15 @@ SLOTS: dict[str, str] = {
 # Names of `testing` that need pytest, which a user of the rest may not have.
 MARKS = """
     Requirement device_enabled enabled_targets exclude_targets known_failing_targets main
-    parametrize_targets requires_aarch64_sme requires_aarch64_sve requires_adreno_opencl
-    requires_aprofile_aem_fvp requires_arm_dot
+    parametrize_targets requires_aarch64 requires_aarch64_sme requires_aarch64_sve
+    requires_adreno_opencl
+    requires_aprofile_aem_fvp requires_arm_dot requires_arm_fp16
     requires_cublas requires_cuda requires_cuda_compute_version requires_cudagraph
     requires_cudnn requires_cutlass requires_gpu requires_hexagon requires_hipblas
     requires_libtorch requires_llvm requires_llvm_minimum_version requires_matrixcore
     requires_metal requires_mrvl requires_multi_gpu requires_nccl requires_nnapi
     requires_nvcc_version requires_nvptx requires_opencl requires_openclml requires_package
-    requires_rocm requires_rpc requires_tensorcore requires_vulkan requires_x86_amx
+    requires_rocm requires_rpc requires_tensorcore requires_vulkan requires_x86 requires_x86_amx
     requires_x86_avx512 requires_x86_vnni skip_if_32bit skip_if_wheel_test slow
     uses_gpu
 """.split()  # noqa: SIM905

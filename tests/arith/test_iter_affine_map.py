@@ -196,3 +196,48 @@ def test_what_no_loop_moves_is_the_base(index):
     ana = Analyzer()
     assert ana.can_prove_equal(normalize_iter_map_to_expr(made), index)
     assert ana.can_prove_equal(made.base, substitute(index, {i: 0}))
+
+
+def test_a_sum_below_a_division_is_one_iterator_where_only_that_fits():
+    """A polynomial writes (i * 12 + ...) // 4 as i * 3 + ..., which the bound of the whole sum does not
+    meet any more."""
+    rows = i * 4 + j  # of which there are 6
+    cells = rows * 3 + k  # and of these 16
+    dom = {i: Range(0, 2), j: Range(0, 4), k: Range(0, 3)}
+    found = detect_iter_map([cells // 4, cells % 4], dom, And(rows < 6, cells < 16), "bijective")
+    assert [one.args[0].extent.value for one in found] == [4, 4], found.errors
+    points = [
+        dict(zip("ijk", p, strict=True)) for p in itertools.product(range(2), range(4), range(3))
+    ]
+    held = [p for p in points if evaluate(rows, p) < 6 and evaluate(cells, p) < 16]
+    for one, index in zip(found, (cells // 4, cells % 4), strict=True):
+        assert all(evaluate(normalize_iter_map_to_expr(one), p) == evaluate(index, p) for p in held)
+
+
+def test_the_inverse_of_a_split_that_is_fused_and_split_again():
+    turned = i % 16 * 4 + i // 16
+    index = turned % 8 * 8 + turned // 8
+    found = detect_iter_map([index], {i: Range(0, 64)}, check_level="bijective")
+    inverse = inverse_affine_iter_map(found.indices, [n])[i]
+    assert [evaluate(inverse, {"n": evaluate(index, {"i": v})}) for v in range(64)] == list(
+        range(64)
+    )
+
+
+def test_iterators_of_one_value_stay_where_that_is_asked_for():
+    dom = ranges(i=1, j=16)
+    assert text(iter_map_simplify([i * 16 + j], dom)[0]) == "j"
+    kept = iter_map_simplify([i * 16 + j], dom, simplify_trivial_iterators=False)
+    assert text(kept[0]) == "((i * 16) + j)"
+    outer, inner = subspace_divide([i * 16 + j], dom, [j], simplify_trivial_iterators=False)[0]
+    assert [text(normalize_iter_map_to_expr(m)) for m in (outer, inner)] == ["i", "j"]
+    assert detect_iter_map([j], dom, True, "bijective", simplify_trivial_iterators=False).indices
+
+
+def test_the_predicate_of_a_divided_space():
+    dom = ranges(i=5, j=4, k=3)
+    index = (i * 4 + j) * 3 + k
+    (outer, inner), (first, second) = subspace_divide([index], dom, [k], i * 4 + j < 18)
+    assert (outer.extent, inner.extent) == (18, 3)
+    assert (str(first.extent), str(second.extent)) == ("i * 4 + j < 18", "T.bool(True)")
+    assert not subspace_divide([index], dom, [k], index < 20)  # of both sides together

@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.c.types import bare, c_type, memory_type
 from loopwright.ir.dtype import DataType
 from loopwright.ir.module import IRModule
-from loopwright.runtime import tensor
+from loopwright.runtime import load_module, tensor
 from loopwright.runtime.dtype import numpy_dtype
 from loopwright.runtime.extern import ExternLibrary
 from loopwright.runtime.tensor import PackedTensor
@@ -67,6 +68,70 @@ def test_inputs_and_outputs_are_structs_with_shapes():
     sums, products = model.build()(x)
     np.testing.assert_allclose(products, np.exp(x) * 2, rtol=1e-5)
     np.testing.assert_allclose(sums, np.exp(x).sum(1) * 2, rtol=1e-5)
+
+
+@I.ir_module
+class Sized:
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32"), y: R.Tensor(("n * 2",), "float32")) -> R.Tuple(
+        R.Tensor(("n * 2",), "float32"), R.Tensor(("n", 4), "float32")
+    ):
+        R.func_attr({"tir_var_upper_bound": {"n": 8}})
+        with R.dataflow():
+            out = (R.exp(y), R.add(x, x))
+            R.output(out)
+        return out
+
+
+def test_a_model_is_called_from_python_and_loaded(tmp_path, rng):
+    """Results are tensors, as those of other targets, also of a library that a process loads."""
+    x, y = (rng.standard_normal(s, "float32") for s in ((3, 4), (6,)))
+    model = loopwright.compile(Sized, target="c")
+    library = load_module(model.export_library(tmp_path / "sized.so"))
+    assert library.inputs() == model.inputs() and library.outputs() == model.outputs()
+    for exe in (model, library):
+        first, second = exe["main"](tensor(x), y)
+        np.testing.assert_allclose(first.numpy(), np.exp(y), rtol=1e-6)
+        np.testing.assert_array_equal(second.numpy(), x + x)
+        assert [v.shape for v in exe.run({"x": x, "y": y}).values()] == [(6,), (3, 4)]
+        with pytest.raises(ValueError, match="axis 0 of y must be 6"):
+            exe["main"](x, y[:5])
+
+
+def test_a_function_of_the_callers_makes_the_library(tmp_path):
+    calls = []
+
+    def link(path, objects, options=()):
+        calls.append((Path(path).name, len(objects), options))
+        subprocess.run(["gcc", "-shared", "-o", path, *objects, *options], check=True)
+
+    for target, name in (("c", "a.so"), ("llvm", "b.so")):
+        exe = loopwright.compile(Sized, target=target)
+        path = exe.export_library(tmp_path / name, fcompile=link, options=["-lm"])
+        second = load_module(path)["main"](np.ones((2, 4), "float32"), np.zeros(4, "float32"))[1]
+        assert (second.numpy() == 2).all()
+        with pytest.raises(TypeError, match="no options of these names"):
+            exe.export_library(tmp_path / name, optoins=[])
+    assert [(name, options) for name, _, options in calls] == [("a.so", ["-lm"]), ("b.so", ["-lm"])]
+    assert all(count for _, count, _ in calls)
+
+
+@I.ir_module
+class Inner:
+    @T.prim_func
+    def main(A: T.Buffer((1,), "float32")):
+        Inner.subroutine(A.data)
+
+    @T.prim_func(private=True)
+    def subroutine(A_data: T.handle("float32")):
+        A = T.decl_buffer((1,), "float32", data=A_data)
+        A[0] = T.float32(42)
+
+
+def test_a_private_function_is_no_entry():
+    model, x = loopwright.compile(Inner, target="c"), np.zeros(1, "float32")
+    model["main"](x)
+    assert x[0] == 42 and model.function_names() == ["main"]
 
 
 def test_a_value_compared_with_itself():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,8 @@ def test_what_is_not_here_says_so():
         topi_gpu.schedule_injective([topi.exp(A)])
     with pytest.raises(NotImplementedError, match="a machine that no code is made for"):
         topi_gpu.conv2d_hwnc_tensorcore(A, A)
-    with pytest.raises(NotImplementedError, match="no templates of AutoTVM"):
-        autotvm.get_config()
+    with pytest.raises(ValueError, match="one of the layouts"):
+        autotvm.get_workload(A, A, 1, 0, 1, "float32", "CHWN")
 
 
 def test_paths():
@@ -66,9 +67,29 @@ def test_paths():
     from loopwright.topi.x86.conv2d_avx_common import _fallback_schedule
 
     assert schedule_injective is topi_cpu.schedule_reduce
-    assert _fallback_schedule is autotvm.untuned
+    assert _fallback_schedule is autotvm.fallback_schedule
     rule = topi_cpu.dense_alter_op._alter_dense_layout
     assert rule is lw.relay.transform.alter_rules.dense_alter_layout
+
+
+@pytest.mark.parametrize(
+    ("layout", "image", "filters", "out"),
+    [
+        ("NCHW", (1, 64, 56, 57), (128, 64, 3, 3), 128),
+        ("NCHW", (1, 64, 56, 57), (64, 2, 3, 3), 128),  # depthwise, two of each channel
+        ("NHWC", (1, 56, 57, 64), (3, 3, 64, 128), 128),
+        ("NCHWc", (1, 4, 56, 57, 16), (4, 1, 3, 3, 1, 16), 64),
+    ],
+)
+def test_the_choices_of_a_convolution_without_a_record(layout, image, filters, out):
+    data, kernel = te.placeholder(image), te.placeholder(filters)
+    load = autotvm.get_workload(data, kernel, (2, 2), "SAME", 2, "float32", layout)
+    cfg = autotvm.get_config()
+    with lw.target.Target("llvm -mcpu=skylake-avx512"):
+        autotvm.fallback_schedule(cfg, load)
+    width = (57 + 4 - 5) // 2 + 1  # by the formula of convolutions, of a window of 5
+    tiles = [math.prod(cfg[name].size) for name in ("tile_ic", "tile_oc", "tile_ow")]
+    assert tiles == [64, out, width] and cfg["tile_oc"].size[1] == 16
 
 
 def test_results_are_kept():
@@ -82,6 +103,8 @@ def test_results_are_kept():
 def test_questions():
     assert questions.have_fp16("7.0") and not questions.have_fp16("5.2")
     assert questions.exists() in (True, False)
+    built = questions.libinfo()
+    assert (built["USE_LLVM"], built["USE_MICRO"]) == ("ON", "OFF")
 
 
 def test_what_tunes_says_what_to_use() -> None:

@@ -60,6 +60,8 @@ tvm.relax.testing.vm.check_saved_func tvm.contrib.utils.tempdir tvm.runtime.Devi
 tvm.runtime.ShapeTuple tvm.script.from_source tvm.script.ir_module tvm.target.Target
 tvm.te.comm_reducer tvm.te.compute tvm.te.min_value tvm.te.reduce_axis
 tvm.testing.assert_allclose tvm.testing.parameter tvm.testing.requires_gpu tvm.testing.main
+tvm.testing.requires_x86 tvm.testing.requires_aarch64 tvm.support.libinfo tvm.base.py_str
+tvm._ffi.base.py_str
 tvm.tir.Schedule tvm.tir.Select tvm.tir.Var tvm.tir.const tvm.tir.floordiv tvm.tir.if_then_else
 tvm.topi.add tvm.topi.concatenate tvm.topi.full tvm.topi.transpose tvm.topi.nn.relu
 tvm.topi.nn.softmax tvm.transform.Sequential tvm.transform.PassContext
@@ -167,6 +169,20 @@ def test_an_unknown_path_is_an_import_error():
     assert "ModuleNotFoundError: No module named 'tvm.relax.nowhere'" in done.stderr
     done = run("import loopwright.compat as c; c.alias('tvm'); import tvm; tvm.nothing")
     assert "has no attribute 'nothing'" in done.stderr
+
+
+def test_a_function_that_is_a_file_too_stays_a_function():
+    program = """
+import loopwright.compat
+loopwright.compat.alias("tvm")
+from tvm import topi
+from tvm.topi.nn.conv2d import conv2d_nchw
+import tvm.topi.nn.dense
+assert callable(topi.nn.conv2d) and callable(topi.nn.dense), topi.nn.conv2d
+assert topi.nn.conv2d_nchw is conv2d_nchw
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
 
 
 def test_printed_programs_name_the_alias():

@@ -28,12 +28,12 @@ def test_an_executable_passes_on() -> None:
         def __getitem__(self, name: str) -> str:
             return name
 
-        def export_library(self, name: str) -> str:
-            return f"wrote {name}"
+        def export_library(self, name: str, **options: Any) -> str:
+            return f"wrote {name}{options}"
 
     made = Executable(Model())
     assert made(1, b=2) == ((1,), {"b": 2})
-    assert made["main"] == "main" and made.export_library("f.so", unused=1) == "wrote f.so"
+    assert made["main"] == "main" and made.export_library("f", a=1) == "wrote f{'a': 1}"
     assert made.jit() is made.mod
 
 

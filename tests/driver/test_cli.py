@@ -197,8 +197,6 @@ def test_compile_writes_libraries_and_c_source(tmp_path: Path, refuse: Refuse) -
     assert "pool sram: " in text and "of 131072 (128KiB)" in text
     assert sorted(p.suffix for p in folder.iterdir()) == [".c", ".h", ".weights"]
     assert "a folder is written for C source only" in refuse("compile", MODEL, "-o", folder)
-    for command in ("run", "bench", "check"):
-        assert "C source is not run from here" in refuse(command, MODEL, "--target", "c")
 
 
 # ---------------------------------------------------------------------- errors

@@ -20,6 +20,27 @@ from loopwright.script import tir as T
 MODES = ["bytecode", "compiled"]
 
 
+@I.ir_module
+class Written:
+    @R.function
+    def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
+        _ = R.call_pure_packed("test.build.write", x, y, sinfo_args=R.Tensor((3,), "float32"))
+        return y
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_packed_function_that_writes_stays_though_its_result_is_unused(mode):
+    register_func("test.build.write", lambda x, y: y.copyfrom(x))
+    try:
+        x, y = runtime.tensor(np.ones(3, "float32")), runtime.tensor(np.zeros(3, "float32"))
+        relax.VirtualMachine(relax.build(Written, exec_mode=mode), lw.cpu())["main"](x, y)
+        assert y.numpy().tolist() == [1, 1, 1]
+    finally:
+        remove_global_func("test.build.write")
+    asked = relax.transform.DeadCodeElimination()(Written)
+    assert "call_pure_packed" in Written.script() and "call_pure_packed" not in asked.script()
+
+
 @pytest.fixture(autouse=True)
 def sums():
     register_func("test.build.sum", lambda a, b: runtime.tensor(a.numpy() + b.numpy()))

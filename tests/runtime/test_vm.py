@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import loopwright.testing.vm
 from loopwright.base.errors import LoopwrightError
-from loopwright.runtime import ShapeTuple, VirtualMachine, cpu, cuda, get_global_func, register_func
+from loopwright.runtime import (
+    ShapeTuple,
+    VirtualMachine,
+    cpu,
+    cuda,
+    get_global_func,
+    load_module,
+    register_func,
+)
 from loopwright.runtime.packed_func import remove_global_func
 from loopwright.runtime.tensor import Tensor, tensor
 from loopwright.runtime.vm import ExecBuilder, VMExecutable, VMFuncKind, VMInstrumentReturnKind
@@ -22,6 +32,14 @@ def ramp(*shape: int) -> Tensor:
 
 def machine(ib: ExecBuilder) -> VirtualMachine:
     return VirtualMachine(ib.get(), cpu())
+
+
+def test_a_program_is_a_library(tmp_path: Path) -> None:
+    program = power().get()
+    loaded = load_module(program.export_library(tmp_path / "power.so"))
+    assert loaded["as_text"]() == program.as_text()
+    result = loaded["power"](ramp(2), 3)
+    np.testing.assert_array_equal(result.numpy(), ramp(2).numpy() ** 3)
 
 
 def power() -> ExecBuilder:

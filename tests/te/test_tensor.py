@@ -10,7 +10,9 @@ import pytest
 
 import loopwright as lw
 from loopwright import te, tir
-from loopwright.ir.structural import structural_equal
+from loopwright.arith import Analyzer
+from loopwright.ir.prim_expr import Range
+from loopwright.ir.structural import assert_structural_equal, structural_equal
 from loopwright.tir.interpreter import run
 
 
@@ -207,3 +209,35 @@ def test_rare_forms():
     with te.tag_scope("t") as scope:
         assert te.TagScope.get_current() is scope
     assert te.compute(4, lambda i: i).ndim == 1
+
+
+def test_a_reduction_is_simplified_with_what_is_known():
+    k, where = te.reduce_axis((0, 10), "k"), te.var("where")
+    A = te.placeholder((10,), name="A")
+    either = te.comm_reducer(
+        lambda x, y: tir.Select(where < 0, x + y, x * y),
+        lambda t: tir.Select(where < 0, tir.const(0, t), tir.const(1, t)),
+    )
+    ana = Analyzer()
+    ana.bind(where, Range(-8, -4))
+    made = ana.simplify(either(A[k], k))
+    assert_structural_equal(made, te.sum(A[k], k), map_free_vars=True)
+    clipped = te.sum(tir.if_then_else(k < 10, A[k], 0.0), k)
+    assert_structural_equal(ana.simplify(clipped), te.sum(A[k], k), map_free_vars=True)
+    assert str(ana.simplify(te.sum(A[3], []))) == "A[3]"
+    assert str(ana.simplify(te.sum(A[3], [], where=where > 0, init=2.0))) == "T.float32(2.0)"
+
+
+def test_values_of_a_reduction_that_are_not_needed_are_left_out():
+    k = te.reduce_axis((0, 10), "k")
+    A = te.placeholder((10,), name="A")
+    both = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], x[0] + y[0] + x[1] + y[1]),
+        lambda t, u: (tir.const(0, t), tir.const(0, u)),
+    )
+    first, second = both((A[k], A[9 - k]), k)
+    made = Analyzer().simplify(first)
+    assert_structural_equal(made, te.sum(A[k], k), map_free_vars=True)
+    assert Analyzer().simplify(second) is second  # it depends on the first
+    told = tir.call_extern("float32", "tell", A[k])
+    assert len(Analyzer().simplify(both((A[k], told), k)[0]).source) == 2  # an effect stays

@@ -1,9 +1,9 @@
 """Atoms: the unknowns of the algebra, numbered in order of creation.
 
-An atom is opaque to the algebra: a variable, a floor division (numerator and divisor
+An atom is opaque to the algebra: a variable, a floor or truncated division (numerator and divisor
 are polynomials), a minimum or maximum, an opaque expression, or a sum of data that may wrap
 around. There is no atom for `a % b`: it is `a - b * (a // b)`, so `x // 8 * 8 + x % 8` is just `x`;
-`division.paired` recovers remainders.
+`division.paired` recovers remainders. So it is with truncated divisions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ..ir.prim_expr import Var
 from . import poly as P
 from .poly import Poly
 
-VAR, DIV, MIN, MAX, OPAQUE, WRAPPED = range(6)
+VAR, DIV, TRUNC, MIN, MAX, OPAQUE, WRAPPED = range(7)
+OF_PARTS = frozenset((DIV, TRUNC, MIN, MAX))  # whose data are what is divided or compared
 INT32, INT64 = DataType("int32"), DataType("int64")
 
 
@@ -71,9 +72,9 @@ class Atoms:
         ((number,),) = self.poly(var, VAR, var.dtype, var)
         return number
 
-    def division(self, n: Poly, d: Poly, dtype: Any) -> Poly:
-        """n // d as an atom."""
-        return self.poly((DIV, P.key_of(n), P.key_of(d)), DIV, dtype, None, (n, d))
+    def division(self, n: Poly, d: Poly, dtype: Any, kind: int = DIV) -> Poly:
+        """n // d as an atom, or the truncated division."""
+        return self.poly((kind, P.key_of(n), P.key_of(d)), kind, dtype, None, (n, d))
 
     def extreme(self, kind: int, a: Poly, b: Poly, dtype: Any) -> Poly:
         """min(a, b) or max(a, b) as an atom."""

@@ -13,7 +13,7 @@ from ..ir.dtype import numpy_dtype
 from ..ir.op import Op
 from ..ir.prim_expr import IntImm
 from . import poly as P
-from .atoms import DIV, INT64, MAX, MIN, VAR, WRAPPED, Atom, is_index
+from .atoms import DIV, INT64, MAX, MIN, OF_PARTS, TRUNC, VAR, WRAPPED, Atom, is_index
 from .context import Bound, Context
 from .poly import ONE, Monomial, Poly
 
@@ -57,6 +57,36 @@ def div_bounds(n: Bound, d: Bound) -> Bound:
     return (-size, size)
 
 
+def _toward_zero(a: float, b: float) -> float:
+    """a / b rounded toward zero, with infinities."""
+    if abs(b) == inf:
+        return 0
+    return a * b if abs(a) == inf else int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _divisors(bound: Bound) -> list[float]:
+    """The ends of what divides, without 0, by which nothing is ever divided."""
+    low, high = bound
+    ends: list[float] = []
+    if low < 0:
+        ends += [low, min(high, -1)]
+    if high > 0:
+        ends += [max(low, 1), high]
+    return ends
+
+
+def truncdiv_bounds(n: Bound, d: Bound) -> Bound | None:
+    """Bounds of n / d rounded toward zero; None where d is 0."""
+    corners = [_toward_zero(x, y) for x in n for y in _divisors(d)]
+    return (min(corners), max(corners)) if corners else None
+
+
+def truncmod_bounds(n: Bound, d: Bound) -> Bound:
+    """Bounds of what n / d, rounded toward zero, leaves."""
+    most = max(map(abs, _divisors(d)), default=inf) - 1
+    return (max(min(n[0], 0), -most), min(max(n[1], 0), most))
+
+
 def dtype_bounds(dtype: Any) -> Bound:
     """The range of a type; int64 and wider count as unbounded."""
     if not dtype.is_integer or dtype is INT64 or dtype.bits >= 64 or dtype.lanes != 1:
@@ -92,8 +122,9 @@ def _sum_bound(ctx: Context, p: Poly) -> Bound:
     for m, f in pairing.rest.items():
         a, b = mul_bounds((f, f), monomial_bound(ctx, m))
         low, high = low + a, high + b
-    for scale, factor, value, divisor in pairing.mods:
-        bound = mul_bounds(monomial_bound(ctx, factor), _mod_bound(ctx, value, divisor))
+    for scale, factor, value, divisor, kind in pairing.mods:
+        left = _mod_bound(ctx, value, divisor) if kind == DIV else _rest_bound(ctx, value, divisor)
+        bound = mul_bounds(monomial_bound(ctx, factor), left)
         a, b = mul_bounds((scale, scale), bound)
         low, high = low + a, high + b
     atoms = ctx.atoms.all
@@ -198,6 +229,11 @@ def _mod_bound(ctx: Context, value: Poly, divisor: Poly) -> Bound:
     return (min(d0 + 1, 0), max(d1 - 1, 0))
 
 
+def _rest_bound(ctx: Context, value: Poly, divisor: Poly) -> Bound:
+    """Of what a truncated division leaves."""
+    return truncmod_bounds(poly_bound(ctx, value), poly_bound(ctx, divisor))
+
+
 def atom_bound(ctx: Context, atom: Atom) -> Bound:
     """Bounds of an atom: the known ones, within those of its form."""
     known = ctx.known.bounds.get(atom.number)
@@ -222,6 +258,9 @@ def natural_bound(ctx: Context, atom: Atom) -> Bound:
         return (0, inf) if type(atom.expr) is pe.SizeVar else dtype_bounds(atom.dtype)
     if atom.kind == DIV:
         return div_bounds(poly_bound(ctx, atom.data[0]), poly_bound(ctx, atom.data[1]))
+    if atom.kind == TRUNC:
+        n, d = (poly_bound(ctx, part) for part in atom.data)
+        return truncdiv_bounds(n, d) or EVERYTHING
     if atom.kind in (MIN, MAX):
         (a0, a1), (b0, b1) = (poly_bound(ctx, side) for side in atom.data)
         pick = min if atom.kind == MIN else max
@@ -253,7 +292,7 @@ def writable(ctx: Context, p: Poly) -> bool:
     return not ctx.atoms.read or all(
         not may_wrap(ctx, part, atom.dtype) and writable(ctx, part)
         for atom in (ctx.atoms.all[a] for m in p for a in m if a in ctx.atoms.read)
-        if atom.kind in (DIV, MIN, MAX)
+        if atom.kind in OF_PARTS
         for part in atom.data
     )
 
@@ -390,33 +429,13 @@ def _floormod_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     return (0, high - 1) if low >= 1 else natural
 
 
-def _toward_zero(a: float, b: float) -> float:
-    """a / b rounded toward zero, with infinities."""
-    if abs(b) == inf:
-        return 0
-    return a * b if abs(a) == inf else int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def _divisors(ctx: Context, e: Any) -> list[float]:
-    """The ends of what divides, without 0, by which nothing is ever divided."""
-    low, high = any_bound(ctx, e)
-    ends: list[float] = []
-    if low < 0:
-        ends += [low, min(high, -1)]
-    if high > 0:
-        ends += [max(low, 1), high]
-    return ends
-
-
 def _truncdiv_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
-    corners = [_toward_zero(x, d) for x in any_bound(ctx, e.a) for d in _divisors(ctx, e.b)]
-    return (min(corners), max(corners)) if corners and e.dtype.is_int else natural
+    bound = truncdiv_bounds(any_bound(ctx, e.a), any_bound(ctx, e.b)) if e.dtype.is_int else None
+    return bound or natural
 
 
 def _truncmod_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
-    low, high = any_bound(ctx, e.a)
-    most = max(map(abs, _divisors(ctx, e.b)), default=inf) - 1
-    return (max(min(low, 0), -most), min(max(high, 0), most)) if e.dtype.is_int else natural
+    return truncmod_bounds(any_bound(ctx, e.a), any_bound(ctx, e.b)) if e.dtype.is_int else natural
 
 
 def _let_bound(ctx: Context, e: Any, natural: Bound) -> Bound:

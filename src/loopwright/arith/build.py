@@ -7,7 +7,7 @@ from typing import Any
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import IntImm, PrimExpr
 from . import poly as P
-from .atoms import DIV, INT32, INT64, MAX, MIN, Atom
+from .atoms import DIV, INT32, INT64, MAX, MIN, TRUNC, Atom
 from .bounds import atom_bound, dtype_bounds, within
 from .context import Context
 from .division import paired
@@ -22,9 +22,9 @@ def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
     minus: list[PrimExpr] = []
     terms = [(f, _product(ctx, m, dtype)) for m, f in pairing.rest.items() if m]
     mods = zip(pairing.mods, pairing.places, strict=True)
-    for n, ((scale, factor, value, divisor), place) in enumerate(mods):
+    for n, ((scale, factor, value, divisor, division), place) in enumerate(mods):
         kind = INT64 if dtype is INT32 and _needs_64_bits(ctx, value) else dtype
-        mod = _remainder(ctx, value, divisor, kind)
+        mod = _remainder(ctx, value, divisor, kind, division)
         mod = mod if kind is dtype else pe.Cast._make(dtype, mod)
         if factor:
             mod = pe.Mul._make(_product(ctx, factor, dtype), mod)
@@ -61,16 +61,15 @@ def _needs_64_bits(ctx: Context, p: Poly) -> bool:
     )
 
 
-def _remainder(ctx: Context, value: Poly, divisor: Poly, dtype: Any) -> PrimExpr:
+def _remainder(ctx: Context, value: Poly, divisor: Poly, dtype: Any, division: int) -> PrimExpr:
     """value % divisor; x // 3 % 4 as TVM writes it, x % 12 // 3."""
-    inner = single_quotient(ctx, value)
+    inner = single_quotient(ctx, value, division)
     size = None if inner is None else P.constant_value(inner[1])
+    quotient, rest = (pe.FloorDiv, pe.FloorMod) if division == DIV else (pe.Div, pe.Mod)
     if inner is None or size is None or P.constant_value(divisor) is None:
-        return pe.FloorMod._make(build(ctx, value, dtype), build(ctx, divisor, dtype))
-    whole = pe.FloorMod._make(
-        build(ctx, inner[0], dtype), build(ctx, P.scaled(divisor, size), dtype)
-    )
-    return pe.FloorDiv._make(whole, number(ctx, size, dtype))
+        return rest._make(build(ctx, value, dtype), build(ctx, divisor, dtype))
+    whole = rest._make(build(ctx, inner[0], dtype), build(ctx, P.scaled(divisor, size), dtype))
+    return quotient._make(whole, number(ctx, size, dtype))
 
 
 def _negated(ctx: Context, item: PrimExpr, dtype: Any) -> PrimExpr:
@@ -108,7 +107,7 @@ def atom_expr(ctx: Context, atom: Atom, dtype: Any) -> PrimExpr:
             quotients_of(ctx, atom)[1:2] if atom.kind == DIV else ()
         )  # x // (m * 4), not x // m // 4
         a, b = (build(ctx, part, atom.dtype) for part in (parts[0] if parts else atom.data))
-        kind = {DIV: pe.FloorDiv, MIN: pe.Min, MAX: pe.Max}[atom.kind]
+        kind = {DIV: pe.FloorDiv, TRUNC: pe.Div, MIN: pe.Min, MAX: pe.Max}[atom.kind]
         atom.expr = kind._make(a, b)
     expr = atom.expr
     return expr if expr.dtype is dtype else pe.Cast._make(dtype, expr)

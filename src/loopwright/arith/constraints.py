@@ -141,17 +141,12 @@ def _remainder_of(ctx: Context, diff: Poly) -> tuple[Poly, int, int] | None:
     """(x, c, b), where diff == 0 says that x leaves b if it is divided by c."""
     pairing = paired(ctx, diff)
     rest = pairing.rest.get(ONE, 0)
-    if len(pairing.mods) == 1 and not P.terms(pairing.rest):
-        scale, factor, value, divisor = pairing.mods[0]
-        c = P.constant_value(divisor)
-        return None if factor or c is None or rest % scale else (value, c, -rest // scale)
-    terms = [(m, f) for m, f in pairing.rest.items() if m]
-    if pairing.mods or len(terms) != 1 or len(terms[0][0]) != 1 or abs(terms[0][1]) != 1:
+    if len(pairing.mods) != 1 or P.terms(pairing.rest):
         return None
-    ((m, f),) = terms
-    e = ctx.atoms.all[m[0]].expr
-    c = P.constant_value(poly(ctx, e.b)) if type(e) is pe.Mod else None
-    return None if not c else (poly(ctx, e.a), abs(c), -rest * f)
+    # x leaves the same of either division where that is not negative, else c less
+    scale, factor, value, divisor, _ = pairing.mods[0]
+    c = P.constant_value(divisor)
+    return None if factor or c is None or rest % scale else (value, c, -rest // scale)
 
 
 # ------------------------------------------------------------------ variables

@@ -37,13 +37,13 @@ class Extension(Flag):
 
 
 class Pairing:
-    """A polynomial with its remainders: rest + sum of scale * factor * (value % divisor). places: how
-    many terms of the rest come before each remainder."""
+    """A polynomial with its remainders: rest + sum of scale * factor * (value % divisor), of floor
+    (DIV) or truncated (TRUNC) divisions. places: how many terms of the rest come before each."""
 
     __slots__ = ("mods", "places", "rest")
 
     def __init__(
-        self, rest: Poly, mods: list[tuple[int, Monomial, Poly, Poly]], places: list[int]
+        self, rest: Poly, mods: list[tuple[int, Monomial, Poly, Poly, int]], places: list[int]
     ) -> None:
         self.rest = rest
         self.mods = mods
@@ -117,6 +117,7 @@ class Context(Protocol):
     def poly(self, expr: Any, /) -> Poly: ...
     def paired(self, p: Poly, /) -> Pairing: ...
     def modular(self, p: Poly, /) -> tuple[int, int]: ...
+    def bind(self, var: Var, expr: Any, /) -> None: ...
     def bind_value_bounds(self, var: Var, value: Any, /) -> None: ...
     def rebuilt(self, expr: Any, /) -> Any: ...
     def simplified(self, expr: Any, /) -> Any: ...

@@ -18,7 +18,7 @@ from . import poly as P
 from .atoms import MAX, MIN, OPAQUE, VAR, WRAPPED, is_index
 from .bounds import may_wrap, poly_bound
 from .context import Context
-from .division import poly_div, without_multiples
+from .division import poly_div, trunc_div, without_multiples
 from .poly import Poly
 from .proof import nonneg
 
@@ -111,20 +111,17 @@ def _floormod(ctx: Context, e: Any) -> Poly | None:
 
 
 def _div(ctx: Context, e: Any) -> Poly | None:
-    return _floordiv(ctx, e) if _truncates_down(ctx, e) else None
+    return trunc_div(ctx, poly(ctx, e.a), poly(ctx, e.b), e.dtype)
 
 
 def _mod(ctx: Context, e: Any) -> Poly | None:
-    return _floormod(ctx, e) if _truncates_down(ctx, e) else None
-
-
-def _truncates_down(ctx: Context, e: Any) -> bool:
-    """Whether truncated division equals floor division: equal signs, or exact."""
     a, b = poly(ctx, e.a), poly(ctx, e.b)
     if poly_bound(ctx, a)[0] >= 0 and poly_bound(ctx, b)[0] > 0:
-        return True
-    c = P.constant_value(b)
-    return bool(c) and all(f % c == 0 for f in a.values())
+        return _floormod(ctx, e)
+    quotient = trunc_div(ctx, a, b, e.dtype)
+    if quotient is None or len(b) * len(quotient) > _EXPAND:
+        return None
+    return P.add(a, P.multiply(b, quotient), -1)
 
 
 def _cast(ctx: Context, e: Any) -> Poly | None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from math import gcd, inf
 from typing import Any
 
 from . import poly as P
-from .atoms import DIV
+from .atoms import DIV, TRUNC
 from .bounds import poly_bound
 from .context import Context, Pairing
 from .poly import ONE, Monomial, Poly
 from .proof import nonneg, quotients_of, single_quotient
+
+_DIVISIONS = (DIV, TRUNC)
 
 # ------------------------------------------------------------------ floor division
 
@@ -66,7 +69,7 @@ def _keep_remainders(ctx: Context, n: Poly, c: int, dtype: Any) -> Poly | None:
         return None
     rest_terms = [m for m, f in pairing.rest.items() if f % c]
     if len(torn) == 1 and not rest_terms:
-        scale, factor, value, divisor = torn[0]
+        scale, factor, value, divisor, _ = torn[0]
         period = P.constant_value(divisor)
         if scale == 1 and not factor and period is not None and period % c == 0:
             return None  # (x % 32) // 8 is x // 8 - 4 * (x // 32): the parts combine
@@ -80,8 +83,8 @@ def _keep_remainders(ctx: Context, n: Poly, c: int, dtype: Any) -> Poly | None:
             rest[m] = f % c
         else:
             rest[m] = f
-    for scale, factor, value, divisor in pairing.mods:
-        unit = P.multiply({factor: scale}, remainder(ctx, value, divisor, dtype))
+    for scale, factor, value, divisor, kind in pairing.mods:
+        unit = P.multiply({factor: scale}, remainder(ctx, value, divisor, dtype, kind))
         if scale % c == 0:
             whole = P.add(whole, {m: f // c for m, f in unit.items()})
         else:
@@ -109,8 +112,12 @@ def without_remainders(ctx: Context, p: Poly) -> Poly | None:
     return None if whole is p else whole
 
 
-def remainder(ctx: Context, value: Poly, divisor: Poly, dtype: Any) -> Poly:
-    """value % divisor."""
+def remainder(ctx: Context, value: Poly, divisor: Poly, dtype: Any, kind: int = DIV) -> Poly:
+    """value % divisor, of a floor or a truncated division."""
+    if kind == TRUNC:
+        rounded = trunc_div(ctx, value, divisor, dtype)
+        assert rounded is not None
+        return P.add(value, P.multiply(divisor, rounded), -1)
     value = without_multiples(ctx, value, divisor)
     quotient = poly_div(ctx, value, divisor, dtype)
     assert quotient is not None
@@ -158,12 +165,21 @@ def _div_nested(ctx: Context, rest: Poly, c: int, dtype: Any) -> Poly | None:
             if a is not None:
                 n = P.shift(inner.data[0], rest.get(ONE, 0) * a)
                 return _div_const(ctx, n, a * c, dtype)
+            size = gcd(*inner.data[0].values(), c)
+            if size > 1 and ONE not in rest:  # 2 * x // m // 4 is x // (2 * m)
+                n = {t: k // size for t, k in inner.data[0].items()}
+                return _div_symbolic(ctx, n, P.scaled(inner.data[1], c // size), dtype)
     return None
 
 
 def _div_symbolic(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly:
     if not n:
         return P.ZERO
+    n, d = _without_common(n, d)
+    if P.terms(d) == 0:
+        quotient = poly_div(ctx, n, d, dtype)
+        assert quotient is not None
+        return quotient
     if all(f < 0 for f in d.values()):  # n // -d is -n // d
         n, d = P.scaled(n, -1), P.scaled(d, -1)
     whole: Poly = {}
@@ -216,13 +232,92 @@ def _in_order(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly | None:
     return poly_div(ctx, first, other, dtype)
 
 
+# ------------------------------------------------------------------ truncated division
+
+
+def trunc_div(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly | None:
+    """n / d rounded toward zero, or None for a division by 0."""
+    if not d:
+        return None
+    n, d = _without_common(n, d)
+    sign = 1
+    if all(f < 0 for f in d.values()):
+        sign, d = -sign, P.scaled(d, -1)
+    if n and _begins_negative(ctx, n):  # one form for x / 3 and -x / 3
+        sign, n = -sign, P.scaled(n, -1)
+    return P.scaled(_trunc_div(ctx, n, d, dtype), sign)
+
+
+def _begins_negative(ctx: Context, n: Poly) -> bool:
+    """Whether n is a negative multiple of a remainder, or has a negative first term."""
+    pairing = paired(ctx, n)
+    if len(pairing.mods) == 1 and not pairing.rest:
+        return pairing.mods[0][0] < 0
+    return n[min(n, key=lambda m: (not m, m))] < 0
+
+
+def _trunc_div(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly:
+    """n / d rounded toward zero, where no factor divides both."""
+    c = P.constant_value(d)
+    if c == 1 or not n:
+        return n
+    low, high = poly_bound(ctx, n)
+    if poly_bound(ctx, d)[0] > 0 and (low >= 0 or high <= 0):
+        down = poly_div(ctx, n if low >= 0 else P.scaled(n, -1), d, dtype)
+        assert down is not None
+        return down if low >= 0 else P.scaled(down, -1)
+    if c is not None and -c < low and high < c:
+        return P.ZERO
+    inner = single_quotient(ctx, n, TRUNC)
+    if inner is not None:  # (x / a) / b is x / (a * b)
+        whole = trunc_div(ctx, inner[0], P.multiply(inner[1], d), dtype)
+        assert whole is not None
+        return whole
+    parts = _trunc_parts(ctx, n, c, dtype) if c is not None else None
+    return ctx.atoms.division(n, d, dtype, TRUNC) if parts is None else parts
+
+
+def _trunc_parts(ctx: Context, n: Poly, c: int, dtype: Any) -> Poly | None:
+    """(x rem 12) / 4 as x / 4 - 3 * (x / 12), since both parts of x have its sign, and (x / 2 rem 8) / 3
+    as (x rem 16) / 6. None for other sums."""
+    pairing = paired(ctx, n)
+    if len(pairing.mods) != 1 or pairing.rest:
+        return None
+    scale, factor, value, divisor, kind = pairing.mods[0]
+    period = P.constant_value(divisor)
+    if kind != TRUNC or scale != 1 or factor or period is None:
+        return None
+    if period % c:
+        inner = single_quotient(ctx, value, TRUNC)
+        size = None if inner is None else P.constant_value(inner[1])
+        if inner is None or size is None:
+            return None
+        whole = remainder(ctx, inner[0], P.constant(period * size), dtype, TRUNC)
+        return ctx.atoms.division(whole, P.constant(c * size), dtype, TRUNC)
+    quotient, turns = (trunc_div(ctx, value, P.constant(k), dtype) for k in (c, period))
+    assert quotient is not None and turns is not None
+    return P.add(quotient, turns, -(period // c))
+
+
+def _without_common(n: Poly, d: Poly) -> tuple[Poly, Poly]:
+    """n and d without the factors that all their terms have: a quotient is the same without them."""
+    size = gcd(*n.values(), *d.values())
+    common: Monomial = next(iter(d))
+    for m in (*d, *n):
+        common = tuple(a for i, a in enumerate(common) if common[:i].count(a) < m.count(a))
+    if size == 1 and not common:
+        return n, d
+    n, d = ({P.divides(common, m) or ONE: f // size for m, f in side.items()} for side in (n, d))
+    return n, d
+
+
 # ------------------------------------------------------------------ remainders
 
 
-def _has_division(ctx: Context, p: Poly) -> bool:
-    """Whether some term of p is a multiple of a floor division."""
+def _has_division(ctx: Context, p: Iterable[Monomial]) -> bool:
+    """Whether some term of p is a multiple of a division."""
     atoms = ctx.atoms.all
-    return any(atoms[a].kind == DIV for m in p for a in m)
+    return any(atoms[a].kind in _DIVISIONS for m in p for a in m)
 
 
 def paired(ctx: Context, p: Poly) -> Pairing:
@@ -243,7 +338,7 @@ def _paired(ctx: Context, p: Poly) -> Pairing:
     again = True
     while again:
         again = False
-        divided = [m for m in p if any(ctx.atoms.all[a].kind == DIV for a in m)]
+        divided = [m for m in p if _has_division(ctx, (m,))]
         if len(divided) > 1:  # longest numerators first: they contain the others' remainders
             divided.sort(key=partial(_numerator_size, ctx), reverse=True)
         for m in divided:
@@ -263,46 +358,53 @@ def _paired(ctx: Context, p: Poly) -> Pairing:
 
 def _numerator_size(ctx: Context, m: Monomial) -> int:
     atoms = ctx.atoms.all
-    return max((len(atoms[a].data[0]) for a in m if atoms[a].kind == DIV), default=0)
+    return max((len(atoms[a].data[0]) for a in m if atoms[a].kind in _DIVISIONS), default=0)
 
 
 def _find_remainder(ctx: Context, p: Poly, m: Monomial) -> Any:
     f = p[m]
     for q in reversed(m):  # later atoms first: their divisors may hold the earlier ones
         atom = ctx.atoms.all[q]
-        if atom.kind != DIV:
+        kind = atom.kind
+        if kind not in _DIVISIONS:
             continue
         without = P.divides((q,), m)
         if without is None:
             continue
-        for n, d in quotients_of(ctx, atom):
+        for n, d in quotients_of(ctx, atom) if kind == DIV else (atom.data,):
             lead, lead_coef = _lead(d)
             factor = P.divides(lead, without)
             if factor is None:
                 continue
             c = P.constant_value(d)
-            steps = [1] if c is None else _inner_divisors(ctx, p, c)
+            steps = [1] if c is None else _inner_divisors(ctx, p, c, kind)
             for step in steps:
                 divisor = d if c is None else P.constant(c // step)
                 size = lead_coef if c is None else c // step
                 if f % size:
                     continue
                 scale = -f // size
-                value = n if step == 1 else _div_const(ctx, n, step, atom.dtype)
+                value = n if step == 1 else _divided(ctx, n, step, atom.dtype, kind)
                 left = P.add(p, P.multiply({factor: scale}, value), -1)
                 left = P.add(left, P.multiply({P.times(factor, (q,)): scale}, divisor))
                 if _worth(p, left, value, factor, scale):
-                    return left, (scale, factor, value, divisor)
+                    return left, (scale, factor, value, divisor, kind)
     return None
 
 
-def _inner_divisors(ctx: Context, p: Poly, c: int) -> list[int]:
+def _divided(ctx: Context, n: Poly, c: int, dtype: Any, kind: int) -> Poly:
+    quotient = (poly_div if kind == DIV else trunc_div)(ctx, n, P.constant(c), dtype)
+    assert quotient is not None
+    return quotient
+
+
+def _inner_divisors(ctx: Context, p: Poly, c: int, kind: int) -> list[int]:
     """Divisors s of c such that x // s occurs in p, and so x // s % (c // s) may."""
     steps = [1]
     for m in p:
         for a in m:
             atom = ctx.atoms.all[a]
-            if atom.kind == DIV:
+            if atom.kind == kind:
                 s = P.constant_value(atom.data[1])
                 if s is not None and 1 < s < c and c % s == 0 and s not in steps:
                     steps.append(s)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from .atoms import DIV, MAX, MIN, VAR, Atom, Atoms
+from .atoms import DIV, MAX, MIN, TRUNC, VAR, Atom, Atoms
 from .poly import Poly
 
 AtomBound = Callable[[Atom], tuple[float, float]]
@@ -136,6 +136,10 @@ class Examples:
         if atom.kind == DIV:
             n, d = (self._value(part, example, bound) for part in atom.data)
             return n // d
+        if atom.kind == TRUNC:
+            n, d = (self._value(part, example, bound) for part in atom.data)
+            size = abs(n) // abs(d)
+            return size if (n < 0) == (d < 0) else -size
         if atom.kind == MIN or atom.kind == MAX:
             pair = (self._value(side, example, bound) for side in atom.data)
             return min(pair) if atom.kind == MIN else max(pair)

@@ -12,7 +12,7 @@ from ..ir import prim_op as po
 from ..ir.prim_expr import PrimExpr, Range, Var
 from ..ir.variables import vars_in
 from . import poly as P
-from .atoms import DIV, INT32, MAX, MIN, VAR
+from .atoms import DIV, INT32, MAX, MIN, OF_PARTS, TRUNC, VAR
 from .bounds import poly_bound
 from .context import Context
 from .convert import poly_extreme, ring
@@ -85,7 +85,7 @@ class Evaluator:
             atom = self.ctx.atoms.all[number]
             if number in self.atoms:
                 depends = True
-            elif atom.kind in (DIV, MIN, MAX):
+            elif atom.kind in OF_PARTS:
                 depends = any(map(self.involved, atom.data))
             elif atom.kind == VAR:
                 depends = False
@@ -106,8 +106,9 @@ class Evaluator:
         high: Poly | None = P.ZERO
         for m, f in pairing.rest.items():
             low, high = _plus((low, high), self._scaled(self._product(m), P.constant(f)))
-        for scale, factor, value, divisor in pairing.mods:
-            part = self._remainder(value, divisor)
+        for scale, factor, value, divisor, kind in pairing.mods:
+            down = kind == DIV or self._never_negative(value)
+            part = self._remainder(value, divisor) if down else _UNBOUNDED
             if factor:
                 if self.involved({factor: 1}) or part == _UNBOUNDED:
                     return self._constant_ends(p)
@@ -135,7 +136,7 @@ class Evaluator:
         atom = self.ctx.atoms.all[number]
         if number in self.atoms:
             return number not in self.ctx.known.bounds
-        if atom.kind in (DIV, MIN, MAX):
+        if atom.kind in OF_PARTS:
             return any(self._unbound(a) for p in atom.data for m in p for a in m)
         return self.atom_involved(number)
 
@@ -170,24 +171,27 @@ class Evaluator:
         atom = self.ctx.atoms.all[number]
         if atom.kind == DIV:
             return self._quotient(*atom.data, atom.dtype)
+        if atom.kind == TRUNC:
+            down = self._never_negative(atom.data[0])
+            return self._quotient(*atom.data, atom.dtype) if down else _UNBOUNDED
         if atom.kind in (MIN, MAX):
             (a0, a1), (b0, b1) = map(self.ends, atom.data)
             return self._extreme(atom.kind, a0, b0, True), self._extreme(atom.kind, a1, b1, False)
         return self._opaque_ends(atom.expr)
 
+    def _never_negative(self, p: Poly) -> bool:
+        """Whether p is 0 or more over the domain, where truncated divisions round down."""
+        least = self.ends(p)[0]
+        return least is not None and nonneg(self.ctx, least)
+
     def _opaque_ends(self, e: Any) -> Ends:
-        """Ends of a choice; of a truncated division too, where nothing in it is negative."""
+        """Ends of a choice."""
         if type(e) is pe.Select:
             (a0, a1), (b0, b1) = (
                 self.ends(ring(self.ctx, v)) for v in (e.true_value, e.false_value)
             )
             low = None if a0 is None or b0 is None else self._extreme(MIN, a0, b0, True)
             return low, None if a1 is None or b1 is None else self._extreme(MAX, a1, b1, False)
-        if type(e) in (pe.Div, pe.Mod):
-            n, d = ring(self.ctx, e.a), ring(self.ctx, e.b)
-            least = self.ends(n)[0]
-            if least is not None and nonneg(self.ctx, least) and poly_bound(self.ctx, d)[0] > 0:
-                return self._quotient(n, d, e.dtype) if type(e) is pe.Div else self._remainder(n, d)
         return _UNBOUNDED
 
     def _extreme(self, kind: int, a: Poly | None, b: Poly | None, lower: bool) -> Poly | None:

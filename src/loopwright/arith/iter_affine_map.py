@@ -12,13 +12,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..ir import prim_expr as pe
 from ..ir import prim_op as po
+from ..ir.literals import conjunction, conjuncts
 from ..ir.node import Node
 from ..ir.prim_expr import PrimExpr, Range, Var
+from ..ir.variables import vars_in
 from . import poly as P
 from .analyzer import Analyzer
 from .atoms import VAR
-from .iter_map_detect import Detector, NotAffine, Split
+from .iter_map_detect import Detector, NotAffine, Split, bind_iterator
 from .iter_map_node import IterMapLevel, IterMapResult, IterMark, IterSplitExpr, IterSumExpr
 
 
@@ -39,17 +42,36 @@ def detect_iter_map(
     such sums, or `check_level` is not satisfied."""
     level = IterMapLevel.from_str(check_level) if isinstance(check_level, str) else check_level
     indices = [po.convert(i) for i in indices]
-    try:
-        loose = level == IterMapLevel.Surjective
-        worker = Detector(input_iters, predicate, _dtype(indices, input_iters), loose)
-        found = [worker.index(worker.ana.ring(index)) for index in indices]
-        if not all(bound.used for bound in worker.bounds):
-            raise NotAffine("the predicate does not bound an iterator or a fusion of them")
-        if level != IterMapLevel.NoCheck:
-            worker.check([splits for splits, _ in found], IterMapLevel(level))
-        return IterMapResult([worker.node(*one) for one in found], [])
-    except NotAffine as why:
-        return IterMapResult([], [str(why)])
+    dtype = _dtype(indices, input_iters)
+    why = ""
+    for as_written in (False, True):
+        try:
+            worker = Detector(
+                input_iters,
+                predicate,
+                dtype,
+                loose=level == IterMapLevel.Surjective,
+                as_written=as_written,
+                units=not simplify_trivial_iterators,
+            )
+            found = [worker.index(index) for index in indices]
+            if not all(bound.used for bound in worker.bounds):
+                raise NotAffine("the predicate does not bound an iterator or a fusion of them")
+            if level != IterMapLevel.NoCheck:
+                worker.check([splits for splits, _ in found], IterMapLevel(level))
+            return IterMapResult([worker.node(*one) for one in found], [])
+        except NotAffine as error:
+            why = why or str(error)
+        if not any(map(_divides_sum, (*indices, po.convert(predicate)))):
+            break  # both ways are the same
+    return IterMapResult([], [why])
+
+
+def _divides_sum(expr: PrimExpr) -> bool:
+    """Whether a sum is divided somewhere in an expression."""
+    if isinstance(expr, (pe.FloorDiv, pe.FloorMod)) and not isinstance(expr.a, Var):
+        return True
+    return any(isinstance(c, PrimExpr) and _divides_sum(c) for c in expr.children())
 
 
 def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> IterSumExpr:
@@ -96,8 +118,12 @@ def iter_map_simplify(
     simplify_trivial_iterators: bool = True,
 ) -> list[PrimExpr]:
     """The indices rewritten by their iteration map; only simplified if they have none."""
-    ana = Analyzer(input_iters)
-    result = detect_iter_map(indices, input_iters, predicate, check_level)
+    ana = Analyzer()
+    for var, dom in input_iters.items():
+        bind_iterator(ana, var, dom, not simplify_trivial_iterators)
+    result = detect_iter_map(
+        indices, input_iters, predicate, check_level, simplify_trivial_iterators
+    )
     if not result.indices:
         return [ana.simplify(i) for i in indices]
     return [ana.simplify(normalize_iter_map_to_expr(e)) for e in result.indices]
@@ -161,11 +187,20 @@ def subspace_divide(
     simplify_trivial_iterators: bool = True,
 ) -> list[list[IterMark]]:
     """Each binding as outer * inner.extent + inner, inner over `sub_iters` only: [outer, inner]
-    marks, then those of the predicate. Empty if a binding cannot be divided."""
-    result = detect_iter_map(bindings, input_iters, predicate, check_level)
+    marks, then two whose extents are the predicate's parts about either. Empty if a binding or a part
+    of the predicate cannot be divided."""
+    result = detect_iter_map(
+        bindings, input_iters, predicate, check_level, simplify_trivial_iterators
+    )
     if not result.indices and bindings:
         return []
     inside = set(sub_iters)
+    limits: tuple[list[PrimExpr], list[PrimExpr]] = ([], [])  # of the outer, the inner iterators
+    for part in conjuncts(po.convert(predicate)):
+        sides = {v in inside for v in vars_in(part) if v in input_iters}
+        if len(sides) > 1:
+            return []
+        limits[sides.pop() if sides else False].append(part)
     ana = Analyzer()
     divided: list[list[IterMark]] = []
     for sum_expr in result.indices:
@@ -186,7 +221,7 @@ def subspace_divide(
             ]
         )
     always = po.const(True, "bool")
-    divided.append([IterMark(always, always), IterMark(always, always)])
+    divided.append([IterMark(always, conjunction(side)) for side in limits])
     return divided
 
 

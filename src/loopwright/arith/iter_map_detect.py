@@ -10,6 +10,7 @@ from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.literals import conjuncts
 from ..ir.prim_expr import PrimExpr, Range, Var
+from . import constraints
 from . import poly as P
 from .analyzer import Analyzer
 from .atoms import DIV
@@ -22,6 +23,14 @@ from .poly import Poly
 
 class NotAffine(Exception):
     """An index is not a sum of splits; the message says why."""
+
+
+def bind_iterator(ana: Analyzer, var: Var, dom: Range, units: bool) -> None:
+    """Let a variable run over a range. units: one of one value stays a variable."""
+    if units:
+        constraints.bind_range(ana, var, dom, seen=False)
+    else:
+        ana.bind(var, dom)
 
 
 class Mark:
@@ -68,12 +77,14 @@ class Split:
 
 
 class Bound:
-    """What a predicate says of a sum of splits: low <= sum < high, where these are known."""
+    """What a predicate says of a sum of splits: low <= sum < high, where these are known. source: (a,
+    b, f), where the sum is (a - b) / f but for what no iterator is in."""
 
-    __slots__ = ("high", "low", "mark", "parts", "sum", "used")
+    __slots__ = ("high", "low", "mark", "parts", "source", "sum", "used")
 
-    def __init__(self, total: Poly) -> None:
+    def __init__(self, total: Poly, source: tuple[PrimExpr, PrimExpr, int]) -> None:
         self.sum = total
+        self.source = source
         self.low: Poly | None = None
         self.high: Poly | None = None
         self.parts: list[Split] = []
@@ -87,23 +98,32 @@ _ONE: Poly = P.constant(1)
 class Detector:
     """Rewrites indices over `iters` as sums of splits, where `predicate` holds. loose: the values of
     an index must be all of a range, and may come more than once: the terms of a sum may overlap, and
-    quotients may have incomplete ends."""
+    quotients may have incomplete ends. as_written: each sum below a division is one iterator, where a
+    polynomial writes (x * 4 + y) // 2 as x * 2 + y // 2. units: iterators of one value are some, too."""
 
     def __init__(
-        self, iters: Mapping[Var, Range], predicate: Any, dtype: Any, loose: bool = False
+        self,
+        iters: Mapping[Var, Range],
+        predicate: Any,
+        dtype: Any,
+        loose: bool = False,
+        *,
+        as_written: bool = False,
+        units: bool = False,
     ) -> None:
         self.ana = Analyzer()
         self.dtype = dtype
         self.loose = loose
+        self.as_written = as_written
         self.marks: dict[int, tuple[Mark, Poly]] = {}  # by atom: the mark and its start
         self.fused: dict[Any, tuple[Mark, Poly]] = {}
         self.bounds: list[Bound] = []
         for var, dom in iters.items():
-            self.ana.bind(var, dom)
+            bind_iterator(self.ana, var, dom, units)
             number = self.ana.atoms.of_var(var)
             start, extent = self.ana.poly(dom.min), self.ana.poly(dom.extent)
             mark = Mark(P.add({(number,): 1}, start, -1), extent, None)
-            if P.constant_value(extent) != 1:
+            if units or P.constant_value(extent) != 1:
                 self.marks[number] = (mark, start)
         self.involved = Evaluator(self.ana, dict(iters)).involved
         found: dict[Any, Bound] = {}
@@ -133,7 +153,8 @@ class Detector:
             raise NotAffine(f"the predicate {condition} bounds a difference")
         upper = False in signs
         total = {m: (-f if upper else f) // size for m, f in inner.items()}
-        bound = found.setdefault(P.key_of(total), Bound(total))
+        source = (condition.a, condition.b, -size if upper == (kind in (pe.GT, pe.GE)) else size)
+        bound = found.setdefault(P.key_of(total), Bound(total, source))
         if upper:
             high = self.quotient(P.shift(rest, size), size)
             if bound.high is None or self.ana.nonneg(P.add(bound.high, high, -1)):
@@ -151,7 +172,7 @@ class Detector:
 
     def register(self, bound: Bound) -> None:
         """Let the marks of bounded sums begin and end with the bounds."""
-        splits, base = self.sum_of(bound.sum)
+        splits, base = self.parts_of(bound) if self.as_written else self.sum_of(bound.sum)
         splits, more = self.merged(splits)
         base = P.add(base, more)
         alone = splits[0] if len(splits) == 1 else None
@@ -211,9 +232,25 @@ class Detector:
         same = s.mark is t.mark and self.equal(s.lower, t.lower)
         return same and self.equal(s.extent, t.extent) and self.equal(s.pad, t.pad)
 
-    def index(self, p: Poly) -> tuple[list[Split], Poly]:
+    def parts_of(self, bound: Bound) -> tuple[list[Split], Poly]:
+        """The sum of a bound as the predicate writes it."""
+        a, b, factor = bound.source
+        splits, base = self.terms(pe.Sub._make(a, b))
+        for s in splits:
+            scale = self.try_divided(s.scale, P.constant(factor))
+            if scale is None:
+                raise NotAffine("the predicate bounds parts of multiples")
+            s.scale = scale
+        whole = P.add(self.ana.poly(a), self.ana.poly(b), -1)
+        base = P.add(P.add(base, whole, -1), bound.sum, factor)
+        exact = self.try_divided(base, P.constant(factor))
+        if exact is None:
+            raise NotAffine("the predicate bounds parts of multiples")
+        return self.disjoint(splits), exact
+
+    def index(self, e: PrimExpr) -> tuple[list[Split], Poly]:
         """An index as one split at most, and its base."""
-        splits, base = self.sum_of(p)
+        splits, base = self.terms(e) if self.as_written else self.sum_of(self.ana.ring(e))
         splits, more = self.merged(splits)
         base = P.add(base, more)
         if len(splits) > 1:
@@ -233,6 +270,32 @@ class Detector:
         raise NotAffine("the terms of a sum overlap or leave gaps")
 
     # ------------------------------------------------------------------ sums
+
+    def terms(self, e: PrimExpr) -> tuple[list[Split], Poly]:
+        """(splits, base) of an expression as it is written."""
+        kind = type(e)
+        if not self.involved(self.ana.ring(e)):
+            return [], self.ana.ring(e)
+        if kind is pe.Add or kind is pe.Sub:
+            (splits, base), (others, more) = self.terms(e.a), self.terms(e.b)
+            sign = 1 if kind is pe.Add else -1
+            splits = splits + [s.scaled(P.constant(sign)) for s in others]
+            return self.disjoint(splits), P.add(base, more, sign)
+        if kind is pe.Mul:
+            for a, b in ((e.a, e.b), (e.b, e.a)):
+                by = self.ana.ring(b)
+                if not self.involved(by):
+                    splits, base = self.terms(a)
+                    return [s.scaled(by) for s in splits], P.multiply(base, by)
+        if kind is pe.FloorDiv or kind is pe.FloorMod:
+            splits, base = self.terms(e.a)
+            whole, more = self.fuse(splits)
+            start, divisor = P.add(base, more), self.ana.poly(e.b)
+            if kind is pe.FloorMod:
+                return [self.rest_of(whole, start, divisor)], {}
+            part, quotient = self.quotient_of(whole, start, divisor)
+            return [part], quotient
+        return self.sum_of(self.ana.ring(e))
 
     def sum_of(self, p: Poly, *, partly: bool = False) -> tuple[list[Split], Poly]:
         """(splits, base) of an index. Raises NotAffine; partly: except for a term that is no multiple
@@ -254,10 +317,12 @@ class Detector:
             part, start = self.of_atom(moving[0])
             splits.append(part.scaled(scale))
             base = P.add(base, P.multiply(start, scale))
-        for scale_number, factor, value, divisor in pairing.mods:
+        for scale_number, factor, value, divisor, kind in pairing.mods:
             scale = {factor: scale_number}
+            if kind != DIV and self.involved(value):
+                raise NotAffine("a truncated division of what may be negative")
             if not self.involved(value):
-                kept = remainder(self.ana, value, divisor, self.dtype)
+                kept = remainder(self.ana, value, divisor, self.dtype, kind)
                 base = P.add(base, P.multiply(kept, scale))
                 continue
             splits.append(self.remainder(value, divisor).scaled(scale))
@@ -316,9 +381,12 @@ class Detector:
             atom_text = atom_expr(self.ana, atom, atom.dtype)
             raise NotAffine(f"{atom_text} is not a split of an iterator")
         value, divisor = atom.data
+        return self.quotient_of(*self.whole(value), divisor)
+
+    def quotient_of(self, whole: Split, start: Poly, divisor: Poly) -> tuple[Split, Poly]:
+        """(whole + start) // divisor as a split, and its start."""
         if self.involved(divisor):
             raise NotAffine("a division by an iterator")
-        whole, start = self.whole(value)
         quotient = self.ana.poly_div(start, divisor, self.dtype)
         assert quotient is not None
         pad = P.add(start, P.multiply(quotient, divisor), -1)
@@ -361,9 +429,12 @@ class Detector:
 
     def remainder(self, value: Poly, divisor: Poly) -> Split:
         """value % divisor as a split"""
+        return self.rest_of(*self.whole(value), divisor)
+
+    def rest_of(self, whole: Split, start: Poly, divisor: Poly) -> Split:
+        """(whole + start) % divisor as a split."""
         if self.involved(divisor):
             raise NotAffine("a remainder by an iterator")
-        whole, start = self.whole(value)
         pad = remainder(self.ana, start, divisor, self.dtype)
         if not pad and self.try_divided(whole.extent, divisor) is not None:
             return Split(whole.mark, whole.lower, divisor, _ONE, whole.pad, whole.ragged)
@@ -405,7 +476,9 @@ class Detector:
         (or more often, where the detector is loose)."""
         left, ordered = list(splits), []
         while left:
-            following = next((s for s in left if self.equal(s.scale, want)), None)
+            same = [s for s in reversed(left) if self.equal(s.scale, want)]
+            # one of one value does not change what is wanted next
+            following = next((s for s in same if self.equal(s.extent, _ONE)), *same[:1] or [None])
             if following is None and self.loose and ordered:
                 smallest = self.least(left, lambda s: s.scale)
                 room = P.add(want, smallest.scale, -1), P.shift(smallest.scale, -1)
@@ -443,7 +516,7 @@ class Detector:
             self.check_mark(mark, splits, level)
         if level == IterMapLevel.Bijective:
             for mark, _ in self.marks.values():
-                if id(mark) not in used:
+                if id(mark) not in used and not self.equal(mark.extent, _ONE):
                     raise NotAffine("an iterator is not used")
 
     def check_ragged(self, mark: Mark, splits: list[Split], reached: Poly) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..base import budget
 from . import poly as P
-from .atoms import DIV, MAX, MIN, Atom
+from .atoms import DIV, MAX, MIN, TRUNC, Atom
 from .bounds import atom_bound, monomial_bound, poly_bound
 from .context import Context
 from .poly import ONE, Monomial, Poly
@@ -143,21 +143,22 @@ def _facts_with(ctx: Context, m: Monomial, positive: bool) -> list[Poly]:
     facts = [p for p in ctx.facts.with_term(m) if (p[m] > 0) == positive]
     if len(m) == 1:
         atom = ctx.atoms.all[m[0]]
-        if atom.kind == DIV:
+        if atom.kind == DIV or atom.kind == TRUNC:
             n, d = atom.data
             product = P.multiply(d, {m: 1})
             if m in product and poly_bound(ctx, d)[0] > 0:
-                facts.append(_division_fact(n, d, product, positive))
+                least = {} if atom.kind == DIV else P.shift(P.scaled(d, -1), 1)
+                facts.append(_division_fact(n, d, product, positive, least))
     else:
         facts += _product_facts(ctx, m, positive)
     return [p for p in facts if m in p and (p[m] > 0) == positive]
 
 
-def _division_fact(n: Poly, d: Poly, product: Poly, positive: bool) -> Poly:
-    """0 <= n - d * q < d for q = n // d and positive d: the side that has d * q with that sign, as
+def _division_fact(n: Poly, d: Poly, product: Poly, positive: bool, least: Poly = P.ZERO) -> Poly:
+    """least <= n - d * q < d for q = n // d and positive d: the side that has d * q with that sign, as
     tight as whole numbers are."""
     remainder = P.add(n, product, -1)
-    fact = P.shift(P.add(d, remainder, -1), -1) if positive else remainder
+    fact = P.shift(P.add(d, remainder, -1), -1) if positive else P.add(remainder, least, -1)
     size = gcd(*(f for m, f in fact.items() if m != ONE))
     return {m: f // size for m, f in fact.items() if f // size} if size > 1 else fact
 
@@ -195,11 +196,11 @@ def quotients_of(ctx: Context, atom: Atom) -> list[tuple[Poly, Poly]]:
     return quotients
 
 
-def single_quotient(ctx: Context, n: Poly) -> tuple[Poly, Poly] | None:
-    """(x, d) where n is x // d and nothing else."""
+def single_quotient(ctx: Context, n: Poly, kind: int = DIV) -> tuple[Poly, Poly] | None:
+    """(x, d) where n is x // d, or the truncated division, and nothing else."""
     if len(n) != 1:
         return None
     ((m, f),) = n.items()
-    if f != 1 or len(m) != 1 or ctx.atoms.all[m[0]].kind != DIV:
+    if f != 1 or len(m) != 1 or ctx.atoms.all[m[0]].kind != kind:
         return None
     return ctx.atoms.all[m[0]].data

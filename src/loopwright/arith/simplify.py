@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import budget
+from ..base.registry import Registry
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.prim_expr import FloatImm, IntImm, PrimExpr, Var
@@ -22,7 +23,11 @@ from .division import without_remainders
 from .poly import Poly
 from .rules_arithmetic import default
 
-RULES: dict[type, Rule] = {**rules_arithmetic.RULES, **rules_compare.RULES, **rules_logic.RULES}
+# Higher layers register the rules of the expressions that they define.
+RULES: Registry[type, Rule] = Registry("rule of the simplifier", compiles=True)
+for _rules in (rules_arithmetic.RULES, rules_compare.RULES, rules_logic.RULES):
+    for _kind, _rule in _rules.items():
+        RULES.register(_kind, _rule)
 
 _LONG = 64  # terms
 _OFTEN = 64  # visits between two looks at the clock

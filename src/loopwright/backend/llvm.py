@@ -66,7 +66,7 @@ def library_dispatch_passes(
             rt.RunCodegen(),
         ]
     # Dead code is not offloaded, and folded constants are visible where they are used.
-    clean = [rt.CanonicalizeBindings(), rt.DeadCodeElimination()]
+    clean = [rt.CanonicalizeBindings(), rt.DeadCodeElimination(keep_packed=True)]
     return [
         *clean,
         byoc.FuseBeforeFolding(backends, [*folding, *clean]),
@@ -99,13 +99,13 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
         rt.DropHostCopies(),
         rt.NameDimensions(),
         rt.RewriteDataflowReshape(),  # before schedules, behind which it would not see the order
-        rt.DeadCodeElimination(),
+        rt.DeadCodeElimination(keep_packed=True),
         # A schedule may pack constants: kernels of their own, which run now.
         rt.MarkConstants(),
         ApplyDefaultSchedule(),
         rt.SplitLayoutRewritePreproc(keep_names=True),
         rt.FoldConstant(),
-        rt.DeadCodeElimination(),
+        rt.DeadCodeElimination(keep_packed=True),
     ]
 
 

@@ -113,10 +113,11 @@ class Lowered:
                 graphs.append(name)
             elif isinstance(func, PrimFunc):
                 kernels.append(name)
+        public = [name for name in kernels if "global_symbol" in self.graph[name].attrs]
         called = {name for func in self.machine.values() for name in _called(func)}
         for name in kernels:
             func = self.graph[name]
-            alone = not (graphs or self.machine)
+            alone = not (graphs or self.machine or public)
             if name in called or alone or "global_symbol" in func.attrs:
                 self.entries[name] = kernel_entry(func)
                 if not alone and "global_symbol" not in func.attrs:

@@ -158,12 +158,24 @@ def _moved(path: str) -> ModuleType | None:
     return None if name == path else find_module(name)
 
 
+class _Merged(ModuleType):
+    """A module that serves a folder of files: importing one of them, which is the same module, leaves a
+    function of its name where it is (`topi.nn.conv2d` is both)."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if value is not self or name not in vars(self):
+            super().__setattr__(name, value)
+
+
 def _merged(path: str) -> ModuleType | None:
     """The module that a TVM file is merged into here; an empty one for a folder that exists only
     in the table."""
     parent = target_name(path).rpartition(".")[0]
     if parent in MERGED and path.rpartition(".")[2].islower():  # a class is not a file
-        return find_module(parent)
+        module = find_module(parent)
+        if type(module) is ModuleType:
+            module.__class__ = _Merged
+        return module
     if any(known.startswith(f"{path}.") for known in PATHS):
         module = ModuleType(f"{PACKAGE}.{path}", "A folder of TVM's.")
         module.__path__ = []

@@ -29,7 +29,7 @@ class Executable(metaclass=ABCMeta):  # noqa: B024
 
     def export_library(self, file_name: str, **options: Any) -> Any:
         """Write the code as a shared library."""
-        return self.mod.export_library(file_name)
+        return self.mod.export_library(file_name, **options)
 
 
 Executable.register(CompiledModel)

@@ -26,6 +26,11 @@ Shape = ShapeTuple
 register_global_func = register_func
 
 
+def py_str(value: bytes) -> str:
+    """Bytes of a tool's output as text."""
+    return value.decode()
+
+
 def from_dlpack(
     ext_tensor: Any,
     *,

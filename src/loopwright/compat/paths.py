@@ -107,6 +107,7 @@ PATHS: dict[str, str] = {
     "script.parser.relax.entry": "script.parser.proxies",
     "script.parser.tir": "script.tir",
     "script.printer.doc_printer": "compat.doc",
+    "support": "compat.questions",
     "target": "ir.target",
     "target._ffi_api": "codegen.llvm.target_info",
     "target.codegen": "codegen.llvm.target_info",

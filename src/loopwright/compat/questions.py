@@ -1,15 +1,18 @@
 """What a script asks about the machine before it goes on: TVM's `contrib.nvcc`, `contrib.cudnn` and
-`contrib.thrust`; and its `contrib.dlpack`, functions on tensors of other libraries."""
+`contrib.thrust`, and `support`; and its `contrib.dlpack`, functions on tensors of other libraries."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import platform
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from ctypes.util import find_library
 from importlib import import_module
 from typing import Any
 
 from ..backend.base import find_target
+from ..codegen.llvm.target_info import llvm_version_major
 from ..ir.target import Target
 from ..runtime import from_dlpack, get_global_func
 
@@ -19,6 +22,19 @@ def enabled(target: str) -> bool:
     kind = target.split()[0] if target.split() else ""
     known = kind in Target.list_kinds() and find_target(Target(kind)) is not None
     return known or kind == "cpu"
+
+
+def libinfo() -> Mapping[str, str]:
+    """`support.libinfo`: what TVM is built with, "ON", "OFF" or a version, by the options of its build.
+    Options that nothing here corresponds to are "OFF"."""
+    present = ("GRAPH_EXECUTOR", "LLVM", "PROFILER", "RANDOM", "RELAY_DEBUG", "RPC", "SORT")
+    known = {f"USE_{name}": "ON" for name in present}
+    return defaultdict(lambda: "OFF", known, LLVM_VERSION=str(llvm_version_major()))
+
+
+def describe() -> None:
+    """`support.describe`: print the versions of Python and LLVM, and the machine."""
+    print(f"Python {platform.python_version()}, LLVM {llvm_version_major()}, {platform.platform()}")
 
 
 def have_fp16(compute_version: str) -> bool:

@@ -10,15 +10,16 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ..base.errors import LoopwrightError, UnknownName, explain
+from ..base.late import Slot
 from ..base.trusted import unpack
 from .arguments import Converted
-from .c_compiler import find_compiler, run_tool
+from .c_compiler import compile_c, find_compiler, run_tool
 from .ffi import ffi
 from .graph_executor import GraphRuntime
 from .module import Module, call_args, run_by_name
@@ -26,22 +27,28 @@ from .native import NativeFunction, nested
 from .profiler import Profile
 from .signature import Signature, few
 from .threads import bind_pool, checked
-from .vm import Machine
-from .vm.saved import from_bytes
+from .vm import Machine, VMExecutable
+from .vm.saved import from_bytes, to_bytes
 
 # An exported library names its entries in this symbol: each name ends in a zero byte, an empty one
 # ends the list. The entry of `f` is the symbol `__tvm_ffi_f`, which tvm-ffi's loader knows too.
 EXPORTS_SYMBOL = "lw_exports"
+C_ENTRIES_SYMBOL = "lw_c_entries"  # JSON: the functions of a library of C, called with its structs
 BYTECODE_SYMBOL = "lw_bytecode"  # in base 85: a program of the virtual machine
 METADATA_SYMBOL = "lw_metadata"  # JSON: the inputs and outputs of each function
 THREADS_SYMBOL = "lw_threads"  # an int32: how many threads the model was compiled with
 ENTRY_PREFIX = "__tvm_ffi_"
+# A library of C is called by the code that wrote it.
+C_LIBRARY: Slot[Callable[[Path, str], Any]] = Slot("runtime.c_library")
 _POOL_SYMBOLS = (
     "lw_set_num_threads",
     "lw_num_threads",
     "lw_pool_reset",
     "lw_pool_set_pinning",
 )
+
+
+_TEXTS = ("as_text", "as_python", "stats")  # what a program says of itself
 
 
 class LoadedLibrary(Module):
@@ -55,12 +62,16 @@ class LoadedLibrary(Module):
         found = super()._find(name, imports)
         if found is None and name == self.graph_name and "main" in self._functions:
             return lambda *devices: GraphRuntime(self, list(devices))
+        if found is None and self.machine is not None and name in _TEXTS:
+            return getattr(self.machine.program, name)
         return found
 
     def run_on(self, machine: Machine) -> None:
         """Add the functions that the virtual machine runs, where the library tells of them."""
         self.machine = machine
         told = ((n, s) for n, s in self.signatures.items() if n in machine)
+        untold = (n for n in machine.program.function_names() if n not in self.signatures)
+        self._functions |= {n: machine[n] for n in untold}
         self._functions |= {n: Converted(n, machine[n], s) for n, s in told}
 
     def watched_machine(self) -> Machine:
@@ -165,6 +176,12 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
     _check_whole(file)
     ffi()  # the library uses its C API
     library = ctypes.CDLL(str(file.resolve()))
+    if hasattr(library, C_ENTRIES_SYMBOL):
+        found = C_LIBRARY.get()(file.resolve(), _text_at(library, C_ENTRIES_SYMBOL))
+        entries = {name: found[name] for name in found.files.entries}
+        of_c = LoadedLibrary(entries, kind="library", keep_alive=found)
+        of_c.signatures = {name: entry.signature.plain() for name, entry in entries.items()}
+        return of_c
     try:
         table = ctypes.c_char.in_dll(library, EXPORTS_SYMBOL)
     except ValueError:
@@ -200,6 +217,27 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
         program = from_bytes(base64.b85decode(_text_at(library, BYTECODE_SYMBOL)))
         loaded.run_on(Machine(program, functions))
     return loaded
+
+
+def export_program(program: VMExecutable, path: Path) -> Path:
+    """Write a program of the virtual machine as a shared library. Raises LoopwrightError where it has
+    functions of this process, and without a C compiler."""
+    if program.natives:
+        what = "functions of this process cannot be exported with a program"
+        hint = "export what relax.build gives"
+        raise LoopwrightError(explain(what, got=", ".join(program.natives), instead=hint))
+    texts = {EXPORTS_SYMBOL: b"", BYTECODE_SYMBOL: base64.b85encode(to_bytes(program))}
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "program.c")
+        source.write_text("".join(c_text(name, text) for name, text in texts.items()))
+        compile_c([source], path, ["-fPIC", "-shared"])
+    return path
+
+
+def c_text(symbol: str, text: bytes) -> str:
+    """C that defines a text, as numbers: literals may not be long."""
+    numbers = ", ".join(map(str, [*text, 0]))
+    return f"extern const char {symbol}[];\nconst char {symbol}[] = {{{numbers}}};\n"
 
 
 def _linked(file: Path, folder: Path) -> Path:

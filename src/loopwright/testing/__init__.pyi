@@ -35,11 +35,13 @@ from typing import Any as _Any
 def assert_allclose(actual: _Any, desired: _Any, rtol: float = 1e-07, atol: float = 1e-07, verbose: bool = True) -> None: """Raise AssertionError unless shapes are equal and all elements within atol + rtol * |desired|."""
 def assert_prim_expr_equal(lhs: PrimExpr, rhs: PrimExpr) -> None: """Raise ValueError unless both expressions are proven equal."""
 def get_dtype_range(dtype: str) -> tuple[_Any, _Any]: """The smallest and the largest value of a dtype."""
+requires_aarch64: Requirement
 requires_aarch64_sme: Requirement
 requires_aarch64_sve: Requirement
 requires_adreno_opencl: Requirement
 requires_aprofile_aem_fvp: Requirement
 requires_arm_dot: Requirement
+requires_arm_fp16: Requirement
 requires_cublas: Requirement
 requires_cuda: Requirement
 requires_cuda_compute_version = __requires_cuda
@@ -65,6 +67,7 @@ requires_rocm: Requirement
 requires_rpc: Requirement
 requires_tensorcore: Requirement
 requires_vulkan: Requirement
+requires_x86: Requirement
 requires_x86_amx: Requirement
 requires_x86_avx512: Requirement
 requires_x86_vnni: Requirement

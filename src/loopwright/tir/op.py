@@ -194,6 +194,9 @@ with _registry.registering(__name__):
     _register()
 
 
+HARMLESS = ("pure", "read", "annotation")  # the effects of calls that change nothing
+
+
 def effect_of(call: Call) -> str:
     """The effect of a call, as of its operator."""
     return call.op.effect if isinstance(call.op, Op) else "opaque"

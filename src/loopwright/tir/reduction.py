@@ -1,5 +1,5 @@
 """Reducers: `sum`, `max` and the like over reduction axes, and `comm_reducer` to define new
-ones."""
+ones; and how the analyzer simplifies what they make."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from collections.abc import Callable
 from functools import reduce as _fold
 from typing import Any
 
+from ..arith.context import Context
+from ..arith.simplify import RULES
 from ..base.errors import explain
-from ..ir.prim_expr import IterVar, PrimExpr, Var
+from ..ir.functor import any_node
+from ..ir.prim_expr import Call, IterVar, PrimExpr, Select, Var
 from ..ir.prim_op import add, const, convert, infimum, maximum, minimum, multiply, supremum
+from ..ir.variables import substitute, vars_in
 from .expr import CommReducer, Reduce
+from .op import HARMLESS, effect_of
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -90,5 +95,55 @@ sum = comm_reducer(add, lambda t: const(0, t), name="sum")
 prod = comm_reducer(multiply, lambda t: const(1, t), name="prod")
 min = comm_reducer(minimum, supremum, name="min")
 max = comm_reducer(maximum, infimum, name="max")
+
+
+def _simplified(ctx: Context, e: Reduce) -> PrimExpr:
+    """A reduction with its parts simplified: the axes in their ranges, without values that the one in
+    question does not depend on; over no axis, its one term."""
+    for axis in e.axis:
+        if axis.dom is not None:
+            ctx.bind(axis.var, axis.dom)
+    sides = (e.source, e.init, e.combiner.result, e.combiner.identity_element)
+    kept = _needed(e)
+    source, init, result, identity = (
+        tuple(ctx.simplified(side[n]) for n in kept) if side else () for side in sides
+    )
+    condition, index = ctx.simplified(e.condition), kept.index(e.value_index)
+    old = e.combiner
+    if not e.axis:
+        first = (init or identity)[index]
+        pairs = [(old.lhs, init), (old.rhs, source)]
+        known = {v[n]: x for v, side in pairs for n, x in zip(kept, side, strict=False)}
+        value = substitute(result[index], known) if init else source[index]
+        return ctx.simplified(Select._make(condition, value, first))
+    new = (source, init, result, identity)
+    same = all(a is b for x, y in zip(new, sides, strict=True) for a, b in zip(x, y, strict=False))
+    if len(kept) == len(e.source) and same and condition is e.condition:
+        return e
+    lhs, rhs = (tuple(side[n] for n in kept) for side in (old.lhs, old.rhs))
+    combiner = CommReducer(lhs, rhs, result, identity)
+    return Reduce(combiner, source, e.axis, condition, index, init, span=e.span)
+
+
+def _needed(e: Reduce) -> list[int]:
+    """The values that the one in question depends on, and those that have an effect."""
+    combiner = e.combiner
+    number = {v: n for side in (combiner.lhs, combiner.rhs) for n, v in enumerate(side)}
+    needed: set[int] = set()
+    effects = [n for n, value in enumerate(e.source) if any_node(value, _has_effect)]
+    left = [e.value_index, *effects]
+    while left:
+        n = left.pop()
+        if n not in needed:
+            needed.add(n)
+            left += [number[v] for v in vars_in(combiner.result[n]) if v in number]
+    return sorted(needed)
+
+
+def _has_effect(node: Any) -> bool:
+    return type(node) is Call and effect_of(node) not in HARMLESS
+
+
+RULES.register(Reduce, _simplified)
 
 __all__ = ["comm_reducer", "make_reduce", "max", "min", "prod", "sum"]

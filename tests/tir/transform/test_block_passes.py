@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loopwright import te
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.module import IRModule
-from loopwright.ir.transform import PassContext
+from loopwright.ir.transform import PassContext, Sequential
 from loopwright.script import from_source
-from loopwright.tir import analysis
+from loopwright.tir import Schedule, analysis
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
 from loopwright.tir.stmt import ForKind, LetStmt, Stmt
@@ -88,6 +89,32 @@ def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
     block = func.body.block.body.body.block
     assert [b.name for b in block.alloc_buffers] == ["B"]
     assert [r.buffer.name for r in (*block.reads, *block.writes)] == ["A", "C"]
+
+
+@pytest.mark.parametrize("depth", [64, 128])
+def test_what_a_reduction_reads_is_kept_for_one_of_its_steps(depth, rng):
+    """Tiles that a product reads are made anew in each step of k; what it sums in is not."""
+    x, y = te.placeholder((16, depth), name="x"), te.placeholder((depth, 16), name="y")
+    r = te.reduce_axis((0, depth), "r")
+    z = te.compute((16, 16), lambda i, j: te.sum(x[i, r] * y[r, j], r), name="z")
+    sch = Schedule(te.create_prim_func([x, y, te.compute((16, 16), lambda i, j: z[i, j] * 2.0)]))
+    block = sch.get_block("z")
+    i, j, k = sch.get_loops(block)
+    outer, inner = sch.split(k, [None, 8])
+    sch.reorder(outer, i, j, inner)
+    for n in (0, 1):
+        sch.compute_at(sch.cache_read(block, n, "shared"), outer)
+    steps = [tt.LowerInitBlock(), tt.PlanAndUpdateBufferAllocationLocation()]
+    func = Sequential([*steps, tt.ConvertBlocksToOpaque(), tt.CompactBufferAllocation()])(sch.mod)[
+        "main"
+    ]
+    text = func.script()
+    assert 'x_shared = T.alloc_buffer((16, 8), scope="shared")' in text
+    assert 'y_shared = T.alloc_buffer((8, 16), scope="shared")' in text
+    a, b = rng.standard_normal((16, depth), "float32"), rng.standard_normal((depth, 16), "float32")
+    got = np.zeros((16, 16), "float32")
+    run(func, [a, b, got])
+    np.testing.assert_allclose(got, a @ b * 2, rtol=1e-4, atol=1e-4)
 
 
 def test_what_lives_elsewhere_is_no_region_of_a_later_block():

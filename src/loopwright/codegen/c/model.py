@@ -2,8 +2,8 @@
 
     model = loopwright.compile("model.onnx", target="c")
     model.write("out")                # model.c, model.h, model_weights.c, external sources
-    run = model.build()               # compiled by the system's C compiler, called from Python
-    run(x)
+    model["main"](x)                  # compiled by the system's C compiler, called from Python
+    run = model.build(flags=["-O1"])  # the same with flags of one's own; results are arrays
 
 `codegen.c.program` describes the files.
 """
@@ -14,7 +14,7 @@ import ctypes
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +23,22 @@ import numpy as np
 from ...arith import Analyzer
 from ...base.errors import LoopwrightError, UnknownName, explain
 from ...base.host import host
+from ...ir.expr import Attrs
 from ...ir.prim_expr import IntImm, Var
 from ...ir.prim_op import const
+from ...ir.serialize import load_json, save_json
 from ...ir.variables import substitute
 from ...runtime.arguments import Converted, placed
 from ...runtime.c_compiler import compile_c, find_compiler, run_tool
 from ...runtime.dtype import elements_per_byte, numpy_dtype
 from ...runtime.extern import ExternLibrary
+from ...runtime.library import C_ENTRIES_SYMBOL, c_text
 from ...runtime.signature import Signature
-from ...runtime.tensor import PackedTensor, as_array
+from ...runtime.tensor import PackedTensor, as_array, tensor
 from ..compiled import CompiledModel
 from ..lowered import Lowered
 from ..objects import write_archive
-from .program import ARRAYS, CFiles, Entry, Field, ProgramText
+from .program import ARRAYS, Area, CFiles, Entry, Field, ProgramText
 from .types import identifier
 
 C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -51,6 +54,7 @@ class CModel(CompiledModel):
     needs. `mod` and `lowered` are the module after the graph passes and after the loop passes.
     """
 
+    runs = True
     form = "C source"
     suffix = ".c"
 
@@ -58,6 +62,7 @@ class CModel(CompiledModel):
         super().__init__(lowered)
         self.libraries = list(lowered.libraries)
         self.files = self.render()
+        self._library: CLibrary | None = None
 
     def render(self, name: str = "model", weights: str = ARRAYS, **options: Any) -> CFiles:
         """The files with another name prefix, or with `weights="binary"`.
@@ -156,14 +161,33 @@ class CModel(CompiledModel):
         ]
         return [*(flag for group in flags for flag in group), "-lm"]
 
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """The function of that name, compiled by the system's C compiler at the first call."""
+        if self._library is None:
+            built = self.build()
+            self._library = CLibrary(built.path, built.files, tensors=True)
+        return self._library[name]
+
     def export_library(
-        self, file_name: str | Path, *, compiler: str | None = None, flags: Iterable[str] = ("-O3",)
+        self,
+        file_name: str | Path,
+        *,
+        compiler: str | None = None,
+        flags: Iterable[str] = ("-O3",),
+        fcompile: Callable[..., object] | None = None,
+        **options: Any,
     ) -> Path:
-        """Compile the files to a shared library (`.so`), a static library (`.a`) or an object
-        (`.o`), with the header beside it."""
+        """Compile the files to a shared library (`.so`), which `runtime.load_module` loads, a static
+        library (`.a`) or an object (`.o`), with the header beside it. fcompile: makes the file instead
+        (`contrib.cc.create_shared`): called with its path, those of the objects and the options."""
         path = Path(file_name)
         name = identifier(path.name.split(".")[0].removeprefix("lib"))
-        if path.suffix not in (".so", ".dylib", ".a", ".o"):
+        if fcompile is None and options:
+            what = "export_library has no options of these names"
+            hint = "compiler, flags; others are those of fcompile="
+            raise TypeError(explain(what, got=", ".join(options), instead=hint))
+        shared = path.suffix not in (".a", ".o")
+        if shared and fcompile is None and path.suffix not in (".so", ".dylib"):
             what = "the file's suffix selects what is exported"
             raise LoopwrightError(explain(what, got=path.name, instead="one of .so, .a, .o"))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +195,10 @@ class CModel(CompiledModel):
             written = self.write(folder, name)
             sources = [str(p) for p in written if p.suffix == ".c"]
             shutil.copy(Path(folder, f"{name}.h"), path.with_suffix(".h"))
-            if path.suffix in (".so", ".dylib"):
+            if shared:
+                sources.append(str(Path(folder, f"{name}_entries.c")))
+                Path(sources[-1]).write_text(_entries_text(self.render(name)), encoding="utf-8")
+            if shared and fcompile is None:
                 more = self._linked()
                 compile_c(
                     sources, path, [*_flags(name), *flags, "-fPIC", "-shared"], more, compiler
@@ -180,9 +207,12 @@ class CModel(CompiledModel):
             objects = []
             for source in sources:
                 objects.append(str(Path(source).with_suffix(".o")))
-                options = [*_flags(name), *flags, "-fPIC", "-c"]
-                compile_c([source], objects[-1], options, (), compiler)
-            if path.suffix == ".a":
+                compile_c(
+                    [source], objects[-1], [*_flags(name), *flags, "-fPIC", "-c"], (), compiler
+                )
+            if fcompile is not None:
+                fcompile(str(path), objects, **options)
+            elif path.suffix == ".a":
                 write_archive([Path(o).read_bytes() for o in objects], path)
             else:
                 run_tool([find_compiler(compiler), "-r", "-nostdlib", "-o", str(path), *objects])
@@ -229,6 +259,38 @@ def _copied(library: ExternLibrary, folder: Path) -> list[Path]:
     return list(copies.values())
 
 
+# ---------------------------------------------------------------------- what a library tells of itself
+
+
+def _entries_text(files: CFiles) -> str:
+    """C text of the symbol by which `load_module` knows a library of C: its entries as JSON."""
+    entries = [
+        {**vars(e), **{k: _plain(getattr(e, k)) for k in _LISTS}} for e in files.entries.values()
+    ]
+    told = save_json(Attrs("loopwright.c_entries", {"prefix": files.prefix, "entries": entries}))
+    return c_text(C_ENTRIES_SYMBOL, told.encode())
+
+
+_LISTS = {"inputs": Field, "outputs": Field, "order": Field, "areas": Area}
+
+
+def _plain(items: Sequence[Any]) -> list[dict[str, Any]]:
+    return [dict(vars(item)) for item in items]
+
+
+def load_entries(path: Path, told: str) -> CLibrary:
+    """The functions of a library of C that tells of its entries."""
+    attrs = load_json(told)
+    entries = {}
+    for entry in attrs["entries"]:
+        lists = {k: tuple(of(**dict(item)) for item in entry[k]) for k, of in _LISTS.items()}
+        sizes = {k: tuple(entry[k]) for k in ("symbols", "fields")}
+        made = Entry(**{**entry, **lists, **sizes})
+        entries[made.name] = made
+    files = CFiles(attrs["prefix"], "", "", "", b"", entries, {})
+    return CLibrary(path, files, tensors=True)
+
+
 # ---------------------------------------------------------------------- calls from Python
 
 
@@ -237,11 +299,11 @@ class CLibrary:
 
     Inputs are arrays, or what `runtime.arguments` makes arrays of; results are new arrays, or those
     of `out=`. A kernel without results takes the arrays that it writes as arguments, in the order of
-    its parameters.
+    its parameters. tensors: results are tensors, as those of other models.
     """
 
-    def __init__(self, path: str | Path, files: CFiles) -> None:
-        self.path, self.files = Path(path), files
+    def __init__(self, path: str | Path, files: CFiles, *, tensors: bool = False) -> None:
+        self.path, self.files, self.tensors = Path(path), files, tensors
         self.library = ctypes.CDLL(str(path))
         weights = np.frombuffer(files.weights, np.uint8)
         self.weights = _aligned(weights.size)
@@ -317,7 +379,8 @@ class CFunction:
         for value, array, dtype in written:
             if array is not value:
                 value[...] = _loaded(array, value.shape, dtype)
-        outs = [_loaded(a, shape, arg.dtype) for a, shape, arg in results]
+        outs: list[Any] = [_loaded(a, shape, arg.dtype) for a, shape, arg in results]
+        outs = [tensor(a) for a in outs] if self.library.tensors else outs
         return None if not outs else outs[0] if len(outs) == 1 else outs
 
     def _call(self, values: Mapping[str, Any]) -> None:

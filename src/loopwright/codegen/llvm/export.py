@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -225,6 +225,22 @@ def link_shared(
     if not commands:
         raise _no_tool("no linker to make a shared library", triple)
     return _combined(objects, path, [*commands[0], "-o"], more)
+
+
+def made_by(
+    fcompile: Callable[..., object],
+    objects: Sequence[bytes],
+    path: Path,
+    options: Mapping[str, object],
+) -> Path:
+    """The file that a function like `contrib.cc.create_shared` makes of objects."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, f"lib{number}.o") for number in range(len(objects))]
+        for file, data in zip(files, objects, strict=True):
+            file.write_bytes(data)
+        fcompile(str(path), [str(file) for file in files], **options)
+    return path
 
 
 def archive(objects: Sequence[bytes], path: str | Path) -> Path:

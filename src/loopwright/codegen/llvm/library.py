@@ -17,7 +17,7 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,25 +63,35 @@ def export_library(
     *,
     header: bool = True,
     linker: Sequence[str] | None = None,
+    fcompile: Callable[..., object] | None = None,
+    **options: Any,
 ) -> Path:
     """Write an executable as a library; see the module's docstring.
 
     header: also write a C header of the same name.
     linker: the command that links a shared library; `-o PATH OBJECTS` is appended.
+    fcompile: makes the file instead (`contrib.cc.create_shared`): called with its path, those of the
+        objects and the options.
 
     Raises LoopwrightError for an unknown suffix, for functions that are not native code, for
     what exists only in this process, and without a linker or with its output.
     """
     path = Path(file_name)
-    if path.suffix not in _KINDS:
+    if fcompile is None and options:
+        what = "export_library has no options of these names"
+        hint = "header, linker; others are those of fcompile="
+        raise TypeError(explain(what, got=", ".join(options), instead=hint))
+    if path.suffix not in _KINDS and fcompile is None:
         what = "the file's suffix selects what is exported"
         raise LoopwrightError(explain(what, got=path.name, instead=f"one of {', '.join(_KINDS)}"))
-    shared = path.suffix in (*_SHARED, ".tar")
+    shared = path.suffix not in (".a", ".o")
     _check(exe, shared)
     prefix = c_name(path.name.split(".")[0])
     objects, flags = _objects(exe, prefix, shared)
     triple = compile_options(exe.program.target)[0]
-    if path.suffix in _SHARED:
+    if fcompile is not None:
+        written = export.made_by(fcompile, objects, path, options)
+    elif path.suffix in _SHARED:
         written = export.link_shared(objects, path, linker, flags, triple)
     elif path.suffix == ".a":
         written = export.archive(objects, path)

@@ -78,9 +78,9 @@ class ExecutorFactoryModule:
         return iter((self.get_executor_config(), self.lib, self.params))
 
     def export_library(self, file_name: str | Path, fcompile: Any = None, **options: Any) -> Any:
-        """Write the model as a library that `runtime.load_module` loads. fcompile: accepted for
-        compatibility; the system's linker is used."""
-        return self.lib.export_library(file_name)
+        """Write the model as a library that `runtime.load_module` loads; `fcompile` makes the file of
+        its objects (`contrib.cc.create_shared`), with the options."""
+        return self.lib.export_library(file_name, fcompile=fcompile, **options)
 
 
 class GraphExecutorFactoryModule(ExecutorFactoryModule):

@@ -6,13 +6,18 @@ function, return a register, jump, and jump if a condition is false. Jumps are r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...base.errors import UnknownName, explain
+from ...base.late import Slot
 from ..tensor import ShapeTuple, Tensor
+
+# Libraries are written by what loads them.
+EXPORT_PROGRAM: Slot[Callable[[Any, Path], Path]] = Slot("runtime.export_program")
 
 
 class VMFuncKind(IntEnum):
@@ -120,6 +125,12 @@ class VMExecutable:
     def input_names(self, name: str) -> list[str]:
         """The names of a function's parameters."""
         return list(self.function(name).params)
+
+    def export_library(self, file_name: str | Path) -> Path:
+        """Write the program as a shared library, which `runtime.load_module` loads; the system's C
+        compiler makes it. Raises LoopwrightError for a program that calls native functions of this
+        process: what `relax.build` gives is exported with them."""
+        return EXPORT_PROGRAM.get()(self, Path(file_name))
 
     # -- what it says of itself ----------------------------------------------------------------
 

@@ -8,15 +8,13 @@ from ...ir.functor import any_node
 from ...ir.prim_expr import Call, Var
 from ..buffer import Buffer
 from ..expr import BufferLoad
-from ..op import effect_of
+from ..op import HARMLESS, effect_of
 from ..stmt import BufferStore
-
-_HARMLESS = ("pure", "read", "annotation")
 
 
 def has_effect(expr: Any) -> bool:
     """Whether evaluating an expression has a side effect."""
-    return any_node(expr, lambda n: type(n) is Call and effect_of(n) not in _HARMLESS)
+    return any_node(expr, lambda n: type(n) is Call and effect_of(n) not in HARMLESS)
 
 
 def can_change(stmt: Any, what: Any) -> bool:
@@ -37,7 +35,7 @@ def can_change(stmt: Any, what: Any) -> bool:
         kind = type(node)
         if kind is BufferStore:
             return bool(called) or node.buffer.data in read
-        return kind is Call and effect_of(node) not in _HARMLESS
+        return kind is Call and effect_of(node) not in HARMLESS
 
     any_node(what, collect, skip=Buffer)
     return bool(read or called) and any_node(stmt, changes, skip=Buffer)

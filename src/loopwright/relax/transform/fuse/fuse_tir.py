@@ -79,7 +79,7 @@ from ...struct_info import (
 )
 from .._graph import call_fields, tensor_fields
 from ..graph.canonicalize import canonicalize
-from ..graph.dead_code import DeadCodeElimination, eliminate
+from ..graph.dead_code import Callees, DeadCodeElimination, eliminate
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +96,7 @@ class FuseTIR(ModulePass):
                 if kernel is not None:
                     fused[gvar] = kernel
         if not fused:
-            return DeadCodeElimination().run(mod, ctx)
+            return DeadCodeElimination(keep_packed=True).run(mod, ctx)
         # New variables: those of the old module carry its struct infos.
         new = {
             gvar.name_hint: (GlobalVar(gvar.name_hint), kernel) for gvar, kernel in fused.items()
@@ -113,9 +113,8 @@ class FuseTIR(ModulePass):
             if gvar not in fused:
                 functions[gvar] = func
         kernels_mod = IRModule(functions, mod.attrs, mod.global_infos, mod.span)
-        return eliminate(
-            kernels_mod, None, {id(kernel.func): kernel.callees for _, kernel in new.values()}
-        )
+        callees: Callees = {id(kernel.func): kernel.callees for _, kernel in new.values()}
+        return eliminate(kernels_mod, None, callees, keep_packed=True)
 
 
 @dataclass

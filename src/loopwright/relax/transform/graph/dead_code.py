@@ -35,6 +35,7 @@ from ....ir.expr import GlobalVar
 from ....ir.module import IRModule, called_global_vars
 from ....ir.transform import ModulePass, PassContext
 from ...expr import Call, Function, If, MatchCast, SeqExpr, Var
+from ...op.base import CALL_PURE_PACKED
 from ...struct_info import TupleStructInfo
 from .._graph import called_functions, is_pure, shape_vars, used_vars
 
@@ -45,26 +46,32 @@ class DeadCodeElimination(ModulePass):
 
     entry_functions: names of private functions to keep, besides those with a global_symbol. Raises
     ValueError for an unknown name.
+    keep_packed: whether unused calls of packed functions stay, said to be pure or not: they may write
+    to their arguments, and the default build keeps them.
     """
 
     name = "DeadCodeElimination"
     opt_level = 1
     entry_functions: Iterable[str] | None = None
+    keep_packed: bool = False
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        return eliminate(mod, self.entry_functions, {})
+        return eliminate(mod, self.entry_functions, {}, self.keep_packed)
 
 
 Callees = dict[int, Iterable[GlobalVar]]  # id of a kept function -> its callees
 
 
-def eliminate(mod: IRModule, entry_functions: Any, callees: Callees) -> IRModule:
+def eliminate(
+    mod: IRModule, entry_functions: Any, callees: Callees, keep_packed: bool = False
+) -> IRModule:
     """The module without dead code. `callees`: known callees of PrimFuncs."""
     entries = _entries(mod, entry_functions)
     # First the functions, to save work on unreachable ones; then once
     # more, since a dead binding may have contained the last call.
     kept = _reachable(mod, entries, callees)
-    changed = {g: clean(f) for g, f in kept.functions.items() if isinstance(f, Function)}
+    graphs = {g: f for g, f in kept.functions.items() if isinstance(f, Function)}
+    changed = {g: clean(f, keep_packed) for g, f in graphs.items()}
     cleaned = kept.with_functions(changed)
     return kept if cleaned is kept else _reachable(cleaned, entries, callees)
 
@@ -102,9 +109,9 @@ def _reachable(mod: IRModule, entries: list[GlobalVar], callees: Callees) -> IRM
     return mod.with_functions(remove=rest)
 
 
-def clean(func: Function) -> Function:
+def clean(func: Function, keep_packed: bool = False) -> Function:
     """A function without unused bindings that have no side effect."""
-    body = _Cleaner().seq(func.body, set())
+    body = _Cleaner(keep_packed).seq(func.body, set())
     return func if body is func.body else _with_body(func, body)
 
 
@@ -112,16 +119,24 @@ def _with_body(func: Function, body: SeqExpr) -> Function:
     return func.replace(body=body)
 
 
-def _for_effect(value: Any) -> bool:
+def _for_effect(value: Any, packed: bool) -> bool:
     """Whether this calls a function of the caller's that returns nothing, which has no use but its
-    effects, though it is not said to have any."""
-    if not isinstance(value, Call) or not isinstance(value.op, Var):
+    effects, though it is not said to have any; packed: or a packed function that is not of this
+    package."""
+    if not isinstance(value, Call):
+        return False
+    if packed and value.op is CALL_PURE_PACKED:
+        return not getattr(value.args[0], "global_symbol", "").startswith("relax.run.")
+    if not isinstance(value.op, Var):
         return False
     info = value.struct_info
     return isinstance(info, TupleStructInfo) and not info.fields
 
 
 class _Cleaner:
+    def __init__(self, keep_packed: bool) -> None:
+        self.keep_packed = keep_packed
+
     def seq(self, seq: SeqExpr, live: set[Var]) -> SeqExpr:
         """Walk backwards; `live` holds the variables used later, and collects those used here."""
         live.update(used_vars(seq.body))
@@ -150,8 +165,9 @@ class _Cleaner:
     def binding(self, binding: Any, live: set[Var]) -> Any:
         value = binding.value
         cast = isinstance(binding, MatchCast)
-        if binding.var not in live and not cast and is_pure(value) and not _for_effect(value):
-            return None
+        if binding.var not in live and not cast and is_pure(value):
+            if not _for_effect(value, self.keep_packed):
+                return None
         if cast:  # it is a run-time check and may define symbolic variables
             live.update(shape_vars(binding.struct_info))
         if isinstance(value, If):

@@ -79,7 +79,11 @@ class LegalizeOps(ModulePass):
             mod, dict(self.customize_legalize_map or {}), self.enable_warning, self.keep
         )
         legalized = work.run()
-        return DeadCodeElimination().run(legalized, ctx) if work.retargeted else legalized
+        return (
+            DeadCodeElimination(keep_packed=True).run(legalized, ctx)
+            if work.retargeted
+            else legalized
+        )
 
 
 class _Legalizer(GraphRewriter):

@@ -92,7 +92,7 @@ class SplitLayoutRewritePreproc(ModulePass):
         new = work.run()
         if new is mod:
             return mod
-        new = DeadCodeElimination()(new)
+        new = DeadCodeElimination(keep_packed=True)(new)
         left = {g.name_hint for g in new.functions}
         free = {rest: name for rest, name in work.rests.items() if name not in left}
         return _Renamer(new, free).run() if self.keep_names else new

@@ -53,7 +53,7 @@ def with_signatures(mod: IRModule, changes: dict[GlobalVar, Signature]) -> IRMod
         work.update(gvar, work.function(changes[gvar].func if gvar in changes else func))
     new = work.builder.get()
     changed = {g: canonicalize(f, new) for g, f in functions_of(new) if g in changes}
-    return DeadCodeElimination()(new.with_functions(changed))
+    return DeadCodeElimination(keep_packed=True)(new.with_functions(changed))
 
 
 class _Calls(GraphRewriter):

@@ -48,7 +48,7 @@ class AttachAttrLayoutFreeBuffers(ModulePass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         new = _Attacher(mod).run()
-        return mod if new is mod else DeadCodeElimination()(new)
+        return mod if new is mod else DeadCodeElimination(keep_packed=True)(new)
 
 
 class _Attacher(GraphRewriter):

@@ -50,7 +50,7 @@ class SpecializePrimFuncBasedOnCallSite(ModulePass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         new = _Specializer(mod).run()
-        return mod if new is mod else DeadCodeElimination()(new)
+        return mod if new is mod else DeadCodeElimination(keep_packed=True)(new)
 
 
 class _Specializer(GraphRewriter):

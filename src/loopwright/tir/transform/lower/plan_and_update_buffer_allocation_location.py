@@ -33,6 +33,7 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,15 +74,20 @@ class _Accesses(StmtVisitor):
         self.lca: dict[Any, _Scope] = {}
         self.by_data: dict[Any, Any] = {}
         self.allocated: dict[Any, _Scope] = {}
-        self.limits: list[_Scope] = []  # accesses of reduction blocks count outside their loops
+        # What a reduction block writes is accessed outside of its loops: it is kept between their
+        # iterations. What it only reads may be made anew in each, but not where the axis is opaque,
+        # and one iteration may need what another one made. None: all buffers.
+        self.limits: list[tuple[_Scope, set[Any] | None]] = []
 
     def access(self, buffer: Any) -> None:
         owner = self.by_data.get(buffer.data)
         if owner is None:
             return
         scope, home = self.scope, self.allocated[owner]
-        for limit in self.limits:
-            if scope.depth > limit.depth >= home.depth:
+        for limit, written in self.limits:
+            if (
+                written is None or owner.data in written
+            ) and scope.depth > limit.depth >= home.depth:
                 scope = common(scope, limit)
         known = self.lca.get(owner)
         self.lca[owner] = scope if known is None else common(known, scope)
@@ -105,9 +111,13 @@ class _Accesses(StmtVisitor):
         for value in node.iter_values:
             self.visit(value)
         self.visit(node.predicate)
-        limit = self._reduction_limit(node)
-        if limit is not None:
-            self.limits.append(limit)
+        before = len(self.limits)
+        written = {self._source(r.buffer.data) for r in node.block.writes}
+        reduced = self._outside(node, lambda kind: kind == IterVar.CommReduce)
+        opaque = self._outside(node, lambda kind: kind not in (IterVar.CommReduce, IterVar.DataPar))
+        self.limits += [
+            (scope, what) for scope, what in ((reduced, written), (opaque, None)) if scope
+        ]
         outer, self.scope = self.scope, _Scope(node.block, self.scope)
         for buffer in node.block.alloc_buffers:
             self.by_data[buffer.data] = buffer
@@ -117,15 +127,19 @@ class _Accesses(StmtVisitor):
             if part is not None:
                 self.visit(part)
         self.scope = outer
-        if limit is not None:
-            self.limits.pop()
+        del self.limits[before:]
 
-    def _reduction_limit(self, node: BlockRealize) -> _Scope | None:
-        """The scope outside all loops over the reduction axes of a block."""
+    def _source(self, data: Any) -> Any:
+        """The data of the allocation that a buffer is part of."""
+        owner = self.by_data.get(data)
+        return data if owner is None else owner.data
+
+    def _outside(self, node: BlockRealize, among: Callable[[int], bool]) -> _Scope | None:
+        """The scope outside all loops over the axes of a block that are of certain kinds."""
         values = [
             value
             for axis, value in zip(node.block.iter_vars, node.iter_values, strict=True)
-            if axis.iter_type != IterVar.DataPar and not isinstance(value, IntImm)
+            if among(axis.iter_type) and not isinstance(value, IntImm)
         ]
         limit, scope = None, self.scope
         while values and scope.parent is not None and isinstance(scope.node, For):
