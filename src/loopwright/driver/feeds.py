@@ -138,8 +138,10 @@ def save(path: Path, results: Mapping[str, Any]) -> None:
         text = json.dumps({name: _plain(name, value) for name, value in results.items()})
         path.write_text(text + "\n", encoding="utf-8")
         return
-    with path.open("wb") as file:
-        np.savez(file, **dict(p for name, value in results.items() for p in parts(name, value)))
+    with zipfile.ZipFile(path, "w") as archive:  # numpy.savez has parameters of its own
+        for name, array in (p for n, value in results.items() for p in parts(n, value)):
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -177,7 +177,7 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
     ffi()  # the library uses its C API
     library = ctypes.CDLL(str(file.resolve()))
     if hasattr(library, C_ENTRIES_SYMBOL):
-        found = C_LIBRARY.get()(file.resolve(), _text_at(library, C_ENTRIES_SYMBOL))
+        found = C_LIBRARY.get()(file.resolve(), _text_at(library, C_ENTRIES_SYMBOL).decode())
         entries = {name: found[name] for name in found.files.entries}
         of_c = LoadedLibrary(entries, kind="library", keep_alive=found)
         of_c.signatures = {name: entry.signature.plain() for name, entry in entries.items()}

@@ -347,7 +347,7 @@ class Importer:
         kept: dict[str, Any] = {}
         texts = self.texts
         ports = {p.name: p for p in self.model.overridable}
-        given = {*self.overridable} if self.overridable else set()
+        given = set() if isinstance(self.overridable, bool) else {*self.overridable}
         for name in self.model.initializers:
             if name not in used | given:
                 continue

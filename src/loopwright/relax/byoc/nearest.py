@@ -62,7 +62,8 @@ def _places(mod: IRModule) -> Iterator[tuple[VarBinding, Mapping[Var, Any]]]:
         values = get_var2val(func)
         for block in _blocks(func.body):
             for binding in block.bindings:
-                if isinstance(binding.value, (Call, TupleGetItem)):
+                calls = isinstance(binding.value, (Call, TupleGetItem))
+                if calls and isinstance(binding, VarBinding):
                     yield binding, values
 
 

@@ -289,8 +289,9 @@ def slice_inputs(
 ) -> Any:
     given = [length(v) for v in (starts, ends, axes, steps) if v is not None]
     count = next((n for n in given if n is not None), 1 if data.ndim == 1 else None)
-    which = known_numbers(axes) if axes is not None else count and list(range(count))
-    by = known_numbers(steps) if steps is not None else count and [1] * count
+    every = None if count is None else list(range(count))
+    which = known_numbers(axes) if axes is not None else every
+    by = known_numbers(steps) if steps is not None else every and [1] * len(every)
     if which is None or by is None:
         where = axes.expr if axes is not None else PrimValue(data.ndim)
         args = [data.expr, starts.expr, ends.expr, where, *([] if steps is None else [steps.expr])]
