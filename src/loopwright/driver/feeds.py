@@ -40,7 +40,7 @@ def make_feeds(
     `dims` gives them. overriding: the file may have initializers that a run may give; else it is
     refused."""
     if path is not None:
-        return _load(path, exe.input_names(), exe.names.get("overridable_initializers"), overriding)
+        return _load(path, exe.input_names(), exe.overridable_names(), overriding)
     shapes = dict(zip(exe.input_names(), exe.inputs(), strict=True))
     sizes = read_dims(dims, (d for *_, dims in shapes.values() for d in dims if isinstance(d, str)))
     rng = np.random.default_rng(0)
@@ -55,7 +55,7 @@ def _fixed(shape: Iterable[int | str], sizes: Mapping[str, int]) -> list[int]:
 
 
 def _load(
-    path: Path, names: list[str], initializers: Sequence[str] | None, overriding: bool
+    path: Path, names: list[str], initializers: Sequence[str], overriding: bool
 ) -> dict[str, np.ndarray]:
     """The arrays of a .npz file; one of a .npy file where there is one input."""
     what = f"{path}: inputs come from a .npz file with an array for each"
@@ -67,7 +67,7 @@ def _load(
         else:
             with contextlib.closing(loaded):
                 have = loaded.files
-                more = [name for name in initializers or () if name in have]
+                more = [name for name in initializers if name in have]
                 arrays = {name: loaded[name] for name in [*names, *more] if name in have}
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error):
         raise LoopwrightError(explain(what, got="another file", instead=hint)) from None
