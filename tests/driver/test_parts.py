@@ -85,10 +85,12 @@ class Model:
 
     def __init__(self, *ports: str) -> None:
         self.ports = ports
-        self.names: dict[str, list[str]] = {}
 
     def input_names(self) -> list[str]:
         return list(self.ports)
+
+    def overridable_names(self) -> list[str]:
+        return ["more"]
 
     def inputs(self) -> list[Any]:
         plain = ("k", "int8", ())
@@ -107,7 +109,9 @@ def test_inputs(tmp_path: Path):
     np.save(one, np.ones(3))
     np.savez(many, x=np.zeros(2), k=np.ones(1), more=np.ones(1))
     assert make_feeds(Model("x"), one, "")["x"].tolist() == [1, 1, 1]  # type: ignore[arg-type]
-    assert list(make_feeds(both, many, "")) == ["x", "k"]
+    assert list(make_feeds(both, many, "", True)) == ["x", "k", "more"]
+    with pytest.raises(LoopwrightError, match="own initializers\n  got: more"):
+        make_feeds(both, many, "")
     other.write_bytes(many.read_bytes()[:40])
     for model, path, message in (
         (both, one, "got: one array, without x, k"),

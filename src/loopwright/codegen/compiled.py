@@ -143,6 +143,10 @@ class CompiledModel(Timed):
         """The inputs' names: the model's own if it has them."""
         return self._names("input_names", self.signature(name).params)
 
+    def overridable_names(self) -> list[str]:
+        """The initializers of an ONNX model that a run may give, too."""
+        return list(self.names.get("overridable_initializers", ()))
+
     def _names(self, key: str, specs: Sequence[Any]) -> list[str]:
         given = self.names.get(key)
         if given is not None and len(given) == len(specs):
@@ -171,7 +175,7 @@ class CompiledModel(Timed):
     def overriding(self, names: Collection[str]) -> CompiledModel:
         """This model, or where initializers that a run may give are among the names, the one that has
         these as inputs. Raises LoopwrightError for a model that cannot be imported again."""
-        given = tuple(n for n in self.names.get("overridable_initializers", ()) if n in names)
+        given = tuple(n for n in self.overridable_names() if n in names)
         if given and given not in self._variants:
             self._variants[given] = OVERRIDING.get()(self, given)
         return self._variants[given] if given else self

@@ -48,7 +48,7 @@ def make_feeds(
     shapes = dict(zip(exe.input_names(), exe.inputs(), strict=True))
     if path is not None:
         dtypes = {name: dtype for name, (_, dtype, _) in shapes.items()}
-        return _load(path, dtypes, exe.names.get("overridable_initializers", ()), overriding)
+        return _load(path, dtypes, exe.overridable_names(), overriding)
     sizes = read_dims(dims, (d for *_, dims in shapes.values() for d in dims if isinstance(d, str)))
     rng = np.random.default_rng(0)
     for name, (_, dtype, _) in shapes.items():

@@ -91,7 +91,7 @@ def dense(ir_version=10):
     """Gemm and a Slice; the weight, the bias and the end of the slice are initializers and inputs."""
     weights = {"w": floats(3, 4, seed=1), "b": floats(4, seed=2), "end": ints(2)}
     nodes = [node("Gemm", ["x", "w", "b"], ["t"]), node("Slice", ["t", "zero", "end"], ["y"])]
-    ports = [value("x", [2, 3]), value("w", [3, 4]), value("b", [4]), value("end", [1], np.int64)]
+    ports = [value("x", [2, 3]), value("w", [3, 4]), value("b", None), value("end", [1], np.int64)]
     model = graph(nodes, ports, [value("y", None)], weights | {"zero": ints(0)})
     model.ir_version = ir_version
     return model

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import Context as ContextVars
+from dataclasses import replace
 from functools import cache
 from itertools import chain, islice, repeat
 from keyword import iskeyword
@@ -359,7 +360,8 @@ class Importer:
             weight = self.model.initializer(name) if stored is None else stored
             constant = self.context.constant(weight, dtype)
             if name in given:
-                self._input(ports[name])
+                port = ports[name]
+                self._input(port if port.dims is not None else replace(port, dims=[*weight.shape]))
                 kept[name] = constant
             elif self.keep_params and DataType(dtype).is_float:
                 var = RelaxVar(self._param_name(name), constant.struct_info)

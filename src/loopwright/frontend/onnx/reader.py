@@ -264,7 +264,8 @@ def read(loaded: Loaded, opset: int | None = None, nodes: Iterable[Any] | None =
         _refuse_double("initializers", [name_of(t.name) for t in graph.initializer])
     ports = [_port(v, "input") for v in graph.input]
     inputs = [p for p in ports if p.name not in initializers]
-    both = [p for p in ports if p.name in initializers and proto.ir_version >= _OVERRIDABLE]
+    both = [p for p in ports if p.name in initializers and p.kind is None]
+    both = both if proto.ir_version >= _OVERRIDABLE else []
     outputs = [_port(v, "output") for v in graph.output]
     _refuse_double("inputs", [p.name for p in inputs])
     if not outputs:
