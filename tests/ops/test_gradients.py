@@ -52,6 +52,7 @@ REFUSED = {
     "nn.conv2d-6": "a layout other than NCHW",
     "nn.pad-2": "elements that are repeated at the edges",
     "nn.pad-3": "elements that are repeated at the edges",
+    "nn.pad-4": "elements that are repeated at the edges",
     "strided_slice-2": "a slice that runs backwards",
     "concat-3": "flattened tensors",
     "split-4": "indices that are not in order",

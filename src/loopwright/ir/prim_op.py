@@ -10,6 +10,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, ClassVar
 
@@ -27,6 +28,8 @@ from .prim_expr import FloatImm, IntImm, PrimExpr
 INT32, INT64 = DataType("int32"), DataType("int64")
 FLOAT32, FLOAT64 = DataType("float32"), DataType("float64")
 FLOAT32_MAX = float(np.finfo("float32").max)
+# Whether an int64 that does not fit is an error: the sizes of tensors are, machine numbers are not.
+NO_WRAP: ContextVar[bool] = ContextVar("prim_op.no_wrap", default=False)
 
 
 def get_op(name: str) -> Op:
@@ -43,7 +46,8 @@ _SMALL: dict[Any, IntImm] = {
 def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
     """A literal of `dtype` (by default bool, int32 or float32 after the Python kind).
 
-    A vector dtype gives a broadcast. An integer that does not fit wraps around, as on the machine.
+    A vector dtype gives a broadcast. An integer that does not fit wraps around, as on the machine,
+    but for an int64 under `NO_WRAP`, which raises CallValueError.
     """
     if type(value) is int and span is None:
         small = _SMALL.get((value, dtype or "int32"))
@@ -158,10 +162,13 @@ def _wrap(value: int, dtype: DataType) -> int:
     """Two's complement wrap-around to the width of `dtype`."""
     if dtype.is_bool:
         return int(bool(value))
-    value &= (1 << dtype.bits) - 1
-    if dtype.is_int and value >> (dtype.bits - 1):
-        value -= 1 << dtype.bits
-    return value
+    wrapped = value & ((1 << dtype.bits) - 1)
+    if dtype.is_int and wrapped >> (dtype.bits - 1):
+        wrapped -= 1 << dtype.bits
+    if wrapped != value and dtype == INT64 and NO_WRAP.get():
+        what = "a size, or a number that sizes are computed from, does not fit an int64"
+        raise CallValueError(explain(what, got=value, instead="smaller sizes"))
+    return wrapped
 
 
 def _round_float(value: float, dtype: DataType) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import te, tir
 from ..base import budget
-from ..base.errors import explain
+from ..base.errors import CallValueError, explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, cast, ceildiv, const, floordiv, multiply, subtract
@@ -172,6 +172,9 @@ def _(start, end, step, dtype):
 
 def _count(first: Any, last: Any, by: Any) -> int:
     """The elements of an `arange`."""
+    if not by or not all(map(math.isfinite, (first, last, by))):
+        what = "a range of numbers has finite bounds and a step that is not 0"
+        raise CallValueError(explain(what, got=f"from {first} to {last} by {by}"))
     exact = all(isinstance(v, int) for v in (first, last, by))
     return max(-((first - last) // by) if exact else math.ceil((last - first) / by), 0)
 

@@ -359,11 +359,16 @@ def padded(
 
     if mode != "constant":
         for d, *wide in zip(data.shape, before, after, strict=True):
-            least = [
-                simplify(add(w, 1)) if mode == "reflect" else 1 for w in wide if int_value(w) != 0
+            # A reflection of a reflection takes a division for each element: where the extent is
+            # not known, there is one at each end.
+            once = mode == "reflect" and int_value(d) is None
+            least: list[Any] = [
+                simplify(add(w, 1)) if once else 1 for w in wide if int_value(w) != 0
             ]
+            least.sort(key=lambda n: -(int_value(n) or 0))  # the first to fail says the most
             if any(shorter(d, n) for n in least):
-                what = "an axis must have an element, and be longer than what is reflected of it"
+                what = "an axis must have an element to be padded from"
+                what = "an axis must be longer than what is reflected of it" if once else what
                 raise ValueError(explain(what, got=f"{text(d)} by {', '.join(map(text, wide))}"))
 
     def cell(*i):
@@ -380,8 +385,7 @@ def padded(
             elif mode in ("replicate", "edge"):
                 place = tir.max(tir.min(place, d - 1), const(0, place.dtype))
             elif mode == "reflect":
-                place = tir.if_then_else(place < 0, -place, place)
-                place = tir.if_then_else(place >= d, (d - 1) * 2 - place, place)
+                place = _reflected(place, d, (b, a))
             elif mode == "circular":
                 place = tir.floormod(place, d)
             else:
@@ -393,6 +397,18 @@ def padded(
         return tir.if_then_else(tir.all(*inside), data(*at), const(value, data.dtype))
 
     return compute(shape, cell, name, axes="i", tag="injective")
+
+
+def _reflected(place: Any, extent: Any, widths: tuple[Any, Any]) -> Any:
+    """The index in an axis that one outside of it stands for: mirrored at its ends, as numpy does, again
+    and again where a known extent is less than a width."""
+    last = extent - 1
+    known, wide = int_value(last), [int_value(w) for w in widths]
+    if known is None or all(w is not None and w <= known for w in wide):
+        place = tir.if_then_else(place < 0, -place, place)
+        return tir.if_then_else(place >= extent, last * 2 - place, place)
+    turned = tir.floormod(place, max(2 * known, 1))
+    return tir.if_then_else(turned > last, last * 2 - turned, turned)
 
 
 @pad.numpy
@@ -419,6 +435,7 @@ pad.samples(
     case(("n", 3), pad_width=[0, 0, 1, 1], pad_value=2.0),
     case((4, 5), pad_width=[1, 1, 2, 2], pad_mode="reflect"),
     case((4, 5), pad_width=[1, 1, 2, 2], pad_mode="edge"),
+    case((3, 1), pad_width=[9, 4, 1, 2], pad_mode="reflect"),
 )
 
 

@@ -16,6 +16,7 @@ from ..ir.expr import GlobalVar
 from ..ir.node import Node
 from ..ir.op import Op
 from ..ir.prim_expr import IntImm
+from ..ir.prim_op import NO_WRAP
 from ..tir.byte_size import LIMIT, known_bytes
 from . import expr as rx
 from .relations import derive_call_ret_struct_info, erase_to_params, struct_info_lca
@@ -60,7 +61,11 @@ def infer_struct_info(call: rx.Call, bb: BlockBuilder) -> StructInfo:
     if isinstance(call.op, Op):
         infer = call.op.get_attr("FInferStructInfo")
         if infer is not None:
-            return infer(call, bb)
+            token = NO_WRAP.set(True)
+            try:
+                return infer(call, bb)
+            finally:
+                NO_WRAP.reset(token)
         if len(call.sinfo_args) == 1:
             return call.sinfo_args[0]
         what = f"operator {call.op.name} has no rule for its result's struct info"

@@ -64,6 +64,25 @@ def test_sides_that_differ_at_run_time_are_refused():
     )
 
 
+@pytest.mark.parametrize("widths", [(3, 0), (0, 7), (5, 9)])
+def test_a_reflection_that_is_wider_than_the_axis(widths):
+    # numpy's and the reference's meaning; onnxruntime refuses it
+    inputs = floats(3, 2), ints(widths[0], 1, widths[1], 3)
+    model, feeds = operator("Pad", *inputs, fed=1, mode="reflect")
+    (y,) = loopwright.compile(model).run(feeds).values()
+    pairs = [widths, (1, 3)]
+    np.testing.assert_array_equal(y.numpy(), np.pad(inputs[0], pairs, "reflect"))
+    model, feeds = operator(
+        "Pad", inputs[0], ints(widths[0], 0, widths[1], 0), fed=1, symbolic=True, mode="reflect"
+    )
+    executable = loopwright.compile(model)
+    least = max(widths) + 1
+    (y,) = executable.run(floats(least, 2)).values()
+    np.testing.assert_array_equal(y.numpy(), np.pad(floats(least, 2), [widths, (0, 0)], "reflect"))
+    with pytest.raises(ValueError, match=f"must be at least {least} on axis 0 at onnx:node$"):
+        executable.run(feeds)
+
+
 def test_a_shape_chain_in_one_binary():
     model = chain(
         node("Shape", ["x"], ["s"]),

@@ -29,6 +29,44 @@ def test_a_tensor_that_no_memory_holds_is_refused_by_name(model):
     assert "onnx:node" in str(refused.value)
 
 
+MOST, ONE = 2**63 - 1, np.ones((1, 1, 2, 3), "float32")
+TOO_FAR = {  # 2**63 or more, which would wrap around to a small or a negative size
+    "Range": [np.int64(-(2**62)), np.int64(2**62), np.int64(1)],
+    "Range of floats": [np.float32(0), np.float32(1e30), np.float32(1)],
+    "Pad": [ONE[0, 0], ints(MOST, 0, MOST, 0)],
+    "Tile": [ONE[0, 0], ints(2**62, 1)],
+    "Conv": [ONE, np.ones((1, 1, 1, 1), "float32"), {"pads": [MOST, 0, MOST, 0]}],
+    "AveragePool": [ONE, {"kernel_shape": [1, 1], "pads": [MOST, 0, MOST, 0]}],
+    "ConvTranspose": [ONE, np.ones((1, 1, 1, 1), "float32"), {"strides": [MOST, 1]}],
+}
+
+
+@pytest.mark.parametrize("name", TOO_FAR)
+def test_a_size_that_no_int64_holds_is_refused_by_name(name):
+    given = [v for v in TOO_FAR[name] if not isinstance(v, dict)]
+    attributes = next((v for v in TOO_FAR[name] if isinstance(v, dict)), {})
+    fed = 0 if name.startswith("Range") else 1
+    arrays = map(np.asarray, given)
+    model, _ = operator(name.partition(" ")[0], *arrays, fed=fed, **attributes)
+    with pytest.raises(LoopwrightError, match=r"does not fit an int64\n  got: \d{19,}") as refused:
+        from_onnx(model)
+    assert "onnx:node" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "reason"),
+    [
+        ([np.int64(-(2**62)), np.int64(2**62), np.int64(1)], "more than an int64 can count"),
+        ([np.float32(0), np.float32(1e30), np.float32(1)], "more than an int64 can count"),
+        ([np.float32(0), np.float32(np.inf), np.float32(1)], "has finite bounds"),
+    ],
+)
+def test_a_range_of_the_run_that_nobody_can_count(bounds, reason):
+    model, feeds = operator("Range", *map(np.asarray, bounds))
+    with pytest.raises(ValueError, match=reason):
+        compile(model).run(feeds)
+
+
 @pytest.mark.parametrize("reach", [4, 5])  # by one, the rounded extent is 0
 def test_a_window_larger_than_the_data_is_refused_by_name(reach):
     data, window = np.ones((1, 1, 3, 3), "float32"), [reach, reach]
@@ -110,7 +148,7 @@ def test_an_axis_sliced_to_one_element_broadcasts():
         close(interpreted(from_onnx(model), feeds), expected)
         run = compile(model)["main"]
         close([run(*feeds.values()).numpy()], expected)
-        with pytest.raises(ValueError, match="another extent than expected on axis 0"):
+        with pytest.raises(ValueError, match="n must be at least 1 on axis 0 at onnx:total"):
             run(DATA[:0], DATA)
 
 

@@ -130,6 +130,9 @@ def range_count(start: Any, limit: Any, delta: Any) -> ShapeTuple:
         raise VMValueError(explain(what, got=f"from {first} to {last} by {step}"))
     whole = isinstance(step, int)
     count = -((first - last) // step) if whole else ceil((last - first) / step)
+    if count >= 1 << 63:
+        what = "a range of numbers has more than an int64 can count"
+        raise VMValueError(explain(what, got=f"from {first} to {last} by {step}"))
     return ShapeTuple((max(count, 0),))
 
 

@@ -51,8 +51,9 @@ from ....ir.literals import is_zero
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import Call as PrimCall
-from ....ir.prim_expr import IntImm, PrimExpr, Range, StringImm, Var
+from ....ir.prim_expr import FloorMod, IntImm, Min, PrimExpr, Range, StringImm, Var
 from ....ir.prim_op import add, cast, const, equal, floordiv, multiply
+from ....ir.structural import structural_equal
 from ....ir.transform import ModulePass, PassContext
 from ....ir.variables import substitute, vars_in
 from ....runtime.signature import Argument, Signature
@@ -69,6 +70,19 @@ from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, Tu
 from ._native_values import ByName, Nothing, NotNative, Steps, StorageAt, TensorAt, callers
 
 NATIVE_PART = "native_part"  # attribute of a part that a function of the machine calls
+
+
+def _expectation(have: PrimExpr, want: PrimExpr, where: str) -> str:
+    """What is wrong where an extent is not another one, which may be how an operator asks for a least
+    extent or for a multiple."""
+    if isinstance(have, Min):
+        for part, other in ((have.a, have.b), (have.b, have.a)):
+            if structural_equal(part, want):
+                return f"{plain(other)} must be at least {plain(want)} {where}"
+    if isinstance(have, FloorMod) and is_zero(want):
+        return f"{plain(have.a)} must be a multiple of {plain(have.b)} {where}"
+    both = f"({plain(have)} against {plain(want)})"
+    return f"another extent than expected {where} {both}; give inputs whose shapes agree"
 
 
 @dataclass(frozen=True, repr=False)
@@ -538,12 +552,9 @@ class _Converter:
             if self.analyzer.can_prove_equal(a, b):
                 continue
             place = binding.span or binding.value
-            message = StringImm(
-                f"{self.name}: another extent than expected on axis {k} at {place} "
-                f"({plain(a)} against {plain(b)}); give inputs whose shapes agree"
-            )
+            said = StringImm(f"{self.name}: {_expectation(a, b, f'on axis {k} at {place}')}")
             check = equal(a, b)
-            self.state.wrap(lambda rest, c=check, m=message: st.AssertStmt(c, m, rest))
+            self.state.wrap(lambda rest, c=check, m=said: st.AssertStmt(c, m, rest))
 
     def constant(self, value: rx.Constant) -> TensorAt:
         info = value.struct_info
