@@ -77,6 +77,7 @@ PLACED, NUMBER = relax.Var("x", TensorStructInfo(SIZE, "float32")), relax.Var("x
         (op.repeat(var(), 2), tensor(ndim=1)),
         (op.tile(var(), [2, 2]), tensor()),
         (op.gather_nd(var(2, 3), var(4, 2, dtype="")), tensor(4)),
+        (op.gather_nd(var(2, 3), var(4, n, dtype="int64")), tensor()),  # n decides the rank
         (op.less(var(2, 3), var(2, 3, dtype="int32")), tensor(2, 3, dtype="bool")),
         (op.split(var(n, 4), 1), tensor(n, 4)),
         (op.split(var(n, 4), [], 1), tensor(n, 4)),

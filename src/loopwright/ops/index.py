@@ -29,6 +29,7 @@ from .core import case, op
 from .extents import check_within, differ, dims_equal, extents_of
 from .flow import broadcasting
 from .gradient import no_gradient
+from .inference import RankUndetermined
 from .params import Axis, DType, Prim, Tensor
 
 
@@ -184,7 +185,8 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0):
 
 def _vector_length(indices, data, batch_dims):
     if not indices or not isinstance(indices[-1], IntImm):
-        raise ValueError(explain("the last dimension of indices must be known", got=str(indices)))
+        what = "the last dimension of indices must be known"
+        raise RankUndetermined(explain(what, got=str(indices)))
     count = indices[-1].value
     if batch_dims + count > len(data):
         what = "an index vector is longer than the rank of data"

@@ -19,6 +19,10 @@ from ..relax.expr import Var as GraphVar
 from .params import Param
 
 
+class RankUndetermined(ValueError):
+    """A body cannot say how many axes its result has: a dimension that is not known decides it."""
+
+
 def info_of(value: Any) -> Any:
     """The struct info of an argument, or None."""
     return getattr(value, "struct_info", None)
@@ -139,6 +143,16 @@ def infer_by_body(
         return _of_any_rank(body, params, args, attrs)
     marks: dict[int, Var] = {}
     run = partial(_made, body, params, args, attrs, marks)
+    try:
+        return _of_known_rank(run, args, marks)
+    except RankUndetermined:
+        first = info_of(next(args[p.name] for p in params if p.kind == "Tensor"))
+        return si.TensorStructInfo(dtype=first.dtype)
+
+
+def _of_known_rank(
+    run: Callable[..., Any], args: dict[str, Any], marks: dict[int, Var]
+) -> si.StructInfo:
     if not any(dtype_unknown(value) for value in args.values()):
         return _struct_info_of(run(), marks, True)
     found: list[Any] = []
