@@ -47,12 +47,13 @@ from ....base.span import merge_spans
 from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
-from ....ir.literals import is_zero
+from ....ir.literals import broadcast_parts, is_zero
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import Call as PrimCall
-from ....ir.prim_expr import IntImm, PrimExpr, Range, StringImm, Var
+from ....ir.prim_expr import IntImm, PrimExpr, Range, Select, StringImm, Var
 from ....ir.prim_op import add, cast, const, equal, floordiv, multiply
+from ....ir.structural import structural_equal
 from ....ir.transform import ModulePass, PassContext
 from ....ir.variables import substitute, vars_in
 from ....runtime.signature import Argument, Signature
@@ -538,9 +539,10 @@ class _Converter:
             if self.analyzer.can_prove_equal(a, b):
                 continue
             place = binding.span or binding.value
+            axis = f" on axis {k}" if isinstance(binding.struct_info, TensorStructInfo) else ""
             message = StringImm(
-                f"{self.name}: another extent than expected on axis {k} at {place} "
-                f"({plain(a)} against {plain(b)}); give inputs whose shapes agree"
+                f"{self.name}: another extent than expected{axis} at {place} "
+                f"({plain(a)} against {_wanted(a, b)}); give inputs whose shapes agree"
             )
             check = equal(a, b)
             self.state.wrap(lambda rest, c=check, m=message: st.AssertStmt(c, m, rest))
@@ -571,6 +573,14 @@ class _Converter:
             extents = tuple(const(d, "int64") for d in data.shape)
             body = st.AllocateConst(var, DataType(data.dtype), extents, data, body)
         return body
+
+
+def _wanted(have: PrimExpr, want: PrimExpr) -> str:
+    """What an extent must be, in a message: "m or 1" for what broadcasts beside m."""
+    if not (isinstance(want, Select) and structural_equal(want.true_value, have)):
+        return plain(want)
+    others = (p for p in broadcast_parts(want.false_value) if not structural_equal(p, have))
+    return " or ".join([*map(plain, others), "1"])
 
 
 def _op_name(value: Any) -> str:
