@@ -126,9 +126,11 @@ def broadcast_extent(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     that checked): one of them where that is known, else the first of their parts that is not 1.
 
     The parts stand in one order and each once, so that x + y, y + x and (x + y) * x have one extent."""
-    if is_one(a) or isinstance(b, IntImm):
-        return a if is_one(b) else b
-    if isinstance(a, IntImm) or covers(a, b):
+    if is_one(a) or is_one(b):
+        return b if is_one(a) else a
+    if isinstance(a, IntImm) or isinstance(b, IntImm):
+        return a if isinstance(a, IntImm) else b
+    if covers(a, b):
         return a
     if covers(b, a):
         return b
