@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import loopwright as lw
 from loopwright import relax, relay, tir
+from loopwright.ir.module import IRModule
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.struct_info import ObjectStructInfo, TensorStructInfo, TupleStructInfo
 from loopwright.relay.frontend import common, from_onnx, from_relax
@@ -482,3 +483,16 @@ def test_what_follows_a_call_of_a_function() -> None:
 def test_the_model_is_not_written_again(rng: np.random.Generator) -> None:
     with pytest.raises(ValueError, match="the model is not written again"):
         from_onnx(classifier(rng), export_node_renamed_model_path="model.onnx")
+
+
+@pytest.mark.parametrize("kind", ["debug", "vm", "graph"])
+def test_extents_that_only_the_run_compares(kind: str, rng: np.random.Generator) -> None:
+    """Unknown extents broadcast where one is 1, and are refused where they disagree."""
+    x, y = (relay.var(name, shape=(relay.Any(), 4), dtype="float32") for name in "xy")
+    body = relay.where(relay.greater(x, y), relay.multiply(relay.add(x, y), x), y)
+    run = relay.create_executor(kind, IRModule.from_expr(relay.Function([x, y], body))).evaluate()
+    for sizes in ((3, 3), (3, 1), (1, 3), (0, 1)):
+        a, b = (rng.uniform(-1, 1, (n, 4)).astype("float32") for n in sizes)
+        np.testing.assert_allclose(run(a, b).numpy(), np.where(a > b, (a + b) * a, b), rtol=1e-6)
+    with pytest.raises(ValueError, match="another extent than expected|cannot be computed"):
+        run(np.ones((3, 4), "float32"), np.ones((2, 4), "float32"))

@@ -58,6 +58,12 @@ class Builder:
         for name in ("n", "m") if self.symbolic else ():
             pool = [*EXTENTS[:8], 0] if rng.random() < 0.1 else EXTENTS
             self.dims.append(self.size(name, tuple(rng.sample(pool, runs))))
+        # Of its own: the graphs of other seeds stay as they are.
+        self.met = random.Random(f"{seed}: names whose extents are equal, or one is 1")
+        self.meets = self.symbolic and self.met.random() < 0.25
+        if self.meets:
+            beside = self.met.choice(self.dims[-2:])
+            self.dims.append(self.size("k", tuple(self.met.choice([d, d, 1]) for d in beside)))
         self.values: list[Value] = []
         self.names = 0
         self.most = MOST
@@ -174,20 +180,24 @@ class Builder:
         if known and self.rng.random() < 0.6 and "low" not in spec:
             return self.rng.choice(known)
         shape = [self.const(1) if self.rng.random() < 0.25 else d for d in v.shape]
+        shape = [self.beside(d) for d in shape]
         return self.new(
             v.dtype, shape[self.rng.choice([0, 0, 0, len(shape) // 2, len(shape)]) :], **spec
         )
+
+    def beside(self, dim: Dim) -> Dim:
+        """A dimension that broadcasts with another in each run: mostly that one itself."""
+        if not self.meets or dim == self.const(1):
+            return dim
+        return self.met.choice([dim, *(d for d in self.dims if _joined(dim, d))])
 
     def broadcast(self, *shapes: Shape) -> Shape | None:
         """The shape that these make together, or None."""
         rank, one = max(map(len, shapes)), self.const(1)
         made = []
         for dims in zip(*[(one,) * (rank - len(s)) + s for s in shapes], strict=True):
-            some = {d for d in dims if d != one}
-            if len(some) > 1:
-                return None
-            made.append(some.pop() if some else one)
-        return tuple(made)
+            made.append(_joined(*dims))
+        return None if None in made else tuple(made)
 
     def axis(self, v: Value, negative: bool = True) -> int:
         """An axis of a value, counted from the front or the end."""
@@ -228,6 +238,12 @@ class Builder:
         self.case.nodes.append([op, names, [v.name for v in made], attrs])
         self.values.extend(made if not final else [])
         return made
+
+
+def _joined(*dims: Dim) -> Dim | None:
+    """What dimensions broadcast to in each run, or None."""
+    runs = [{*numbers} - {1} or {1} for numbers in zip(*dims, strict=True)]
+    return tuple(min(run) for run in runs) if max(map(len, runs)) == 1 else None
 
 
 def finish(builder: Builder) -> Case:

@@ -16,7 +16,7 @@ def matmul(g, op):
     if a.dtype == "int32" and not a.exact:
         raise NotHere
     batch = list(a.shape[:-2])[g.rng.choice([0, 1]) :]
-    batch = [g.const(1) if g.rng.random() < 0.3 else d for d in batch]
+    batch = [g.const(1) if g.rng.random() < 0.3 else g.beside(d) for d in batch]
     b = g.new(a.dtype, g.rng.choice([[k], [k, n], [*batch, k, n]]))
     lead = g.broadcast(a.shape[:-2], b.shape[:-2])
     shape = [*lead, *a.shape[-2:-1], *([n] if b.rank > 1 else [])]

@@ -181,8 +181,8 @@ def where(g, op):
     a = g.pick([*NUMBERS, "bool", "uint8"])
     b = g.mate(a)
     shape = g.broadcast(a.shape, b.shape)
-    c = g.new("bool", [g.const(1) if g.rng.random() < 0.2 else d for d in shape])
-    g.add(op, [c, a, b], (a.dtype, shape))
+    c = g.new("bool", [g.const(1) if g.rng.random() < 0.2 else g.beside(d) for d in shape])
+    g.add(op, [c, a, b], (a.dtype, g.broadcast(shape, c.shape)))
 
 
 @maker("Clip")

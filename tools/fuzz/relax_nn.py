@@ -58,7 +58,7 @@ def norm(g, op):
 def matmul(g, op):
     a = g.pick(["float32"] * 4 + ["float64", "float16", "int32"], (1, 4), exact=True)
     k, n = a.shape[-1], g.dim()
-    batch = [g.const(1) if g.rng.random() < 0.3 else d for d in a.shape[:-2]]
+    batch = [g.const(1) if g.rng.random() < 0.3 else g.beside(d) for d in a.shape[:-2]]
     b = g.new(a.dtype, g.rng.choice([[k], [k, n], [*batch, k, n]]))
     g.call(op, a, b, exact=False)
 

@@ -1,12 +1,13 @@
-"""What an expression plainly says: literals and conjunctions."""
+"""What an expression plainly says: literals, conjunctions, extents that broadcast."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from .prim_expr import TRUE, And, IntImm, PrimExpr
+from .prim_expr import EQ, TRUE, And, IntImm, PrimExpr, Select
 from .prim_op import logical_and
+from .structural import structural_equal
 
 
 def int_value(expr: Any) -> int | None:
@@ -44,3 +45,18 @@ def conjunction(parts: Iterable[Any]) -> PrimExpr:
     for part in parts:
         total = logical_and(total, part)
     return total
+
+
+def broadcast_parts(extent: PrimExpr) -> list[PrimExpr]:
+    """The extents of which this one is the first that is not 1 (`ops.extents.broadcast_extent`): n and
+    m of `Select(n == 1, m, n)`; of another extent, it alone."""
+    parts = []
+    while isinstance(extent, Select) and _is_unit(extent.condition, extent.false_value):
+        parts.append(extent.false_value)
+        extent = extent.true_value
+    return [*parts, extent]
+
+
+def _is_unit(condition: PrimExpr, dim: PrimExpr) -> bool:
+    is_test = isinstance(condition, EQ) and is_one(condition.b)
+    return is_test and structural_equal(condition.a, dim)

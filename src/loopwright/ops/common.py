@@ -10,12 +10,12 @@ import numpy as np
 from .. import te
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
-from ..ir.literals import is_one
-from ..ir.prim_expr import IntImm, PrimExpr, Select
+from ..ir.literals import broadcast_parts, is_one
+from ..ir.prim_expr import IntImm, PrimExpr, Select, Var
 from ..ir.prim_op import cast, const, equal, multiply
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
-from .extents import broadcast_differ, dims_equal
+from .extents import at_most_one, broadcast_differ, broadcast_extent, dims_equal, may_be_one
 
 
 def named(prefix: str, ndim: int) -> list[str]:
@@ -60,9 +60,8 @@ def shape_text(dims: Any) -> str:
 
 
 def broadcast_shape(a: list[Any], b: list[Any]) -> list[Any]:
-    """The common shape by numpy's rules: of two dimensions that cannot be compared, the second
-    where the first is 1 at run time (`broadcast_differ` has it checked that they fit). Raises
-    ValueError if literals do not fit."""
+    """The common shape by numpy's rules, see `broadcast_extent` (`broadcast_differ` has it checked
+    that they fit). Raises ValueError if literals do not fit."""
     size = max(len(a), len(b))
     left, right = [None] * (size - len(a)) + list(a), [None] * (size - len(b)) + list(b)
     return [_common_dim(x, y, a, b) for x, y in zip(left, right, strict=True)]
@@ -80,15 +79,12 @@ def broadcast_all(shapes: Iterable[Any]) -> list[Any]:
 def _common_dim(x: Any, y: Any, a: list[Any], b: list[Any]) -> Any:
     if x is None or y is None:
         return y if x is None else x
-    if is_one(x) or is_one(y):
-        return y if is_one(x) else x
-    if isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
+    one = is_one(x) or is_one(y)
+    if isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value and not one:
         got = f"{shape_text(a)} and {shape_text(b)}"
         what = "shapes do not broadcast"
         raise ValueError(explain(what, got=got, instead="dims must be equal or 1"))
-    if isinstance(x, IntImm) or isinstance(y, IntImm):
-        return x if isinstance(x, IntImm) else y
-    return x if dims_equal(x, y) else Select(equal(x, 1), y, x)
+    return broadcast_extent(x, y)
 
 
 def broadcast_index(value: Any, indices: tuple[Any, ...], result: list[Any]) -> list[Any]:
@@ -108,7 +104,12 @@ def aligned_index(shape: list[Any], indices: Any, result: list[Any]) -> list[Any
 def _aligned(dim: Any, index: Any, result: Any) -> Any:
     if is_one(result) or isinstance(dim, IntImm):
         return const(0, index.dtype) if is_one(dim) and not is_one(result) else index
-    if dims_equal(dim, result):
+    if dims_equal(dim, result) or not may_be_one(dim):
+        return index
+    if at_most_one(dim):
+        return const(0, index.dtype)
+    others = [p for p in broadcast_parts(result) if not dims_equal(p, dim)]
+    if all(map(at_most_one, others)):  # of 1, too, the result has no more
         return index
     return Select(equal(dim, 1), const(0, index.dtype), index)
 
@@ -130,10 +131,22 @@ def infer_broadcast(
         return TensorStructInfo(dtype=result, ndim=max(x1.ndim, x2.ndim))
     dims = broadcast_shape(list(a), list(b))
     broadcast_differ(b, a)
-    pairs = zip(reversed(a), reversed(b), strict=False)
-    if all(is_one(x) or is_one(y) or dims_equal(x, y) for x, y in pairs):
+    if broadcast_known(a, b):
         return TensorStructInfo(dims, result)
     return TensorStructInfo(dtype=result, ndim=len(dims))
+
+
+def broadcast_known(a: Iterable[Any], b: Iterable[Any]) -> bool:
+    """Whether inference says the common shape of two: as in TVM, not where a name has yet to be
+    compared with a number or with another name."""
+    pairs = zip(reversed(list(a)), reversed(list(b)), strict=False)
+    return all(
+        is_one(x)
+        or is_one(y)
+        or not all(isinstance(d, (Var, IntImm)) for d in (x, y))
+        or dims_equal(x, y)
+        for x, y in pairs
+    )
 
 
 def common_dtype(x1: TensorStructInfo, x2: TensorStructInfo) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 
 from ..arith import Analyzer, ConstIntBound
 from ..base.errors import explain
-from ..ir.literals import int_value, is_one, is_zero
-from ..ir.prim_expr import IntImm, Or, PrimExpr, Select
-from ..ir.prim_op import const, equal, floormod, match_types, minimum, subtract
+from ..ir.literals import broadcast_parts, int_value, is_one, is_zero
+from ..ir.prim_expr import IntImm, Or, PrimExpr, Select, Var
+from ..ir.prim_op import const, equal, floormod, match_types, minimum, not_equal, subtract
 from ..ir.variables import vars_in
 
 Shape = Sequence[PrimExpr]
@@ -87,7 +87,26 @@ def broadcast_differ(shape: Shape, other: Shape, both: bool = True) -> bool:
     """`differ` of shapes that broadcast: each extent is equal to the other's, or 1. both: the other's
     may be 1 as well."""
     pairs = zip(reversed(shape), reversed(other), strict=False)
-    return any(differ(d, _beside(d, have, both)) for d, have in pairs)
+    return any(differ(*pair) for dims in pairs for pair in _to_compare(*dims, both))
+
+
+def _to_compare(dim: PrimExpr, have: PrimExpr, both: bool) -> list[tuple[PrimExpr, PrimExpr]]:
+    """Extents and what they must be. Of one that is a part of the other, only the parts before it are
+    compared: where they are 1, the other is this one."""
+    before = _parts_before(dim, have)
+    if before is not None:
+        return [(dim, _beside(dim, part, True)) for part in before]
+    before = _parts_before(have, dim) if both else None
+    if before is not None:
+        return [(part, _beside(part, have, True)) for part in before]
+    return [(dim, _beside(dim, have, both))]
+
+
+def _parts_before(dim: PrimExpr, extent: PrimExpr) -> list[PrimExpr] | None:
+    parts = broadcast_parts(extent)
+    places = (k for k, part in enumerate(parts) if len(parts) > 1 and dims_equal(part, dim))
+    place = next(places, None)
+    return None if place is None else parts[:place]
 
 
 def _beside(dim: PrimExpr, have: PrimExpr, both: bool) -> PrimExpr:
@@ -100,6 +119,88 @@ def _beside(dim: PrimExpr, have: PrimExpr, both: bool) -> PrimExpr:
     if both and not isinstance(have, IntImm):
         kept = Or(kept, equal(have, 1))
     return simplify(Select(kept, dim, have))
+
+
+def broadcast_extent(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """The extent that two broadcast to, of which each is 1 or equal to the other (`broadcast_differ` has
+    that checked): one of them where that is known, else the first of their parts that is not 1.
+
+    The parts stand in one order and each once, so that x + y, y + x and (x + y) * x have one extent."""
+    if is_one(a) or is_one(b):
+        return b if is_one(a) else a
+    if isinstance(a, IntImm) or isinstance(b, IntImm):
+        return a if isinstance(a, IntImm) else b
+    if covers(a, b):
+        return a
+    if covers(b, a):
+        return b
+    for one, other in ((a, b), (b, a)):
+        if not may_be_one(one) or _is_unit_of(other, one):
+            return one
+    more = [p for p in broadcast_parts(b) if not any(dims_equal(p, q) for q in broadcast_parts(a))]
+    *first, extent = sorted([*broadcast_parts(a), *more], key=_rank)
+    for part in reversed(first):
+        extent = Select(equal(part, 1), *match_types(extent, part))
+    return extent
+
+
+def is_in_order(extent: PrimExpr) -> bool:
+    """Whether the parts of an extent stand as `broadcast_extent` puts them."""
+    parts = broadcast_parts(extent)
+    return len(parts) == 1 or (ranks := [*map(_rank, parts)]) == sorted(ranks)
+
+
+def _rank(part: PrimExpr) -> tuple[bool, str]:
+    """Names first, of which the order of their letters decides."""
+    return not isinstance(part, Var), str(part)
+
+
+def covers(extent: PrimExpr, dim: PrimExpr) -> bool:
+    """Whether an extent is what `dim` broadcasts to beside others: all parts of the one are among
+    those of the other."""
+    parts = broadcast_parts(extent)
+    return all(any(dims_equal(p, q) for q in parts) for p in broadcast_parts(dim))
+
+
+def may_be_one(dim: PrimExpr) -> bool:
+    """Whether an extent is not known to be another than 1."""
+    if isinstance(dim, Var | IntImm):
+        return isinstance(dim, Var) or is_one(dim)
+    return not _proven(not_equal(dim, 1))
+
+
+def at_most_one(dim: PrimExpr) -> bool:
+    """Whether an extent is known to be 0 or 1: that of x[:1]."""
+    return not isinstance(dim, Var) and _proven(dim <= 1)
+
+
+def equal_beside(a: PrimExpr, b: PrimExpr) -> bool:
+    """Whether two extents that broadcast are equal, because neither is 1 unless both are: n and
+    min(512, n)."""
+    if not {*vars_in(a)} & {*vars_in(b)}:
+        return not (may_be_one(a) or may_be_one(b))
+    return _one_with(a, b) and _one_with(b, a)
+
+
+def _one_with(a: PrimExpr, b: PrimExpr) -> bool:
+    """Whether the first of two extents is known to be 1 only where the other is."""
+    apart = (_proven(not_equal(a, 1), where) for where in (b < 1, b > 1))
+    return _proven(equal(b, 1), equal(a, 1)) or all(apart)
+
+
+def _is_unit_of(a: PrimExpr, b: PrimExpr) -> bool:
+    """Whether an extent is known to be at most 1, and less only where `b` is: that of x[:1] beside x."""
+    return at_most_one(a) and _proven(a >= 1, b >= 1)
+
+
+def _proven(condition: PrimExpr, given: PrimExpr | None = None) -> bool:
+    """Whether a condition holds wherever `given` does. What is in an extent may be negative, such as
+    where a slice begins."""
+    analyzer = Analyzer()
+    if given is None:
+        return analyzer.can_prove(condition)
+    with analyzer.constraint_scope(given):
+        return analyzer.can_prove(condition)
 
 
 def check_within(shape: Shape, other: Shape, axis: int) -> None:
@@ -150,15 +251,21 @@ def check_columns(size: PrimExpr, **columns: int) -> None:
 
 
 __all__ = [
+    "at_most_one",
     "broadcast_differ",
+    "broadcast_extent",
     "check_columns",
     "check_filled",
     "check_multiple",
     "check_within",
+    "covers",
     "differ",
     "dims_equal",
     "dims_gap",
+    "equal_beside",
     "extents_of",
+    "is_in_order",
+    "may_be_one",
     "of_extent",
     "open_pairs",
     "shorter",

@@ -21,6 +21,7 @@ from ..script.relax import register_view as register_script_view
 from .common import (
     accumulator,
     aligned_index,
+    broadcast_known,
     broadcast_shape,
     common_dtype,
     rounded,
@@ -29,7 +30,7 @@ from .common import (
     widened,
 )
 from .core import case, op
-from .extents import broadcast_differ, differ, dims_equal, text
+from .extents import broadcast_differ, differ, text
 from .params import DType, Tensor, Tensors
 from .statements import long, loops, written
 
@@ -81,10 +82,8 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, out_dtype=None):
         raise ValueError(explain(what, instead=hint))
     batch = broadcast_shape(list(a[:-2]), list(b[:-2]))
     broadcast_differ(b[:-2], a[:-2])
-    pairs = zip(reversed(a[:-2]), reversed(b[:-2]), strict=False)
-    for x, y in pairs:
-        if not (is_one(x) or is_one(y) or dims_equal(x, y)):
-            return TensorStructInfo(dtype=dtype, ndim=rank)
+    if not broadcast_known(a[:-2], b[:-2]):
+        return TensorStructInfo(dtype=dtype, ndim=rank)
     rows, cols = [a[-2]] if len(a) > 1 else [], [b[-1]] if len(b) > 1 else []
     return TensorStructInfo([*batch, *rows, *cols], dtype)
 

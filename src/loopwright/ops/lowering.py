@@ -14,6 +14,7 @@ from ..relax.expr import Call, Constant, PrimValue, ShapeExpr, Tuple
 from ..relax.expr import Var as GraphVar
 from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from ..relax.te_call import scalar_literal
+from .extents import is_in_order
 from .inference import dtype_unknown, info_of, is_static, run_body
 from .params import Param
 
@@ -68,7 +69,15 @@ def lower_by_body(
     names = dict(zip(old_sizes, sizes, strict=True))
     parts = (earlier.args[2:], earlier.sinfo_args)
     more, infos = parts if sizes == old_sizes else substitute(parts, names)
+    if not all(map(_in_order, infos)):
+        return build()
     return earlier.replace(args=(earlier.args[0], Tuple(tensors), *more), sinfo_args=infos)
+
+
+def _in_order(info: Any) -> bool:
+    """Whether a result's extents are as inference writes them (`broadcast_extent`)."""
+    dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
+    return all(is_in_order(d) for d in dims or ())
 
 
 def _is_one_float(info: Any) -> bool:

@@ -8,7 +8,8 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.literals import is_one
-from ..ir.prim_op import cast, const, div, infimum, max_value, multiply, supremum
+from ..ir.prim_expr import IntImm, Select
+from ..ir.prim_op import cast, const, div, equal, infimum, max_value, multiply, supremum
 from ..relax import op as R
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
@@ -27,7 +28,7 @@ from .common import (
     widened,
 )
 from .core import case, op
-from .extents import broadcast_differ
+from .extents import broadcast_differ, dims_equal, may_be_one
 from .family import reduction
 from .flow import along, reducing
 from .gradient import no_gradient
@@ -341,21 +342,25 @@ log_softmax.samples(case((2, 8), axis=-1))
 
 
 def _collapse(data, shape):
-    """`data` summed over the axes that lack in `shape`, or are 1 there."""
+    """`data` summed over the axes that lack in `shape`, or are 1 there; over an axis that may be 1 by as
+    many elements as the run says, from its own on."""
     extra = len(shape_of(data)) - len(shape)
-    axes = [
-        extra + k for k, d in enumerate(shape) if is_one(d) and not is_one(data.shape[extra + k])
-    ]
+    sizes = dict(enumerate(data.shape[:extra]))
+    for a, d in enumerate(shape, extra):
+        have = data.shape[a]
+        if is_one(d) and not is_one(have):
+            sizes[a] = have
+        elif not isinstance(d, IntImm) and not dims_equal(d, have) and may_be_one(d):
+            sizes[a] = Select(equal(d, 1), have, const(1, have.dtype))
     wide = accumulator(data.dtype)
-    spans = {
-        a: te.reduce_axis((const(0, "int64"), data.shape[a]), name=f"k{a}")
-        for a in [*range(extra), *axes]
-    }
+    spans = {a: te.reduce_axis((const(0, "int64"), d), name=f"k{a}") for a, d in sizes.items()}
     if not spans:
         return compute(shape, lambda *i: element(data, i), "collapse_sum")
 
     def cell(*i):
-        at = [spans[a] if a in spans else i[a - extra] for a in range(len(data.shape))]
+        at = [*spans.values()][:extra] + list(i)
+        for a, k in spans.items():
+            at[a] = k if a < extra or is_one(shape[a - extra]) else i[a - extra] + k
         return te.sum(cast(wide, data(*at)), axis=list(spans.values()))
 
     return rounded(compute(shape, cell, "collapse_sum", tag="comm_reduce"), data.dtype)

@@ -632,7 +632,7 @@ def test_minus_one_between_symbolic_dims():
 
 def test_sides_that_cannot_be_proven_equal_are_checked_at_run_time():
     model = graph(
-        [node("Add", ["a", "b"], ["y"], "sum")],
+        [node("Concat", ["a", "b"], ["y"], "sum", axis=1)],
         [value("a", ["n", 3]), value("b", ["m", 3])],
         [value("y", None)],
     )
@@ -649,7 +649,7 @@ def test_sides_that_cannot_be_proven_equal_are_checked_at_run_time():
     [
         ("MatMul", ["n", "k"], ["j", 4], {}),
         ("Concat", ["n", "k"], [3, "j"], {"axis": 0}),
-        ("Equal", ["n", 1], ["m", "k"], {}),
+        ("Gemm", ["n", "k"], ["j", 4], {}),
     ],
 )
 def test_every_kind_of_pairing_is_checked(op_type, a, b, options):

@@ -148,7 +148,7 @@ def test_an_axis_sliced_to_one_element_broadcasts():
         close(interpreted(from_onnx(model), feeds), expected)
         run = compile(model)["main"]
         close([run(*feeds.values()).numpy()], expected)
-        with pytest.raises(ValueError, match="n must be at least 1 on axis 0 at onnx:total"):
+        with pytest.raises(ValueError, match="another extent than expected"):
             run(DATA[:0], DATA)
 
 

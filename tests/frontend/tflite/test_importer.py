@@ -251,3 +251,16 @@ def test_numbers_of_operators_in_the_newer_field_only():
     assert code.DeprecatedBuiltinCode() == 0
     values = np.array([[0.5, -0.5, 2], [3.75, -4, 9]], np.float32)
     np.testing.assert_array_equal(run(bytes(data), [values])[0], np.floor(values))
+
+
+def test_batches_that_only_the_run_compares(rng):
+    """Two inputs of a free batch are added where one has a batch of 1, and refused where they disagree."""
+    g = Graph()
+    x, y = (g.input((1, 3), signature=(-1, 3)) for _ in range(2))
+    g.outputs = [g.op("ADD", [x, y], {"shape": (1, 3)}, "Add")]
+    exe = lw.compile(from_tflite(model(g)))
+    for sizes in ((2, 2), (2, 1), (1, 2), (0, 1)):
+        a, b = (real(rng, n, 3) for n in sizes)
+        compare([np.asarray(exe(a, b))], [a + b])
+    with pytest.raises(ValueError, match="another extent than expected"):
+        exe(real(rng, 2, 3), real(rng, 3, 3))

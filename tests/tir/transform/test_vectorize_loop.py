@@ -247,3 +247,26 @@ def main(
     serial = made.script().count("for j")
     assert serial == (BODIES[body] and extent > 1)
     assert "vectorized" not in made.script()
+
+
+SPREAD = """
+@T.prim_func
+def main(a: T.handle, B: T.Buffer((16,), "float32"), n: T.int32):
+    A = T.match_buffer(a, (n * 4,), "float32")
+    for i in range(4):
+        for j in T.vectorized(4):
+            B[i * 4 + j] = A[i * n + T.Select(n == 1, 0, j)]
+"""
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_an_index_that_all_lanes_choose_alike(native):
+    """One element for all lanes, or those side by side: what broadcasts at run time is not gathered."""
+    mod = IRModule({"main": from_source(SPREAD)})
+    func = tt.VectorizeLoop(native=native)(mod)["main"]
+    for n in (1, 4):
+        a, got = np.arange(n * 4, dtype="float32"), np.zeros(16, "float32")
+        run(func, [a, got, n])
+        np.testing.assert_array_equal(got, np.repeat(a, 4) if n == 1 else a)
+    text = func.script()
+    assert "T.if_then_else(n == 1, T.Broadcast(A[i * n], 4), A[i * n:i * n + 4])" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from functools import wraps
+from functools import reduce, wraps
 from math import prod
 from typing import Any
 
@@ -17,8 +17,8 @@ from ...ir.functor import post_order_visit
 from ...ir.op import Op
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
-from ...ir.prim_op import convert, not_equal
-from ...ir.variables import uses_any
+from ...ir.prim_op import convert
+from ...ops.extents import broadcast_differ, broadcast_extent, equal_beside, open_pairs
 from ...relax import expr as rx
 from ...relax import op
 from ...relax.block_builder import BlockBuilder
@@ -363,38 +363,63 @@ class Context:
         return [self.with_dims(v, c) for v, c in zip(values, changes, strict=True)]
 
     def broadcast(self, *values: Value) -> list[Any]:
-        """Expressions of values that are about to broadcast, dimensions aligned, but for those that
-        data decides and that may be 1."""
+        """Expressions of values that are about to broadcast. Where names alone are compared by the run,
+        all but one of the values are given the common extent, which inference then knows."""
         if any(v.info.get_shape() is None for v in values):
             return [v.expr for v in values]
         rank = max(v.ndim for v in values)
-        ranked = self._with_units(values, rank)
-        groups = []
-        for back in range(1, rank + 1):
-            axes = [self._aligned_axis(v, back) for v in ranked]
-            if any(a is not None for a in axes):
-                groups.append(axes)
-        return [v.expr for v in (self.aligned(ranked, groups) if groups else ranked)]
+        axes = [[_broadcast_axis(v, back) for v in values] for back in range(1, rank + 1)]
+        ready, extents = self.meeting(list(values), axes)
+        shapes = [list(v.shape) for v in ready]
+        for group, extent in zip(axes, extents, strict=True):
+            places = [(k, a) for k, a in enumerate(group) if a is not None]
+            kept = extent  # of names alone, inference knows the common extent of one and of others
+            for k, axis in sorted(places, key=lambda place: -ready[place[0]].ndim):
+                dim = shapes[k][axis]
+                if isinstance(dim, TirVar) and dim is not kept:
+                    keeps = kept is extent and not isinstance(extent, (IntImm, TirVar))
+                    kept, shapes[k][axis] = (dim, dim) if keeps else (kept, extent)
+        return [
+            v.expr
+            if all(a is b for a, b in zip(v.shape, shape, strict=True))
+            else self.emit(op.broadcast_to(v.expr, rx.ShapeExpr(shape)))
+            for v, shape in zip(ready, shapes, strict=True)
+        ]
 
-    def _aligned_axis(self, value: Value, back: int) -> int | None:
-        """`_broadcast_axis`, but not of a dimension that data decides and that may be 1."""
-        axis = _broadcast_axis(value, back)
-        if axis is None or not uses_any(dim := value.shape[axis], self._told):
-            return axis
-        return axis if self.analyzer.can_prove(not_equal(dim, 1)) else None
+    def met(self, wanted: PrimExpr, have: PrimExpr) -> PrimExpr:
+        """The extent that a wanted one and a tensor's broadcast to; that the wanted one is 1 or it is
+        checked at run time."""
+        extent = broadcast_extent(wanted, have)
+        with open_pairs() as pairs:
+            broadcast_differ([wanted], [extent], both=False)
+        for dim, want in pairs:
+            self.builder.match_cast(rx.ShapeExpr([dim]), ShapeStructInfo([want]))
+        return extent
 
-    def _with_units(self, values: Sequence[Value], rank: int) -> list[Value]:
-        """The values with dimensions of at most 1 (that of x[:1]) said to be 1, where another
-        value may have more; checked at run time."""
-        units: list[dict[int, Any]] = [{} for _ in values]
-        for back in range(1, rank + 1):
-            axes = [_broadcast_axis(v, back) for v in values]
-            dims = [(k, a, values[k].shape[a]) for k, a in enumerate(axes) if a is not None]
-            small = [(k, a) for k, a, d in dims if not isinstance(d, IntImm) and _most(d) <= 1]
-            if len(small) < len(dims):
-                for k, axis in small:
-                    units[k][axis] = 1
-        return [self.with_dims(v, u) for v, u in zip(values, units, strict=True)]
+    def meeting(
+        self, values: list[Value], axes: Sequence[Sequence[int | None]]
+    ) -> tuple[list[Value], list[Any]]:
+        """The values, and the extents that groups of their dimensions (see `aligned`) broadcast to.
+        Dimensions that may not be 1 beside another are said to be equal."""
+        groups: list[list[int | None]] = []
+        for group in axes:
+            rest = {k: a for k, a in enumerate(group) if a is not None}
+            while rest:
+                first = min(rest, key=lambda k: size_of(values[k].shape[rest[k]]))
+                dim = values[first].shape[rest[first]]
+                dims = {k: values[k].shape[a] for k, a in rest.items()}
+                same = [k for k, d in dims.items() if self.equal(d, dim) or equal_beside(d, dim)]
+                groups.append([rest.pop(k) if k in same else None for k in range(len(values))])
+        values = self.aligned(values, groups)
+        one = IntImm("int64", 1)
+        return values, [
+            reduce(
+                broadcast_extent,
+                (v.shape[a] for v, a in zip(values, group, strict=True) if a is not None),
+                one,
+            )
+            for group in axes
+        ]
 
 
 def _in_type(elements: np.ndarray, dtype: Any) -> np.ndarray:
@@ -403,11 +428,6 @@ def _in_type(elements: np.ndarray, dtype: Any) -> np.ndarray:
         wide = np.array([int(e) % (1 << 64) for e in elements.flat], "uint64")
         return wide.astype(dtype).reshape(elements.shape)
     return elements.astype(dtype)
-
-
-def _most(dim: PrimExpr) -> int:
-    """The largest value that a dimension may have."""
-    return Analyzer().const_int_bound(dim).max_value
 
 
 def _broadcast_axis(value: Value, back: int) -> int | None:

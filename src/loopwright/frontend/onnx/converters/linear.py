@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
+from ....ir.prim_expr import IntImm
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context, size_of
@@ -22,19 +23,21 @@ def matmul(cx: Context, node: Node, a: Value, b: Value) -> Any:
     weight = few_bits.dequantized(*given) if given and a.ndim and a.dtype == "float32" else None
     if weight is not None and literal(a.shape[-1]) == weight.rows:
         return few_bits.product(cx, a, weight)
-    a, b = _matched(cx, a, b)
-    return op.matmul(a.expr, b.expr)
+    return product(cx, a, b)
 
 
-def _matched(cx: Context, a: Value, b: Value) -> list[Value]:
-    """Both sides, the inner dimension and the batch dimensions aligned."""
+def product(cx: Context, a: Value, b: Value) -> Any:
+    """The matrix product, the inner dimension aligned and the batch dimensions broadcast."""
     if a.ndim == 0 or b.ndim == 0:
-        return [a, b]
-    groups: list[list[int | None]] = [[a.ndim - 1, max(b.ndim - 2, 0)]]
-    for back in range(3, min(a.ndim, b.ndim) + 1):
-        if literal(a.shape[-back]) != 1 and literal(b.shape[-back]) != 1:
-            groups.append([a.ndim - back, b.ndim - back])
-    return cx.aligned([a, b], groups)
+        return op.matmul(a.expr, b.expr)
+    a, b = cx.aligned([a, b], [[a.ndim - 1, max(b.ndim - 2, 0)]])
+    rank = max(a.ndim, b.ndim)
+    axes = [[v.ndim - k if k <= v.ndim else None for v in (a, b)] for k in range(rank, 2, -1)]
+    (a, b), batch = cx.meeting([a, b], axes)
+    out = cx.emit(op.matmul(a.expr, b.expr))
+    if out.struct_info.get_shape() is not None:
+        return out
+    return cx.found(out, *batch, *a.shape[-2:-1], *b.shape[-1:])
 
 
 @converter("Gemm")
@@ -48,15 +51,17 @@ def gemm(cx: Context, node: Node, a: Value, b: Value, c: Value | None = None) ->
         a = cx.value(op.permute_dims(a.expr))
     if node.integer("transB", 0):
         b = cx.value(_transposed(cx, b))
-    a, b = _matched(cx, a, b)
-    product = cx.value(op.matmul(a.expr, b.expr))
+    out = cx.value(product(cx, a, b))
     if alpha != 1.0:
-        product = cx.value(op.multiply(product.expr, cx.scalar(alpha, product.dtype)))
+        out = cx.value(op.multiply(out.expr, cx.scalar(alpha, out.dtype)))
     if c is None or beta == 0.0:
-        return product
+        return out
     if beta != 1.0:
         c = cx.value(op.multiply(c.expr, cx.scalar(beta, c.dtype)))
-    return op.add(*cx.broadcast(product, c))
+    pairs = zip(reversed(c.shape), reversed(out.shape), strict=False)
+    if not all(isinstance(d, IntImm) or cx.equal(d, have) for d, have in pairs):
+        c = cx.value(op.broadcast_to(c.expr, ShapeExpr(out.shape)))  # not the product to its shape
+    return op.add(*cx.broadcast(out, c))
 
 
 def _transposed(cx: Context, b: Value) -> Any:
@@ -138,35 +143,18 @@ def _contracted(
     cx: Context, a: Value, left: str, b: Value, right: str, later: str
 ) -> tuple[Value, str]:
     """The product of two values, summed over the labels both have and nobody needs later."""
-    groups = [
-        [left.index(c), right.index(c)]
-        for c in left
-        if c in right and _wide(a, left, c) and _wide(b, right, c)
-    ]
-    a, b = cx.aligned([a, b], groups) if groups else [a, b]
     shared = [c for c in left if c in right]
+    (a, b), extents = cx.meeting([a, b], [[left.index(c), right.index(c)] for c in shared])
     batch = [c for c in shared if c in later]
     inner = [c for c in shared if c not in later]
     rows, columns = [c for c in left if c not in right], [c for c in right if c not in left]
     sizes = {**dict(zip(right, b.shape, strict=True)), **dict(zip(left, a.shape, strict=True))}
-    for c in shared:  # one side may be 1
-        sizes[c] = next(
-            (
-                s[i.index(c)]
-                for i, s in ((left, a.shape), (right, b.shape))
-                if literal(s[i.index(c)]) != 1
-            ),
-            sizes[c],
-        )
+    sizes |= dict(zip(shared, extents, strict=True))
     x = _matrix(cx, a, left, batch, rows, inner, sizes)
     y = _matrix(cx, b, right, batch, inner, columns, sizes)
     product = cx.emit(op.matmul(x, y))
     labels = "".join([*batch, *rows, *columns])
     return cx.value(op.reshape(product, ShapeExpr([sizes[c] for c in labels]))), labels
-
-
-def _wide(v: Value, labels: str, label: str) -> bool:
-    return literal(v.shape[labels.index(label)]) != 1
 
 
 def _matrix(

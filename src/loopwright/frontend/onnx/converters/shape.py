@@ -9,7 +9,8 @@ import numpy as np
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
-from ....ir.prim_op import convert, maximum
+from ....ir.prim_op import const, convert, maximum
+from ....ops.extents import equal_beside
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm
 from ....relax.struct_info import ShapeStructInfo, TensorStructInfo
@@ -376,9 +377,11 @@ def expand(cx: Context, node: Node, data: Value, shape: Value) -> Any:
         elif isinstance(size, int) and isinstance(d, int):
             what = f"dimension {k} cannot be expanded"
             raise ValueError(explain(what, got=f"{size} to {d}", instead="it must be 1"))
-        else:  # neither is 1: they must be equal when it runs
+        elif equal_beside(have, const(d, "int64")):
             changes[k - (rank - len(old))] = d
             dims.append(d)
+        else:
+            dims.append(cx.met(const(d, "int64"), have))
     source = cx.with_dims(data, changes) if changes else data
     if len(dims) == len(old) and all(
         cx.equal(a, b) for a, b in zip(dims, source.shape, strict=True)

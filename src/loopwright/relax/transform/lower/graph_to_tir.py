@@ -47,11 +47,11 @@ from ....base.span import merge_spans
 from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
-from ....ir.literals import is_zero
+from ....ir.literals import broadcast_parts, is_zero
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import Call as PrimCall
-from ....ir.prim_expr import FloorMod, IntImm, Min, PrimExpr, Range, StringImm, Var
+from ....ir.prim_expr import FloorMod, IntImm, Min, PrimExpr, Range, Select, StringImm, Var
 from ....ir.prim_op import add, cast, const, equal, floordiv, multiply
 from ....ir.structural import structural_equal
 from ....ir.transform import ModulePass, PassContext
@@ -81,7 +81,7 @@ def _expectation(have: PrimExpr, want: PrimExpr, where: str) -> str:
                 return f"{plain(other)} must be at least {plain(want)} {where}"
     if isinstance(have, FloorMod) and is_zero(want):
         return f"{plain(have.a)} must be a multiple of {plain(have.b)} {where}"
-    both = f"({plain(have)} against {plain(want)})"
+    both = f"({plain(have)} against {_wanted(have, want)})"
     return f"another extent than expected {where} {both}; give inputs whose shapes agree"
 
 
@@ -552,7 +552,8 @@ class _Converter:
             if self.analyzer.can_prove_equal(a, b):
                 continue
             place = binding.span or binding.value
-            said = StringImm(f"{self.name}: {_expectation(a, b, f'on axis {k} at {place}')}")
+            axis = f"on axis {k} " if isinstance(binding.struct_info, TensorStructInfo) else ""
+            said = StringImm(f"{self.name}: {_expectation(a, b, f'{axis}at {place}')}")
             check = equal(a, b)
             self.state.wrap(lambda rest, c=check, m=said: st.AssertStmt(c, m, rest))
 
@@ -582,6 +583,14 @@ class _Converter:
             extents = tuple(const(d, "int64") for d in data.shape)
             body = st.AllocateConst(var, DataType(data.dtype), extents, data, body)
         return body
+
+
+def _wanted(have: PrimExpr, want: PrimExpr) -> str:
+    """What an extent must be, in a message: "m or 1" for what broadcasts beside m."""
+    if not (isinstance(want, Select) and structural_equal(want.true_value, have)):
+        return plain(want)
+    others = (p for p in broadcast_parts(want.false_value) if not structural_equal(p, have))
+    return " or ".join([*map(plain, others), "1"])
 
 
 def _op_name(value: Any) -> str:

@@ -303,7 +303,8 @@ class _Lower(GraphRewriter):
         value = self.builder.normalize_argument(self.value(binding.value))
         info = binding.struct_info
         matches: list[_Match] = []
-        context = self.context(f"match_cast, annotation={info}")
+        place = f"loc={binding.span}, " if binding.span else ""
+        context = self.context(f"match_cast, {place}annotation={info}")
         self.check(value, info, value.struct_info, context, matches)
         self.match(matches)
         self.builder.emit_normalized(binding.replace(value=value))

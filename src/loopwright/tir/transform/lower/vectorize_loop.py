@@ -44,7 +44,7 @@ from ... import stmt as st
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from ...op import is_call_to
+from ...op import if_then_else, is_call_to
 from ...op_target import get_active_lane_mask
 from .._base import PrimFuncPass, Simplifying, StmtRewriter, Substitute, bind_function
 from ._lanes import maskable, may_trap, reads, separable, writes
@@ -91,6 +91,7 @@ class _Vectorizer(StmtRewriter):
         self.values: dict[Var, PrimExpr] = {var: Ramp._make(low, const(1, var.dtype), lanes)}
         self.own: dict[Var, dict[Buffer, Buffer]] = {}  # memory of the body -> its views, widened
         self.mask: PrimExpr | None = None
+        self.assumed: dict[int, bool] = {}  # by id: conditions of one value in all lanes
 
     # ------------------------------------------------------------------ expressions
 
@@ -151,6 +152,9 @@ class _Vectorizer(StmtRewriter):
         return pe.Cast._make(node.dtype.like(value.dtype), value, span=node.span)
 
     def visit_Select(self, node: pe.Select) -> Any:
+        holds = self.assumed.get(id(node.condition))
+        if holds is not None:
+            return self.visit(node.true_value if holds else node.false_value)
         parts = [self.visit(p) for p in (node.condition, node.true_value, node.false_value)]
         lanes = _lanes(parts)
         if lanes == 1:
@@ -261,9 +265,38 @@ class _Vectorizer(StmtRewriter):
     def _tidy(self, index: PrimExpr) -> PrimExpr:
         return index if index.dtype.lanes == 1 else self.ana.simplify(index)
 
+    def _chosen(self, indices: Any) -> PrimExpr | None:
+        """A condition of one value in all lanes that chooses an index: whether an extent broadcasts."""
+        found: list[PrimExpr] = []
+
+        def visit(node: Any) -> bool:
+            if isinstance(node, pe.Select) and id(node.condition) not in self.assumed:
+                differs = not uses_any(node.condition, self.values) and uses_any(node, self.values)
+                found.extend([node.condition] if differs else [])
+            return bool(found)
+
+        any(any_node(i, visit) for i in indices[-1:])
+        return found[0] if found else None
+
+    def _either(self, node: BufferLoad, condition: PrimExpr) -> Any:
+        """Of an element, or of elements side by side: instead of each lane's own index."""
+        sides = []
+        for holds in (True, False):
+            self.assumed[id(condition)] = holds
+            sides.append(self.visit(node))
+        del self.assumed[id(condition)]
+        lanes = _lanes(sides)
+        if lanes == 1:
+            return node
+        sides = [_spread(side, lanes) for side in sides]
+        return if_then_else(self.visit(condition), *sides)
+
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         if node.dtype.lanes > 1 and uses_any(node, self.values):
             raise _NotLanewise
+        condition = self._chosen(node.indices)
+        if condition is not None:
+            return self._either(node, condition)
         buffer, indices = self._indices(node.buffer, node.indices)
         predicate = None if node.predicate is None else self.visit(node.predicate)
         lanes = _lanes(indices[-1:])
