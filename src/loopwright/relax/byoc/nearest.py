@@ -32,6 +32,8 @@ def nearest_miss(
 
     refused: what FuseOpsByPattern tells of rejected matches.
     """
+    if not patterns:
+        return Nearest(0, "it has no patterns, and the model no regions of it")
     if refused:
         operator, reason = refused[0]
         return Nearest(0, f"{operator} matches, but {reason}")
