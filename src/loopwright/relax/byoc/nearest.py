@@ -64,7 +64,8 @@ def _places(mod: IRModule) -> Iterator[tuple[VarBinding, Mapping[Var, Any]]]:
         values = get_var2val(func)
         for block in _blocks(func.body):
             for binding in block.bindings:
-                if isinstance(binding.value, (Call, TupleGetItem)):
+                is_call = isinstance(binding.value, (Call, TupleGetItem))
+                if isinstance(binding, VarBinding) and is_call:
                     yield binding, values
 
 
