@@ -65,8 +65,8 @@ def test_some_orders_of_passes():
 
 
 def test_some_back_ends():
-    # 618: what two users share is folded for one; 2232: two back ends want one batch norm.
-    assert bad(backends.run, [*range(40), 618, 2232, 5517]) == {}
+    # 618: what two users share is folded for one; 2232, 8072: two back ends want the same call.
+    assert bad(backends.run, [*range(40), 618, 2232, 5517, 8072]) == {}
 
 
 def test_a_pass_that_does_not_exist_is_noticed():

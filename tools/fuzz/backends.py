@@ -97,7 +97,7 @@ def run(seed: int, say: Say) -> Outcome:
     chosen = backends(mod, rng)
     heard: list[str] = []
     handler = logging.Handler()
-    handler.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: heard.append(record.getMessage())
     LOGGER.addHandler(handler)
     try:
         say("partition")

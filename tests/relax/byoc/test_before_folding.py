@@ -154,6 +154,7 @@ def test_the_code_generator_gets_what_matched():
             backend(DENSE, cost=lambda func: Cost(offloaded=2.0, default=1.0)),
             "mine.p0 does not pay (declared: 2 against 1)",
         ),
+        (LINEAR, backend(), "it has no patterns, and the model no regions of it"),
         (
             g.NoDataflow,
             backend(op("exp")),

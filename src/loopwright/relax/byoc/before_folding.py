@@ -58,12 +58,24 @@ class FuseBeforeFolding(ModulePass):
         for backend, patterns in wanted:
             fused = _fused(fused, backend, patterns, refused, before)
             lost.reserve(backend)
-        names = {name.partition(".")[0] for log in (before, after) for name in log.matched.values()}
+        final, taken = folded, after
+        if before.matched:
+            taken = MatchLog(dict(before.matched))
+            final = parted = Sequential(list(self.tidy))(fused)
+            for backend, patterns in wanted:
+                parted = _fused(parted, backend, patterns, refused, taken)
         for backend, patterns in wanted:
-            if backend.name not in names and patterns and not has_regions(mod, backend):
-                why = nearest_miss([mod, folded], patterns, refused[backend.name])
+            if not _names(taken, backend) and not has_regions(mod, backend):
+                why = Nearest(0, "other back ends take what its patterns match")
+                if not _names(after, backend):
+                    why = nearest_miss([mod, folded], patterns, refused[backend.name])
                 warn_of_nothing(backend, why)
-        return fused if before.matched else folded
+        return final
+
+
+def _names(log: MatchLog, backend: Backend) -> set[str]:
+    """The patterns of a back end that have matched."""
+    return {name for name in log.matched.values() if name.startswith(f"{backend.name}.")}
 
 
 def _fused(

@@ -32,6 +32,8 @@ def nearest_miss(
 
     refused: what FuseOpsByPattern tells of rejected matches.
     """
+    if not patterns:
+        return Nearest(0, "it has no patterns, and the model no regions of it")
     if refused:
         operator, reason = refused[0]
         return Nearest(0, f"{operator} matches, but {reason}")
@@ -62,8 +64,8 @@ def _places(mod: IRModule) -> Iterator[tuple[VarBinding, Mapping[Var, Any]]]:
         values = get_var2val(func)
         for block in _blocks(func.body):
             for binding in block.bindings:
-                calls = isinstance(binding.value, (Call, TupleGetItem))
-                if calls and isinstance(binding, VarBinding):
+                is_call = isinstance(binding.value, (Call, TupleGetItem))
+                if isinstance(binding, VarBinding) and is_call:
                     yield binding, values
 
 
