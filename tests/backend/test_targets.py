@@ -153,6 +153,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.budget(6)  # a process that runs seven commands
 def test_a_target_of_another_package(toy, golden):
     assert len((DATA / "lw_toy" / "__init__.py").read_text().splitlines()) <= 60
     feeds = str(demo.BUNDLED.with_suffix(".npz"))

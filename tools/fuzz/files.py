@@ -209,7 +209,8 @@ def _judge(path: Path, say: Callable[[str], None]) -> Outcome:
             feeds = feed(exe.inputs())
         except (ValueError, MemoryError) as error:
             return Outcome("error", "feed", str(error))
-        got = arrays(list(exe.run(feeds).values()))
+        found = exe.run(feeds)
+        got = arrays([found[name] for name in exe.output_names()])  # one may be named twice
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         outcome = Outcome("error" if clear(error) else "raw", stage, text)

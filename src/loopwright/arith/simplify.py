@@ -27,7 +27,7 @@ from .rules_arithmetic import default
 RULES: Registry[type, Rule] = Registry("rule of the simplifier", compiles=True)
 for _rules in (rules_arithmetic.RULES, rules_compare.RULES, rules_logic.RULES):
     for _kind, _rule in _rules.items():
-        RULES.register(_kind, _rule)
+        RULES.register(_kind, _rule, origin=__name__)
 
 _LONG = 64  # terms
 _OFTEN = 64  # visits between two looks at the clock

@@ -184,7 +184,9 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0):
 
 
 def _vector_length(indices, data, batch_dims):
-    if not indices or not isinstance(indices[-1], IntImm):
+    if not indices:
+        raise ValueError(explain("indices hold vectors along their last axis", got="no axes"))
+    if not isinstance(indices[-1], IntImm):
         what = "the last dimension of indices must be known"
         raise RankUndetermined(explain(what, got=str(indices)))
     count = indices[-1].value

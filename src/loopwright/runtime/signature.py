@@ -76,6 +76,8 @@ class Signature:
     def leaves(self, value: Any) -> list[Any]:
         """What a call returned, one value for each of `results`: a sequence that is one result
         stays whole. Raises ValueError where it is nested in another way than `tree`."""
+        if self.tree is None and len(self.results) > 1:
+            return list(value)
         return _opened(value, self.tree)
 
     def text(self, function: str) -> str:
