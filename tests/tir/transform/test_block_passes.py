@@ -117,6 +117,56 @@ def test_what_a_reduction_reads_is_kept_for_one_of_its_steps(depth, rng):
     np.testing.assert_allclose(got, a @ b * 2, rtol=1e-4, atol=1e-4)
 
 
+FILLED_ONCE = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for k in range(4):
+        {fill}
+        for i in range(8):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + B[vi]
+"""
+FILLS = {
+    "predicate": """for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                T.where(k == 0)
+                B[vi] = A[vi]
+""",
+    "branch": """if k == 0:
+            for i in range(8):
+                with T.block("B"):
+                    vi = T.axis.spatial(8, i)
+                    B[vi] = A[vi]
+""",
+    "outer block": """for i in range(8):
+            with T.block("rows"):
+                vi, vo = T.axis.remap("SS", [i, k])
+                T.reads(A[vi])
+                T.writes(B[vi])
+                with T.block("B"):
+                    T.where(vo < 1)
+                    T.reads(A[vi])
+                    T.writes(B[vi])
+                    B[vi] = A[vi]
+""",
+}
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_what_only_some_steps_of_a_reduction_write_is_kept_between_them(fill, rng):
+    steps = [tt.LowerInitBlock(), tt.PlanAndUpdateBufferAllocationLocation()]
+    func = lowered(steps, FILLED_ONCE.format(fill=FILLS[fill]))
+    assert [b.name for b in func.body.block.alloc_buffers] == ["B"]
+    a, got = rng.standard_normal(8, "float32"), np.zeros(8, "float32")
+    run(func, [a, got])
+    np.testing.assert_allclose(got, 4 * a, rtol=1e-6)
+
+
 def test_what_lives_elsewhere_is_no_region_of_a_later_block():
     func = lowered(
         [tt.Simplify(), tt.PlanAndUpdateBufferAllocationLocation()],

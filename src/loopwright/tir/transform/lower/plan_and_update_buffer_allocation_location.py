@@ -38,10 +38,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.prim_expr import IntImm, IterVar
-from ....ir.variables import uses_any
+from ....ir.variables import uses_any, vars_in
 from ...analysis.access import get_block_access_region
 from ...function import PrimFunc
-from ...stmt import Block, BlockRealize, For, ForKind
+from ...stmt import Block, BlockRealize, For, ForKind, IfThenElse
 from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
 
 
@@ -66,17 +66,63 @@ def common(a: _Scope, b: _Scope) -> _Scope:
     return a
 
 
-class _Accesses(StmtVisitor):
-    """The innermost scope around all accesses of each allocated buffer."""
+class _Guards(StmtVisitor):
+    """The loop variables that decide whether a buffer is written, by its data: those in the conditions
+    around the blocks that write it."""
 
     def __init__(self) -> None:
+        self.written: dict[Any, set[Any]] = {}
+        self.conditions: set[Any] = set()
+        self.bound: dict[Any, set[Any]] = {}  # a block's axis -> the loop variables in its value
+        self.parts: dict[Any, Any] = {}  # data of a matched buffer -> of what it is part of
+
+    def loops(self, expr: Any) -> set[Any]:
+        """The loop variables that an expression depends on."""
+        return {var for v in vars_in(expr) for var in self.bound.get(v, {v})}
+
+    def under(self, condition: Any, *body: Any) -> None:
+        """Visit what is run where a condition holds, or does not."""
+        outer, self.conditions = self.conditions, self.conditions | self.loops(condition)
+        for part in body:
+            if part is not None:
+                self.visit(part)
+        self.conditions = outer
+
+    def visit_PrimExpr(self, node: Any) -> None:
+        pass
+
+    def visit_IfThenElse(self, node: IfThenElse) -> None:
+        self.under(node.condition, node.then_case, node.else_case)
+
+    def visit_BlockRealize(self, node: BlockRealize) -> None:
+        block = node.block
+        for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
+            self.bound[axis.var] = self.loops(value)
+        for match in block.match_buffers:
+            data = match.source.buffer.data
+            self.parts[match.buffer.data] = self.parts.get(data, data)
+        self.under(node.predicate, block)
+
+    def visit_Block(self, node: Block) -> None:
+        for region in node.writes:
+            data = region.buffer.data
+            self.written.setdefault(self.parts.get(data, data), set()).update(self.conditions)
+        self.visit(node.body)
+
+
+class _Accesses(StmtVisitor):
+    """The innermost scope around all accesses of each allocated buffer. guards: see `_Guards`."""
+
+    def __init__(self, guards: dict[Any, set[Any]]) -> None:
+        self.guards = guards
         self.scope = _Scope(None, None)
         self.lca: dict[Any, _Scope] = {}
         self.by_data: dict[Any, Any] = {}
         self.allocated: dict[Any, _Scope] = {}
         # What a reduction block writes is accessed outside of its loops: it is kept between their
-        # iterations. What it only reads may be made anew in each, but not where the axis is opaque,
-        # and one iteration may need what another one made. None: all buffers.
+        # iterations, and so is what only some of them write. What it only reads may be made anew in
+        # each, but not where the axis is opaque, and one iteration may need what another one made.
+        # None: all buffers.
         self.limits: list[tuple[_Scope, set[Any] | None]] = []
 
     def access(self, buffer: Any) -> None:
@@ -112,8 +158,11 @@ class _Accesses(StmtVisitor):
             self.visit(value)
         self.visit(node.predicate)
         before = len(self.limits)
-        written = {self._source(r.buffer.data) for r in node.block.writes}
         reduced = self._outside(node, lambda kind: kind == IterVar.CommReduce)
+        written = {self._source(r.buffer.data) for r in node.block.writes}
+        if reduced is not None:
+            loops = self._loops_inside(reduced)
+            written |= {data for data, guards in self.guards.items() if guards & loops}
         opaque = self._outside(node, lambda kind: kind not in (IterVar.CommReduce, IterVar.DataPar))
         self.limits += [
             (scope, what) for scope, what in ((reduced, written), (opaque, None)) if scope
@@ -128,6 +177,15 @@ class _Accesses(StmtVisitor):
                 self.visit(part)
         self.scope = outer
         del self.limits[before:]
+
+    def _loops_inside(self, limit: _Scope) -> set[Any]:
+        """The variables of the loops around this place that are inside a scope."""
+        loops, scope = set(), self.scope
+        while scope is not limit and scope.parent is not None:
+            if isinstance(scope.node, For):
+                loops.add(scope.node.loop_var)
+            scope = scope.parent
+        return loops
 
     def _source(self, data: Any) -> Any:
         """The data of the allocation that a buffer is part of."""
@@ -192,7 +250,9 @@ class _Move(StmtRewriter):
 
 
 def _plan(body: Any) -> tuple[dict[int, list[Any]], set[Any]]:
-    accesses = _Accesses()
+    guards = _Guards()
+    guards.visit(body)
+    accesses = _Accesses(guards.written)
     accesses.visit(body)
     moved: dict[int, list[Any]] = {}
     gone: set[Any] = set()
