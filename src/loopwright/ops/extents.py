@@ -174,18 +174,19 @@ def at_most_one(dim: PrimExpr) -> bool:
     return not isinstance(dim, Var) and _proven(dim <= 1)
 
 
-def equal_beside(a: PrimExpr, b: PrimExpr) -> bool:
+def equal_beside(a: PrimExpr, b: PrimExpr, known: Analyzer) -> bool:
     """Whether two extents that broadcast are equal, because neither is 1 unless both are: n and
-    min(512, n)."""
+    min(512, n). known: what is known of their variables."""
     if not {*vars_in(a)} & {*vars_in(b)}:
         return not (may_be_one(a) or may_be_one(b))
-    return _one_with(a, b) and _one_with(b, a)
+    a, b = known.simplify(a), known.simplify(b)
+    return _one_with(a, b, known) and _one_with(b, a, known)
 
 
-def _one_with(a: PrimExpr, b: PrimExpr) -> bool:
+def _one_with(a: PrimExpr, b: PrimExpr, known: Analyzer) -> bool:
     """Whether the first of two extents is known to be 1 only where the other is."""
-    apart = (_proven(not_equal(a, 1), where) for where in (b < 1, b > 1))
-    return _proven(equal(b, 1), equal(a, 1)) or all(apart)
+    apart = (_proven(not_equal(a, 1), where, known) for where in (b < 1, b > 1))
+    return _proven(equal(b, 1), equal(a, 1), known) or all(apart)
 
 
 def _is_unit_of(a: PrimExpr, b: PrimExpr) -> bool:
@@ -193,10 +194,12 @@ def _is_unit_of(a: PrimExpr, b: PrimExpr) -> bool:
     return at_most_one(a) and _proven(a >= 1, b >= 1)
 
 
-def _proven(condition: PrimExpr, given: PrimExpr | None = None) -> bool:
+def _proven(
+    condition: PrimExpr, given: PrimExpr | None = None, known: Analyzer | None = None
+) -> bool:
     """Whether a condition holds wherever `given` does. What is in an extent may be negative, such as
-    where a slice begins."""
-    analyzer = Analyzer()
+    where a slice begins, where nothing is known of it."""
+    analyzer = Analyzer() if known is None else known
     if given is None:
         return analyzer.can_prove(condition)
     with analyzer.constraint_scope(given):

@@ -184,6 +184,15 @@ def test_equal_names_stay_as_they_are():
     mod = from_onnx(model_of([node("Add", ["p", "q"], ["y"])], ports))
     rows = [node("Slice", ["q", "zero", "many"], ["s"]), node("Add", ["p", "s"], ["y"])]
     cut = from_onnx(model_of(rows, ports, zero=ints(0), many=ints(512)))
+    # A table of 512 positions, as many of them as there are tokens.
+    length = [node("Shape", ["p"], ["sizes"]), node("Gather", ["sizes", "second"], ["n"])]
+    table = [node("Slice", ["table", "zero", "n", "second"], ["t"]), node("Add", ["p", "t"], ["y"])]
+    weights = {"second": ints(1), "zero": ints(0), "table": np.zeros((1, 512), np.float32)}
+    positions = from_onnx(model_of([*length, *table], {"p": (["a", "b"], F32)}, **weights))
+    assert "Select" not in str(positions)
+    assert list(positions["main"].ret_struct_info.shape) == list(
+        positions["main"].params[0].struct_info.shape
+    )
     for each in (mod, cut):
         main = each["main"]
         assert main.ret_struct_info.shape[0] is main.params[0].struct_info.shape[0]

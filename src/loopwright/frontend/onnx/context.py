@@ -396,6 +396,10 @@ class Context:
             self.builder.match_cast(rx.ShapeExpr([dim]), ShapeStructInfo([want]))
         return extent
 
+    def equal_beside(self, a: Any, b: Any) -> bool:
+        """Whether two extents that broadcast are equal, by what is known of the model's sizes."""
+        return equal_beside(a, b, self.analyzer)
+
     def meeting(
         self, values: list[Value], axes: Sequence[Sequence[int | None]]
     ) -> tuple[list[Value], list[Any]]:
@@ -408,7 +412,9 @@ class Context:
                 first = min(rest, key=lambda k: size_of(values[k].shape[rest[k]]))
                 dim = values[first].shape[rest[first]]
                 dims = {k: values[k].shape[a] for k, a in rest.items()}
-                same = [k for k, d in dims.items() if self.equal(d, dim) or equal_beside(d, dim)]
+                same = [
+                    k for k, d in dims.items() if self.equal(d, dim) or self.equal_beside(d, dim)
+                ]
                 groups.append([rest.pop(k) if k in same else None for k in range(len(values))])
         values = self.aligned(values, groups)
         one = IntImm("int64", 1)

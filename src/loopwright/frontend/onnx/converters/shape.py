@@ -10,7 +10,6 @@ import numpy as np
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_op import const, convert, maximum
-from ....ops.extents import equal_beside
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm
 from ....relax.struct_info import ShapeStructInfo, TensorStructInfo
@@ -377,7 +376,7 @@ def expand(cx: Context, node: Node, data: Value, shape: Value) -> Any:
         elif isinstance(size, int) and isinstance(d, int):
             what = f"dimension {k} cannot be expanded"
             raise ValueError(explain(what, got=f"{size} to {d}", instead="it must be 1"))
-        elif equal_beside(have, const(d, "int64")):
+        elif cx.equal_beside(have, const(d, "int64")):
             changes[k - (rank - len(old))] = d
             dims.append(d)
         else:
