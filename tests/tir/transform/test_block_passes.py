@@ -143,6 +143,14 @@ FILLS = {
                     vi = T.axis.spatial(8, i)
                     B[vi] = A[vi]
 """,
+    "branch within the block": """for i in range(8):
+            with T.block("B"):
+                vi, vo = T.axis.remap("SS", [i, k])
+                T.reads(A[vi])
+                T.writes(B[vi])
+                if vo == 0:
+                    B[vi] = A[vi]
+""",
     "outer block": """for i in range(8):
             with T.block("rows"):
                 vi, vo = T.axis.remap("SS", [i, k])

@@ -40,8 +40,9 @@ from typing import Any
 from ....ir.prim_expr import IntImm, IterVar
 from ....ir.variables import uses_any, vars_in
 from ...analysis.access import get_block_access_region
+from ...buffer import Buffer
 from ...function import PrimFunc
-from ...stmt import Block, BlockRealize, For, ForKind, IfThenElse
+from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse
 from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
 
 
@@ -68,7 +69,7 @@ def common(a: _Scope, b: _Scope) -> _Scope:
 
 class _Guards(StmtVisitor):
     """The loop variables that decide whether a buffer is written, by its data: those in the conditions
-    around the blocks that write it."""
+    around the blocks and the stores that write it."""
 
     def __init__(self) -> None:
         self.written: dict[Any, set[Any]] = {}
@@ -105,9 +106,16 @@ class _Guards(StmtVisitor):
 
     def visit_Block(self, node: Block) -> None:
         for region in node.writes:
-            data = region.buffer.data
-            self.written.setdefault(self.parts.get(data, data), set()).update(self.conditions)
+            self.note(region.buffer)
         self.visit(node.body)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.note(node.buffer)
+
+    def note(self, buffer: Buffer) -> None:
+        """A buffer is written under the conditions around this place."""
+        data = self.parts.get(buffer.data, buffer.data)
+        self.written.setdefault(data, set()).update(self.conditions)
 
 
 class _Accesses(StmtVisitor):
