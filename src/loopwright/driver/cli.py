@@ -1,9 +1,10 @@
 """The command line: `loopwright show | explore | run | bench | check | bisect | compile MODEL`,
 `loopwright plugins`.
 
-MODEL is an ONNX or a TFLite file. Inputs come from `--feeds FILE` (.npz or .json, arrays by
-input name); otherwise they are random. `--dims n=4,height=32`, or one number, gives symbolic sizes: `run`, `bench`, `check` and `bisect`
-make random inputs of these sizes (default 1), `show` and `compile` fix them in the code.
+MODEL is an ONNX or a TFLite file. Inputs come from `--feeds FILE` (.npz or .json, arrays by input
+name); otherwise they are random. `--dims n=4,height=32`, or one number, gives symbolic sizes:
+`run`, `bench`, `check` and `bisect` make random inputs of these sizes (default 1), `show` and
+`compile` fix them in the code.
 """
 
 from __future__ import annotations
