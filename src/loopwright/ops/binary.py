@@ -46,10 +46,10 @@ def _floor_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if not np.issubdtype(a.dtype, np.signedinteger):
         return np.power(a, b)
+    # numpy refuses negative powers. Rounded toward zero they are those of 0, 1 and -1, of which a power
+    # of 2 or 3 has the same sign.
     base = np.where((b < 0) & (np.abs(a) != 1), np.zeros_like(a), a)
-    return np.power(
-        base, np.where(b < 0, 2 + (b & 1), b)
-    )  # of 0, 1 and -1 the rest does not matter
+    return np.power(base, np.where(b < 0, 2 + (b & 1), b))
 
 
 def _floor_mod(a: PrimExpr, b: PrimExpr) -> PrimExpr:
