@@ -239,6 +239,19 @@ def test_blockize_refuses_an_axis_that_is_read_of_a_buffer() -> None:
     refused(lambda: sch.blockize(sch.get_loops("C")[0]), "does not split at the loop")
 
 
+@pytest.mark.parametrize("start", [1, 2, 3])
+def test_blockize_refuses_an_axis_that_begins_above_its_least_value(start: int) -> None:
+    @T.prim_func
+    def f(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+        for i in range(4):
+            with T.block("C"):
+                v = T.axis.spatial(4, (i + start) % 4)
+                C[v] = A[v]
+
+    sch = tir.Schedule(f)
+    refused(lambda: sch.blockize(sch.get_loops("C")[0]), "does not split at the loop")
+
+
 def test_iterations_that_write_the_same_are_not_parallel() -> None:
     """`B` is made again in each iteration, and read by another nest too."""
     sch = tir.Schedule(

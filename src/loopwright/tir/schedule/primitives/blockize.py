@@ -378,10 +378,11 @@ def _divide(
     start = substitute(value, {r.stmt.loop_var: r.stmt.min for r in inside})
     rest = ana.simplify(subtract(value, start))
     low = ana.simplify(start)
-    high = eval_ranges([Range.from_min_extent(rest, one)], loop_domain(inside), ana)[0].max_value
-    if is_infinite(high):
+    values = eval_ranges([Range.from_min_extent(rest, one)], loop_domain(inside), ana)[0]
+    # `start` is where the loops begin, which is not the least value of, say, (i + 2) % 4.
+    if is_infinite(values.max_value) or not ana.can_prove(values.min_value >= 0):
         return _refuse(axis, value, ref)
-    size = ana.simplify(add(high, 1))
+    size = ana.simplify(add(values.max_value, 1))
     for part in conjuncts(
         ref.realize.predicate
     ):  # a tail inside: fewer iterations than the loops have
