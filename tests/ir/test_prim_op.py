@@ -314,6 +314,13 @@ def test_derived_types():
     assert FloatImm("float64", 1).value == 1.0
 
 
+def test_a_condition_is_a_bool():
+    with pytest.raises(
+        TypeError, match="the condition of Select is a bool\n  got: float32\n  instead"
+    ):
+        Select(Var("x", "float32"), 1.0, 2.0)
+
+
 def test_ranges():
     n = Var("n", "int64")
     assert (Range(4).min.value, Range(4).extent.value) == (0, 4)

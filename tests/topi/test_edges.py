@@ -154,6 +154,8 @@ PLACES = [
             (np.stack([X, X]), floats(TABLE, 2, 3), 0), (X, floats(TABLE, 2, 3), (-2, -1)),
         )
     ),
+    (topi.where, [np.array([0.0, -1.0, 0.5], "float32"), BAND, -BAND],  # a condition of numbers
+     BAND * np.array([-1, 1, 1], "float32")),
     (lambda x: topi.argwhere(te.placeholder((2, 1), "int32"), x), ints([0, 3, 1, 0, 2]),
      np.array([[1], [2]])),
     (topi.unique, ints([4, 2, 4]), ints([2, 4, 0], [1, 0, 0], [1, 0, 1], [2])),

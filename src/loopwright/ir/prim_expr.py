@@ -531,7 +531,10 @@ class Not(PrimExpr):
 
 
 class Select(PrimExpr):
-    """`true_value` where `condition` holds, else `false_value`; both sides are evaluated."""
+    """`true_value` where `condition` holds, else `false_value`; both sides are evaluated.
+
+    Raises CallTypeError for a condition that is not a bool.
+    """
 
     condition: PrimExpr
     true_value: PrimExpr
@@ -542,7 +545,11 @@ class Select(PrimExpr):
     ) -> None:
         build = PrimExpr._build
         true_value, false_value = build.match_types(true_value, false_value)
-        self._set(build.convert(condition), true_value, false_value, span)
+        condition = build.convert(condition)
+        if not condition.dtype.is_bool:
+            what = "the condition of Select is a bool"
+            raise CallTypeError(explain(what, got=condition.dtype, instead="compare it with 0"))
+        self._set(condition, true_value, false_value, span)
 
     def _derive(self) -> None:
         self.dtype = self.true_value.dtype

@@ -40,6 +40,8 @@ def where(condition: Tensor, x1: Tensor, x2: Tensor):
 
     def cell(*i):
         cond, a, b = (element(v, broadcast_index(v, i, dims)) for v in (condition, x1, x2))
+        if not cond.dtype.is_bool:  # topi's takes numbers
+            cond = cond != 0
         return tir.Select(cond, a, b)
 
     return compute(dims, cell, "T_where", tag="broadcast")
