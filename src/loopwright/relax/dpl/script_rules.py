@@ -103,6 +103,10 @@ def read_rule(mod: IRModule) -> ScriptRule:
     while work:
         for gvar in called_global_vars(work.pop()):
             if gvar in mod.functions and gvar not in functions:
+                if "global_symbol" in mod[gvar].attrs:
+                    what = f"`replacement` calls {gvar.name_hint}, which is publicly exposed"
+                    hint = "private=True in its decorator: each use of the rule adds the function"
+                    raise ValueError(explain(what, instead=hint, span=mod[gvar].span))
                 functions[gvar] = mod[gvar]
                 work.append(mod[gvar])
     return ScriptRule(pattern, known, _written_out(after), functions)
