@@ -147,7 +147,7 @@ def _pattern_of(func: rx.Function) -> tuple[pt.DFPattern, dict[rx.Var, pt.DFPatt
             if expr in patterns:
                 return patterns[expr]
             if expr not in params:
-                params[expr] = pt.StructInfoPattern(pt.WildcardPattern(), expr.struct_info, True)
+                params[expr] = pt.StructInfoPattern(pt.WildcardPattern(), expr.struct_info)
             return params[expr]
         if isinstance(expr, rx.Call):
             args = [of(arg) for arg in expr.args]
@@ -155,7 +155,7 @@ def _pattern_of(func: rx.Function) -> tuple[pt.DFPattern, dict[rx.Var, pt.DFPatt
             if expr.attrs is not None and len(expr.attrs):
                 pattern = pt.AttrPattern(pattern, expr.attrs)
             for info in expr.sinfo_args:
-                pattern = pt.StructInfoPattern(pattern, info, True)
+                pattern = pt.StructInfoPattern(pattern, info)
             return pattern
         if isinstance(expr, rx.Tuple):
             return pt.TuplePattern([of(f) for f in expr.fields])
@@ -166,7 +166,7 @@ def _pattern_of(func: rx.Function) -> tuple[pt.DFPattern, dict[rx.Var, pt.DFPatt
         if isinstance(expr, rx.ExternFunc):
             return pt.ExternFuncPattern(expr.global_symbol)
         if isinstance(expr, (rx.ShapeExpr, rx.PrimValue)):
-            return pt.StructInfoPattern(pt.WildcardPattern(), expr.struct_info, True)
+            return pt.StructInfoPattern(pt.WildcardPattern(), expr.struct_info)
         return pt.ExprPattern(expr)
 
     for binding in bindings_of(func):
