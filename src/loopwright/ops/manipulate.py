@@ -61,9 +61,11 @@ def _order(axes, ndim):
 
 @transpose.infer
 def _(x: TensorStructInfo, axes=None):
-    if x.ndim == -1 and axes is None:
-        return TensorStructInfo(dtype=x.dtype)
-    ndim = x.ndim if x.ndim != -1 else len(axes)  # each axis is named once, so they tell the rank
+    ndim = x.ndim
+    if ndim == -1:
+        if axes is None:
+            return TensorStructInfo(dtype=x.dtype)
+        ndim = len(axes)  # each axis is named once
     order, shape = _order(axes, ndim), x.get_shape()
     if shape is None:
         return TensorStructInfo(dtype=x.dtype, ndim=ndim)

@@ -95,7 +95,7 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     )
     place = merge_spans(producer_store.span, store.span)
     init = producer.stmt.init
-    if reduces:
+    if isinstance(init, BufferStore):
         value = MapLoads(buffer, lambda load: BufferLoad(store.buffer, indices)).visit(value)
         init = BufferStore._make(store.buffer, init.value, indices, None, span=init.span)
     body = BufferStore._make(store.buffer, value, indices, None, span=place)
