@@ -246,7 +246,9 @@ def test_the_same_header_serves_cpp(tmp_path):
 
 
 def test_wrong_arguments_are_refused():
-    library = loopwright.compile(Chain, target="c").build()
+    model = loopwright.compile(Chain, target="c")
+    assert model["get_func_names"]() == ["main"]
+    library = model.build()
     with pytest.raises(TypeError, match="main takes 1 arguments"):
         library()
     with pytest.raises(TypeError, match="main: x has dtype float32"):

@@ -22,6 +22,15 @@ REFUSED = {
     "which has not so many\n  got: (2, 3) into (2, 3, 0)": lambda: op.reshape(
         tensor(2, 3), (2, 3, 0)
     ),
+    "axes must name every axis once\n  got: [1, 2, 3, 3] for rank 4": lambda: op.permute_dims(
+        relax.Var("x", TensorStructInfo()), [1, 2, 3, 3]
+    ),
+    "axis is out of range\n  got: 4\n  instead: use -4 to 3": lambda: op.permute_dims(
+        relax.Var("x", TensorStructInfo()), [1, 2, 3, 4]
+    ),
+    "axes must name every axis once\n  got: [0, 2, 1] for rank 4": lambda: op.permute_dims(
+        relax.Var("x", TensorStructInfo(relax.Var("s", relax.ShapeStructInfo(ndim=4)))), [0, 2, 1]
+    ),
     "a dimension is at least -1": lambda: op.reshape(tensor(2, 3), (-2, -3)),
     "unknown mode\n  got: 'clamp'\n  instead: did you mean clip?": lambda: op.take(
         tensor(3), tensor(2, dtype="int32"), mode="clamp"

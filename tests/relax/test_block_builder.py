@@ -108,6 +108,16 @@ def test_parameters_at_the_end():
     assert_structural_equal(bb.get()["main"].ret_struct_info, tensor(n, 4))
 
 
+def test_a_function_is_told_its_parameters():
+    bb = BlockBuilder()
+    refused = pytest.raises(RuntimeError, match="function main was given no parameters")
+    with refused, bb.function("main"):
+        bb.emit_func_output(relax.const(1.0))
+    with bb.function("main", []):
+        bb.emit_func_output(relax.const(1.0))
+    assert bb.get()["main"].params == ()
+
+
 def test_result_forgets_what_the_parameters_do_not_define():
     n, m = TirVar("n", "int64"), TirVar("m", "int64")
     bb, x = BlockBuilder(), var("x", n)

@@ -498,7 +498,7 @@ def test_vdevices_by_name():
     assert Module["main"].body.blocks[0].bindings[0].value.attrs.dst_vdevice is devices[1]
 
 
-def test_inline_prim_funcs_and_macros():
+def test_macros():
     @R.macro
     def double(x):
         y = R.add(x, x)
@@ -508,17 +508,10 @@ def test_inline_prim_funcs_and_macros():
     class Module:
         @R.function
         def main(x: R.Tensor((2,), "float32")):
-            @T.prim_func(private=True)
-            def copy(A: T.Buffer((T.int64(2),), "float32"), B: T.Buffer((T.int64(2),), "float32")):
-                for i in range(T.int64(2)):
-                    B[i] = A[i]
-
             z = double(x)
-            w = R.call_tir(copy, (z,), R.Tensor((2,), "float32"))
-            return w
+            return z
 
-    assert sorted(g.name_hint for g in Module.functions) == ["copy", "main"]
-    assert [b.var.name_hint for b in Module["main"].body.blocks[0].bindings] == ["y", "z", "w"]
+    assert [b.var.name_hint for b in Module["main"].body.blocks[0].bindings] == ["y", "z"]
 
 
 def test_emit_te():
@@ -592,6 +585,10 @@ def error(body: str, head: str = HEAD) -> str:
         ("y = R.add(x, x)", "function f has no return statement"),
         ("return x\nreturn x", "function f has a second return statement"),
         ("return y", "undefined variable 'y'"),
+        (
+            "@T.prim_func\ndef g(A: T.Buffer((2,))):\n    A[0] = T.float32(0)\nreturn x",
+            "g cannot stand in a graph function",
+        ),
         (
             "y: R.Tensor((2,), 'float32') = R.add(x, x)\nreturn y",
             "the annotation contradicts the value",

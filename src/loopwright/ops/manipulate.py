@@ -61,11 +61,14 @@ def _order(axes, ndim):
 
 @transpose.infer
 def _(x: TensorStructInfo, axes=None):
-    if x.ndim == -1:
-        return TensorStructInfo(dtype=x.dtype, ndim=-1 if axes is None else len(axes))
-    order, shape = _order(axes, x.ndim), x.get_shape()
+    ndim = x.ndim
+    if ndim == -1:
+        if axes is None:
+            return TensorStructInfo(dtype=x.dtype)
+        ndim = len(axes)  # each axis is named once
+    order, shape = _order(axes, ndim), x.get_shape()
     if shape is None:
-        return TensorStructInfo(dtype=x.dtype, ndim=x.ndim)
+        return TensorStructInfo(dtype=x.dtype, ndim=ndim)
     return TensorStructInfo([shape[a] for a in order], x.dtype)
 
 

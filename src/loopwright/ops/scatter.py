@@ -54,6 +54,7 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "min": minimum,
     "max": maximum,
 }
+_COMBINE["updates"] = _COMBINE["update"]  # TVM takes this spelling, too
 _NUMPY: dict[str, Callable[[Any, Any], Any]] = {
     **_COMBINE,
     "mean": lambda old, new: ((old + new) / 2).astype(old.dtype),
@@ -154,6 +155,7 @@ scatter_elements.samples(
     case(("n", 4), _TWICE, (2, 3), axis=-1, reduction="mul"),
     case((3, 4), _TWICE, (2, 3), reduction="max"),
     case((3, 4), _TWICE, (2, 3), reduction="mean"),
+    case((3, 4), _TWICE, (2, 3), reduction="updates"),
 )
 
 

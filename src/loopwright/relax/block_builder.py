@@ -479,6 +479,10 @@ class BlockBuilder:
             scope._params = [params] if isinstance(params, rx.Var) else list(params)
             for param in scope._params:
                 self._define(param)
+        if scope._params is None:
+            what = f"function {scope._name} was given no parameters"
+            hint = f'bb.function("{scope._name}", []) for one that takes none'
+            raise RuntimeError(explain(what, instead=hint))
         scope._done = True
         result = self._normalizer.argument(rx.as_expr(output))
         block = self._end_block()
@@ -486,7 +490,7 @@ class BlockBuilder:
             scope._blocks.append(block)
         body = self.normalize(rx.SeqExpr(scope._blocks, result))
         self.end_scope()
-        func = rx.Function(scope._params or [], body, None, scope._is_pure, scope._attrs, self.span)
+        func = rx.Function(scope._params, body, None, scope._is_pure, scope._attrs, self.span)
         return self.add_func(func, scope._name)
 
     def normalize(self, expr: Any) -> Any:

@@ -135,6 +135,9 @@ def test_diamond_with_a_use_outside_is_refused():
         n1 >> n3
         n2 >> n3
     assert ctx.match_dfb(block_of(DIAMOND)) is None
+    with ctx:
+        n0 >> n2  # used by relu only, and by sigmoid only
+    assert ctx.match_dfb(block_of(DIAMOND)) is None
 
 
 def test_diamond_by_calls():

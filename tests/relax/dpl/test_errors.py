@@ -213,3 +213,20 @@ def test_modules_that_are_no_rule():
         rule(nothing, exp)
     with pytest.raises(ValueError, match="calls, tuples and literals only\n  got: a match_cast"):
         rule(cast, exp)
+
+    @I.ir_module
+    class Public:
+        @R.function
+        def pattern(a: R.Tensor((4,), "float32")):
+            return R.exp(a)
+
+        @R.function
+        def replacement(a: R.Tensor((4,), "float32")):
+            return Public.twice(a)
+
+        @R.function
+        def twice(a: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            return R.add(a, a)
+
+    with pytest.raises(ValueError, match="calls twice, which is publicly exposed"):
+        make(Public)

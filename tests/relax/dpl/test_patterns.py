@@ -239,6 +239,14 @@ def test_struct_info():
     assert wildcard().has_struct_info(R.Object()).match(x)
 
 
+def test_symbolic_variables_of_a_struct_info_match_any_extent():
+    k, square = tir.Var("k", "int64"), R.Tensor((4, 4))
+    pattern = is_op("relax.add")(*(wildcard().has_struct_info(R.Tensor((k, k))) for _ in "ab"))
+    for info, matches in ((square, True), (R.Tensor((4, 1)), False), (R.Tensor((1, 1)), False)):
+        a, b = relax.Var("a", square), relax.Var("b", info)
+        assert bool(pattern.match(relax.op.add(a, b))) == matches
+
+
 def test_target():
     cuda, cpu = VDevice("cuda"), VDevice("llvm")
     x = relax.Var("x", relax.TensorStructInfo((4,), "float32", cuda))

@@ -306,7 +306,7 @@ CASES: dict[str, tuple[str, list[Any], Step, str]] = {
         TWO_WRITERS,
         [(6, 4)] * 3,
         lambda s: s.write_at(s.get_loops("B1")[0], s.get_block("B1"), 0, "shared"),
-        "only a part of what it reads",
+        "B is written by several blocks\n  got: B, B1",
     ),
     "a spatial axis that indexes nothing": (
         UNUSED.format(kind="S"),

@@ -180,6 +180,54 @@ def test_after_splits_of_both() -> None:
     check(sch, func)
 
 
+_SUM = """
+@T.prim_func
+def main(A: T.Buffer((6, 4, 5), "float32"), C: T.Buffer({shape}, "float32")):
+    B = T.alloc_buffer((6, 4))
+    for i, j, k in T.grid(6, 4, 5):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                B[vi, vj] = T.float32(0)
+            B[vi, vj] = B[vi, vj] + A[vi, vj, vk]
+    for i, j in T.grid({grid}):
+        with T.block("C"):
+            v, w = T.axis.remap("SS", [i, j])
+            C[{to}] = {value}
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid", "to", "value", "expected"),
+    [
+        ("(4, 6)", "6, 4", "w, v", "B[v, w]", "C[vj, vi] = C[vj, vi] + A[vi, vj, vk]"),
+        (
+            "(24,)",
+            "6, 4",
+            "v * 4 + w",
+            "B[v, w]",
+            "C[vi * 4 + vj] = C[vi * 4 + vj] + A[vi, vj, vk]",
+        ),
+        ("(3, 4)", "3, 4", "v, w", "B[v + 2, w]", "and 0 <= i - 2 and i - 2 < 3)"),
+    ],
+)
+def test_a_copy_of_a_reduction(shape: str, grid: str, to: str, value: str, expected: str) -> None:
+    func = from_source(_SUM.format(shape=shape, grid=grid, to=to, value=value))
+    sch = tir.Schedule(func, debug_mask="all")
+    sch.split(sch.get_loops("B")[2], [None, 2])
+    sch.reverse_compute_inline("C")
+    text = sch.mod["main"].script()
+    assert expected in text and "alloc_buffer" not in text, text
+    check(sch, func)
+
+
+def test_what_is_computed_from_a_reduction_is_not_a_copy() -> None:
+    fields = {"shape": "(6, 4)", "grid": "6, 4", "to": "v, w", "value": "B[v, w] * T.float32(2)"}
+    sch = tir.Schedule(from_source(_SUM.format(**fields)))
+    with pytest.raises(ScheduleError, match="block 'B' is more than one store"):
+        sch.reverse_compute_inline("C")
+
+
 @pytest.mark.parametrize("load", ["v // 2 * 2", "v * v", "v % 12", "0"])
 def test_refused(load: str) -> None:
     fields = {

@@ -83,7 +83,12 @@ CASES: list[tuple[str, Callable[[Schedule], Any], str]] = [
     (
         copy("D", "A[vi, vj]", 4) + copy("B", "D[vi, vj]") + copy("Dx", "A[vi, vj]"),
         lambda s: s.cache_write("D", 0, "local"),
-        "block 'B' reads D between its writers",
+        "D is written by several blocks\n  got: D, Dx",
+    ),
+    (
+        copy("D", "A[vi, vj]") + copy("Dx", "A[vi, vj]") + copy("B", "D[vi, vj]"),
+        lambda s: s.cache_read("B", 0, "local"),
+        "D is written by several blocks\n  got: D, Dx",
     ),
     (total(), lambda s: s.decompose_reduction("C", s.get_loops("C")[1]) and s.rfactor(s.get_loops("C_update")[1], 0),
      "block 'C_update' is not a reduction"),

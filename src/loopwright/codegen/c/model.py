@@ -162,7 +162,10 @@ class CModel(CompiledModel):
         return [*(flag for group in flags for flag in group), "-lm"]
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """The function of that name, compiled by the system's C compiler at the first call."""
+        """The function of that name, compiled by the system's C compiler at the first call.
+        "get_func_names" gives the names of those that can be called."""
+        if name == "get_func_names":
+            return lambda: list(self.files.entries)
         if self._library is None:
             built = self.build()
             self._library = CLibrary(built.path, built.files, tensors=True)

@@ -146,20 +146,15 @@ class GraphSearch:
     def _final(self, m: Matcher) -> bool:
         """Check the conditions that need all patterns to be placed."""
         for edge in self.graph.edges:
-            if edge.only and not self._used_inside_only(m, edge.producer):
+            if edge.only and not self._used_only_there(m, edge):
                 return False
         return all(self._condition(m, c) for c in self.graph.conditions)
 
-    def _used_inside_only(self, m: Matcher, producer: DFPattern) -> bool:
-        at = m.env[producer][1]
+    def _used_only_there(self, m: Matcher, edge: Edge) -> bool:
+        at = m.env[edge.producer][1]
         if at in self.values and not isinstance(at, DataflowVar):
             return False  # visible outside the block
-        known = {
-            m.env[e.consumer][1]
-            for e in self.graph.edges
-            if e.producer is producer and e.consumer in m.env
-        }
-        return known.issuperset(self.users.get(at, ()))
+        return {m.env[edge.consumer][1]}.issuperset(self.users.get(at, ()))
 
     def _condition(self, m: Matcher, condition: Any) -> bool:
         assert isinstance(condition, SameShapeConstraint)

@@ -27,7 +27,6 @@ from ..relations import (
     BaseCheckResult,
     can_prove_equal,
     match_struct_info,
-    struct_info_base_check,
     tir_vars_in_struct_info,
 )
 from ..struct_info import TensorStructInfo
@@ -433,10 +432,6 @@ def _struct_info(m: Matcher, p: nd.StructInfoPattern, value: Any, rest: Any) -> 
     info = getattr(value, "struct_info", None)
     if info is None:
         return FAIL
-    if not p.binds:
-        if struct_info_base_check(p.struct_info, info) is not BaseCheckResult.PASS:
-            return FAIL
-        return (match_goal, p.pattern, value, rest)
     symbols = tir_vars_in_struct_info(p.struct_info)
     table = {s: m.env[s][0] for s in symbols if s in m.env}
     known = set(table)

@@ -89,7 +89,8 @@ class DFPattern(TensorOperators, Node):
         return AttrPattern(self, attrs)
 
     def has_struct_info(self, struct_info: Any) -> StructInfoPattern:
-        """With a struct info that `struct_info` covers."""
+        """With a struct info that `struct_info` covers; its symbolic variables match any expression,
+        the same one everywhere."""
         return StructInfoPattern(self, struct_info)
 
     has_type = has_struct_info
@@ -367,19 +368,13 @@ class AttrPattern(DFPattern):
 
 
 class StructInfoPattern(DFPattern):
-    """`pattern` with a struct info that `struct_info` covers.
-
-    binds: symbolic variables of `struct_info` match any expression (a pattern read from a
-    script); otherwise equality must be proved.
-    """
+    """`pattern` with a struct info that `struct_info` covers. Its symbolic variables match any
+    expression, the same one everywhere in the whole pattern."""
 
     pattern: DFPattern
     struct_info: StructInfo
-    binds: bool = field(default=False)
 
-    def __init__(
-        self, pattern: DFPattern, struct_info: Any, binds: bool = False, span: Any = None
-    ) -> None:
+    def __init__(self, pattern: DFPattern, struct_info: Any, span: Any = None) -> None:
         # `R.Tensor` alone is any tensor.
         given = struct_info() if isinstance(struct_info, type) else struct_info
         info = as_struct_info(given)
@@ -387,7 +382,7 @@ class StructInfoPattern(DFPattern):
             what = "has_struct_info takes a struct info"
             hint = 'write R.Tensor((2, 3), "float32")'
             raise TypeError(explain(what, got=repr(struct_info), instead=hint))
-        self._set(_pattern(pattern), info, binds, span)
+        self._set(_pattern(pattern), info, span)
 
 
 class DataTypePattern(DFPattern):

@@ -48,7 +48,7 @@ def _open_patterns(
                 inside = inner in first and first[pattern] < first[inner] <= last[pattern]
                 if not inside:
                     open_here[inner] = None
-        if isinstance(pattern, StructInfoPattern) and pattern.binds:
+        if isinstance(pattern, StructInfoPattern):
             open_here.update(dict.fromkeys(tir_vars_in_struct_info(pattern.struct_info)))
         open_below[pattern] = open_here
     return {p: tuple(inner) for p, inner in open_below.items() if p.parts()}

@@ -103,6 +103,10 @@ def read_rule(mod: IRModule) -> ScriptRule:
     while work:
         for gvar in called_global_vars(work.pop()):
             if gvar in mod.functions and gvar not in functions:
+                if "global_symbol" in mod[gvar].attrs:
+                    what = f"`replacement` calls {gvar.name_hint}, which is publicly exposed"
+                    hint = "private=True in its decorator: each use of the rule adds the function"
+                    raise ValueError(explain(what, instead=hint, span=mod[gvar].span))
                 functions[gvar] = mod[gvar]
                 work.append(mod[gvar])
     return ScriptRule(pattern, known, _written_out(after), functions)
@@ -143,7 +147,7 @@ def _pattern_of(func: rx.Function) -> tuple[pt.DFPattern, dict[rx.Var, pt.DFPatt
             if expr in patterns:
                 return patterns[expr]
             if expr not in params:
-                params[expr] = pt.StructInfoPattern(pt.WildcardPattern(), expr.struct_info, True)
+                params[expr] = pt.StructInfoPattern(pt.WildcardPattern(), expr.struct_info)
             return params[expr]
         if isinstance(expr, rx.Call):
             args = [of(arg) for arg in expr.args]
@@ -151,7 +155,7 @@ def _pattern_of(func: rx.Function) -> tuple[pt.DFPattern, dict[rx.Var, pt.DFPatt
             if expr.attrs is not None and len(expr.attrs):
                 pattern = pt.AttrPattern(pattern, expr.attrs)
             for info in expr.sinfo_args:
-                pattern = pt.StructInfoPattern(pattern, info, True)
+                pattern = pt.StructInfoPattern(pattern, info)
             return pattern
         if isinstance(expr, rx.Tuple):
             return pt.TuplePattern([of(f) for f in expr.fields])
@@ -162,7 +166,7 @@ def _pattern_of(func: rx.Function) -> tuple[pt.DFPattern, dict[rx.Var, pt.DFPatt
         if isinstance(expr, rx.ExternFunc):
             return pt.ExternFuncPattern(expr.global_symbol)
         if isinstance(expr, (rx.ShapeExpr, rx.PrimValue)):
-            return pt.StructInfoPattern(pt.WildcardPattern(), expr.struct_info, True)
+            return pt.StructInfoPattern(pt.WildcardPattern(), expr.struct_info)
         return pt.ExprPattern(expr)
 
     for binding in bindings_of(func):

@@ -545,20 +545,17 @@ class RelaxDialect(Dialect):
             self.parser.visit_body(node.body)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """A local function, an inline prim_func, or a macro."""
+        """A local function or a macro."""
         parser = self.parser
         decorator = parser.decorator_of(node)
         if decorator.dialect == "macro":
             parser.scope.define(node.name, decorator.define(parser, node))
-        elif decorator.dialect == "tir":
-            options = decorator.options
-            func = FUNCTIONS["tir"][1](parser, node, options, None)
-            parser.scope.define(node.name, self.builder.add_func(func, node.name))
         elif decorator.dialect == "relax":
             self._local(node, decorator.options)
         else:
             what = f"{node.name} cannot stand in a graph function"
-            raise self.error(node, what, instead="use @R.function or @T.prim_func")
+            hint = f"write it in the module, beside the graph function, and call cls.{node.name}"
+            raise self.error(node, what, got=decorator.dialect, instead=hint)
 
     def _local(self, node: ast.FunctionDef, options: dict[str, Any]) -> None:
         parser = self.parser
@@ -592,7 +589,7 @@ def _define(
 
 
 def _extras(parser: Parser, functions: dict[GlobalVar, Any]) -> dict[GlobalVar, Any]:
-    """The functions that `R.emit_te` and inline prim_funcs made."""
+    """The functions that `R.emit_te` made."""
     if parser.builder is None:
         return {}
     extras = parser.builder.get().functions

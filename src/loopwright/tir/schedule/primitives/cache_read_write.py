@@ -39,7 +39,8 @@ def cache_read(
     """Copy what a block reads of a buffer to a new buffer in `storage_scope`, and read that.
 
     All readers in the scope read the copy, or only `consumer_blocks`. In a block, the new buffer
-    has the shape of what is copied. Returns the copying block.
+    has the shape of what is copied. At most one block of the scope writes the buffer. Returns the
+    copying block.
 
     Before (-) and after (+) ``sch.cache_read("B", 0, "local")``,
     with ``A: T.Buffer(8), B: T.Buffer(8)``::
@@ -59,7 +60,7 @@ def cache_read(
     buffer = buffer_at(ref, read_buffer_index, write=False)
     scope = ref.scope()
     users = chosen(sch, ref, buffer, consumer_blocks)
-    makers = [b for b in siblings(ref) if buffer in write_buffers(b.stmt)]
+    makers = check_one_writer(sch, ref, buffer)
     at, position, shared = place_before(scope, makers, users)
     ana = sch.state.analyzer(at)
     if shared:  # the copy runs after the makers, for readers in other loops, too
@@ -93,7 +94,8 @@ def cache_write(
 ) -> BlockRV:
     """Let a block write to a new buffer in `storage_scope`, which is then copied to the old one.
 
-    `consumer_blocks` read the new buffer, other readers the old one. Returns the copying block.
+    `consumer_blocks` read the new buffer, other readers the old one. No other block of the scope
+    writes the buffer. Returns the copying block.
 
     Before (-) and after (+) ``sch.cache_write("B", 0, "local")``,
     with ``A: T.Buffer(8), B: T.Buffer(8)``::
@@ -113,11 +115,13 @@ def cache_write(
     buffer = buffer_at(ref, write_buffer_index, write=True)
     scope = ref.scope()
     blocks = siblings(ref)
-    writers = [b for b in blocks if buffer in write_buffers(b.stmt)]
+    writers = check_one_writer(sch, ref, buffer)
     users = given_consumers(sch, ref, consumer_blocks)
     if sch.enable_check:
         check_bounds_keep(scope, writers)
-        check_writers(sch.state, ref, writers, blocks, buffer)
+        if reads_old(sch.state, writers[0], buffer):
+            what = f"block {writers[0].stmt.name_hint!r} updates {buffer.name} in place"
+            raise ScheduleError(what, instead="cache_inplace", at=writers[0].node)
     others = [b for b in blocks if b not in writers and buffer in read_buffers(b.stmt)]
     at, position = place_after(scope, writers, [b for b in others if b not in users])
     ana = sch.state.analyzer(at)
@@ -140,6 +144,18 @@ def cache_write(
     changes = {b: replace.visit(b.realize) for b in changed}
     insert(sch.state, ref.func, changes, renamed, scope, at, [(position, nest, copy)], cache)
     return sch.new_block(ref.func, copy)
+
+
+def check_one_writer(sch: ScheduleBase, ref: Ref, buffer: Buffer) -> list[Ref]:
+    """The blocks of the scope that write a buffer. Raises ScheduleError where they are several: which
+    of them made the values that are copied is not known then."""
+    writers = [b for b in siblings(ref) if buffer in write_buffers(b.stmt)]
+    if sch.enable_check and len(writers) > 1:
+        what = f"{buffer.name} is written by several blocks"
+        got = ", ".join(b.stmt.name_hint for b in writers)
+        hint = "cache it before its writer is taken apart (decompose_reduction, loop_partition)"
+        raise ScheduleError(what, got=got, instead=hint, at=[w.node for w in writers])
+    return writers
 
 
 def chosen(sch: ScheduleBase, ref: Ref, buffer: Buffer, consumer_blocks: Any) -> list[Ref]:
@@ -179,17 +195,3 @@ def reads_old(state: ScheduleState, ref: Ref, buffer: Buffer) -> bool:
         and block_flags(state, b).region_cover
         for b in inside
     )
-
-
-def check_writers(
-    state: ScheduleState, ref: Ref, writers: list[Ref], blocks: list[Ref], buffer: Buffer
-) -> None:
-    """Raise ScheduleError where a reader is between the writers of a buffer."""
-    if reads_old(state, writers[0], buffer):
-        what = f"block {writers[0].stmt.name_hint!r} updates {buffer.name} in place"
-        raise ScheduleError(what, instead="cache_inplace", at=writers[0].node)
-    first, last = blocks.index(writers[0]), blocks.index(writers[-1])
-    for other in blocks[first:last]:
-        if other not in writers and buffer in read_buffers(other.stmt):
-            what = f"block {other.stmt.name_hint!r} reads {buffer.name} between its writers"
-            raise ScheduleError(what, at=[ref.node, other.node])

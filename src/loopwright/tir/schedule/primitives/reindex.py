@@ -36,6 +36,7 @@ from ..machinery.predicates import check_runs_everywhere, tests_around
 from ..machinery.regions import axis_values, interval, loop_domain, loops_between
 from ..machinery.rewriting import BlockRewriter, substitute
 from ..machinery.scope import is_dominant, read_buffers, write_buffers
+from .cache_read_write import check_one_writer
 
 
 @primitive("ReIndex", inputs="block", attrs="buffer")
@@ -151,6 +152,7 @@ def _by_map(
     sch: ScheduleBase, ref: Ref, buffer: Buffer, write: bool, storage_scope: str, index_map: Any
 ) -> BlockRV:
     check_storage_scope(storage_scope)
+    check_one_writer(sch, ref, buffer)
     index_map = map_of_axes(sch, ref, index_map)
     axes = [a.var for a in ref.stmt.iter_vars]
     given = dict(zip(index_map.initial_indices, axes, strict=True))

@@ -19,6 +19,7 @@ from ....ir.prim_expr import CmpExpr, FloorDiv, FloorMod, IntImm, PrimExpr, Rang
 from ....ir.prim_op import add, ceildiv, less, logical_and, multiply
 from ....ir.variables import vars_in
 from ...buffer import Buffer
+from ...expr import BufferLoad
 from ...stmt import Block, BufferStore
 from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import (
@@ -36,6 +37,7 @@ from ..machinery.rewriting import substitute
 from ..machinery.scope import (
     check_bounds_keep,
     check_complete,
+    check_complete_or_reduction,
     read_buffers,
     siblings,
     write_buffers,
@@ -51,6 +53,7 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
 
     Raises ScheduleError unless the block is complete, one store that reads one producer's buffer
     at such an index, the producer is complete and one store, and nothing else reads that buffer.
+    A block that only copies may read a reduction's result: the reduction then runs on the copy.
 
     Before (-) and after (+) ``sch.reverse_compute_inline("C")``,
     with ``A: T.Buffer((2, 4)), C: T.Buffer(8)``::
@@ -72,11 +75,13 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     check_complete(ref)
     limits = where_it_runs(sch, ref) if sch.enable_check else []
     producer = sole_producer(ref, scope)
-    producer_store = single_store(producer)
+    reduces = isinstance(store.value, BufferLoad) and producer.stmt.init is not None
+    producer_store = reduction_store(sch, producer) if reduces else single_store(producer)
     buffer = producer_store.buffer
     check_allocated(producer, scope, buffer)
     check_bounds_keep(scope, [ref, producer])
-    check_complete(producer)
+    if not reduces:
+        check_complete(producer)
     check_no_pointer(buffer, ref)
     check_others(ref, producer, buffer)
     values, tests = solve(sch, ref, producer, producer_store)
@@ -89,8 +94,12 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
         sch.state.analyzer(producer).simplify(substitute(i, values)) for i in store.indices
     )
     place = merge_spans(producer_store.span, store.span)
+    init = producer.stmt.init
+    if isinstance(init, BufferStore):
+        value = MapLoads(buffer, lambda load: BufferLoad(store.buffer, indices)).visit(value)
+        init = BufferStore._make(store.buffer, init.value, indices, None, span=init.span)
     body = BufferStore._make(store.buffer, value, indices, None, span=place)
-    fused: Block = with_detected_regions(producer.stmt.replace(body=body))
+    fused: Block = with_detected_regions(producer.stmt.replace(body=body, init=init))
     predicate = producer.realize.predicate
     bound = axis_values(producer)
     ana = sch.state.analyzer(producer)
@@ -109,6 +118,19 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     )
     if sch.enable_check:
         check_parallel_with_sources(sch.state, sch.state.index(ref.func).blocks[fused])
+
+
+def reduction_store(sch: ScheduleBase, ref: Ref) -> BufferStore:
+    """The store of a block that sets an element to its initial value and updates it. Raises
+    ScheduleError for another block."""
+    check_complete_or_reduction(ref)
+    body, init, key = ref.stmt.body, ref.stmt.init, sch.state.analyzer(ref).key
+    if isinstance(body, BufferStore) and isinstance(init, BufferStore):
+        used = [init, *loads_of(body, body.buffer)]
+        if init.buffer is body.buffer and all(key(u.indices) == key(body.indices) for u in used):
+            return body
+    what = f"block {ref.stmt.name_hint!r} does not set and update one element"
+    raise ScheduleError(what, instead="a reduction of one assignment and its init", at=ref.node)
 
 
 def sole_producer(ref: Ref, scope: Ref) -> Ref:
