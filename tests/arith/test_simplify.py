@@ -346,3 +346,23 @@ def test_what_a_choice_knows():
     assert structural_equal(got, pe.Select(pe.Not(flag), most, least))
     got = Analyzer().simplify(pe.Select(pe.LT(x, y), y - x, least))
     assert structural_equal(got, pe.Select(pe.LT(x, y), y - x, y))
+
+
+def test_quotients_are_computed_in_the_type_of_their_parts():
+    """Where that has the divisor, and the least number is not divided by -1."""
+    x, y = Var("x", "int8"), Var("y", "int8")
+    wide = pe.Cast("int64", x)
+    for kind in (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod):
+        for divisor in (-7, 3, 100):
+            expr = pe.Cast("int8", kind(wide, po.const(divisor, "int64")))
+            made = Analyzer().simplify(expr)
+            assert structural_equal(made, kind(x, po.const(divisor, "int8")))
+            for value in range(-128, 128):
+                check_equal(expr, made, {"x": value})
+        expr = pe.Cast("int8", kind(wide, pe.Cast("int64", y)))
+        assert "int64" in str(Analyzer().simplify(expr))
+    n, m = Var("n"), Var("m")
+    part = pe.Div(pe.Cast("int64", n), pe.Cast("int64", po.maximum(m, 1)))
+    assert structural_equal(
+        Analyzer().simplify(pe.Cast("int32", part)), pe.Div(n, po.maximum(m, 1))
+    )
