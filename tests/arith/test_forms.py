@@ -112,7 +112,6 @@ SAME = {
     "floordiv(n*2*n*m,4*n*n*n)": "m // (n * 2)",
     "floordiv(n*(2*m)*3,3*m*z)": "n * 2 // z",
     "floordiv(floordiv(floormod(n,16),2)*2,6)": "n % 16 // 6",
-    "truncmod(n*8,16)": "T.truncmod(n, 2) * 8",
     "n*1408+floormod(m*64+i,1408)<2752": "n * 22 + m % 22 < 43",
     "floordiv(n+7,8)*8": "(n + 7) // 8 * 8",
     'Cast("int64",n)+Cast("int64",n)': 'T.Cast("int64", n) * T.int64(2)',

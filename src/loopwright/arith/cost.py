@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import gcd
 from typing import Any
 
 from ..ir import prim_expr as pe
@@ -22,7 +21,7 @@ class Costs:
 
     Among forms with the same operations, fewer variables are cheaper (n * 2, not
     n + n), then flat sums of products with the literal at the end,
-    remainders of single terms, without common factors. Another product that divides is
+    remainders of single terms, without common variables. Another product that divides is
     free: it is computed once.
     """
 
@@ -65,12 +64,9 @@ class Costs:
 
 
 def _common(a: Any, b: Any) -> bool:
-    """Whether products have a factor in common: x * 8 % 16 is x % 2 * 8."""
-    return any(
-        x is y or (type(x) is type(y) is IntImm and gcd(x.value, y.value) > 1)
-        for x in _factors(a)
-        for y in _factors(b)
-    )
+    """Whether products have a variable in common: x * 8 % (x * n) is 8 % n * x."""
+    divisors = _factors(b)
+    return any(x is y for x in _factors(a) if type(x) is not IntImm for y in divisors)
 
 
 def _factors(e: Any) -> list[Any]:
