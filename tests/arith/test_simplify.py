@@ -272,6 +272,57 @@ def test_a_comparison_that_its_bound_decides_stays_equivalent():
             assert evaluate(made, env) == evaluate(cond, env), made
 
 
+def factor(rng):
+    return VARS[NAMES[rng.integers(3)]] if rng.integers(2) else po.const(int(rng.integers(2, 13)))
+
+
+def product(rng):
+    whole = factor(rng)
+    for _ in range(rng.integers(3)):
+        whole = pe.Mul(whole, factor(rng))
+    return whole
+
+
+def test_common_factors_of_divisions(rng):
+    """Of products over products, for all signs; remainders keep the factor outside."""
+    kinds = (pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod)
+    for _ in range(150):
+        first = product(rng)
+        expr = kinds[rng.integers(4)](pe.Mul(first, product(rng)), pe.Mul(product(rng), first))
+        made = Analyzer().simplify(expr)
+        for values in rng.integers(-9, 10, (20, 3)).tolist():
+            check_equal(expr, made, dict(zip(NAMES, values, strict=True)))
+
+
+def test_quotients_of_remainders_of_quotients(rng):
+    """x // a % b // c * c' in one split of x where it is one, for all signs of x."""
+    x = VARS["x"]
+    for div, mod in ((pe.FloorDiv, pe.FloorMod), (pe.Div, pe.Mod)):
+        for _ in range(60):
+            a, b, c, d = (po.const(int(n)) for n in rng.integers(2, 17, 4))
+            expr = pe.Add(pe.Mul(div(mod(div(x, a), b), c), d), mod(div(pe.Mul(x, b), d), c))
+            made = Analyzer().simplify(expr)
+            for value in rng.integers(-400, 400, 30).tolist():
+                check_equal(expr, made, {"x": value})
+
+
+def test_comparisons_of_remainders(rng):
+    """A remainder stays whole on its side."""
+    x, y, z = (VARS[name] for name in NAMES)
+    kinds = (pe.LT, pe.LE, pe.GT, pe.GE, pe.EQ, pe.NE)
+    for _ in range(100):
+        a, b, c, k = rng.integers(2, 20, 4).tolist()
+        sign = (-1, 1)[rng.integers(2)]
+        left = x * (a * b) + (y * b + z) % (a * b) * sign
+        expr = kinds[rng.integers(6)](left, po.const(k * b) if rng.integers(2) else z * c)
+        ana = analyzer(((-5, 11), (0, 50), (0, b)))
+        made = ana.simplify(expr)
+        for value in zip(
+            rng.integers(-5, 6, 40), rng.integers(0, 50, 40), rng.integers(0, b, 40), strict=True
+        ):
+            check_equal(expr, made, dict(zip(NAMES, map(int, value), strict=True)))
+
+
 def test_a_comparison_has_one_direction():
     x, y = Var("x", "int32"), Var("y", "int32")
     for one, other in (
@@ -295,3 +346,23 @@ def test_what_a_choice_knows():
     assert structural_equal(got, pe.Select(pe.Not(flag), most, least))
     got = Analyzer().simplify(pe.Select(pe.LT(x, y), y - x, least))
     assert structural_equal(got, pe.Select(pe.LT(x, y), y - x, y))
+
+
+def test_quotients_are_computed_in_the_type_of_their_parts():
+    """Where that has the divisor, and the least number is not divided by -1."""
+    x, y = Var("x", "int8"), Var("y", "int8")
+    wide = pe.Cast("int64", x)
+    for kind in (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod):
+        for divisor in (-7, 3, 100):
+            expr = pe.Cast("int8", kind(wide, po.const(divisor, "int64")))
+            made = Analyzer().simplify(expr)
+            assert structural_equal(made, kind(x, po.const(divisor, "int8")))
+            for value in range(-128, 128):
+                check_equal(expr, made, {"x": value})
+        expr = pe.Cast("int8", kind(wide, pe.Cast("int64", y)))
+        assert "int64" in str(Analyzer().simplify(expr))
+    n, m = Var("n"), Var("m")
+    part = pe.Div(pe.Cast("int64", n), pe.Cast("int64", po.maximum(m, 1)))
+    assert structural_equal(
+        Analyzer().simplify(pe.Cast("int32", part)), pe.Div(n, po.maximum(m, 1))
+    )

@@ -102,12 +102,15 @@ def test_a_function_of_the_callers_makes_the_library(tmp_path):
     calls = []
 
     def link(path, objects, options=()):
+        assert Path(objects[0]).is_relative_to(tmp_path / "way")
         calls.append((Path(path).name, len(objects), options))
         subprocess.run(["gcc", "-shared", "-o", path, *objects, *options], check=True)
 
+    (tmp_path / "way").mkdir()
     for target, name in (("c", "a.so"), ("llvm", "b.so")):
         exe = loopwright.compile(Sized, target=target)
-        path = exe.export_library(tmp_path / name, fcompile=link, options=["-lm"])
+        way = {"workspace_dir": tmp_path / "way"}
+        path = exe.export_library(tmp_path / name, fcompile=link, options=["-lm"], **way)
         second = load_module(path)["main"](np.ones((2, 4), "float32"), np.zeros(4, "float32"))[1]
         assert (second.numpy() == 2).all()
         with pytest.raises(TypeError, match="no options of these names"):

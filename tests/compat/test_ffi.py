@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relax, testing, tir
+from loopwright import relax, te, testing, tir
 from loopwright.base import errors
 from loopwright.compat import contrib, ffi, questions
 from loopwright.compat.layout import update_struct_info
@@ -95,6 +95,11 @@ def test_containers_of_calls_are_fixed():
 def test_attributes_by_name():
     attrs = lw.ir.make_node("ir.DictAttrs", x=1, pad=[0, 1])
     assert isinstance(attrs, lw.ir.DictAttrs) and (attrs.x, attrs["pad"]) == (1, [0, 1])
+    a = te.placeholder((4, 2), name="a")
+    made = lw.ir.make_node("te.Tensor", shape=a.shape, dtype="int8", op=a.op, value_index=0)
+    assert made.op is a.op and made.dtype == "int8" and made.shape == a.shape
+    with pytest.raises(TypeError, match="strides"):
+        lw.ir.make_node("te.Tensor", strides=())
 
 
 def test_the_struct_info_of_a_global_var_is_set():

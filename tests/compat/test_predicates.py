@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from loopwright import tir
+from loopwright.arith import solve_linear_equations
+from loopwright.compat import predicates
 from loopwright.compat.predicates import identify_memcpy, narrow_predicate
-from loopwright.ir.prim_expr import Range
+from loopwright.ir.prim_expr import EQ, Range, Var
 from loopwright.ir.structural import structural_equal
 from loopwright.script import tir as T
 from loopwright.tir.interpreter import run
@@ -66,3 +68,43 @@ def test_which_loops_copy() -> None:
     assert "different source" in turned[0].value
     assert "(32) and number of dst indices touched (993)" in turned[1].value
     assert "value to be BufferLoad" in other[0].value
+
+
+def test_the_box_of_a_statement() -> None:
+    @T.prim_func
+    def shifted(A: T.Buffer((100, 8), "float32"), B: T.Buffer((100, 8), "float32")):
+        for i, j in T.grid(100, 8):
+            A[i, j] = B[i - 1, j + 1] + A[i - 1, j - 1]
+
+    a, b = shifted.buffers
+    boxes = {
+        (True, False): [(-1, 99), (-1, 7)],
+        (False, True): [(0, 100), (0, 8)],
+        (True, True): [(-1, 100), (-1, 8)],
+    }
+    for sides, ends in boxes.items():
+        touched = predicates.domain_touched(shifted.body, a, *sides)
+        assert [(int(r.min), int(r.min + r.extent)) for r in touched] == ends
+    assert predicates.domain_touched(shifted.body, b, False, True) == ()
+
+
+def test_conditions_at_all_points() -> None:
+    x, y = Var("x"), Var("y")
+    ranges = {x: Range(-2, 5), y: Range.from_min_extent(0, x + 3)}
+    predicates.check_bool_expr_is_true(y <= x + 2, ranges)
+    predicates.check_bool_expr_is_true(y < 3, ranges, x < 1)
+    predicates.check_bool_expr_is_true(x > y, {x: Range(0, 0), y: Range(0, 9)})
+    with pytest.raises(AssertionError, match=r"got: \{'x': 1, 'y': 3\}"):
+        predicates.check_bool_expr_is_true(y < 3, ranges)
+    with pytest.raises(ValueError, match="too many points"):
+        predicates.check_bool_expr_is_true(y < 3, {y: Range(0, Var("n"))})
+
+
+def test_systems_with_the_same_solutions() -> None:
+    x, y = Var("x"), Var("y")
+    ranges = {x: Range(-5, 6), y: Range(0, 9)}
+    solved = solve_linear_equations([EQ(x + y * 2, 3)], [x, y], ranges)
+    predicates.check_int_constraints_trans_consistency(solved)
+    wrong = solved.replace(dst_to_src={n: e + 1 for n, e in solved.dst_to_src.items()})
+    with pytest.raises(AssertionError, match="does not hold"):
+        predicates.check_int_constraints_trans_consistency(wrong)

@@ -10,7 +10,8 @@ from ..ir.prim_expr import IntImm, Var
 STEP = 16  # the cost of half an addition, in units of a variable
 _CHAIN = frozenset((pe.Add, pe.Sub))
 _LEAF = {Var: 1, pe.SizeVar: 1, IntImm: 0, pe.FloatImm: 0, pe.StringImm: 0}
-_DIVISIONS = frozenset((pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod))
+_REMAINDERS = frozenset((pe.FloorMod, pe.Mod))
+_DIVISIONS = frozenset((pe.FloorDiv, pe.Div)) | _REMAINDERS
 _COST: dict[type, int] = dict.fromkeys(_DIVISIONS, 5 * STEP)
 _COST |= {pe.Cast: STEP, pe.Broadcast: STEP}
 
@@ -20,7 +21,8 @@ class Costs:
 
     Among forms with the same operations, fewer variables are cheaper (n * 2, not
     n + n), then flat sums of products with the literal at the end,
-    and remainders of single terms. A product that divides is free: it is computed once.
+    remainders of single terms, without common variables. Another product that divides is
+    free: it is computed once.
     """
 
     __slots__ = ("_cache",)
@@ -47,8 +49,9 @@ class Costs:
                 total += self.of(node)
             elif kind in pe.BinaryOpExpr.__kinds__:
                 total = _COST.get(kind, 2 * STEP) + self.of(expr.a)
-                if kind not in _DIVISIONS or type(expr.b) is not pe.Mul:
-                    total += self.of(expr.b)
+                common = kind in _REMAINDERS and type(expr.a) is pe.Mul and _common(expr.a, expr.b)
+                if kind not in _DIVISIONS or type(expr.b) is not pe.Mul or common:
+                    total += self.of(expr.b) + common
                 left = type(expr.a)
                 if kind is pe.FloorMod:
                     total += left in _CHAIN or (left is pe.FloorDiv and _by_numbers(expr))
@@ -58,6 +61,16 @@ class Costs:
             entry = (expr, total)
             self._cache[id(expr)] = entry
         return entry[1]
+
+
+def _common(a: Any, b: Any) -> bool:
+    """Whether products have a variable in common: x * 8 % (x * n) is 8 % n * x."""
+    divisors = _factors(b)
+    return any(x is y for x in _factors(a) if type(x) is not IntImm for y in divisors)
+
+
+def _factors(e: Any) -> list[Any]:
+    return [*_factors(e.a), *_factors(e.b)] if type(e) is pe.Mul else [e]
 
 
 def _by_numbers(e: Any) -> bool:

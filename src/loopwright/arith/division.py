@@ -151,6 +151,12 @@ def _div_rest(ctx: Context, rest: Poly, c: int, dtype: Any) -> Poly:
         nested = _div_nested(ctx, rest, c, dtype)
         if nested is not None:
             return nested
+    elif ONE not in rest:
+        inner = _inner_remainder(ctx, rest, DIV)
+        if inner is not None:
+            value, size, period = inner
+            whole = remainder(ctx, value, P.constant(period * size), dtype)
+            return ctx.atoms.division(whole, P.constant(c * size), dtype)
     return ctx.atoms.division(rest, P.constant(c), dtype)
 
 
@@ -277,6 +283,19 @@ def _trunc_div(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly:
     return ctx.atoms.division(n, d, dtype, TRUNC) if parts is None else parts
 
 
+def _inner_remainder(ctx: Context, n: Poly, kind: int) -> tuple[Poly, int, int] | None:
+    """(x, size, period) where n is x // size % period: (x // 2 % 8) // 3 is (x % 16) // 6."""
+    pairing = paired(ctx, n)
+    if len(pairing.mods) != 1 or pairing.rest:
+        return None
+    scale, factor, value, divisor, division = pairing.mods[0]
+    period, inner = P.constant_value(divisor), single_quotient(ctx, value, kind)
+    size = None if inner is None else P.constant_value(inner[1])
+    if division != kind or scale != 1 or factor or period is None or inner is None or size is None:
+        return None
+    return inner[0], size, period
+
+
 def _trunc_parts(ctx: Context, n: Poly, c: int, dtype: Any) -> Poly | None:
     """(x rem 12) / 4 as x / 4 - 3 * (x / 12), since both parts of x have its sign, and (x / 2 rem 8) / 3
     as (x rem 16) / 6. None for other sums."""
@@ -288,11 +307,11 @@ def _trunc_parts(ctx: Context, n: Poly, c: int, dtype: Any) -> Poly | None:
     if kind != TRUNC or scale != 1 or factor or period is None:
         return None
     if period % c:
-        inner = single_quotient(ctx, value, TRUNC)
-        size = None if inner is None else P.constant_value(inner[1])
-        if inner is None or size is None:
+        inner = _inner_remainder(ctx, n, TRUNC)
+        if inner is None:
             return None
-        whole = remainder(ctx, inner[0], P.constant(period * size), dtype, TRUNC)
+        value, size, period = inner
+        whole = remainder(ctx, value, P.constant(period * size), dtype, TRUNC)
         return ctx.atoms.division(whole, P.constant(c * size), dtype, TRUNC)
     quotient, turns = (trunc_div(ctx, value, P.constant(k), dtype) for k in (c, period))
     assert quotient is not None and turns is not None

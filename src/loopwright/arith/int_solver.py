@@ -248,6 +248,11 @@ def solve_linear_equations(
         return IntConstraintsTransform(src, IntConstraints([], {}, [FALSE]), {}, {})
     rank = len(values)
     fresh = [Var(f"n{k}", system.dtype) for k in range(size - rank)]
+    for k in range(rank, size):  # the first variable that depends on a new one grows with it
+        if next((row[k] for row in v if row[k]), 1) < 0:
+            w[k] = [-f for f in w[k]]
+            for row in v:
+                row[k] = -row[k]
     values += [ana.poly(n) for n in fresh]
     forward = {
         var: system.build(_combination(row, values))

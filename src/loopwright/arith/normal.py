@@ -11,7 +11,7 @@ from . import poly as P
 from .bounds import poly_bound
 from .build import build, number
 from .context import Context
-from .division import without_remainders
+from .division import paired, remainder, without_remainders
 from .poly import ONE, Poly
 from .proof import nonneg
 
@@ -84,11 +84,9 @@ def comparison(ctx: Context, kind: Any, p: Poly, dtype: Any) -> PrimExpr:
     """The comparison equivalent to p >= 0 or p == 0, in the form of `kind`. Raises ValueError if a
     literal does not fit the type."""
     if kind is pe.EQ or kind is pe.NE:
-        plus, minus = _sides(p, p.get(ONE, 0))
+        plus, minus = _sides(*_by_sign(ctx, p, dtype))
         return kind._make(build(ctx, plus, dtype), build(ctx, minus, dtype))
-    k = p.get(ONE, 0)
-    plus = {m: f for m, f in p.items() if m and f > 0}
-    minus = {m: -f for m, f in p.items() if m and f < 0}
+    plus, minus, k = _by_sign(ctx, p, dtype)
     if not minus:  # plus >= -k
         if kind is pe.LE or kind is pe.LT:
             return pe.LE._make(number(ctx, -k, dtype), build(ctx, plus, dtype))
@@ -112,10 +110,20 @@ def reduced(p: Poly) -> Poly:
     return {m: f // g for m, f in p.items()} if g > 1 else p
 
 
-def _sides(p: Poly, k: int) -> tuple[Poly, Poly]:
-    """p == 0 as (left, right), with positive coefficients on both sides if possible."""
-    plus = {m: f for m, f in p.items() if m and f > 0}
-    minus = {m: -f for m, f in p.items() if m and f < 0}
+def _by_sign(ctx: Context, p: Poly, dtype: Any) -> tuple[Poly, Poly, int]:
+    """(plus, minus, k), where p is plus - minus + k: the terms by their signs. A remainder, whose
+    quotient has the other sign than its value, stays whole."""
+    pairing = paired(ctx, p)
+    plus = {m: f for m, f in pairing.rest.items() if m and f > 0}
+    minus = {m: -f for m, f in pairing.rest.items() if m and f < 0}
+    for scale, factor, value, divisor, kind in pairing.mods:
+        whole = P.multiply({factor: abs(scale)}, remainder(ctx, value, divisor, dtype, kind))
+        plus, minus = (P.add(plus, whole), minus) if scale > 0 else (plus, P.add(minus, whole))
+    return plus, minus, pairing.rest.get(ONE, 0)
+
+
+def _sides(plus: Poly, minus: Poly, k: int) -> tuple[Poly, Poly]:
+    """plus - minus + k == 0 as (left, right), with positive coefficients on both sides if possible."""
     if not plus:
         plus, minus, k = minus, plus, -k
     if not minus:

@@ -12,7 +12,7 @@ from ..ir.op import Op
 from ..ir.prim_expr import FloatImm, IntImm, PrimExpr
 from ..ir.variables import substitute
 from .atoms import is_index
-from .bounds import expr_bound
+from .bounds import any_bound, expr_bound
 from .constraints import bind_value_bounds
 from .context import Context, Rule
 from .rules_vector import vector
@@ -87,7 +87,30 @@ def _cast(ctx: Context, expr: Any) -> Any:
         low, high = expr_bound(ctx, pe.Cast._make(expr.dtype, value))
         if low == high:
             return po.const(int(low), expr.dtype)
+    if type(value) in _QUOTIENTS and (parts := _as_narrow(ctx, value, expr.dtype)):
+        return ctx.simplified(type(value)._make(*parts))
     return expr if value is expr.value else pe.Cast._make(expr.dtype, value, span=expr.span)
+
+
+_QUOTIENTS = (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)
+
+
+def _as_narrow(ctx: Context, e: Any, dtype: Any) -> list[Any] | None:
+    """The operands of a division in a narrower type that has all their values and the result: not
+    of the least number by -1."""
+    wide = e.dtype.is_integer and dtype.is_integer and e.dtype.bits > dtype.bits
+    if not wide or not (e.dtype.is_int or dtype.is_uint):
+        return None
+    parts = []
+    for part in (e.a, e.b):
+        if type(part) is pe.Cast and part.value.dtype == dtype:
+            parts.append(part.value)
+        elif type(part) is IntImm and pe.int_min(dtype) <= part.value <= pe.int_max(dtype):
+            parts.append(po.const(part.value, dtype))
+        else:
+            return None
+    low, high = any_bound(ctx, parts[1])
+    return parts if low > -1 or high < -1 else None
 
 
 def _let(ctx: Context, expr: Any) -> Any:

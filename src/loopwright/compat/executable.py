@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABCMeta
 from typing import Any
 
+from ..codegen.c.model import CModel
 from ..codegen.compiled import CompiledModel
 
 
@@ -22,9 +23,10 @@ class Executable(metaclass=ABCMeta):  # noqa: B024
         return self.jit()(*args, **kwargs)
 
     def jit(self, *, force_recompile: bool = False, **options: Any) -> Any:
-        """What runs: native code is ready already."""
+        """What runs: native code is ready already, C is compiled at its first call."""
         if self._jitted_mod is None or force_recompile:
-            self._jitted_mod = self.mod
+            again = force_recompile and isinstance(self.mod, CModel)
+            self._jitted_mod = self.mod.uncompiled() if again else self.mod
         return self._jitted_mod
 
     def export_library(self, file_name: str, **options: Any) -> Any:

@@ -44,6 +44,7 @@ _RELAY_TYPES = (
 # TVM's name -> what it is: "module:name", or a module.
 NAMES: dict[str, str] = {
     **{f"ir.{name}": f"relay.types:{name}" for name in _RELAY_TYPES},
+    "arith._ffi_api.DomainTouched": "compat.predicates:domain_touched",
     "arith._ffi_api.NarrowPredicateExpression": "compat.predicates:narrow_predicate",
     "_ffi.base.py_str": "compat.ffi:py_str",
     "base._LIB": "compat.ffi:_LIB",
@@ -98,6 +99,8 @@ NAMES: dict[str, str] = {
     "target._ffi_api.target_has_feature": "codegen.llvm.target_info:target_has_features",
     "tir.Any": "relay.types:Any",
     "tir.analysis._ffi_api._identify_memcpy": "compat.predicates:identify_memcpy",
+    "testing.check_bool_expr_is_true": "compat.predicates:check_bool_expr_is_true",
+    "testing.check_int_constraints_trans_consistency": "compat.predicates:check_int_constraints_trans_consistency",
     "testing.disable_span_filling": "compat.layout:spans_as_they_are",
     "testing.enable_span_filling": "compat.layout:spans_as_they_are",
     "tir.get_default_tir_pipeline": "backend.pipeline:get_default_tir_pipeline",

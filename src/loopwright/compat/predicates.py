@@ -1,23 +1,40 @@
-"""TVM's `arith._ffi_api.NarrowPredicateExpression` and `tir.analysis._ffi_api._identify_memcpy`:
-questions that its own passes ask, and scripts that look into them."""
+"""TVM's `arith._ffi_api.NarrowPredicateExpression`, `DomainTouched` and
+`tir.analysis._ffi_api._identify_memcpy`, questions that its own passes ask, and scripts that look into
+them; its tests' `testing.check_bool_expr_is_true` and `check_int_constraints_trans_consistency`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..arith import Analyzer, detect_iter_map
+import numpy as np
+
+from ..arith import Analyzer, IntConstraints, IntConstraintsTransform, detect_iter_map
+from ..base.errors import explain
+from ..driver.front import compile
 from ..ir import prim_expr as pe
 from ..ir.functor import any_node
-from ..ir.literals import is_one
+from ..ir.literals import conjunction, is_one
 from ..ir.prim_expr import FALSE, TRUE, PrimExpr, Range, Var
-from ..ir.prim_op import const, floordiv, logical_and, logical_not, logical_or, multiply
-from ..ir.variables import uses_any
-from ..tir.analysis.access import range_between
+from ..ir.prim_op import (
+    add,
+    const,
+    floordiv,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    multiply,
+)
+from ..ir.variables import substitute, uses_any
+from ..te import compute, create_prim_func
+from ..tir.analysis.access import accessed_regions, range_between
 from ..tir.analysis.bounds import Bound, bounds_of
 from ..tir.buffer import Buffer, BufferRegion
 from ..tir.expr import BufferLoad
-from ..tir.stmt import BufferStore, For
+from ..tir.stmt import Block, BufferStore, For
 
 # whether each operand grows with the result, or the condition is the more true the greater it is
 _GROWS: dict[type, tuple[bool, bool]] = {
@@ -132,4 +149,87 @@ def _region(buffer: Buffer, indices: Any, ends: dict[Var, Bound]) -> BufferRegio
     )
 
 
-__all__ = ["identify_memcpy", "narrow_predicate"]
+def domain_touched(stmt: Any, buffer: Buffer, loads: bool, stores: bool) -> tuple[Range, ...]:
+    """The box of a buffer's elements that a statement reads, writes, or either; none is empty."""
+    reads, writes, _ = accessed_regions(Block([], [], [], "touched", stmt), {})
+    sides = [*(reads if loads else ()), *(writes if stores else ())]
+    boxes = [r.region for r in sides if r.buffer is buffer]
+    if not boxes:
+        return ()
+    ana, (first, *rest) = Analyzer(), boxes
+    ends = [(r.min, r.last) for r in first]
+    for box in rest:
+        pairs = zip(ends, box, strict=True)
+        ends = [(minimum(a, r.min), maximum(b, r.last)) for (a, b), r in pairs]
+    return tuple(range_between(ana.simplify(a), ana.simplify(b)) for a, b in ends)
+
+
+# ---------------------------------------------------------------- conditions at all points
+
+
+_MOST_POINTS = 1 << 30  # a byte each
+
+
+def check_bool_expr_is_true(
+    bool_expr: PrimExpr, vranges: Mapping[Var, Range], cond: PrimExpr | None = None
+) -> None:
+    """Raise AssertionError, with a point, unless a condition holds for all values of its variables
+    for which `cond` does. Raises ValueError for ranges without bounds."""
+    expr = bool_expr if cond is None else logical_or(logical_not(cond), bool_expr)
+    ana, lows, sizes = Analyzer(vranges), {}, []
+    for v, r in vranges.items():  # a box, where a range depends on other variables
+        low, high = (ana.const_int_bound(end) for end in (r.min, r.last))
+        lows[v] = low.min_value
+        sizes.append(max(high.max_value - low.min_value + 1, 0))
+        expr = logical_or(logical_not(_inside(v, r)), expr)
+    if math.prod(sizes) > _MOST_POINTS:
+        raise ValueError(explain("the ranges have too many points", got=str(dict(vranges))))
+    if 0 in sizes:
+        return
+    sizes = sizes or [1]
+
+    def at(*point: Var) -> PrimExpr:
+        places = zip(lows, point, strict=False)
+        return substitute(expr, {v: add(p, lows[v]) for v, p in places})
+
+    result = compute(sizes, at, name="holds")
+    holds = np.zeros(sizes, "bool")
+    compile(create_prim_func([result]))(holds)
+    if not holds.all():
+        wrong = np.argwhere(~holds)[0].tolist()
+        point = {v.name: low + n for (v, low), n in zip(lows.items(), wrong, strict=False)}
+        raise AssertionError(explain(f"{bool_expr} does not hold", got=str(point)))
+
+
+def check_int_constraints_trans_consistency(
+    constraints_trans: IntConstraintsTransform, vranges: Mapping[Var, Range] | None = None
+) -> None:
+    """Raise AssertionError unless each solution of either system is one of the other, and comes back
+    as itself. vranges: the ranges of other variables."""
+    t = constraints_trans
+    for one, two, there, back in (
+        (t.src, t.dst, t.dst_to_src, t.src_to_dst),
+        (t.dst, t.src, t.src_to_dst, t.dst_to_src),
+    ):
+        wanted = [substitute(c, there) for c in _conditions(two)]
+        wanted += [pe.EQ(v, substitute(back[v], there)) for v in one.variables if v in back]
+        ranges = {**(vranges or {}), **one.ranges}
+        check_bool_expr_is_true(conjunction(wanted), ranges, conjunction(_conditions(one)))
+
+
+def _conditions(system: IntConstraints) -> list[PrimExpr]:
+    """What the solutions of a system fulfil."""
+    return [*(_inside(v, r) for v, r in system.ranges.items()), *system.relations]
+
+
+def _inside(var: Var, rng: Range) -> PrimExpr:
+    return logical_and(pe.LE(rng.min, var), pe.LT(var, add(rng.min, rng.extent)))
+
+
+__all__ = [
+    "check_bool_expr_is_true",
+    "check_int_constraints_trans_consistency",
+    "domain_touched",
+    "identify_memcpy",
+    "narrow_predicate",
+]

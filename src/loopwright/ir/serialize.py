@@ -289,7 +289,8 @@ def _span_in(data: Any) -> Span | None:
 
 def make_node(type_key: str, **kwargs: Any) -> Node:
     """A node of the class with that key ("ir.Range"), from its fields by name, unconverted; a key of
-    attributes ("relay.attrs.DenseAttrs", "DictAttrs") says of which operator they are."""
+    attributes ("relay.attrs.DenseAttrs", "DictAttrs") says of which operator they are. A class that
+    declares no fields ("te.Tensor") takes what its constructor takes."""
     if type_key in ("DictAttrs", "ir.DictAttrs"):
         return DictAttrs(kwargs)
     if type_key.startswith(("attrs.", "relay.attrs.")):
@@ -297,6 +298,8 @@ def make_node(type_key: str, **kwargs: Any) -> Node:
     cls = NODE_TYPES.get(type_key)
     if cls is None:
         raise ValueError(explain("no node class has this key", got=type_key))
+    if not cls.__fields__:
+        return cls(**kwargs)
     missing = [f.name for f in cls.__fields__ if not f.optional and f.name not in kwargs]
     unknown = set(kwargs) - {f.name for f in cls.__fields__} - {"span"}
     if missing or unknown:

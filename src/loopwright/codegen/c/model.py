@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import re
 import shutil
@@ -171,6 +172,12 @@ class CModel(CompiledModel):
             self._library = CLibrary(built.path, built.files, tensors=True)
         return self._library[name]
 
+    def uncompiled(self) -> CModel:
+        """The same model, which the system's C compiler compiles again at the first call."""
+        model = copy.copy(self)
+        model._library = None
+        return model
+
     def export_library(
         self,
         file_name: str | Path,
@@ -178,23 +185,25 @@ class CModel(CompiledModel):
         compiler: str | None = None,
         flags: Iterable[str] = ("-O3",),
         fcompile: Callable[..., object] | None = None,
+        workspace_dir: str | Path | None = None,
         **options: Any,
     ) -> Path:
         """Compile the files to a shared library (`.so`), which `runtime.load_module` loads, a static
         library (`.a`) or an object (`.o`), with the header beside it. fcompile: makes the file instead
-        (`contrib.cc.create_shared`): called with its path, those of the objects and the options."""
+        (`contrib.cc.create_shared`): called with its path, those of the objects and the options.
+        workspace_dir: an existing folder for files on the way."""
         path = Path(file_name)
         name = identifier(path.name.split(".")[0].removeprefix("lib"))
         if fcompile is None and options:
             what = "export_library has no options of these names"
-            hint = "compiler, flags; others are those of fcompile="
+            hint = "compiler, flags, workspace_dir; others are those of fcompile="
             raise TypeError(explain(what, got=", ".join(options), instead=hint))
         shared = path.suffix not in (".a", ".o")
         if shared and fcompile is None and path.suffix not in (".so", ".dylib"):
             what = "the file's suffix selects what is exported"
             raise LoopwrightError(explain(what, got=path.name, instead="one of .so, .a, .o"))
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=workspace_dir) as folder:
             written = self.write(folder, name)
             sources = [str(p) for p in written if p.suffix == ".c"]
             shutil.copy(Path(folder, f"{name}.h"), path.with_suffix(".h"))

@@ -214,8 +214,9 @@ def link_shared(
     linker: Sequence[str] | None = None,
     more: Sequence[str] = (),
     triple: str | None = None,
+    workspace: str | Path | None = None,
 ) -> Path:
-    """Link objects to a shared library at `path`.
+    """Link objects to a shared library at `path`; workspace: where files on the way are written.
 
     `linker` is a command that `-o PATH OBJECTS` and `more` are appended to; by default the system's
     compiler or linker for the triple, else that of the `ziglang` package. Raises LoopwrightError
@@ -224,7 +225,7 @@ def link_shared(
     commands = _linkers(triple) if linker is None else [list(linker)]
     if not commands:
         raise _no_tool("no linker to make a shared library", triple)
-    return _combined(objects, path, [*commands[0], "-o"], more)
+    return _combined(objects, path, [*commands[0], "-o"], more, workspace)
 
 
 def made_by(
@@ -232,10 +233,11 @@ def made_by(
     objects: Sequence[bytes],
     path: Path,
     options: Mapping[str, object],
+    workspace: str | Path | None = None,
 ) -> Path:
     """The file that a function like `contrib.cc.create_shared` makes of objects."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=workspace) as folder:
         files = [Path(folder, f"lib{number}.o") for number in range(len(objects))]
         for file, data in zip(files, objects, strict=True):
             file.write_bytes(data)
@@ -285,11 +287,15 @@ def _no_tool(what: str, triple: str | None) -> LoopwrightError:
 
 
 def _combined(
-    objects: Sequence[bytes], path: str | Path, command: list[str], more: Sequence[str] = ()
+    objects: Sequence[bytes],
+    path: str | Path,
+    command: list[str],
+    more: Sequence[str] = (),
+    workspace: str | Path | None = None,
 ) -> Path:
     """Run `command OUT OBJECTS more`; its output is moved to `path`."""
     target = Path(path)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=workspace) as folder:
         files = []
         for i, data in enumerate(objects):
             file = Path(folder, f"{i}.o")

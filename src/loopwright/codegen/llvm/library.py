@@ -64,6 +64,7 @@ def export_library(
     header: bool = True,
     linker: Sequence[str] | None = None,
     fcompile: Callable[..., object] | None = None,
+    workspace_dir: str | Path | None = None,
     **options: Any,
 ) -> Path:
     """Write an executable as a library; see the module's docstring.
@@ -72,6 +73,7 @@ def export_library(
     linker: the command that links a shared library; `-o PATH OBJECTS` is appended.
     fcompile: makes the file instead (`contrib.cc.create_shared`): called with its path, those of the
         objects and the options.
+    workspace_dir: an existing folder for files on the way.
 
     Raises LoopwrightError for an unknown suffix, for functions that are not native code, for
     what exists only in this process, and without a linker or with its output.
@@ -79,7 +81,7 @@ def export_library(
     path = Path(file_name)
     if fcompile is None and options:
         what = "export_library has no options of these names"
-        hint = "header, linker; others are those of fcompile="
+        hint = "header, linker, workspace_dir; others are those of fcompile="
         raise TypeError(explain(what, got=", ".join(options), instead=hint))
     if path.suffix not in _KINDS and fcompile is None:
         what = "the file's suffix selects what is exported"
@@ -90,9 +92,9 @@ def export_library(
     objects, flags = _objects(exe, prefix, shared)
     triple = compile_options(exe.program.target)[0]
     if fcompile is not None:
-        written = export.made_by(fcompile, objects, path, options)
+        written = export.made_by(fcompile, objects, path, options, workspace_dir)
     elif path.suffix in _SHARED:
-        written = export.link_shared(objects, path, linker, flags, triple)
+        written = export.link_shared(objects, path, linker, flags, triple, workspace_dir)
     elif path.suffix == ".a":
         written = export.archive(objects, path)
     elif path.suffix == ".tar":
