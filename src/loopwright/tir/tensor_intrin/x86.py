@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...ir.prim_expr import Broadcast
 from ...ir.prim_op import add, const
 from ..buffer import Buffer
+from ..function import PrimFunc, TensorIntrin
 from ..op import call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
-from ..function import PrimFunc, TensorIntrin
 from .dot import Spec, four_times, lanes, register, rows_of, store
 
 VNNI_DOT_16x4_INTRIN = "dot_16x4_vnni"

@@ -58,6 +58,7 @@ from .optimize.loop_partition import LoopPartition
 from .optimize.remove_no_op import RemoveNoOp
 from .optimize.simplify import Simplify
 from .prim_func_pass import prim_func_pass
+from .tvm.instrument_profile_intrinsics import InstrumentProfileIntrinsics
 from .verify.instrument_bound_checkers import BoundCheckersIfWanted
 from .verify.skip_assert import AssertsIfWanted
 from .verify.verify_externs import VerifyExterns
@@ -75,6 +76,8 @@ class AddedPasses(Pass):
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         given = ctx.option("tir.add_lower_pass") or ()
         passes = [as_pass(entry[1]) for entry in given if int(entry[0]) == self.phase]
+        if self.phase == 3 and ctx.option("tir.instrument_lwp"):
+            passes.append(InstrumentProfileIntrinsics())
         if not passes:
             return mod
         graphs = {g: f for g, f in mod.functions.items() if signature_of(f) is not None}
