@@ -52,6 +52,11 @@ _READ: dict[str, tuple[type, Any, str]] = {
     ),
     "testing.immutable_module": (bool, False, "A pass that changes the module it is given fails."),
     "tir.HoistExpression": (dict, None, "What HoistExpression moves (the enums, or bool)."),
+    "tir.HoistIfThenElse": (
+        dict,
+        None,
+        "support_block_scope_hoisting (False): True also moves conditions on the index of a thread.",
+    ),
     "tir.InjectDoubleBuffer": (
         dict,
         None,
@@ -134,7 +139,6 @@ _READ: dict[str, tuple[type, Any, str]] = {
     "tir.vtcm_capacity": (int, 0, "Bytes for VerifyVTCMLimit; 0 = the target's."),
 }
 
-_ALWAYS = "what its flags ask for is always done"
 _ACCEPTED: dict[str, tuple[type, str]] = {
     "relax.backend.use_cuda_graph": (bool, "there is no code for GPUs"),
     "relay.backend.use_auto_scheduler": (bool, "schedules are chosen by rules, not tuned"),
@@ -143,7 +147,6 @@ _ACCEPTED: dict[str, tuple[type, str]] = {
     "relay.fallback_device_type": (int, "functions run on the CPU"),
     "relay.frontend.fill_span": (bool, "nodes always say where they are from"),
     "relay.remove_standalone_reshapes.enable": (bool, "a reshape never copies"),
-    "tir.HoistIfThenElse": (dict, _ALWAYS),
     "tir.debug_keep_trivial_loop": (bool, "schedules show all loops; code needs none of one turn"),
     "tir.detect_global_barrier": (bool, "there is no code for GPUs"),
     "tir.enable_debug": (bool, "the emitted text always names the lines of the source"),
