@@ -10,6 +10,9 @@ Before (-) and after (+)::
 Pass::
 
     BindTarget("llvm")
+
+A function with a `global_symbol` also has the target's host, for how it is called; one that only its
+module calls has not.
 """
 
 from __future__ import annotations
@@ -30,13 +33,17 @@ class BindTarget(PrimFuncPass):
     target: Any = None
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        if "target" in func.attrs:
-            return func
-        target = Target.current(allow_none=False) if self.target is None else Target(self.target)
+        own = func.attrs.get("target")
+        given = Target.current(own is not None) if self.target is None else Target(self.target)
+        exposed = "global_symbol" in func.attrs
+        if own is not None:
+            host = None if given is None or not exposed else given.host
+            lacks = host is not None and own.host is None
+            return func.with_attr("target", own.with_host(host)) if lacks else func
         if "tir.is_host_func" in func.attrs:
-            host = target.host or Target("llvm")
-            func, target = func.without_attr("tir.is_host_func"), host.with_host(host)
-        return func.with_attr("target", target)
+            host = given.host or Target("llvm")
+            func, given = func.without_attr("tir.is_host_func"), host.with_host(host)
+        return func.with_attr("target", given if exposed else given.replace(host=None))
 
 
 __all__ = ["BindTarget"]
