@@ -42,7 +42,7 @@ class BindTarget(PrimFuncPass):
             return func.with_attr("target", own.with_host(host)) if lacks else func
         if "tir.is_host_func" in func.attrs:
             host = given.host or Target("llvm")
-            func, given = func.without_attr("tir.is_host_func"), host.with_host(host)
+            return func.without_attr("tir.is_host_func").with_attr("target", host.with_host(host))
         return func.with_attr("target", given if exposed else given.replace(host=None))
 
 

@@ -26,6 +26,7 @@ from ....ir.structural import structural_equal
 from ...analysis.effects import has_effect
 from ...expr import BufferLoad
 from ...function import PrimFunc
+from ...op import is_call_to
 from ...stmt import BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt, Stmt
 from ...stmt_functor import keep_buffers
 from .._base import NO_OP, PrimFuncPass, Simplifying, bind_function, is_no_op
@@ -80,6 +81,10 @@ class _Search(NoOpRemover):
             if self.is_overwritten(rest, list(node.seq[n + 1 :])):
                 self.dead.add(branch)
         return super().visit_SeqStmt(node)
+
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        """What is assumed is known of memory later."""
+        return node if is_call_to(node.value, "assume") else super().visit_Evaluate(node)
 
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
         """A sum with what is 0 here, as its condition or memory says, is no other value."""
