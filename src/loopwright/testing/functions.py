@@ -61,17 +61,14 @@ def terminate_self() -> None:
     os._exit(1)
 
 
-_STATE: list[Any] = []
-
-
 def initializer(*state: Any) -> None:
     """Keep values in the process, for `after_initializer`."""
-    _STATE[:] = state
+    register_func("testing.state", lambda: state, override=True)
 
 
 def after_initializer() -> tuple[Any, ...]:
     """What `initializer` was called with."""
-    return tuple(_STATE)
+    return get_global_func("testing.state")()
 
 
 def register_ffi() -> None:

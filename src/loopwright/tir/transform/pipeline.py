@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import explain
+from ...base.late import Slot
 from ...ir.module import IRModule
 from ...ir.transform import Pass, PassContext, Sequential
 from ..signature import signature_of
@@ -58,11 +59,12 @@ from .optimize.loop_partition import LoopPartition
 from .optimize.remove_no_op import RemoveNoOp
 from .optimize.simplify import Simplify
 from .prim_func_pass import prim_func_pass
-from .tvm.instrument_profile_intrinsics import InstrumentProfileIntrinsics
 from .verify.instrument_bound_checkers import BoundCheckersIfWanted
 from .verify.skip_assert import AssertsIfWanted
 from .verify.verify_externs import VerifyExterns
 from .verify.verify_parallel import VerifyParallel
+
+PROFILER: Slot[type[Pass]] = Slot("tir.profiler")
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class AddedPasses(Pass):
         given = ctx.option("tir.add_lower_pass") or ()
         passes = [as_pass(entry[1]) for entry in given if int(entry[0]) == self.phase]
         if self.phase == 3 and ctx.option("tir.instrument_lwp"):
-            passes.append(InstrumentProfileIntrinsics())
+            passes.append(PROFILER.get()())
         if not passes:
             return mod
         graphs = {g: f for g, f in mod.functions.items() if signature_of(f) is not None}
