@@ -34,12 +34,12 @@ class BindTarget(PrimFuncPass):
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         own = func.attrs.get("target")
-        given = Target.current(own is not None) if self.target is None else Target(self.target)
+        given = Target(self.target) if self.target is not None else Target.current()
         exposed = "global_symbol" in func.attrs
         if own is not None:
-            host = None if given is None or not exposed else given.host
-            lacks = host is not None and own.host is None
-            return func.with_attr("target", own.with_host(host)) if lacks else func
+            lacks = exposed and own.host is None and given is not None and given.host is not None
+            return func.with_attr("target", own.with_host(given.host)) if lacks else func
+        given = given or Target.current(allow_none=False)
         if "tir.is_host_func" in func.attrs:
             host = given.host or Target("llvm")
             return func.without_attr("tir.is_host_func").with_attr("target", host.with_host(host))
