@@ -38,6 +38,7 @@ SLOTS: dict[str, str] = {
     "script.building": "script.ir_builder.relax:BUILDING",
     "te.compile": "driver:compile",
     "tir.block_flags": "tir.schedule.machinery.flags:block_flags",
+    "tir.profiler": ("tir.transform.tvm.instrument_profile_intrinsics:InstrumentProfileIntrinsics"),
     "tir.struct_info": "relax.relations:function_struct_info",
     "tir.buffer_access": "tir.stmt:ACCESS",
     # what takes the compiler or a code generator: a kept model is loaded without them

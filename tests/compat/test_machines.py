@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -98,6 +101,30 @@ def test_results_are_kept():
         return [2 * k]
 
     assert make(3) == [6] and make(3) is make(3) and make(4) == [8]
+
+
+def test_results_are_kept_for_later_programs(tmp_path):
+    text = (
+        "from loopwright.compat.contrib import memoize\n"
+        "@memoize('squares', save_at_exit=True)\ndef square(k):\n    print('computed', end=' ')\n"
+        "    return k * k\nprint(square(3), square(3), end='')\n"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    for wanted in ("computed 9 9", "9 9"):
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == wanted
+    file = tmp_path / "tvm" / "pkl_memoize_py3" / "squares.pkl"
+    file.chmod(0o666)  # others could have written it
+    done = subprocess.run(
+        [sys.executable, "-c", text], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout == "computed 9 9"
 
 
 def test_questions():

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from loopwright import testing
 from loopwright.compat import popen_pool
 from loopwright.compat.popen_pool import PopenPoolExecutor, PopenWorker, StatusKind
 
@@ -127,6 +128,7 @@ def test_a_process_serves_until_its_pipe_is_closed():
     answers = []
     for call in calls:
         ours.send_bytes(pickle.dumps(call))
+        assert ours.recv_bytes() == b"begins"
         answers.append(pickle.loads(ours.recv_bytes()))
     ours.close()
     served.join(20)
@@ -137,3 +139,28 @@ def test_a_process_serves_until_its_pipe_is_closed():
         (False, RuntimeError),
     ]
     assert str(answers[3][1]) == "Own: its own"
+
+
+def test_the_time_limit_is_of_the_function() -> None:
+    """A new process imports this package first, which takes longer."""
+    worker = PopenWorker()
+    worker.send(abs, [-3], timeout=0.2)
+    assert worker.recv() == 3
+
+
+def test_functions_for_processes() -> None:
+    worker = PopenWorker(testing.initializer, [1, "a"])
+    calls = [(testing.after_initializer, [], (1, "a")), (testing.identity_after, [4, 0], 4)]
+    calls += [(testing.register_ffi, [], None)]
+    calls += [(f, [5], 5) for f in (testing.call_py_ffi, testing.call_cpp_ffi)]
+    calls += [(testing.call_cpp_py_ffi, [6], 6)]
+    calls += [(f, [9], 45) for f in (testing.fast_summation, testing.slow_summation)]
+    for function, args, wanted in calls:
+        worker.send(function, args)
+        assert worker.recv() == wanted
+    worker.send(testing.terminate_self)
+    with pytest.raises(ChildProcessError, match="the process ended"):
+        worker.recv()
+    worker.send(testing.timeout_job, [60], timeout=0.1)
+    with pytest.raises(TimeoutError, match="took too long"):
+        worker.recv()

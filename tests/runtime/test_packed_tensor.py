@@ -102,3 +102,19 @@ def test_packed_memory_with_strides_is_refused():
     turned = ffi().from_dlpack(capsule_of(data, "int4", (4, 4), (1, 4)))
     with pytest.raises(ValueError, match=r"int4 with strides \(1, 4\) cannot be read"):
         PackedTensor.on(turned)
+
+
+def test_vectors():
+    made = empty((3, 2), "float32x4")
+    assert (made.shape, made.dtype, made.nbytes, made.view().shape) == (
+        (3, 2),
+        "float32x4",
+        96,
+        (3, 2, 4),
+    )
+    made.view()[...] = np.arange(24).reshape(3, 2, 4)
+    np.testing.assert_array_equal(made._create_view((24,), "float32").numpy(), np.arange(24))
+    last = made._create_view((2,), "float32x4", 64)
+    np.testing.assert_array_equal(last.numpy(), np.arange(16, 24).reshape(2, 4))
+    with pytest.raises(ValueError, match="may not reach beyond"):
+        made._create_view((7,), "float32x4")

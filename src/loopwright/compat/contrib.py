@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import pickle
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import LoopwrightError, explain
-from ..base.trusted import unpack
+from ..base.trusted import unpack, weakness
 from ..runtime.c_compiler import find_compiler, run_tool
 
 Files = str | Path | Sequence[str | Path]
@@ -189,6 +192,32 @@ def _is_windows_like() -> bool:
 
 
 def memoize(key: str, save_at_exit: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator that keeps the results of a function by its arguments. TVM keeps them in a file of
-    the name `key` too; here they are computed anew in each program."""
-    return cache
+    """A decorator that keeps the results of a function by its arguments. With `save_at_exit`, they are
+    there for later programs too: in the file `key`.pkl of the user's cache, in TVM's folder."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @cache
+        def known() -> dict[Any, Any]:
+            """What the file has, and what is written to it at exit."""
+            folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            file = folder / "tvm" / "pkl_memoize_py3" / f"{key}.pkl"
+            own = file.exists() and weakness(file) is None  # a pickle is code
+            results = pickle.loads(file.read_bytes()) if own else {}
+
+            def save() -> None:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(pickle.dumps(results))
+
+            atexit.register(save)
+            return results
+
+        @wraps(function)
+        def call(*args: Any) -> Any:
+            results = known()
+            if args not in results:
+                results[args] = function(*args)
+            return results[args]
+
+        return call if save_at_exit else cache(function)
+
+    return decorate

@@ -114,6 +114,7 @@ PATHS: dict[str, str] = {
     "target.datatype": "ir.datatype",
     "target.target": "ir.target",
     "target.tag": "ir.target",
+    "testing.tir": "testing.workloads",
     "testing.utils": "testing",
     "tir.analysis._ffi_api": "compat.predicates",
     "tir.block_dependence_info": "tir.schedule",

@@ -114,7 +114,7 @@ class PopenWorker:
         kwargs: dict[str, Any] | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Run a function there, for at most `timeout` seconds; `recv` has its result. Raises
+        """Run a function there, for at most `timeout` seconds from when it begins; `recv` has its result. Raises
         PicklingError or AttributeError for a function that cannot be found there."""
         data = _dumps((fn, tuple(args), dict(kwargs or {})))
         if self._maximum is not None and self._uses >= self._maximum:
@@ -134,6 +134,7 @@ class PopenWorker:
 
     def _answer(self, pipe: Connection, timeout: float | None) -> Any:
         try:
+            pipe.recv_bytes()  # it begins: a new process has to import first
             if not pipe.poll(timeout):
                 self.kill()
                 raise TimeoutError(explain("the function took too long", got=f"{timeout} s"))
@@ -208,7 +209,10 @@ def _serve(pipe: Connection) -> None:
         except EOFError:
             return
         try:
-            fn, args, kwargs = pickle.loads(data)
+            try:
+                fn, args, kwargs = pickle.loads(data)
+            finally:
+                pipe.send_bytes(b"begins")
             answer = _dumps((True, fn(*args, **kwargs)))
         except Exception as error:
             try:

@@ -52,6 +52,11 @@ _READ: dict[str, tuple[type, Any, str]] = {
     ),
     "testing.immutable_module": (bool, False, "A pass that changes the module it is given fails."),
     "tir.HoistExpression": (dict, None, "What HoistExpression moves (the enums, or bool)."),
+    "tir.HoistIfThenElse": (
+        dict,
+        None,
+        "support_block_scope_hoisting (False): True also moves conditions on the index of a thread.",
+    ),
     "tir.InjectDoubleBuffer": (
         dict,
         None,
@@ -68,6 +73,11 @@ _READ: dict[str, tuple[type, Any, str]] = {
         None,
         "use_dataflow_analysis (False): True also removes stores that a later statement overwrites. "
         "max_simplification_steps has no effect: nothing is bounded.",
+    ),
+    "tir.ReduceBranchingThroughOvercompute": (
+        dict,
+        None,
+        "use_dataflow_analysis (False): True also takes what is known of memory into account.",
     ),
     "tir.UnrollLoop": (
         dict,
@@ -102,6 +112,20 @@ _READ: dict[str, tuple[type, Any, str]] = {
         False,
         "CommonSubexprElimTIR finds terms that are equal once written out.",
     ),
+    "tir.instr_siblings": (
+        bool,
+        True,
+        "InstrumentProfileIntrinsics takes loops beside others; False: those of tir.lwp_max_depth.",
+    ),
+    "tir.instrument_lwp": (
+        bool,
+        False,
+        "InstrumentProfileIntrinsics is part of the lowering; on CPUs its calls do nothing.",
+    ),
+    "tir.lwp_disable_func_prof": (bool, False, "It leaves functions as wholes alone."),
+    "tir.lwp_max_depth": (int, 0, "Levels of loops that it takes from outside; 0 = all."),
+    "tir.lwp_min_height": (int, 1, "Levels of loops inside of those that it takes."),
+    "tir.reset_start_id": (bool, False, "It numbers the loops of each function from 0."),
     "tir.instrument_bound_checkers": (
         bool,
         False,
@@ -115,7 +139,6 @@ _READ: dict[str, tuple[type, Any, str]] = {
     "tir.vtcm_capacity": (int, 0, "Bytes for VerifyVTCMLimit; 0 = the target's."),
 }
 
-_ALWAYS = "what its flags ask for is always done"
 _ACCEPTED: dict[str, tuple[type, str]] = {
     "relax.backend.use_cuda_graph": (bool, "there is no code for GPUs"),
     "relay.backend.use_auto_scheduler": (bool, "schedules are chosen by rules, not tuned"),
@@ -124,7 +147,6 @@ _ACCEPTED: dict[str, tuple[type, str]] = {
     "relay.fallback_device_type": (int, "functions run on the CPU"),
     "relay.frontend.fill_span": (bool, "nodes always say where they are from"),
     "relay.remove_standalone_reshapes.enable": (bool, "a reshape never copies"),
-    "tir.HoistIfThenElse": (dict, _ALWAYS),
     "tir.debug_keep_trivial_loop": (bool, "schedules show all loops; code needs none of one turn"),
     "tir.detect_global_barrier": (bool, "there is no code for GPUs"),
     "tir.enable_debug": (bool, "the emitted text always names the lines of the source"),
@@ -134,7 +156,6 @@ _ACCEPTED: dict[str, tuple[type, str]] = {
 }
 
 _DMA = "it is for Hexagon's copies", "leave it out"
-_PROFILE = "no calls of a profiler are written into loops", "time kernels with exe.profile(...)"
 _ARENAS = "memory is planned by compile", "lw.compile(model, arenas=...), see docs/memory.md"
 _REFUSED: dict[str, tuple[type, tuple[str, str]]] = {
     "cuda.kernels_output_dir": (
@@ -149,23 +170,13 @@ _REFUSED: dict[str, tuple[type, tuple[str, str]]] = {
         int,
         ("functions run on the CPU", "name a device by R.Tensor(..., vdevice=...)"),
     ),
-    "tir.ReduceBranchingThroughOvercompute": (
-        dict,
-        ("there is no such pass", "tir.transform.LoopPartition() takes checks out of loops"),
-    ),
     "tir.dma_bypass_cache": (bool, _DMA),
     "tir.experimental_dma_bypass_cache": (bool, _DMA),
-    "tir.instr_siblings": (bool, _PROFILE),
-    "tir.instrument_lwp": (bool, _PROFILE),
     "tir.is_entry_func": (
         bool,
         ("it is an attribute of functions", 'func.with_attr("tir.is_entry_func", True)'),
     ),
-    "tir.lwp_disable_func_prof": (bool, _PROFILE),
-    "tir.lwp_max_depth": (int, _PROFILE),
-    "tir.lwp_min_height": (int, _PROFILE),
     "tir.ptx_ldg32": (bool, ("there is no code for GPUs", "leave it out")),
-    "tir.reset_start_id": (bool, _PROFILE),
     "tir.usmp.algorithm": (str, _ARENAS),
     "tir.usmp.custom_algorithm": (str, _ARENAS),
     "tir.usmp.enable": (bool, _ARENAS),
@@ -183,6 +194,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
         "unroll_loop_with_partition_hint_no_interval": False,
     },
     "tir.RemoveNoOp": {"max_simplification_steps": 0, "use_dataflow_analysis": False},
+    "tir.ReduceBranchingThroughOvercompute": {"use_dataflow_analysis": False},
     "tir.Simplify": {
         "apply_constraints_to_boolean_branches": False,
         "convert_boolean_to_and_of_ors": False,

@@ -66,6 +66,13 @@ def numpy_dtype(dtype: str) -> np.dtype:
 
 
 @cache
+def item_bytes(dtype: str) -> int:
+    """Bytes of an element, of all lanes of a vector; 1 of what shares a byte with others."""
+    _, bits, lanes = dl_dtype(dtype)
+    return max(bits // 8, 1) * lanes
+
+
+@cache
 def is_native(dtype: np.dtype) -> bool:
     """Whether numpy itself (not ml_dtypes) defines the type, so that its DLPack export knows it."""
     return dtype.kind in "biufc" and dtype.type.__module__ == "numpy"

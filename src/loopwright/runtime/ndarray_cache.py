@@ -72,6 +72,16 @@ def _encoded(array: np.ndarray, encode_format: str) -> bytes:
     return array.tobytes()
 
 
+def _convert_f32_to_bf16(value: np.ndarray) -> np.ndarray:
+    """The bits of float32 values as bfloat16 (TVM's name, which scripts use)."""
+    return np.frombuffer(_encoded(value, _BFLOAT16), "uint16").reshape(value.shape)
+
+
+def _convert_bf16_to_f32(value: np.ndarray) -> np.ndarray:
+    """float32 values from the bits of bfloat16."""
+    return value.view(numpy_dtype("bfloat16")).astype("float32")
+
+
 class _Shards:
     """The files of a folder: arrays are gathered until a file is full."""
 

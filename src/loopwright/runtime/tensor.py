@@ -21,9 +21,12 @@ from loopwright.runtime.device import Device, cpu
 from loopwright.runtime.device import device as make_device
 from loopwright.runtime.dlpack import array_at, byte_offset, capsule, capsule_of, dtype_of
 from loopwright.runtime.dtype import (
+    dl_dtype,
+    dtype_name,
     elements_per_byte,
     is_native,
     is_packed,
+    item_bytes,
     numpy_dtype,
     pack_bits,
     unpack_bits,
@@ -84,7 +87,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        return self.size * numpy_dtype(self.dtype).itemsize
+        return self.size * item_bytes(self.dtype)
 
     def data_ptr(self) -> int:
         """The address of the first element."""
@@ -93,9 +96,13 @@ class Tensor:
     # Its two sides
 
     def view(self) -> np.ndarray:
-        """A numpy array on the same memory."""
+        """A numpy array on the same memory; the lanes of vectors are its last dimension."""
         if self._array is None:
             value = self._ffi
+            code, bits, lanes = dl_dtype(dtype_of(value))
+            if lanes > 1:
+                shape, steps = (*value.shape, lanes), (*(s * lanes for s in value.strides), 1)
+                return array_at(value.data_ptr(), shape, steps, dtype_name(code, bits), value)
             if elements_per_byte(dtype_of(value)) > 1:
                 return PackedTensor.on(value).view()
             try:
@@ -157,7 +164,7 @@ class Tensor:
         """
         data, dims = self.bytes(), tuple(int(d) for d in shape)
         name = self.dtype if dtype is None else str(dtype)
-        size = -(-prod(dims) // elements_per_byte(name)) * numpy_dtype(name).itemsize
+        size = -(-prod(dims) // elements_per_byte(name)) * item_bytes(name)
         if relative_byte_offset < 0 or relative_byte_offset + size > data.size:
             end = relative_byte_offset + size
             raise ValueError(
@@ -422,6 +429,8 @@ def empty(
     _check_device(where)
     if elements_per_byte(str(dtype)) > 1:
         return _empty_packed(dims, str(dtype))
+    if dl_dtype(str(dtype))[2] > 1:  # vectors, which numpy has no type for
+        return empty((prod(dims) * item_bytes(str(dtype)),), "uint8")._create_view(dims, dtype)
     return Tensor(aligned_empty(dims, numpy_dtype(str(dtype))))
 
 

@@ -14,11 +14,22 @@ from ..ir.prim_expr import PrimExpr
 from ..ir.structural import structural_equal
 from .functions import (
     ErrorTest,
+    after_initializer,
+    call_cpp_ffi,
+    call_cpp_py_ffi,
+    call_py_ffi,
     echo,
+    fast_summation,
+    identity_after,
+    initializer,
     nop,
+    register_ffi,
+    slow_summation,
+    terminate_self,
     test_check_eq_callback,
     test_raise_error,
     test_wrap_callback,
+    timeout_job,
 )
 from .gradients import check_numerical_grads
 

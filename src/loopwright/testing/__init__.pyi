@@ -16,9 +16,14 @@ from loopwright.testing.cases import (
 )
 from loopwright.testing.compare import CompareBeforeAfter as CompareBeforeAfter
 from loopwright.testing.functions import (
-    ErrorTest as ErrorTest, echo as echo, nop as nop,
-    test_check_eq_callback as test_check_eq_callback, test_raise_error as test_raise_error,
-    test_wrap_callback as test_wrap_callback,
+    ErrorTest as ErrorTest, after_initializer as after_initializer,
+    call_cpp_ffi as call_cpp_ffi, call_cpp_py_ffi as call_cpp_py_ffi,
+    call_py_ffi as call_py_ffi, echo as echo, fast_summation as fast_summation,
+    identity_after as identity_after, initializer as initializer, nop as nop,
+    register_ffi as register_ffi, slow_summation as slow_summation,
+    terminate_self as terminate_self, test_check_eq_callback as test_check_eq_callback,
+    test_raise_error as test_raise_error, test_wrap_callback as test_wrap_callback,
+    timeout_job as timeout_job,
 )
 from loopwright.testing.gradients import check_numerical_grads as check_numerical_grads
 from loopwright.testing.marks import (

@@ -1,8 +1,10 @@
-"""Functions that check how values cross a call of a global function, under TVM's names
-("testing.AcceptsBool", `testing.echo`)."""
+"""Functions that check how values cross a call of a global function ("testing.AcceptsBool",
+`testing.echo`) or the border of a process (`contrib.popen_pool`), under TVM's names."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +12,7 @@ from ..base import errors
 from ..ir.expr import BaseExpr
 from ..ir.prim_expr import IntImm, PrimExpr, StringImm
 from ..ir.prim_op import const
-from ..runtime import register_func
+from ..runtime import get_global_func, register_func
 
 
 def echo(value: Any) -> Any:
@@ -46,6 +48,62 @@ def test_check_eq_callback(message: str) -> Callable[[int, int], None]:
             raise getattr(errors, kind, errors.InternalError)(f"{x} is not {y}: {text}")
 
     return check
+
+
+def identity_after(value: Any, seconds: float) -> Any:
+    """The value, after a while."""
+    time.sleep(seconds)
+    return value
+
+
+def terminate_self() -> None:
+    """End the process."""
+    os._exit(1)
+
+
+def initializer(*state: Any) -> None:
+    """Keep values in the process, for `after_initializer`."""
+    register_func("testing.state", lambda: state, override=True)
+
+
+def after_initializer() -> tuple[Any, ...]:
+    """What `initializer` was called with."""
+    return get_global_func("testing.state")()
+
+
+def register_ffi() -> None:
+    """Register "testing.identity_py" in the process."""
+    register_func("testing.identity_py", echo, override=True)
+
+
+def call_py_ffi(value: Any) -> Any:
+    """What "testing.identity_py" returns."""
+    return get_global_func("testing.identity_py")(value)
+
+
+def call_cpp_ffi(value: Any) -> Any:
+    """What the global function "testing.echo" returns."""
+    return get_global_func("testing.echo")(value)
+
+
+def call_cpp_py_ffi(value: Any) -> Any:
+    """What "testing.identity_cpp" returns, which calls "testing.identity_py"."""
+    return get_global_func("testing.identity_cpp")(value)
+
+
+def fast_summation(n: int) -> int:
+    """0 + 1 + ... + n."""
+    return n * (n + 1) // 2
+
+
+def slow_summation(n: int) -> int:
+    """`fast_summation`, one by one."""
+    return sum(range(n + 1))
+
+
+def timeout_job(seconds: float) -> None:
+    """Take one and a half times as long."""
+    time.sleep(seconds * 1.5)
 
 
 def ErrorTest(x: int, y: int) -> None:
@@ -98,6 +156,7 @@ _TYPED: dict[str, Callable[..., Any]] = {
     "ReturnsVariant": _half,
     "ErrorTest": ErrorTest,
     "echo": echo,
+    "identity_cpp": call_py_ffi,
     "nop": nop,
     "test_check_eq_callback": test_check_eq_callback,
     "test_raise_error": test_raise_error,

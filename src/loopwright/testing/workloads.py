@@ -13,8 +13,10 @@ from typing import Any
 
 from .. import te, tir, topi
 from ..base.errors import explain
+from ..ir.dtype import numpy_dtype
 from ..te import Tensor
 from ..tir import PrimFunc
+from ..tir.tensor_intrin.cuda import WARP_SIZE
 
 _AXES = {1: "l", 2: "hw", 3: "dhw"}
 
@@ -406,3 +408,83 @@ def create_te_workload(name: str, idx: int) -> PrimFunc:
         raise KeyError(explain("there is no such workload", got=name, instead=", ".join(CONFIGS)))
     workload, sizes = CONFIGS[name]
     return te.create_prim_func(workload(*sizes[idx]))
+
+
+def mma_schedule(
+    workload: PrimFunc,
+    k_inner: int,
+    in_dtype: str,
+    b_transposed: bool,
+    i_factors: Sequence[int],
+    j_factors: Sequence[int],
+    k_factors: Sequence[int],
+    index_map_A: Callable[..., Any],
+    index_map_B: Callable[..., Any],
+    index_map_C: Callable[..., Any],
+    ldmatrix_a_intrin: str,
+    ldmatrix_b_intrin: str,
+    mma_intrin: str,
+    mma_fill_intrin: str,
+    mma_store_intrin: str,
+    shared_scope: str = "shared",
+) -> tir.Schedule:
+    """A matrix product, the block "C" of `workload`, on tensor cores by `tir.tensor_intrin.cuda`.
+
+    Tiles of 16 x 16 x k_inner are split by five factors of i and of j (blocks, tiles of blocks,
+    threadIdx.y, two serial) and by three of k; inputs go through `shared_scope` to registers, where
+    the index maps say which thread has an element.
+    """
+    sch = tir.Schedule(workload)
+    block = sch.get_block("C")
+    tiles, inner = [], []
+    for loop, size in zip(sch.get_loops(block), (16, 16, k_inner), strict=True):
+        outer, part = sch.split(loop, [None, size])
+        tiles.append(outer)
+        inner.append(part)
+    sch.reorder(*tiles, *inner)
+    sch.blockize(inner[0])
+    outer_block = sch.get_block("C_o")
+    factors = (i_factors, j_factors, k_factors)
+    i, j, k = (sch.split(x, list(f)) for x, f in zip(tiles, factors, strict=True))
+    pairs = [(a, b) for a, b in zip(i, j, strict=True)]
+    order = [x for pair in pairs[:3] for x in pair] + [*k[:2], *pairs[3], k[2], *pairs[4]]
+    sch.reorder(*order)
+    places = [sch.fuse(*pair) for pair in pairs[:3]]
+    loads = (ldmatrix_a_intrin, index_map_A), (ldmatrix_b_intrin, index_map_B)
+    shared = [sch.cache_read(outer_block, n, shared_scope) for n in range(2)]
+    warps = [sch.cache_read(outer_block, n, "warp") for n in range(2)]
+    out = sch.cache_write(outer_block, 0, "warp")
+    for blocks, place in ((warps, k[1]), (shared, k[0])):
+        for moved in blocks:
+            sch.compute_at(moved, place)
+    sch.reverse_compute_at(out, places[2])
+    for copied in shared:
+        lanes = 16 // numpy_dtype(in_dtype).itemsize
+        fused = sch.fuse(*sch.get_loops(copied)[-2:])
+        split = sch.split(fused, [None, i_factors[2] * j_factors[2], WARP_SIZE, lanes])
+        sch.bind(split[1], "threadIdx.y")
+        sch.bind(split[2], "threadIdx.x")
+        sch.vectorize(split[3])
+        sch.storage_align(copied, 0, -2, 32, 8)
+    for place, thread in zip(places, ("blockIdx.x", "blockIdx.y", "threadIdx.y"), strict=True):
+        sch.bind(place, thread)
+
+    def tensorize(copied: Any, sizes: Sequence[int], intrin: str) -> None:
+        parts = [
+            sch.split(x, [None, n]) for x, n in zip(sch.get_loops(copied)[-2:], sizes, strict=True)
+        ]
+        sch.reorder(*(p[0] for p in parts), *(p[1] for p in parts))
+        sch.tensorize(parts[0][1], intrin)
+
+    b_tile = (16, k_inner) if b_transposed else (k_inner, 16)
+    for warp, (_, layout) in zip(warps, loads, strict=True):
+        sch.transform_layout(warp, ("write", 0), layout)
+    sch.transform_layout(out, ("read", 0), index_map_C)
+    for warp, tile, (intrin, _) in zip(warps, ((16, k_inner), b_tile), loads, strict=True):
+        tensorize(warp, tile, intrin)
+    tensorize(out, (16, 16), mma_store_intrin)
+    init = sch.decompose_reduction(outer_block, k[0])
+    sch.tensorize(sch.get_loops(sch.get_child_blocks(init)[0])[-2], mma_fill_intrin)
+    update = sch.get_child_blocks(sch.get_block("C_o_update"))[0]
+    sch.tensorize(sch.get_loops(update)[-3], mma_intrin)
+    return sch

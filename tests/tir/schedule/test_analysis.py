@@ -191,3 +191,25 @@ def test_block_dependence_info() -> None:
     scope = info.get_block_scope(info.get_sref(root))
     found = [(d.src.stmt.name_hint, d.dst.stmt.name_hint, d.kind.name) for d in scope.deps]
     assert found == [("C", "D", "RAW"), ("D", "E", "RAW")]
+
+
+def test_paddings_and_groups_of_one() -> None:
+    """Only axes that do not divide are padded; `o // 8 * 8`, always 0, is no use of `o`."""
+    sch = tir.Schedule(matmul(6, 20, 7))
+    info = analysis.get_tensorize_loop_mapping(sch, sch.get_block("C"), DOT, allow_padding=True)
+    assert info.block_iter_paddings == [1, 1, 4]
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    for i, o, k in T.grid(8, 8, 8):
+        with T.block("C"):
+            vi, vo, vk = T.axis.remap("SSR", [i, o, k])
+            with T.init():
+                C[vi, vo] = T.float32(0)
+            C[vi, vo] = C[vi, vo] + A[vi, vo // 8 * 8 + vk] * B[vk, vo]
+""")
+    sch = tir.Schedule(func)
+    desc = tir.TensorIntrin.get("wmma_sync_16x16x16_f16f16f16").desc
+    text = desc.script().replace("float16", "float32")
+    info = analysis.get_auto_tensorize_mapping_info(sch, sch.get_block("C"), from_source(text))
+    assert info.mappings[0].is_equivalent_to(tir.IndexMap.from_func(lambda i, o, k: (i, o, k)))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.module import IRModule
 from loopwright.ir.target import Target
-from loopwright.ir.transform import Sequential
+from loopwright.ir.transform import PassContext, Sequential
 from loopwright.runtime import Module, register_func, remove_global_func
 from loopwright.runtime.extern import ExternLibrary
 from loopwright.script import from_source
@@ -338,3 +341,67 @@ class Module:
     assert 'T.call_extern("void", "kernel", A.data)' in made["main"].script()
     attrs = made["kernel"].attrs
     assert "calling_conv" not in attrs and attrs["tir.is_global_func"]
+
+
+def test_conditions_on_threads_are_hoisted_if_asked() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((32,), "float32"), n: T.int32):
+    tx = T.launch_thread("threadIdx.x", 32)
+    for i in range(n):
+        for j in range(n):
+            if n < 4:
+                if tx < 3:
+                    A[tx] = A[tx] + T.float32(1)
+""")
+    asked = {"tir.HoistIfThenElse": {"support_block_scope_hoisting": True}}
+    for config, outside in (({}, ["n < 4"]), (asked, ["n < 4", "threadIdx_x < 3"])):
+        with PassContext(config=config):
+            made = tt.HoistIfThenElse()(IRModule({"main": func}))["main"]
+        lines = [line.strip() for line in made.script().splitlines()]
+        loop = next(n for n, line in enumerate(lines) if line.startswith("for "))
+        before = [line for line in lines[:loop] if line.startswith("if ")]
+        assert len(before) == len(outside)
+
+
+PROFILED = """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32")):
+    for i in range(4):
+        for j, k in T.grid(8, 1):
+            A[i, j] = T.float32(0)
+        for j in T.parallel(8):
+            for k in range(2):
+                A[i, j] = A[i, j] + T.float32(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "numbers"),
+    [
+        ({}, [0, 2, 4]),
+        ({"tir.lwp_disable_func_prof": True}, [2, 4]),
+        ({"tir.instr_siblings": False}, [0, 1, 2, 4]),
+        ({"tir.instr_siblings": False, "tir.lwp_max_depth": 1}, [0, 1]),
+        ({"tir.instr_siblings": False, "tir.lwp_min_height": 0}, [0, 1, 2, 3, 4]),
+        ({"tir.lwp_min_height": 2}, [0]),
+    ],
+)
+def test_calls_of_a_profiler(options: dict[str, object], numbers: list[int]) -> None:
+    mod = IRModule({"one": from_source(PROFILED), "two": from_source(PROFILED)})
+    for again in (False, True):
+        with PassContext(config={**options, "tir.reset_start_id": again}):
+            made = tt.InstrumentProfileIntrinsics()(mod)
+        for name, first in (("one", 0), ("two", 0 if again else 6)):
+            text = made[name].script()
+            for call in ("start", "end"):
+                found = re.findall(rf"T.{call}_profile_intrinsic\((\d+)\)", text)
+                assert sorted(map(int, found)) == [first + n for n in numbers]
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_calls_of_a_profiler_are_nothing_on_a_cpu(target: str) -> None:
+    data = np.ones((4, 8), "float32")
+    with PassContext(config={"tir.instrument_lwp": True}):
+        lw.compile(from_source(PROFILED), target=target)["main"](data)
+    np.testing.assert_array_equal(data, np.full((4, 8), 2, "float32"))

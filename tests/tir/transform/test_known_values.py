@@ -169,3 +169,41 @@ def test_random_programs_give_the_same():
             run(after, [*two, 2])
             assert all(map(np.array_equal, one, two)), f"seed {seed}\n{func.script()}"
     assert changed > 4
+
+
+OVERCOMPUTED = [  # what the condition guards is a no-op, or overwritten, where it does not hold
+    "        if i > 2:\n            B[i] = B[i] + T.max(i - 2, 0)\n",
+    "        if i < 5:\n            A[i] = 1\n"
+    + LOOP
+    + "        if i >= 5:\n            A[i] = 2\n",
+    "        if i < 6:\n            A[i] = 1\n            T.evaluate(0)\n        else:\n            A[i] = 1\n",
+]
+KEPT = [
+    "        if i < 5:\n            A[i] = 1\n",  # another value there
+    "        if i < 5:\n            A[i] = 1\n"
+    + LOOP
+    + "        if i >= 5:\n            A[i] = A[i] + 2\n",
+    "        if i < 5:\n            A[i + 3] = B[i + 3]\n" + LOOP + "        A[i] = 3\n",  # outside
+    "        if i > 2:\n            A[i] = 4 // (n + i)\n" + LOOP + "        A[i] = 3\n",  # 4 // 0
+    "        if i < 5:\n            A[0] = i\n"
+    + LOOP
+    + "        if i >= 5:\n            A[i] = 2\n",
+    "        if i < 5:\n            A[i] = A[7 - i]\n"
+    + LOOP
+    + "        if i >= 5:\n            A[i] = 2\n",
+]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_computing_more_instead_of_branches(kept, rng):
+    options = {"tir.ReduceBranchingThroughOvercompute": {"use_dataflow_analysis": True}}
+    for body in KEPT if kept else OVERCOMPUTED:
+        func = from_source(HEAD + LOOP + body)
+        with PassContext(config=options):
+            made = tt.ReduceBranchingThroughOvercompute()(IRModule({"main": func}))["main"]
+        assert made.script().count(" if ") == func.script().count(" if ") - (not kept), body
+        values = rng.integers(-9, 9, (2, 8)).astype("int32")
+        wanted, got = values.copy(), values.copy()
+        run(func, [*wanted, 3])
+        run(made, [*got, 3])
+        np.testing.assert_array_equal(got, wanted)

@@ -170,3 +170,17 @@ def test_a_function_of_the_host_has_the_host_of_the_target(target, host):
     own = made.attrs["target"]
     assert (own.kind.name, own.host.kind.name) == (host, host)
     assert "tir.is_host_func" not in made.attrs
+
+
+@pytest.mark.parametrize(
+    ("private", "own", "target", "host"),
+    [(False, "", "cuda", "llvm"), (True, "", "cuda", None), (False, "nvptx", "nvptx", "llvm")],
+)
+def test_functions_called_from_outside_have_the_host(private, own, target, host):
+    func = from_source("@T.prim_func\ndef main():\n    T.evaluate(0)\n")
+    func = func.without_attr("global_symbol") if private else func
+    func = func.with_attr("target", Target(own)) if own else func
+    made = tt.BindTarget(Target("cuda", host="llvm"))(IRModule({"main": func}))["main"]
+    bound = made.attrs["target"]
+    assert bound.kind.name == target
+    assert (bound.host and bound.host.kind.name) == host

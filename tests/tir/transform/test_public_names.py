@@ -48,7 +48,7 @@ verify_well_formed(obj,assert_mode=True) OOBChecker() find_anchor_block(mod)
 get_vtcm_compaction_passes() is_pure_function(func) assert_pure_function(func)
 """
 _NVIDIA = "for instructions of NVIDIA's GPUs, for which there is no code generator here"
-_HEXAGON = "for Hexagon's DMA, VTCM and profiler, for which there is no code generator here"
+_HEXAGON = "for Hexagon's DMA and VTCM, for which there is no code generator here"
 ABSENT = {
     "InferFragment": _NVIDIA,
     "TransformMmaBufferLayout": _NVIDIA,
@@ -59,13 +59,11 @@ ABSENT = {
     "ManifestSharedMemoryLocalStage": _NVIDIA,
     "LowerAsyncDMA": _HEXAGON,
     "LowerVtcmAlloc": _HEXAGON,
-    "InstrumentProfileIntrinsics": _HEXAGON,
     "CombineContextCall": "joins calls of an intrinsic that nothing makes (tvm_thread_context)",
     "InjectRollingBuffer": "the schedule primitive rolling_buffer does it on blocks",
     "LiftThreadBinding": "UnifyThreadBinding puts all launches outermost already",
     "ExtractPrimFuncConstants": "constants stay where they are used, the code generator shares them",
     "RemoveWeightLayoutRewriteBlock": "only the meta schedule of TVM makes such blocks",
-    "ReduceBranchingThroughOvercompute": "whole tiles are computed by the default schedules instead",
     "UseAssumeToReduceBranches": "Simplify and LoopPartition use what T.assume says of bounds only",
 }
 OPTIONS = [

@@ -207,6 +207,11 @@ INSTEAD = {
     "call_llvm_pure_intrin": "write it with the operators of tir, or call a C function",
     "TVMBackendAllocWorkspace": "allocate a buffer of constant size",
 }
+# Hints and calls of a profiler, which are nothing on a CPU.
+SILENT = (
+    *("assume", "undef", "prefetch", "tvm_storage_sync"),
+    *("start_profile_intrinsic", "end_profile_intrinsic"),
+)
 CALLS: dict[str, Any] = {
     **COMMON,
     "": refuse_value,
@@ -228,6 +233,6 @@ CALLS: dict[str, Any] = {
     "handle_add_byte_offset": byte_offset,
     "atomic_add": atomic_add,
     **dict.fromkeys(("call_extern", "call_pure_extern"), call_extern),
-    **dict.fromkeys(("assume", "undef", "prefetch", "tvm_storage_sync"), nothing),
+    **dict.fromkeys(SILENT, nothing),
     "type_annotation": nothing,
 }

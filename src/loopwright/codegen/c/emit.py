@@ -26,7 +26,7 @@ from ...tir.transform.lower.convert_for_loops_to_serial import TILE_KIND
 from ...tir.transform.lower.lower_scalar_ops import ScalarOps, lowered
 from ..context import STATEMENTS as COMMON
 from ..context import refuse_thread_loop
-from .calls import CALLS, INSTEAD, argument, bad_index_message, const_of, index_operand
+from .calls import CALLS, INSTEAD, SILENT, argument, bad_index_message, const_of, index_operand
 from .expr import EXPRESSIONS, element
 from .function_text import RETURN_BAD, RETURN_OK, FunctionText, Program
 from .functions import NATIVE
@@ -35,7 +35,6 @@ from .types import bare, c_type, memory_type
 
 ALIGNMENT = 64
 _LARGEST = 1 << 40  # the largest extent of an allocation
-_SILENT = ("tir.assume", "tir.prefetch", "tir.tvm_storage_sync", "tir.undef")
 
 
 def evaluate(ctx: FunctionText, node: st.Evaluate) -> None:
@@ -50,7 +49,7 @@ def evaluate(ctx: FunctionText, node: st.Evaluate) -> None:
     elif name.startswith("tir.call_") and value.args and ctx.module.has(value.args[0]):
         target = GlobalVar(value.args[0].value)
         call_function(ctx, Call("void", target, list(value.args[1:]), value.span))
-    elif isinstance(value.op, Op) and name in _SILENT:
+    elif isinstance(value.op, Op) and name.removeprefix("tir.") in SILENT:
         return
     else:
         text = bare(ctx.expr(value))

@@ -207,15 +207,11 @@ def _layout(
             skipped += 1
             continue
         if skipped:
-            yield _skip(skipped, width)
+            yield f"(... {skipped} lines skipped ...)"
             skipped = 0
         head = f"{i + 1:>{width - 1}} " if line_numbers else ""
         yield (head + line).rstrip() if line_numbers else line
         if carets[i]:
             yield " " * width + carets[i]
     if skipped:
-        yield _skip(skipped, width)
-
-
-def _skip(count: int, width: int) -> str:
-    return " " * width + f"(... {count} lines skipped ...)"
+        yield f"(... {skipped} lines skipped ...)"

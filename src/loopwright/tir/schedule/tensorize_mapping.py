@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arith import Analyzer
+from ...ir.literals import is_one
 from ...ir.node import Node
 from ...ir.op import Op
 from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Var
@@ -88,7 +90,7 @@ def get_tensorize_loop_mapping(
             whole = isinstance(extent, IntImm) and extent.value % size.value == 0
             if whole or allow_padding:
                 padded = padded or not whole
-                paddings[n] = size.value
+                paddings[n] = 1 if whole else size.value
                 loop_map[outer] = loop
                 break
         else:
@@ -116,13 +118,17 @@ def get_auto_tensorize_mapping_info(
         return None
     lhs, rhs = list(ref.stmt.iter_vars), list(desc[0].block.iter_vars)
 
+    several = [axis for axis in (*lhs, *rhs) if not is_one(axis.dom.extent)]  # the rest stay, too
+    ana = Analyzer({axis.var: axis.dom for axis in several})
+    used = {  # a group's number is always 0 where there is one group
+        (b, side): {var for index in pair[1 + side] for var in vars_in(ana.simplify(index))}
+        for b, pair in pairs.items()
+        for side in range(2)
+    }
+
     def where(axis: IterVar, side: int) -> frozenset[Buffer]:
         """The description's buffers in whose indices (or the program's) an axis occurs."""
-        return frozenset(
-            b
-            for b, pair in pairs.items()
-            if any(axis.var in vars_in(index) for index in pair[1 + side])
-        )
+        return frozenset(b for b in pairs if axis.var in used[b, side])
 
     groups: dict[Any, list[IterVar]] = {(where(a, 0), a.iter_type): [] for a in rhs}
     if len(groups) != len(rhs):

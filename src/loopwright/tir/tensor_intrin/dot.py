@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ...ir.functor import pre_order_visit
 from ...ir.prim_expr import Broadcast, IntImm, IterVar, PrimExpr, Ramp, Range, Shuffle, Var
 from ...ir.prim_op import add, cast, const, multiply
 from ..buffer import Buffer, BufferRegion, decl_buffer
@@ -23,42 +24,56 @@ def dot(spec: Spec, depth: int = 4, scopes: tuple[str, ...] = ("global",) * 3) -
 
     `update(A, B, C)` is the statement that does it in one go; scopes: where A, B and C lie.
     """
-    loops = partial(_loops, spec[0], depth)
-    desc = _function((*spec[:4], loops), depth, scopes)
-    return TensorIntrin(desc, _function(spec, depth, scopes))
-
-
-def _function(spec: Spec, depth: int, scopes: tuple[str, ...]) -> PrimFunc:
-    rows, a, b, c, body = spec
+    rows, *dtypes, update = spec
     shapes = [(depth,), (rows, depth) if rows > 1 else (depth,), (rows,)]
-    parts = zip("ABC", shapes, (a, b, c), scopes, strict=True)
-    buffers = [decl_buffer(s, t, n, scope=m, offset_factor=1) for n, s, t, m in parts]
-    left, right, out = buffers
-    reads = [BufferRegion.full_region(x) for x in (out, left, right)]
-    root = Block([], reads, [reads[0]], "root", body(*buffers))
+    parts = list(zip("ABC", shapes, dtypes, scopes, strict=True))
+
+    def loops(left: Buffer, right: Buffer, out: Buffer) -> Stmt:
+        def store(*axes: PrimExpr) -> BufferStore:
+            at, k = [*axes[:-1], const(0)][:1], axes[-1]
+            factors = BufferLoad(left, [k]), BufferLoad(right, list(axes))
+            product = multiply(*(cast(out.dtype, x) for x in factors))
+            return BufferStore(out, add(BufferLoad(out, at), product), at)
+
+        return nest("update", {**({"i": rows} if rows > 1 else {}), "k": depth}, store)
+
+    def function(body: Update) -> PrimFunc:
+        buffers = [decl_buffer(s, t, n, scope=m, offset_factor=1) for n, s, t, m in parts]
+        left, right, out = buffers
+        return around(buffers, body(*buffers), reads=(out, left, right))
+
+    return TensorIntrin(function(loops), function(update))
+
+
+def around(
+    buffers: Sequence[Buffer], body: Stmt, reads: Sequence[Buffer], name: str = "root"
+) -> PrimFunc:
+    """A function of buffers whose body reads all of some, and writes the last."""
+    regions = [BufferRegion.full_region(x) for x in reads]
+    root = Block([], regions, [BufferRegion.full_region(buffers[-1])], name, body)
     params = [Var(x.name, "handle") for x in buffers]
-    return PrimFunc(
-        params, BlockRealize([], True, root), buffer_map=dict(zip(params, buffers, strict=True))
+    buffer_map = dict(zip(params, buffers, strict=True))
+    return PrimFunc(params, BlockRealize([], True, root), buffer_map=buffer_map)
+
+
+def nest(name: str, extents: dict[str, int], store: Callable[..., BufferStore]) -> Stmt:
+    """A block in a loop per axis, which stores `store(*axes)`; the axis "k" is reduced."""
+    loops = [Var(axis, "int32") for axis in extents]
+    kinds = [IterVar.CommReduce if axis == "k" else IterVar.DataPar for axis in extents]
+    axes = [
+        IterVar(Range(extent), Var(f"v{axis}", "int32"), kind)
+        for (axis, extent), kind in zip(extents.items(), kinds, strict=True)
+    ]
+    done = store(*(axis.var for axis in axes))
+    loads: list[BufferLoad] = []
+    pre_order_visit(done.value, lambda x: loads.append(x) if isinstance(x, BufferLoad) else None)
+    reads, write = (
+        [BufferRegion.from_point(x.buffer, x.indices) for x in found] for found in (loads, [done])
     )
-
-
-def _loops(rows: int, depth: int, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
-    """The description: one block in a loop over the rows and one over the products."""
-    i, k = Var("i", "int32"), Var("k", "int32")
-    vi = IterVar(Range(rows), Var("vi", "int32"), IterVar.DataPar)
-    vk = IterVar(Range(depth), Var("vk", "int32"), IterVar.CommReduce)
-    at = [vi.var] if rows > 1 else [const(0)]
-    weight = BufferLoad(b, [vi.var, vk.var] if rows > 1 else [vk.var])
-    product = multiply(cast(c.dtype, BufferLoad(a, [vk.var])), cast(c.dtype, weight))
-    store = BufferStore(c, add(BufferLoad(c, at), product), at)
-    axes, loops = ([vi, vk], [(i, rows), (k, depth)]) if rows > 1 else ([vk], [(k, depth)])
-    regions = [BufferRegion.from_point(x.buffer, x.indices) for x in (store.value.a, weight)]
-    first = BufferRegion.from_point(a, [vk.var])
-    block = Block(axes, [regions[0], first, regions[1]], [regions[0]], "update", store)
-    nest: Stmt = BlockRealize([v for v, _ in loops], True, block)
-    for var, extent in reversed(loops):
-        nest = For(var, 0, extent, ForKind.SERIAL, nest)
-    return nest
+    body: Stmt = BlockRealize(loops, True, Block(axes, reads, write, name, done))
+    for var, extent in reversed(list(zip(loops, extents.values(), strict=True))):
+        body = For(var, 0, extent, ForKind.SERIAL, body)
+    return body
 
 
 def size(extent: PrimExpr) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.prim_expr import Broadcast
 from ...ir.prim_op import add, const
 from ..buffer import Buffer
+from ..function import PrimFunc, TensorIntrin
 from ..op import call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
 from .dot import Spec, four_times, lanes, register, rows_of, store
@@ -36,3 +37,17 @@ SPECS: dict[str, Spec] = {
 }
 for _name, _spec in SPECS.items():
     register(_name, _spec)
+
+
+def __getattr__(name: str) -> PrimFunc:
+    """TVM's names of the functions, which are built on first use."""
+    ends = {
+        "desc": (VNNI_DOT_16x4_INTRIN, "desc"),
+        "vnni": (VNNI_DOT_16x4_INTRIN, "impl"),
+        "avx512": (AVX512_DOT_16x4_INTRIN, "impl"),
+    }
+    head, _, end = name.rpartition("_")
+    if head != "dot_product_16x4_u8i8i32" or end not in ends:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    intrin, part = ends[end]
+    return getattr(TensorIntrin.get(intrin), part)

@@ -55,11 +55,13 @@ from .tvm.fp8_compute_legalize import FP8ComputeLegalize
 from .tvm.fp8_storage_legalize import FP8StorageLegalize
 from .tvm.hoist_expression import HoistedConditionals, HoistedLetBindings, HoistExpression
 from .tvm.inline_private_functions import InlinePrivateFunctions
+from .tvm.instrument_profile_intrinsics import InstrumentProfileIntrinsics
 from .tvm.lower_tvm_builtin import LowerTVMBuiltin
 from .tvm.make_packed_api import MakePackedAPI
 from .tvm.make_unpacked_api import MakeUnpackedAPI
 from .tvm.narrow_data_type import NarrowDataType
 from .tvm.pointer_value_type_rewrite import PointerValueTypeRewrite
+from .tvm.reduce_branching_through_overcompute import ReduceBranchingThroughOvercompute
 from .tvm.remove_assume import RemoveAssume
 from .tvm.remove_store_undef import RemoveStoreUndef
 from .tvm.renormalize_split_pattern import RenormalizeSplitPattern

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import explain
+from ...base.late import Slot
 from ...ir.module import IRModule
 from ...ir.transform import Pass, PassContext, Sequential
 from ..signature import signature_of
@@ -63,6 +64,8 @@ from .verify.skip_assert import AssertsIfWanted
 from .verify.verify_externs import VerifyExterns
 from .verify.verify_parallel import VerifyParallel
 
+PROFILER: Slot[type[Pass]] = Slot("tir.profiler")
+
 
 @dataclass(frozen=True)
 class AddedPasses(Pass):
@@ -75,6 +78,8 @@ class AddedPasses(Pass):
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         given = ctx.option("tir.add_lower_pass") or ()
         passes = [as_pass(entry[1]) for entry in given if int(entry[0]) == self.phase]
+        if self.phase == 3 and ctx.option("tir.instrument_lwp"):
+            passes.append(PROFILER.get()())
         if not passes:
             return mod
         graphs = {g: f for g, f in mod.functions.items() if signature_of(f) is not None}

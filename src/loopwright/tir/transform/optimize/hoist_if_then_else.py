@@ -11,7 +11,8 @@ Before (-) and after (+)::
     +             for j in range(8):
     +                 A[i, j] = T.float32(1)
 
-A condition that reads memory or calls a function is not moved: the loop might change its value.
+A condition that reads memory or calls a function is not moved: the loop might change its value. One on
+a thread's index is moved with the option `tir.HoistIfThenElse` {"support_block_scope_hoisting": True}.
 """
 
 from __future__ import annotations
@@ -20,32 +21,52 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.functor import any_node
-from ....ir.prim_expr import Call
+from ....ir.prim_expr import Call, Var
 from ....ir.variables import uses_any
 from ...expr import BufferLoad
+from ...function import PrimFunc
 from ...op import is_call_to
-from ...stmt import For, IfThenElse, Stmt
+from ...stmt import AttrStmt, For, IfThenElse, Stmt
 from ...stmt_functor import renew_defs
-from .._base import RewriterPass, StmtRewriter
+from .._base import PrimFuncPass, StmtRewriter
 
 
 class _Hoist(StmtRewriter):
+    """of_threads: whether conditions on a thread's index move, also out of the loops over threads."""
+
+    def __init__(self, of_threads: bool) -> None:
+        self.of_threads = of_threads
+        self.threads: set[Var] = set()
+
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
     def visit_For(self, node: For) -> Stmt:
-        body = self.visit(node.body)
-        if not isinstance(body, IfThenElse) or not _constant(body.condition, node):
-            return node.replace(body=body)
-        then = node.replace(body=body.then_case)
-        other = body.else_case
+        return self.hoisted(node.replace(body=self.visit(node.body)), node.loop_var)
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key != "thread_extent":
+            return self.visit_default(node)
+        self.threads.add(node.node.var)
+        new = node.replace(body=self.visit(node.body))
+        return self.hoisted(new, node.node.var) if self.of_threads else new
+
+    def hoisted(self, node: Any, var: Var) -> Stmt:
+        """A statement with `var`, in the branches of the conditions that its body begins with."""
+        branch = node.body
+        if not isinstance(branch, IfThenElse) or not _constant(branch.condition, var):
+            return node
+        if not self.of_threads and uses_any(branch.condition, self.threads):
+            return node
+        then = self.hoisted(node.replace(body=branch.then_case), var)
+        other = branch.else_case
         if other is not None:
-            other = renew_defs(node.replace(body=other))
-        return body.replace(then_case=then, else_case=other)
+            other = self.hoisted(renew_defs(node.replace(body=other)), var)
+        return branch.replace(then_case=then, else_case=other)
 
 
-def _constant(condition: Any, loop: For) -> bool:
-    if uses_any(condition, {loop.loop_var}):
+def _constant(condition: Any, var: Var) -> bool:
+    if uses_any(condition, {var}):
         return False
     return not any_node(condition, _may_change)
 
@@ -55,12 +76,16 @@ def _may_change(node: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class HoistIfThenElse(RewriterPass):
+class HoistIfThenElse(PrimFuncPass):
     """`variant` is TVM's; both do the same here."""
 
     name = "tir.HoistIfThenElse"
     variant: str | None = None
-    rewriter = _Hoist
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        options = ctx.option("tir.HoistIfThenElse") or {}
+        of_threads = bool(options.get("support_block_scope_hoisting"))
+        return func.replace(body=_Hoist(of_threads).visit(func.body))
 
 
 __all__ = ["HoistIfThenElse"]

@@ -65,7 +65,7 @@ class _Nest:
         )
 
 
-def _nest(stmt: st.Stmt) -> _Nest | None:
+def loop_nest(stmt: st.Stmt) -> _Nest | None:
     loops: dict[Var, Range] = {}
     conditions: list[PrimExpr] = []
     at = stmt
@@ -88,7 +88,7 @@ def _nest(stmt: st.Stmt) -> _Nest | None:
     return _Nest(at, loops, conditions, stmt)
 
 
-def _looks_at(stmt: st.Stmt, pointer: Var) -> bool:
+def looks_at(stmt: st.Stmt, pointer: Var) -> bool:
     """Whether a statement loads from memory, or hands it to a call."""
 
     def looks(node: Any) -> bool:
@@ -176,15 +176,15 @@ class NoOpRemover(Following):
 
     def is_overwritten(self, one: st.Stmt, after: list[st.Stmt]) -> bool:
         """Whether all that a loop nest stores is overwritten by a later statement, before a look."""
-        mine = _nest(one)
+        mine = loop_nest(one)
         if mine is None:
             return False
         pointer = mine.store.buffer.data
         for stmt in after:
-            theirs = _nest(stmt)
+            theirs = loop_nest(stmt)
             if theirs is not None and theirs.store.buffer is mine.store.buffer:
                 value = theirs.without_value
-                return not _looks_at(stmt, pointer) and (
+                return not looks_at(stmt, pointer) and (
                     structural_equal(mine.without_value, value) or self.covers(theirs, mine)
                 )
             if any_node(stmt, lambda n: n is pointer or isinstance(n, (Call, st.AttrStmt))):

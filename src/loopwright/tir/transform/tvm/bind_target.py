@@ -10,6 +10,9 @@ Before (-) and after (+)::
 Pass::
 
     BindTarget("llvm")
+
+A function with a `global_symbol` also has the target's host, for how it is called; one that only its
+module calls has not.
 """
 
 from __future__ import annotations
@@ -30,13 +33,17 @@ class BindTarget(PrimFuncPass):
     target: Any = None
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        if "target" in func.attrs:
-            return func
-        target = Target.current(allow_none=False) if self.target is None else Target(self.target)
+        own = func.attrs.get("target")
+        given = Target(self.target) if self.target is not None else Target.current()
+        exposed = "global_symbol" in func.attrs
+        if own is not None:
+            lacks = exposed and own.host is None and given is not None and given.host is not None
+            return func.with_attr("target", own.with_host(given.host)) if lacks else func
+        given = given or Target.current(allow_none=False)
         if "tir.is_host_func" in func.attrs:
-            host = target.host or Target("llvm")
-            func, target = func.without_attr("tir.is_host_func"), host.with_host(host)
-        return func.with_attr("target", target)
+            host = given.host or Target("llvm")
+            return func.without_attr("tir.is_host_func").with_attr("target", host.with_host(host))
+        return func.with_attr("target", given if exposed else given.replace(host=None))
 
 
 __all__ = ["BindTarget"]
