@@ -23,7 +23,7 @@ from loopwright import relay
 from loopwright.base.names import free_name
 from loopwright.relay import testing
 from loopwright.relay.walk import post_order
-from loopwright.runtime.graph_executor import GraphModule
+from loopwright.tvm.graph_executor import GraphModule
 
 from .run import RESULTS
 

@@ -6,6 +6,7 @@ import importlib
 import re
 from itertools import groupby
 from pathlib import Path
+from types import ModuleType
 
 import loopwright
 from loopwright.backend import llvm
@@ -21,17 +22,28 @@ def pass_files() -> list[Path]:
     files = [
         path.relative_to(SOURCE)
         for layer in ("relax", "tir")
-        for path in sorted((SOURCE / layer / "transform").rglob("*.py"))
+        for pattern in (f"{layer}/transform/*/*.py", f"tvm/{layer}_transform/*.py")
+        for path in sorted(SOURCE.glob(pattern))
         if not path.name.startswith("_") and path.parent.name != "legalize_ops"
     ]
     return [*files, Path("sched/apply.py")]
 
 
+def level(path: Path) -> str:
+    """What the passes of a file are on: "relax" or "tir"; "sched" of the one that schedules."""
+    return path.parts[1].partition("_")[0] if path.parts[0] == "tvm" else path.parts[0]
+
+
+def passes_of(module: ModuleType) -> list[type[Pass]]:
+    """The passes that a module defines and offers, in order."""
+    own = (v for n, v in vars(module).items() if not n.startswith("_") and isinstance(v, type))
+    return [v for v in own if issubclass(v, Pass) and v.__module__ == module.__name__]
+
+
 def _about(path: Path) -> list[tuple[str, str, Path]]:
     """[(name of the file's pass, its summary, the file)], or [] for a file without a pass."""
     module = importlib.import_module(".".join(("loopwright", *path.with_suffix("").parts)))
-    listed = [getattr(module, name) for name in module.__all__]
-    names = [v.name for v in listed if isinstance(v, type) and issubclass(v, Pass) and v.name]
+    names = [v.name for v in passes_of(module) if v.name]
     text = BEFORE.split(module.__doc__ or "")[0].split("\n\n")[0]
     text = re.sub(r"^`?\w+`?: ", "", " ".join(text.split()))
     return [(names[0], text[:1].upper() + text[1:], path)] if names else []
@@ -48,12 +60,11 @@ def _table(files: list[Path], default: set[str]) -> str:
 def _sections(layer: str, default: set[str]) -> str:
     """A table for each folder of a layer's passes, below the folder's docstring."""
     parts = []
-    files = (f for f in pass_files() if f.parts[0] == layer)
+    files = (f for f in pass_files() if level(f) == layer)
     for folder, group in groupby(sorted(files), lambda f: f.parent):
         rows = _table(list(group), default)
-        if folder.name != "transform":
-            package = importlib.import_module(".".join(("loopwright", *folder.parts)))
-            parts.append(f"### `{folder}/`\n\n{package.__doc__}\n\n{rows}")
+        package = importlib.import_module(".".join(("loopwright", *folder.parts)))
+        parts.append(f"### `{folder}/`\n\n{package.__doc__}\n\n{rows}")
     return "\n\n".join(parts)
 
 

@@ -26,7 +26,7 @@ from typing import Any
 import loopwright
 import loopwright.ops  # fills the views
 from loopwright import te
-from loopwright.composition import NAMES
+from loopwright.composition import names_of
 from loopwright.ir.op import Op
 from loopwright.relax import op as relax_op
 from loopwright.script.parser.tir_values import DTYPES
@@ -44,10 +44,13 @@ MODULES = [
     *VIEWS,
     "loopwright.script.relax",
     "loopwright.script.tir",
-    "loopwright.testing",
+    "loopwright.relax.transform",
+    "loopwright.te",
     "loopwright.tir",
-    "loopwright.topi",
-    "loopwright.topi.nn",
+    "loopwright.tir.transform",
+    "loopwright.tvm.testing",
+    "loopwright.tvm.topi",
+    "loopwright.tvm.topi.nn",
 ]
 # What an operator's parameter takes, by its word in the definition: in the graph, in topi.
 PARAMETERS = {
@@ -104,7 +107,7 @@ VECTORS = (
 VECTORS += ("uint16", "uint32", "uint64", "uint8")
 ANY = ("typing", "Any")
 HIDDEN = ("dtype_constructor", "dtype_text", "intrinsic", "load_definitions", "name_value")
-HIDDEN += ("OPERATORS", "plain_argument", "serve_paths", "with_regions")
+HIDDEN += ("OPERATORS", "plain_argument", "with_regions")
 # Whose names another one takes all.
 STARS = {"loopwright.script.relax": ("loopwright.relax.op", "loopwright.relax.op.base")}
 OFFERED = ("tir_blocks", "tir_buffers", "tir_values", "proxies")
@@ -271,7 +274,7 @@ def _public(module: ModuleType) -> Iterator[tuple[str, Any]]:
     later |= set(getattr(module, "_PARTS", ()))
     if "__getattr__" in vars(module):
         place = module.__name__.partition(".")[2]
-        late = {key.rpartition(".")[2] for key in NAMES if key.rpartition(".")[0] == place}
+        late = set(names_of(place))
         # A package without imports of its own offers its modules.
         parts = () if "from ." in source.replace("from ..", "") else module.__path__
         later |= late | {part.name for part in pkgutil.iter_modules(parts) if late}

@@ -15,7 +15,7 @@ from typing import Any
 
 from .base import __version__ as __version__
 from .base import late as _late
-from .compat import serve_paths as _serve_paths
+from .base.doors import open_doors as _open_doors
 from .composition import NAMES as _NAMES
 from .composition import fill as _fill
 from .composition import find_module as _find_module
@@ -67,4 +67,4 @@ def __dir__() -> list[str]:
 
 
 _late.connect(_fill, _find_name, _names_of)
-_serve_paths()
+_open_doors()

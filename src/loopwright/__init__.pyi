@@ -4,10 +4,9 @@ Made by `python -m tools.make_stubs`.
 """
 
 from loopwright import (
-    arith as arith, backend as backend, base as base, codegen as codegen, compat as compat,
-    driver as driver, frontend as frontend, ir as ir, ops as ops, relax as relax,
-    relay as relay, rpc as rpc, runtime as runtime, sched as sched, script as script, te as te,
-    testing as testing, tir as tir, topi as topi,
+    arith as arith, backend as backend, base as base, codegen as codegen, driver as driver,
+    frontend as frontend, ir as ir, ops as ops, relax as relax, runtime as runtime,
+    sched as sched, script as script, te as te, tir as tir,
 )
 from loopwright.base import errors as _errors
 from loopwright.base.errors import (
@@ -35,6 +34,9 @@ from loopwright.runtime.packed_func import (
     get_global_func as get_global_func, register_func as register_func,
 )
 from loopwright.runtime.tensor import Tensor as Tensor
+from loopwright.tvm import (
+    compat as compat, relay as relay, rpc as rpc, testing as testing, topi as topi,
+)
 
 TVMError = LoopwrightError
 error = _errors

@@ -8,7 +8,10 @@ asked for. No other file names a module to be imported by a string.
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -25,23 +28,23 @@ SLOTS: dict[str, str] = {
     "ir.definitions": "ops",
     "ir.printer": "script.printer:PRINTER",
     "relax.erase_to_params": "relax.relations:erase_to_params",
-    "relax.fast_math": "topi.fast:BY_OPERATOR",
     "relax.is_base_of": "relax.relations:is_base_of",
     "relax.make_shape": "relax.expr:make_shape",
-    "relay.compile": "driver:compile",
-    "relay.graph": "relay.walk",
-    "relay.text": "relay.text:text",
+    "relay.graph": "tvm.relay.walk",
+    "relay.text": "tvm.relay.text:text",
     "relax.measure": "driver.measure:measure",
     "runtime.c_library": "codegen.c.model:load_entries",
     "runtime.export_program": "runtime.library:export_program",
     "runtime.operator": "relax.interpreter:run_operator",
     "script.building": "script.ir_builder.relax:BUILDING",
-    "te.compile": "driver:compile",
     "tir.block_flags": "tir.schedule.machinery.flags:block_flags",
-    "tir.profiler": ("tir.transform.tvm.instrument_profile_intrinsics:InstrumentProfileIntrinsics"),
+    "tir.lower_thread_allreduce": "tir.transform.gpu.lower_thread_allreduce:LowerThreadAllreduce",
+    "tir.profiler": ("tvm.tir_transform.instrument_profile_intrinsics:InstrumentProfileIntrinsics"),
     "tir.struct_info": "relax.relations:function_struct_info",
     "tir.buffer_access": "tir.stmt:ACCESS",
     # what takes the compiler or a code generator: a kept model is loaded without them
+    "base.wing": "tvm.compat:WING",
+    "runtime.graph_runtime": "tvm.graph_executor:GraphRuntime",
     "codegen.costs": "explore.costs:costs_of",
     "codegen.explored": "explore.explored:Explored",
     "codegen.overriding": "driver.build:overriding",
@@ -56,7 +59,7 @@ SLOTS: dict[str, str] = {
     "codegen.timed_function": "codegen.llvm.profiling:TimedFunction",
     "driver.compile_steps": "driver.build:compile_steps",
     "driver.lower_model": "driver.build:lower",
-    "driver.te_schedules": "te.schedule",
+    "driver.te_schedules": "tvm.te.schedule",
 }
 
 # Names of `testing` that need pytest, which a user of the rest may not have.
@@ -78,6 +81,16 @@ CASES = """
     fixture parameter parameters skip_parameterizations xfail_parameterizations
 """.split()  # noqa: SIM905
 
+# Names of `te` that are TVM's: module of the wing -> names.
+TE = {
+    "autodiff": "gradient",
+    "scan": "ScanOp scan",
+    "schedule": "Schedule build create_schedule lower",
+    "specialize": "SpecializedCondition",
+    "stage": "Stage",
+    "tag": "TagScope tag_scope",
+    "tensor_intrin": "TensorIntrin decl_tensor_intrin",
+}
 # Late name -> what it is; without a dot, one of the front door's.
 NAMES: dict[str, str] = {
     "backend.CompiledModel": "backend.base:CompiledModel",
@@ -99,16 +112,23 @@ NAMES: dict[str, str] = {
     "relax.get_pipeline": "backend.pipeline:get_pipeline",
     "relax.pipeline": "backend.pipeline",
     "relax.register_pipeline": "backend.pipeline:register_pipeline",
-    "relax.testing": "testing",
+    "relax.testing": "tvm.testing",
     "relax.VirtualMachine": "runtime.vm:VirtualMachine",
     "relax.VMExecutable": "runtime.vm:VMExecutable",
     "relax.VMInstrumentReturnKind": "runtime.vm:VMInstrumentReturnKind",
-    "testing.dump_ast": "testing.ast_printer:dump_ast",
-    "testing.CompareBeforeAfter": "testing.compare:CompareBeforeAfter",
-    **{f"testing.{name}": f"testing.marks:{name}" for name in MARKS},
-    **{f"testing.{name}": f"testing.cases:{name}" for name in CASES},
+    "tvm.testing.dump_ast": "tvm.testing.ast_printer:dump_ast",
+    "tvm.testing.CompareBeforeAfter": "tvm.testing.compare:CompareBeforeAfter",
+    **{f"tvm.testing.{name}": f"tvm.testing.marks:{name}" for name in MARKS},
+    **{f"tvm.testing.{name}": f"tvm.testing.cases:{name}" for name in CASES},
+    "relax.transform.VMBuiltinLower": "relax.transform.lower.lower_runtime_builtin:LowerRuntimeBuiltin",
+    "relax.transform.FusionPattern": "relax.transform.fuse.fuse_ops_by_pattern:FusionPattern",
+    "relax.transform.PatternCheckContext": "relax.transform.fuse.fuse_ops_by_pattern:PatternCheckContext",
+    "te.hybrid": "tvm.te.hybrid",
+    **{f"te.{name}": f"tvm.te.{at}:{name}" for at, names in TE.items() for name in names.split()},
     "tir.build": "driver:compile",
-    "topi.testing": "topi.testing",
+    "tir.transform.HoistedConditionals": "tvm.tir_transform.hoist_expression:HoistedConditionals",
+    "tir.transform.HoistedLetBindings": "tvm.tir_transform.hoist_expression:HoistedLetBindings",
+    "tvm.topi.testing": "tvm.topi.testing",
     "Arena": "runtime:Arena",
     "bisect": "explore.bisect:bisect",
     "build": "driver.older:build",
@@ -133,9 +153,9 @@ NAMES: dict[str, str] = {
     "opencl": "runtime:opencl",
     "register_func": "runtime:register_func",
     "register_global_func": "runtime:register_func",
-    "rpc": "rpc",
+    "rpc": "tvm.rpc",
     "register_legalize": "relax:register_legalize",
-    "relay": "relay",
+    "relay": "tvm.relay",
     "Span": "base.span:Span",
     "target": "ir.target",
     "Target": "ir.target:Target",
@@ -150,8 +170,20 @@ OWN_PLUGINS = {
     "loopwright.backends": {
         "blas": f"{PACKAGE}.backend.byoc.blas:backend",
         "onednn": f"{PACKAGE}.backend.byoc.onednn:backend",
-        "tensorrt": f"{PACKAGE}.backend.byoc.tensorrt_json:backend",
+        "tensorrt": f"{PACKAGE}.tvm.tensorrt.json:backend",
     }
+}
+
+# Modules whose names are the passes of folders, one file each: those that the road runs, and TVM's.
+PASSES = {
+    "relax.transform": (
+        *(f"relax.transform.{room}" for room in ("fuse", "graph", "lower", "train")),
+        "tvm.relax_transform",
+    ),
+    "tir.transform": (
+        *(f"tir.transform.{room}" for room in ("dtype", "gpu", "lower", "optimize", "verify")),
+        "tvm.tir_transform",
+    ),
 }
 
 # What must not be in the middle of its import where a module is loaded that stands on it.
@@ -165,8 +197,11 @@ def fill(slot: str) -> Any:
 
 def find_name(name: str) -> Any:
     """What a late name is; a submodule has its own. Raises KeyError where there is neither."""
+    place, _, last = name.rpartition(".")
     if name in NAMES:
         return _load(NAMES[name])
+    if place in PASSES and last in _passes(place):
+        return _load(_passes(place)[last])
     module = find_module(name)
     if module is None:
         raise KeyError(name)
@@ -185,7 +220,24 @@ def find_entry(entry: str) -> Any:
 
 def names_of(place: str) -> list[str]:
     """The late names of a module, "" for the front door."""
-    return [key.rpartition(".")[2] for key in NAMES if key.rpartition(".")[0] == place]
+    named = [key.rpartition(".")[2] for key in NAMES if key.rpartition(".")[0] == place]
+    return [*named, *(_passes(place) if place in PASSES else ())]
+
+
+# A pass: a class whose base is one, or a function that makes one.
+_PASS = r"^(?:class (?=\w+\([^)]*Pass\b)|def )([A-Z]\w*)"
+
+
+@cache
+def _passes(place: str) -> dict[str, str]:
+    """The passes of a module: name -> "module:name". They are read off the files, so that naming one
+    loads no other."""
+    found: dict[str, str] = {}
+    for folder in PASSES[place]:
+        for file in sorted(Path(__file__).parent.joinpath(*folder.split(".")).glob("[!_]*.py")):
+            names = re.findall(_PASS, file.read_text("utf-8"), re.MULTILINE)
+            found |= {name: f"{folder}.{file.stem}:{name}" for name in names}
+    return found
 
 
 def _load(entry: str) -> Any:

@@ -146,7 +146,11 @@ print(tvm.relax.frontend.__name__, tvm.relax.build.__name__, tvm.relax.testing._
 """
     done = run(program, *ATTRIBUTES.split())
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["loopwright.frontend", "relax_build", "loopwright.testing"]
+    assert done.stdout.split() == [
+        "loopwright.frontend",
+        "relax_build",
+        "loopwright.tvm.testing",
+    ]
 
 
 def test_one_identity():
@@ -247,7 +251,7 @@ print(tvm.contrib.random.__name__, tvm.contrib.cblas.matmul.__name__, hasattr(tv
 """
     done = run(program)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["loopwright.compat.external", "matmul", "False"]
+    assert done.stdout.split() == ["loopwright.tvm.compat.external", "matmul", "False"]
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from loopwright import compat, relax, te, tir
+from loopwright import relax, te, tir
+from loopwright.base.doors import open_doors
 from loopwright.base.errors import LoopwrightError
 from loopwright.compat import contrib, layout, machines, type_checker
 from loopwright.compat.doc import DocStringDoc, ExprStmtDoc, IdDoc, to_python_script
@@ -141,7 +142,7 @@ def test_underlined_statements() -> None:
 
 
 def test_paths_are_served_once() -> None:
-    compat.serve_paths()
+    open_doors()
     before = list(sys.meta_path)
-    compat.serve_paths()
+    open_doors()
     assert sys.meta_path == before

@@ -30,8 +30,9 @@ class Source:
 
     @property
     def layer(self) -> str:
-        """The folder right below the package ("" for the package's own modules)."""
-        return self.path.parts[0] if len(self.path.parts) > 1 else ""
+        """The folder right below the package ("" for the package's own modules); in the wing of TVM,
+        the one below that: "tvm.relay"."""
+        return layer_of(self.path.parts[:-1])
 
     @property
     def package(self) -> tuple[str, ...]:
@@ -58,6 +59,11 @@ class Source:
             base = self.package[: len(self.package) - node.level + 1] if node.level else ()
             module = (*base, *(node.module.split(".") if node.module else ()))
             yield node, module, tuple(alias.name for alias in node.names)
+
+
+def layer_of(parts: tuple[str, ...]) -> str:
+    """The layer of what stands at a path below the package."""
+    return ".".join(parts[: 2 if parts[:1] == ("tvm",) else 1])
 
 
 def forbid(rule: str, found: Iterable[object], instead: str) -> None:

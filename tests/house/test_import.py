@@ -43,6 +43,16 @@ def test_runtime_loads_no_compiler():
     forbid(rule, above | (HEAVY & loaded), "move what the runtime needs of it to runtime/ or base/")
 
 
+def test_a_compile_loads_nothing_of_the_wing_of_tvm():
+    model = ROOT / "src" / "loopwright" / "driver" / "data" / "digits.onnx"
+    anew = "import os; os.environ['LOOPWRIGHT_CACHE'] = '0'"  # not one that is kept
+    loaded = modules_after(f"{anew}; import loopwright; loopwright.compile({str(model)!r})")
+    assert {"loopwright.ops.conv", "loopwright.codegen.llvm.emit"} <= loaded
+    wing = {name for name in loaded if name.startswith("loopwright.tvm")}
+    rule = "a compile loads nothing of loopwright.tvm"
+    forbid(rule, wing, "move what it needs out of the wing, or ask for it by a late name")
+
+
 def test_what_compiled_programs_call_by_name_is_in_the_runtime():
     """An exported library is loaded without the compiler, so what its program calls must be there."""
     statement = (

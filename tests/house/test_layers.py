@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .source import PACKAGE, ROOT, forbid, sources
+from .source import PACKAGE, ROOT, forbid, layer_of, sources
 
 # Third parties that a user may not have, or that are too slow to import with the package.
 OPTIONAL = {
@@ -57,7 +57,7 @@ def test_no_layer_imports_the_front_door():
     found = [
         f"{source.path}:{statement.lineno}"
         for source in sources()
-        if source.layer not in ("", "compat")
+        if source.layer not in ("", "tvm.compat")
         for statement, module, names in source.imports()
         if module == ("loopwright",) and not (names and folders.issuperset(names))
     ]
@@ -69,7 +69,7 @@ def test_no_private_names_across_layers():
     found = []
     for source in sources():
         for statement, module, names in source.imports():
-            if module[0] != "loopwright" or (*module, *names)[1] == source.layer:
+            if module[0] != "loopwright" or layer_of((*module, *names)[1:]) == source.layer:
                 continue
             found += [
                 f"{source.path}:{statement.lineno}: {part}"

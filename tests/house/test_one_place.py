@@ -69,7 +69,7 @@ def test_no_other_layer_tells_facts_of_operators():
 # Files that may name many operators, and why that is no fact about these operators.
 PATTERNS = {
     "backend/byoc/onednn.py": "what the library computes, as patterns and its primitives",
-    "backend/byoc/tensorrt_json.py": "what TensorRT's JSON format names",
+    "tvm/tensorrt/json.py": "what TensorRT's JSON format names",
     "relax/dpl/attention.py": "the shapes that attention has in models, as patterns",
     "relax/dpl/well_known.py": "TVM's ready-made patterns",
     "relax/transform/graph/byte_products.py": "how a quantized product is written, as a pattern",
@@ -82,7 +82,7 @@ def test_passes_ask_operators_and_do_not_list_them():
     a hook or a fact of `Op`, which any operator can have. (`topi` is a view of `ops`.)"""
     listed = {}
     for source in sources():
-        if source.layer in ("ops", "topi"):
+        if source.layer in ("ops", "tvm.topi"):
             continue
         texts = {n.value for n in source.nodes(ast.Constant)}
         names = OPERATORS.keys() & {text for text in texts if isinstance(text, str)}

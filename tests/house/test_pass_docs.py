@@ -1,8 +1,8 @@
 """The docstring of every pass's file shows a module before and after, and the pass does that.
 
 A block `Before (-) and after (+)::` holds TVMScript (a module, or one function) as a diff. Where
-little is the same, two blocks `Before::` and `After::` stand in its place. The pass is the first name of the file's
-`__all__`, made without arguments, or the expression of a block `Pass::`, evaluated in the file, with
+little is the same, two blocks `Before::` and `After::` stand in its place. The pass is the first that the file
+defines, made without arguments, or the expression of a block `Pass::`, evaluated in the file, with
 `relax`. It
 runs for the same CPU everywhere.
 """
@@ -20,7 +20,7 @@ from loopwright.ir.module import IRModule
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.ir.target import Target
 from loopwright.script import from_source
-from tools.make_passes import pass_files
+from tools.make_passes import level, pass_files, passes_of
 
 from .diffs import BOTH, sides
 
@@ -46,13 +46,13 @@ def parse(text: str) -> IRModule:
     return parsed if isinstance(parsed, IRModule) else IRModule({"main": parsed})
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parts[0]}-{path.stem}")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{level(path)}-{path.stem}")
 def test_before_and_after(path):
     module = importlib.import_module(".".join(("loopwright", *path.with_suffix("").parts)))
     shown = blocks(module.__doc__ or "")
     assert shown.keys() >= {"Before", "After"}, f"{path} shows no module Before:: and After::"
     names = {"relax": relax, **vars(module)}
-    made = eval(shown.get("Pass", f"{module.__all__[0]}()"), names)
+    made = eval(shown.get("Pass", f"{passes_of(module)[0].__name__}()"), names)
     with Target(CPU):
         after = made(parse(shown["Before"]))
     assert_structural_equal(after, parse(shown["After"]))

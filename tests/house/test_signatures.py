@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
+from loopwright.base.doors import DOORS
+from loopwright.composition import PASSES, names_of
 from loopwright.relay.operators.core import ROWS
 
 from .source import sources
@@ -42,9 +44,16 @@ def public() -> Iterator[tuple[str, object]]:
             }
             for _, module, taken in source.imports():
                 names |= set(taken) if module[0] == "loopwright" else set()
+            place = package.__name__.partition(".")[2]
+            names |= set(names_of(place)) if place in ("te", *PASSES) else set()
+            door = place.removeprefix("tvm.")  # the path that users know
+            shown = door if door.partition(".")[0] in DOORS else place
             for name in sorted(names):
                 if not name.startswith("_") and hasattr(package, name):
-                    yield f"{package.__name__}.{name}", getattr(package, name)
+                    yield (
+                        ".".join(filter(None, ("loopwright", shown, name))),
+                        getattr(package, name),
+                    )
 
 
 def functions(name: str, value: object) -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -7,13 +7,13 @@ import operator
 import pytest
 
 from loopwright import relax
-from loopwright.ir.generic_func import (
+from loopwright.ir.target import Target
+from loopwright.tvm.generic_func import (
     GenericFunc,
     generic_func,
     get_native_generic_func,
     override_native_generic_func,
 )
-from loopwright.ir.target import Target
 
 
 @generic_func

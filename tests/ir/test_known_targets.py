@@ -19,6 +19,9 @@ TRIPLES = ("x86_64-linux-gnu", "aarch64-linux-gnu", "riscv64-linux-gnu")
 ATTRIBUTES = ("+sve", "+avx2,+fma", "+avx512f,-fma", "+v", "+neon")
 
 
+WING = ("tvm.relax_transform", "tvm.relay", "tvm.te", "tvm.tir_transform")
+
+
 def facts(text: str) -> str:
     target = Target(text)
     names = CPU_FACTS if target.device_type == "cpu" else GPU_FACTS
@@ -39,7 +42,7 @@ def test_targets(golden: Callable[[str, str], None]) -> None:
 def test_flags(golden: Callable[[str, str], None]) -> None:
     """The numbers are those of TVM: they are in saved programs, and passed by number."""
     lines = []
-    for layer in ("arith", "base", "codegen", "ir", "relax", "relay", "te", "tir"):
+    for layer in ("arith", "base", "codegen", "ir", "relax", "te", "tir", *WING):
         package = importlib.import_module(f"loopwright.{layer}")
         for found in pkgutil.walk_packages(package.__path__, f"loopwright.{layer}."):
             module = importlib.import_module(found.name)

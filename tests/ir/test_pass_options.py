@@ -112,6 +112,23 @@ def fast_memory(A: T.Buffer((64,), "uint8")):
         V[i] = A[i]
 
 
+@T.prim_func
+def same_again(A: T.Buffer((1,), "int32"), n: T.int32):
+    T.func_attr({"global_symbol": "main"})
+    A[0] = 0
+    if n > 3:
+        A[0] = 0
+
+
+@T.prim_func
+def some_threads(A: T.Buffer((8,), "int32")):
+    T.func_attr({"global_symbol": "main"})
+    thread = T.launch_thread("threadIdx.x", 8)
+    for i in range(2):
+        if thread < 4:
+            A[thread] = i
+
+
 @I.ir_module
 class Graph:
     @R.function
@@ -155,6 +172,26 @@ def lowered(func) -> Callable[[], str]:
 
 def after(func, *passes) -> Callable[[], str]:
     return lambda: lw.transform.Sequential(list(passes))(IRModule.from_expr(func)).script()
+
+
+@I.ir_module
+class Nests:
+    @T.prim_func
+    def one(A: T.Buffer((2, 3, 4), "float32")):
+        for i, j, k in T.grid(2, 3, 4):
+            A[i, j, k] = T.float32(0)
+
+    @T.prim_func
+    def other(A: T.Buffer((2, 3), "float32")):
+        for i, j in T.grid(2, 3):
+            A[i, j] = T.float32(0)
+
+
+def profiled() -> str:
+    """Loops without siblings, too."""
+    config = {"tir.instr_siblings": False, **PassContext.current().config}
+    with PassContext(config=config):
+        return str(tt.InstrumentProfileIntrinsics()(Nests))
 
 
 def text(func) -> Callable[[], str]:
@@ -223,10 +260,18 @@ READ: dict[str, tuple[object, Callable[[], str]]] = {
         {"hoisted_conditionals": False},
         after(checked, tt.HoistExpression()),
     ),
+    "tir.HoistIfThenElse": (
+        {"support_block_scope_hoisting": True},
+        after(some_threads, tt.HoistIfThenElse()),
+    ),
     "tir.InjectDoubleBuffer": ({"split_loop": 2}, lowered(fetched)),
     "tir.LoopPartition": (
         {"partition_const_loop": False},
         after(vector, tt.LoopPartition()),
+    ),
+    "tir.ReduceBranchingThroughOvercompute": (
+        {"use_dataflow_analysis": True},
+        after(same_again, tt.ReduceBranchingThroughOvercompute()),
     ),
     "tir.RemoveNoOp": ({"use_dataflow_analysis": True}, after(overwritten, tt.RemoveNoOp())),
     "tir.Simplify": (
@@ -245,7 +290,13 @@ READ: dict[str, tuple[object, Callable[[], str]]] = {
         after(equal_terms, tt.CommonSubexprElimTIR()),
     ),
     "tir.instrument_bound_checkers": (True, lowered(vector)),
+    "tir.instr_siblings": (False, after(fetched, tt.InstrumentProfileIntrinsics())),
+    "tir.instrument_lwp": (True, lowered(fetched)),
+    "tir.lwp_disable_func_prof": (True, profiled),
+    "tir.lwp_max_depth": (1, profiled),
+    "tir.lwp_min_height": (2, profiled),
     "tir.noalias": (False, text(tail)),
+    "tir.reset_start_id": (True, profiled),
     "tir.vtcm_capacity": (63, after(fast_memory, tt.VerifyVTCMLimit())),
 }
 

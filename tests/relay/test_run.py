@@ -17,7 +17,7 @@ from loopwright.relay.backend.graph_executor_codegen import GraphExecutorCodegen
 from loopwright.relay.backend.interpreter import ADT, argument, in_order
 from loopwright.relay.backend.te_compiler import lower_to_primfunc
 from loopwright.relay.translate import CallSpan
-from loopwright.runtime.graph_executor import GraphModule, create
+from loopwright.tvm.graph_executor import GraphModule, create
 
 
 def dense_relu(rng: np.random.Generator) -> tuple[relay.Function, np.ndarray, np.ndarray]:

@@ -25,6 +25,7 @@ from loopwright.tir.index_dtype import with_index_dtype
 from loopwright.tir.interpreter import compile_func
 from loopwright.tir.tensor_intrin import KNOWN
 from loopwright.tir.transform.pipeline import finalize, lower_to_loops
+from tools.make_passes import level
 
 from ..tir.schedule.long_run import sequence
 from ..tir.transform.test_every_stage import PROGRAMS
@@ -211,7 +212,7 @@ for i in T.serial(1, 4, annotations={"pragma_unroll": 1}):
 @functools.cache
 def starts() -> dict[str, IRModule]:
     """Programs that passes start from."""
-    made = {p.stem: mod for p, (_, mod) in documented().items() if p.parts[0] == "tir"}
+    made = {p.stem: mod for p, (_, mod) in documented().items() if level(p) == "tir"}
     functions = {name: from_source(text) for name, (text, _) in PROGRAMS.items()}
     head = '@T.prim_func\ndef main(A: T.Buffer((4, 8), "float32")):\n'
     for name, text in ODD.items():

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loopwright.backend.byoc.tensorrt_json import tensorrt
-from loopwright.backend.cuda import cublas, cutlass
 from loopwright.ir.dtype import numpy_dtype
 from loopwright.ir.module import IRModule
 from loopwright.relax.backend import get_patterns_with_prefix
@@ -20,6 +18,8 @@ from loopwright.relax.transform import (
     MergeCompositeFunctions,
     RunCodegen,
 )
+from loopwright.tvm.cuda import cublas, cutlass
+from loopwright.tvm.tensorrt.json import tensorrt
 from tools.fuzz.relax_graphs import relax_case
 from tools.fuzz.relax_module import to_module
 

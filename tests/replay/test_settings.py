@@ -14,6 +14,7 @@ from loopwright.ir.transform import PassContext
 from loopwright.script import from_source
 from loopwright.tir import transform as tt
 from loopwright.tir.transform.pipeline import lower_to_loops
+from tools.make_passes import level
 
 from ..tir.schedule.programs import PROGRAMS as SCHEDULED
 from ..tir.transform.test_bodies import bodies, passes, program
@@ -80,7 +81,7 @@ SETTINGS: dict[str, list[tuple[Any, dict[str, Any]]]] = {
 
 @functools.cache
 def modules() -> dict[str, IRModule]:
-    made = {p.stem: mod for p, (_, mod) in documented().items() if p.parts[0] == "tir"}
+    made = {p.stem: mod for p, (_, mod) in documented().items() if level(p) == "tir"}
     for name, (text, _) in PROGRAMS.items():
         made[f"loops of {name}"] = lower_to_loops()(IRModule({"main": from_source(text)}))
     for name, (func, _) in SCHEDULED.items():

@@ -15,6 +15,7 @@ from loopwright import relay
 from loopwright.ir.module import IRModule
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.script import from_source
+from tools.make_passes import level
 
 from .stages import said
 from .test_passes import documented
@@ -83,7 +84,7 @@ def read(text: str, original: Any) -> str:
 def test_changed_programs(layer: str, replay: Any) -> None:
     rows = {}
     for path, (_, mod) in documented().items():
-        if path.parts[0] == layer:
+        if level(path) == layer:
             rng = random.Random(path.stem)
             texts = [changed(rng, mod.script()) for _ in range(CHANGES)]
             rows[path.stem] = {str(k): f"{t}\n{said(read, t, mod)}" for k, t in enumerate(texts)}

@@ -9,10 +9,10 @@ import pytest
 
 import loopwright as lw
 from loopwright import te
-from loopwright.te.hybrid import HybridModule, script
 from loopwright.tir import For
 from loopwright.tir.interpreter import run
 from loopwright.tir.stmt_functor import post_order_visit
+from loopwright.tvm.te.hybrid import HybridModule, script
 
 from .test_prim_func import argmax_tensors
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from loopwright import te, tir
-from loopwright.te.hybrid import HybridModule
-from loopwright.te.specialize import SpecializedCondition
+from loopwright.tvm.te.hybrid import HybridModule
+from loopwright.tvm.te.specialize import SpecializedCondition
 
 A = te.placeholder((8, 4), name="A")
 V = te.placeholder((4,), name="V")

@@ -11,7 +11,8 @@ from loopwright.arith import Analyzer, IntervalSet, neg_inf, pos_inf
 from loopwright.ir.prim_expr import IntImm, IterVar, Range
 from loopwright.ir.prim_op import const
 from loopwright.ir.variables import substitute
-from loopwright.te.relations import (
+from loopwright.tir.index_map import IndexMap
+from loopwright.tvm.te.relations import (
     Fuse,
     Rebase,
     Singleton,
@@ -21,7 +22,6 @@ from loopwright.te.relations import (
     or_down,
     whole,
 )
-from loopwright.tir.index_map import IndexMap
 
 
 def axis(name: str, low: int, extent: int) -> IterVar:

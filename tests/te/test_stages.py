@@ -7,9 +7,9 @@ import pytest
 
 import loopwright as lw
 from loopwright import te, tir
-from loopwright.te.stage import INLINE
 from loopwright.tir.interpreter import run
 from loopwright.tir.transform import lower_to_loops
+from loopwright.tvm.te.stage import INLINE
 
 
 def check(rng, s, args, expected):

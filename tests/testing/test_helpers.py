@@ -211,7 +211,7 @@ def test_a_suite(tmp_path, monkeypatch):
     (tmp_path / "test_suite.py").write_text(SUITE)
     monkeypatch.setenv("TVM_TEST_TARGETS", "llvm;c;cuda")
     monkeypatch.chdir(tmp_path)
-    options = ["-q", "-p", "loopwright.testing.plugin", "-p", "no:cacheprovider"]
+    options = ["-q", "-p", "loopwright.tvm.testing.plugin", "-p", "no:cacheprovider"]
     options += ["--import-mode=importlib", f"--rootdir={tmp_path}", str(tmp_path)]
     pytest.main(options, plugins=[outcomes := Outcomes()])
     assert outcomes.found == {"passed": 10, "skipped": 3, "xfailed": 1}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from loopwright import te, topi
-from loopwright.te.stage import INLINE
 from loopwright.tir.interpreter import run
+from loopwright.tvm.te.stage import INLINE
 
 from ..drawing import drawn
 from .common import check, floats

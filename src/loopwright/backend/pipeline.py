@@ -141,17 +141,3 @@ def get_default_pipeline(target: Target | str) -> Pass:
 def get_default_tir_pipeline(target: Target | str) -> Pass:
     """The whole lowering of scheduled loops. Raises ValueError for a target without a pipeline."""
     return _record(target).loop_pipeline(Target(target))
-
-
-__all__ = [
-    "dataflow_lower_passes",
-    "default_build_pipeline",
-    "finalize_passes",
-    "get_default_pipeline",
-    "get_default_tir_pipeline",
-    "get_pipeline",
-    "legalize_passes",
-    "library_dispatch_passes",
-    "register_pipeline",
-    "zero_pipeline",
-]

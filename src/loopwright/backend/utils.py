@@ -56,6 +56,3 @@ class BackendDispatcher(PyExprMutator):
             what = "there is no target to choose an implementation for"
             raise ValueError(explain(what, instead="with Target(...): ..., or a vdevice"))
         return target
-
-
-__all__ = ["BackendDispatcher", "has_leaking_intermediate_variables"]

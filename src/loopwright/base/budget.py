@@ -137,6 +137,3 @@ def _over(name: str, unit: str, got: float, most: float, at: Span | str | None) 
         span=Span(f"pass {at}") if isinstance(at, str) else at,
     )
     return BudgetError(text)
-
-
-__all__ = ["BudgetError", "allow", "allow_lowering", "check", "room", "spend", "started"]

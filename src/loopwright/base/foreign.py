@@ -55,6 +55,3 @@ def _is_own_code(function: Any) -> bool:
         function = function.func
     module = getattr(function, "__module__", None) or type(function).__module__
     return is_own(module)
-
-
-__all__ = ["RuleError", "named_errors", "noted"]

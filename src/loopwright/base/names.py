@@ -24,6 +24,3 @@ class Served:
     """The name by which scripts import this package; printed programs have it in their header."""
 
     name = __name__.partition(".")[0]
-
-
-__all__ = ["Served", "as_identifier", "free_name"]

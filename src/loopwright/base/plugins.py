@@ -168,6 +168,3 @@ def _points(group: str) -> list[Any]:
     own = OWN.get().get(group, {})
     known = {point.value for point in points}
     return points + [metadata.EntryPoint(n, v, group) for n, v in own.items() if v not in known]
-
-
-__all__ = ["Plugin", "load_extensions", "load_group", "load_plugins", "plugins", "records", "taker"]

@@ -65,6 +65,3 @@ def step(
     start = time.perf_counter()
     yield
     heard(replace(told, seconds=time.perf_counter() - start))
-
-
-__all__ = ["Listener", "Step", "heard_by", "listener", "step"]

@@ -194,15 +194,3 @@ def _shown(origin: str) -> str:
 
 def _quoted(key: object) -> str:
     return repr(key) if isinstance(key, str) else str(key)
-
-
-__all__ = [
-    "Entry",
-    "Registry",
-    "being_imported",
-    "customised",
-    "is_own",
-    "origin_of",
-    "registering",
-    "registries",
-]

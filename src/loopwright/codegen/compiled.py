@@ -295,6 +295,3 @@ def _tree(info: Any, leaves: list[Any]) -> Any:
         leaves.append(info)
         return len(leaves) - 1
     return [_tree(field, leaves) for field in info.fields]
-
-
-__all__ = ["CompiledModel"]

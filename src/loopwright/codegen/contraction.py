@@ -25,6 +25,3 @@ def _dequantizes(node: pe.PrimExpr) -> bool:
     """Whether it is a product of an integer and a float."""
     sides = [x for x in (node.a, node.b) if isinstance(x, pe.Cast) and x.value.dtype.is_integer]
     return isinstance(node, pe.Mul) and node.dtype.is_float and bool(sides)
-
-
-__all__ = ["stays"]

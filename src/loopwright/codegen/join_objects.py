@@ -184,6 +184,3 @@ def join_objects(objects: Sequence[bytes]) -> bytes:
     for part in parts:
         joined.add(part)
     return joined.bytes()
-
-
-__all__ = ["join_objects"]

@@ -247,6 +247,3 @@ def _check_compact(buffer: Buffer, func: PrimFunc) -> None:
             got = ", ".join(str(s) for s in buffer.strides)
             raise LoopwrightError(explain(what, got=got, instead=hint, span=func.span))
         expected = multiply(expected, cast("int64", extent))
-
-
-__all__ = ["Lowered", "externals", "kernel_entry", "named_apart"]

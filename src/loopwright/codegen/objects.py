@@ -143,6 +143,3 @@ def write_archive(objects: Sequence[bytes], path: str | Path) -> Path:
             head = f"{name:<16}{0:<12}{0:<6}{0:<6}{mode:<8}{len(data):<10}`\n"
             file.write(head.encode() + data + b"\n" * (len(data) % 2))
     return Path(path)
-
-
-__all__ = ["ELF", "is_sound", "symbols", "write_archive"]

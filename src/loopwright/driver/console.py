@@ -106,6 +106,3 @@ def report(error: Exception) -> int:
         text = f"{error.strerror}: {error.filename}"
     typer.echo("\n".join([f"error: {text}", *getattr(error, "__notes__", ())]), err=True)
     return 1
-
-
-__all__ = ["command", "page", "report", "say"]

@@ -44,6 +44,3 @@ def apart(got: Any, want: Any) -> float:
     """The greatest `difference` of the arrays of two results; infinite for another number of them."""
     a, b = flat(got), flat(want)
     return max(map(difference, a, b), default=0.0) if len(a) == len(b) else float("inf")
-
-
-__all__ = ["apart", "difference", "errors", "flat"]

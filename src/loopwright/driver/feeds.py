@@ -156,6 +156,3 @@ def _plain(name: str, value: Any) -> Any:
         what = f"the output {name} is complex, which JSON does not have"
         raise LoopwrightError(explain(what, got=str(array.dtype), instead="-o FILE.npz"))
     return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
-
-
-__all__ = ["make_feeds", "parts", "read_dims", "save"]

@@ -26,6 +26,3 @@ def lower(model: Any, *args: Any, **options: Any) -> Any:
     """`driver.lower(model, target, ...)`; for a schedule `te.lower(s, args, name, simple_mode)`."""
     make = TE_SCHEDULES.get().lower if _is_te_schedule(model) else LOWER.get()
     return make(model, *args, **options)
-
-
-__all__ = ["build", "lower"]

@@ -96,5 +96,3 @@ class CompileOptions:
 
 
 DEFAULTS = CompileOptions()
-
-__all__ = ["DEFAULTS", "CompileOptions", "Keywords"]

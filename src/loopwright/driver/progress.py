@@ -118,6 +118,3 @@ def watched(quiet: bool, verbose: bool) -> Iterator[None]:
         watch.stop()
         if verbose:
             console.print(watch.table(), markup=False, highlight=False, soft_wrap=True)
-
-
-__all__ = ["watched"]

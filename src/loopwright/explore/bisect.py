@@ -519,6 +519,3 @@ def _shown(lines: Any, statement: Any) -> dict[str, Any]:
     number = lines.numbers().get(id(statement), 0)
     text = lines.texts[number - 1] if number else ""
     return {"statement": text.strip(), "line": number}
-
-
-__all__ = ["CODE", "Finding", "bisect", "replay"]

@@ -61,6 +61,3 @@ def server(text: str, port: int = 0) -> ThreadingHTTPServer:
             pass
 
     return ThreadingHTTPServer(("127.0.0.1", port), Handler)
-
-
-__all__ = ["explore", "server"]

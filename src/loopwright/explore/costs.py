@@ -142,6 +142,3 @@ def _aligned(rows: list[Sequence[str]]) -> str:
         for row in rows
     ]
     return "\n".join([lines[0], "-" * max(map(len, lines)), *(line.rstrip() for line in lines[1:])])
-
-
-__all__ = ["Cost", "Costs", "costs_of"]

@@ -388,6 +388,3 @@ def _ranges(lines: list[int]) -> str:
         else:
             parts.append([line, line])
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
-
-
-__all__ = ["Explored", "Origin", "Where"]

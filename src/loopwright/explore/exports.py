@@ -72,6 +72,3 @@ def _facts(explored: Explored, name: str) -> dict[str, str]:
     facts = {"kernels": ", ".join(origin.kernels), "relax": ", ".join(origin.bindings)}
     facts |= {"removed by": origin.removed_by, "into": ", ".join(origin.into)}
     return {key: value for key, value in facts.items() if value}
-
-
-__all__ = ["model_explorer", "netron"]

@@ -37,6 +37,3 @@ def _best(run: object) -> float:
         run()  # type: ignore[operator]
         took.append(time.perf_counter() - start)
     return min(took)
-
-
-__all__ = ["Machine", "machine"]

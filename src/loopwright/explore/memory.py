@@ -97,6 +97,3 @@ class _Plan:
         fixed = {v: IntImm(v.dtype, self.sizes.get(v.name, 1)) for v in symbols}
         value = Analyzer().simplify(substitute(dim, fixed))
         return value.value if isinstance(value, IntImm) else 0
-
-
-__all__ = ["memory_of"]

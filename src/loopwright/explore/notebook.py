@@ -49,6 +49,3 @@ def notebook_executable(exe: Any) -> str:
         parts.append(f"<li><code>{html.escape(exe.described(name).text(name))}</code></li>")
     listed = ", ".join(f"<code>{html.escape(name)}</code>" for name in exe.texts)
     return "".join([*parts, f"</ul><details><summary>code</summary>{listed}</details>"])
-
-
-__all__ = ["notebook_executable", "notebook_trace"]

@@ -104,6 +104,3 @@ class Modules:
     def in_module(self, mod: IRModule) -> set[str]:
         """The places that anything in a module came from."""
         return set().union(*(self.in_function(func) for func in mod.functions.values()))
-
-
-__all__ = ["Modules", "Names", "inner", "is_leaf", "names_of", "origins_of", "united"]

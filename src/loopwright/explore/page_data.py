@@ -204,6 +204,3 @@ class PageData:
 
 def _short(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-
-
-__all__ = ["PageData"]

@@ -143,6 +143,3 @@ def _vars(exprs: Any) -> set[Var]:
     for expr in exprs:
         post_order_visit(expr, lambda n: found.add(n) if isinstance(n, Var) else None)
     return found
-
-
-__all__ = ["Recording", "Stored", "first_wrong", "recorded", "sizes_of"]

@@ -188,6 +188,3 @@ def arrays_in(value: Any) -> Arrays:
 
 def _differs(a: Any, b: Any) -> bool:
     return isinstance(a, np.ndarray) and difference(a, b) > 0
-
-
-__all__ = ["AS_IT_IS", "Arrays", "Event", "Runner", "arrays_in", "copied", "filling", "kernels_of"]

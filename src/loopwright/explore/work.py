@@ -70,6 +70,3 @@ def _operations(statement: Any) -> int:
         if isinstance(part, PrimExpr):
             pre_order_visit(part, visit)
     return count
-
-
-__all__ = ["weights_of", "work_of"]

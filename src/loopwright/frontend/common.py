@@ -135,6 +135,3 @@ def padded(
         hint = "give the extents by shape_dict, or make the widths constants of the model"
         raise ValueError(explain(what, got=f"{before} and {after}", instead=hint))
     return op.nn.pad_by(data, before, after, fill)
-
-
-__all__ = ["autopad", "detach_params", "padded"]

@@ -183,17 +183,3 @@ def lower_ite(ite_op: Call) -> PrimExpr:
 def lower_call_pure_extern(op: Call) -> PrimExpr:
     """Lower a call of a C function that gives a custom type: it gives the bits."""
     return op.replace(dtype=bits_type(op.dtype))
-
-
-__all__ = [
-    "create_lower_func",
-    "create_min_lower_func",
-    "get_type_code",
-    "get_type_name",
-    "get_type_registered",
-    "lower_call_pure_extern",
-    "lower_ite",
-    "register",
-    "register_min_func",
-    "register_op",
-]

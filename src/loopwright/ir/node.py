@@ -160,8 +160,10 @@ class NodeMeta(type):
 
 def _node_key(module: str, name: str) -> str:
     """ "ir.Range" for the house's own classes, "their.module.Name" for users' classes."""
-    parts = module.split(".")
-    return f"{parts[1]}.{name}" if parts[0] == "loopwright" else f"{module}.{name}"
+    package, _, place = module.partition(".")
+    if package != "loopwright":
+        return f"{module}.{name}"
+    return f"{place.removeprefix('tvm.').partition('.')[0]}.{name}"
 
 
 def _inherits_init(bases: tuple[type, ...]) -> bool:

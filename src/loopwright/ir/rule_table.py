@@ -155,6 +155,3 @@ def ask(
             why = "answered None"
         losers.append((candidate, why))
     return Choice(None, None, tuple(losers), ())
-
-
-__all__ = ["DEFAULT", "Candidate", "Choice", "RuleTable", "ask"]

@@ -577,9 +577,3 @@ def _word(value: Any) -> str:
 
 
 __dir__ = _public_names(__name__)
-
-# Last, because it stands on targets.
-from .generic_func import GenericFunc as GenericFunc  # noqa: E402
-from .generic_func import generic_func as generic_func  # noqa: E402
-from .generic_func import get_native_generic_func as get_native_generic_func  # noqa: E402
-from .generic_func import override_native_generic_func as override_native_generic_func  # noqa: E402

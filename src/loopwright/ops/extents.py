@@ -251,27 +251,3 @@ def check_columns(size: PrimExpr, **columns: int) -> None:
     for name, column in columns.items():
         if column < 0 or shorter(size, column + 1):
             raise ValueError(explain(f"{name} is no column of {text(size)}", got=str(column)))
-
-
-__all__ = [
-    "at_most_one",
-    "broadcast_differ",
-    "broadcast_extent",
-    "check_columns",
-    "check_filled",
-    "check_multiple",
-    "check_within",
-    "covers",
-    "differ",
-    "dims_equal",
-    "dims_gap",
-    "equal_beside",
-    "extents_of",
-    "is_in_order",
-    "may_be_one",
-    "of_extent",
-    "open_pairs",
-    "shorter",
-    "simplify",
-    "text",
-]

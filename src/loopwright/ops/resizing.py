@@ -216,6 +216,3 @@ class Style:
         near = ((a + 2) * d - (a + 3)) * d * d + 1
         far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
         return np.where(d <= 1, near, np.where(d < 2, far, 0))
-
-
-__all__ = ["ARRAYS", "EXPRESSIONS", "METHODS", "PLACES", "ROUNDING", "Kit", "Span", "Style"]

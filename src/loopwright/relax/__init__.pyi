@@ -3,7 +3,7 @@
 Made by `python -m tools.make_stubs`.
 """
 
-from loopwright import backend as backend, frontend as frontend, testing as testing
+from loopwright import backend as backend, frontend as frontend
 from loopwright.backend import pipeline as pipeline
 from loopwright.backend.pipeline import (
     get_default_pipeline as get_default_pipeline, get_pipeline as get_pipeline,
@@ -50,6 +50,7 @@ from loopwright.runtime.vm.builder import ExecBuilder as ExecBuilder
 from loopwright.runtime.vm.bytecode import VMExecutable as VMExecutable
 from loopwright.runtime.vm.machine import VMInstrumentReturnKind as VMInstrumentReturnKind
 from loopwright.runtime.vm.virtual_machine import VirtualMachine as VirtualMachine
+from loopwright.tvm import testing as testing
 
 ExprWithOp = Expr
 build = _relax_build

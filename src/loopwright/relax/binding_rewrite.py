@@ -129,6 +129,3 @@ class _Editor(GraphRewriter):
             assert isinstance(new, DataflowBlock)
             self.edited = new
         return new
-
-
-__all__ = ["DataflowBlockRewrite"]

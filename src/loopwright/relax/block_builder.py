@@ -627,12 +627,3 @@ def _first_store(stmt: Any) -> list[Any]:
 
 def _literal(dim: Any) -> int | None:
     return dim.value if isinstance(dim, IntImm) else None
-
-
-__all__ = [
-    "BlockBuilder",
-    "DataflowScope",
-    "FunctionScope",
-    "NameSupply",
-    "TestingScope",
-]

@@ -527,6 +527,3 @@ def mutator(mutator_cls: type) -> type:
     """Class decorator for subclasses of `PyExprMutator`. `X._cls` is the undecorated class, which
     others can inherit from."""
     return _decorate(mutator_cls, PyExprMutator)
-
-
-__all__ = ["ExprFunctor", "PyExprMutator", "PyExprVisitor", "mutator", "visitor"]

@@ -196,5 +196,3 @@ _HANDLERS: dict[type, Callable[[GraphRewriter, Any], Any]] = {
     rx.Function: lambda self, func: self.function(func),
     rx.SeqExpr: lambda self, seq: self.seq(seq, self.builder.current_block_is_dataflow()),
 }
-
-__all__ = ["GraphRewriter", "with_span_of"]

@@ -31,6 +31,3 @@ class WellFormedInstrument(PassInstrument):
     def run_after_pass(self, mod: Any, pass_info: Any) -> None:
         if pass_info.name not in MENDING:
             assert_well_formed(mod, self.check_struct_info)
-
-
-__all__ = ["WellFormedInstrument"]

@@ -543,6 +543,3 @@ def to_runtime(value: Any) -> Any:
         whole = bool(value) and all(type(v) is int for v in value)
         return ShapeTuple(value) if whole else tuple(to_runtime(v) for v in value)
     return value
-
-
-__all__ = ["Closure", "Interpreter", "evaluate_scalar", "to_numpy", "to_runtime"]

@@ -182,17 +182,3 @@ class LayoutRewriter(GraphRewriter):
                 self.plain[expr] = self.builder.emit(restored, self.plain_name(expr.name_hint))
             return self.plain[expr]
         return super().value(expr)
-
-
-__all__ = [
-    "LETTERS",
-    "Hook",
-    "LayoutPlan",
-    "LayoutQuery",
-    "LayoutRewriter",
-    "is_plain",
-    "plain",
-    "rank",
-    "tensor_arguments",
-    "with_tensors",
-]

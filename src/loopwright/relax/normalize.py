@@ -292,6 +292,3 @@ def _inline_sequences(block: rx.BindingBlock) -> list[rx.BindingBlock]:
             binding = binding.replace(value=value.body)
         current.append(binding)
     return [*blocks, type(block)(current, span=block.span)]
-
-
-__all__ = ["Normalizer", "flatten_blocks", "infer_struct_info", "is_leaf"]

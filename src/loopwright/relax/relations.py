@@ -556,23 +556,3 @@ def _callee(call: Any) -> str:
 def is_base_of(base: si.StructInfo, derived: si.StructInfo) -> bool:
     """Whether every value that `derived` describes is also described by `base`."""
     return struct_info_base_check(base, derived) is _PASS
-
-
-__all__ = [
-    "BaseCheckResult",
-    "can_prove_equal",
-    "can_prove_shape_equal",
-    "collect_non_negative_expressions",
-    "definable_tir_vars_in_struct_info",
-    "derive_call_ret_struct_info",
-    "erase_to_params",
-    "erase_to_well_defined",
-    "function_struct_info",
-    "get_static_type",
-    "infer_by_sinfo_args",
-    "match_struct_info",
-    "struct_info_base_check",
-    "struct_info_lca",
-    "substitute",
-    "tir_vars_in_struct_info",
-]

@@ -332,11 +332,3 @@ def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Fu
 
 for _method in (bind_params, bind_symbolic_vars, inline_functions):
     setattr(Function, _method.__name__, _method)
-
-__all__ = [
-    "ReplaceVars",
-    "bind_params",
-    "bind_symbolic_vars",
-    "copy_with_new_vars",
-    "inline_functions",
-]

@@ -166,6 +166,3 @@ def _unbound_vars(tensors: list[Any], scalars: list[PrimExpr]) -> list[TirVar]:
     for scalar in scalars:
         used.update(dict.fromkeys(vars_in(scalar)))
     return [var for var in used if var not in bound]
-
-
-__all__ = ["gen_call_tir_inputs", "scalar_literal", "te_tensor"]

@@ -88,6 +88,3 @@ class TensorFields:
     def elem_offset(self) -> Any:
         """`byte_offset` in elements."""
         return self._field("tensor_elem_offset")
-
-
-__all__ = ["AxisFields", "DTypeFields", "TensorFields"]

@@ -70,15 +70,3 @@ class FuncType(Type):
 
     def __init__(self, arg_types: Any, ret_type: Node, span: Span | None = None) -> None:
         self._set(tuple(arg_types), ret_type, span)
-
-
-__all__ = [
-    "DynTensorType",
-    "FuncType",
-    "ObjectType",
-    "PackedFuncType",
-    "ShapeType",
-    "TensorType",
-    "TupleType",
-    "Type",
-]

@@ -121,6 +121,3 @@ def as_arenas(given: Arena | str | Iterable[Arena | str] | None) -> tuple[Arena,
         if names.count(name) > 1:
             raise ValueError(explain("two arenas have one name", got=name))
     return arenas
-
-
-__all__ = ["Arena", "as_arenas", "format_bytes", "parse_bytes"]

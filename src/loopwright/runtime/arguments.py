@@ -151,6 +151,3 @@ def leaves(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return [leaf for v in value for leaf in leaves(v)]
     return [value]
-
-
-__all__ = ["Converted", "copy_results", "in_order", "leaves", "placed", "prepared"]

@@ -39,6 +39,3 @@ def run_tool(command: Sequence[str]) -> None:
     if done.returncode:
         what = f"{command[0]} failed"
         raise LoopwrightError(explain(what, got=done.stderr.strip()[:4000]))
-
-
-__all__ = ["compile_c", "find_compiler", "run_tool"]

@@ -28,6 +28,3 @@ def require(condition: Any, text: str, *values: Any) -> tuple[()]:
         plain = ": ".join(["Assertion Failed", *([", ".join(shown)] if shown else [])])
         raise AssertionError(text.format(*values) if text else plain)
     return ()
-
-
-__all__ = ["require", "say"]

@@ -239,6 +239,3 @@ class ExternLibrary:
             hasher.update(source.read_bytes())
         hasher.update(str(self.library).encode())
         return hasher.hexdigest()
-
-
-__all__ = ["EXTERNAL_MODS", "CType", "ExternLibrary", "Prototype"]

@@ -21,7 +21,6 @@ from ..base.trusted import unpack
 from .arguments import Converted
 from .c_compiler import compile_c, find_compiler, run_tool
 from .ffi import ffi
-from .graph_executor import GraphRuntime
 from .module import Module, call_args, run_by_name
 from .native import NativeFunction, nested
 from .profiler import Profile
@@ -40,6 +39,8 @@ THREADS_SYMBOL = "lw_threads"  # an int32: how many threads the model was compil
 ENTRY_PREFIX = "__tvm_ffi_"
 # A library of C is called by the code that wrote it.
 C_LIBRARY: Slot[Callable[[Path, str], Any]] = Slot("runtime.c_library")
+# What a TVM script calls by the name of its graph: inputs set by name, then run.
+GRAPH_RUNTIME: Slot[Callable[[Module, list[Any]], Any]] = Slot("runtime.graph_runtime")
 _POOL_SYMBOLS = (
     "lw_set_num_threads",
     "lw_num_threads",
@@ -61,7 +62,7 @@ class LoadedLibrary(Module):
     def _find(self, name: str, imports: bool) -> Any:
         found = super()._find(name, imports)
         if found is None and name == self.graph_name and "main" in self._functions:
-            return lambda *devices: GraphRuntime(self, list(devices))
+            return lambda *devices: GRAPH_RUNTIME.get()(self, list(devices))
         if found is None and self.machine is not None and name in _TEXTS:
             return getattr(self.machine.program, name)
         return found

@@ -109,6 +109,3 @@ def _tensor(source: _Bytes) -> Tensor:
         raise ValueError(explain(what, got=f"{size} bytes for {shape} of {dtype}"))
     data = np.frombuffer(source.take(size), stored.newbyteorder("<"))
     return tensor(data.astype(stored).reshape(shape))
-
-
-__all__ = ["load_param_dict", "save_param_dict"]

@@ -178,6 +178,3 @@ def _note(mod: IRModule, func: PrimFunc, choice: Choice[Rule], reasons: list[str
         recording.note(
             "schedule", name_in(mod, func), rule=winner, refused=refused, reasons=reasons
         )
-
-
-__all__ = ["ApplyDefaultSchedule", "give_reason", "register_schedule_rule"]

@@ -237,6 +237,3 @@ def _spatial_outside(sch: Schedule, block: Any, depth: int) -> list[Any]:
     spatial = [x for x, kind in zip(inner, kinds, strict=True) if kind == IterVar.DataPar]
     sch.reorder(*spatial, *(x for x in inner if x not in spatial))
     return spatial
-
-
-__all__ = ["attention"]

@@ -128,13 +128,3 @@ def blocks_by_name(func: PrimFunc) -> dict[str, Block]:
 
     post_order_visit(func.body, note)
     return found
-
-
-__all__ = [
-    "blocks_by_name",
-    "in_place",
-    "is_softmax",
-    "is_softmax_of_rows",
-    "lean_rows",
-    "max_without_nan",
-]

@@ -120,6 +120,3 @@ def _step(place: PrimExpr, var: Var, ana: Analyzer) -> PrimExpr | None:
     """How far an address moves with each step of a variable, or None if that differs."""
     found = detect_linear_equation(ana.simplify(place), [var], ana)
     return ana.simplify(found[0]) if found else None
-
-
-__all__ = ["transpose_tiles"]

@@ -66,6 +66,3 @@ def _last(func: PrimFunc, blocks: list[BlockInfo], last: BlockInfo) -> BlockInfo
             break
         last = readers[0]
     return last
-
-
-__all__ = ["winograd"]

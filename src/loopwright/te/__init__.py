@@ -1,5 +1,7 @@
 """Tensor expressions: definitions of tensors by element, and their conversion to TensorIR."""
 
+from ..base.late import late_names as _late_names
+from ..base.late import public_names as _public_names
 from ..ir.prim_op import add as add
 from ..ir.prim_op import max_value as max_value
 from ..ir.prim_op import min_value as min_value
@@ -66,8 +68,6 @@ from ..tir.reduction import max as max
 from ..tir.reduction import min as min
 from ..tir.reduction import prod as prod
 from ..tir.reduction import sum as sum
-from . import hybrid as hybrid
-from .autodiff import gradient as gradient
 from .operation import compute as compute
 from .operation import const as const
 from .operation import extern as extern
@@ -79,16 +79,6 @@ from .operation import thread_axis as thread_axis
 from .operation import var as var
 from .prim_func import create_prim_func as create_prim_func
 from .prim_func import create_relax_prim_func as create_relax_prim_func
-from .scan import ScanOp as ScanOp
-from .scan import scan as scan
-from .schedule import Schedule as Schedule
-from .schedule import build as build
-from .schedule import create_schedule as create_schedule
-from .schedule import lower as lower
-from .specialize import SpecializedCondition as SpecializedCondition
-from .stage import Stage as Stage
-from .tag import TagScope as TagScope
-from .tag import tag_scope as tag_scope
 from .tensor import BaseComputeOp as BaseComputeOp
 from .tensor import ComputeOp as ComputeOp
 from .tensor import ExternOp as ExternOp
@@ -96,7 +86,10 @@ from .tensor import Operation as Operation
 from .tensor import PlaceholderOp as PlaceholderOp
 from .tensor import Tensor as Tensor
 from .tensor import TensorSlice as TensorSlice
-from .tensor_intrin import TensorIntrin as TensorIntrin
-from .tensor_intrin import decl_tensor_intrin as decl_tensor_intrin
 
 AXIS_SEPARATOR = IndexMap.AXIS_SEPARATOR
+
+__getattr__ = _late_names(
+    __name__
+)  # schedules, scans, hybrid script: what stands in the wing of TVM
+__dir__ = _public_names(__name__)

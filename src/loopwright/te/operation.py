@@ -18,9 +18,15 @@ from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.stmt import BufferStore, Evaluate, Stmt
 from ..tir.stmt_functor import substitute_buffers
-from .tag import current_tag
-from .tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor, TensorSlice
-from .tensor_compute import TensorComputeOp, TensorIntrinCall
+from .tensor import (
+    BodyOperation,
+    ComputeOp,
+    ExternOp,
+    Operation,
+    PlaceholderOp,
+    Tensor,
+    TensorSlice,
+)
 
 
 def _dims(shape: Any) -> tuple[PrimExpr, ...]:
@@ -28,6 +34,17 @@ def _dims(shape: Any) -> tuple[PrimExpr, ...]:
         shape = (shape,)
     values = getattr(shape, "values", shape)  # a relax ShapeExpr
     return tuple(convert(extent) for extent in values)
+
+
+def current_tag(tag: str) -> str:
+    """`tag`, or the open `te.tag_scope`'s if it is empty."""
+    scope = Operation.scope_tag
+    if scope is None:
+        return tag
+    if tag:
+        what = "an operation has its own tag inside a tag scope"
+        raise ValueError(explain(what, got=f"{tag!r} in scope {scope!r}", instead="drop one"))
+    return scope
 
 
 def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Tensor:
@@ -54,10 +71,9 @@ def compute(
     names = _axis_names(fcompute, len(dims), varargs_names)
     axis = [_axis(n, extent) for n, extent in zip(names, dims, strict=False)]
     body = fcompute(*(a.var for a in axis))
-    if isinstance(body, TensorIntrinCall):
+    if isinstance(body, BodyOperation):
         rest = [_axis(f"ax{n}", e, IterVar.Opaque) for n, e in enumerate(dims[len(axis) :])]
-        call = TensorComputeOp(name, current_tag(tag), [*axis, *rest], len(axis), body)
-        return call.output(0)
+        return body.operation(name, current_tag(tag), axis, rest).output(0)
     if len(axis) < len(dims):
         raise _wrong_rank(len(dims), len(axis))
     several = isinstance(body, (tuple, list))
@@ -318,16 +334,3 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None
     domain = None if dom is None else _axis_range(dom)
     kind = DataType("int32") if domain is None else domain.extent.dtype
     return IterVar(domain, Var(name or tag, kind), IterVar.ThreadIndex, tag, span)
-
-
-__all__ = [
-    "compute",
-    "const",
-    "extern",
-    "extern_primfunc",
-    "placeholder",
-    "reduce_axis",
-    "size_var",
-    "thread_axis",
-    "var",
-]

@@ -7,19 +7,18 @@ from typing import Any
 
 from ..base.errors import explain
 from ..base.names import free_name
-from ..ir.functor import post_order_visit, pre_order_visit, rewrite
+from ..ir.functor import rewrite
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Range, Var
-from ..ir.prim_op import cast, const, multiply, subtract
+from ..ir.prim_op import cast, const, multiply
 from ..ir.variables import uses_any
 from ..tir import stmt as st
 from ..tir.analysis.access import get_block_read_write_region
-from ..tir.buffer import Buffer, BufferRegion, decl_buffer
+from ..tir.buffer import Buffer, decl_buffer
 from ..tir.expr import BufferLoad, ProducerLoad, Reduce
 from ..tir.function import PrimFunc
 from ..tir.index_dtype import with_index_dtype
 from ..tir.op import if_then_else
 from ..tir.stmt_functor import substitute, substitute_buffers
-from .scan import ScanOp
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
 from .tidy import Tidy
 
@@ -41,8 +40,7 @@ def in_order(tensors: Iterable[Tensor]) -> list[Operation]:
             raise ValueError(explain(what, got="a cycle of operations", instead="te.scan"))
         begun.add(op)
         stack.append((op, True))
-        inputs = op.outside if isinstance(op, ScanOp) else op.input_tensors
-        stack.extend((t.op, False) for t in reversed(inputs) if t.op not in done)
+        stack.extend((t.op, False) for t in reversed(op.computed_before) if t.op not in done)
     return list(done)
 
 
@@ -142,21 +140,7 @@ class Builder:
             return [self.compute(op)]
         if isinstance(op, ExternOp):
             return [self.extern(op)]
-        if isinstance(op, ScanOp):
-            return [self.scan(op)]
-        what = "create_prim_func knows placeholder, compute, scan and extern"
-        raise TypeError(explain(what, got=type(op).__name__))
-
-    def allocate(self, op: ComputeOp, allocated: list[Buffer], row: Var | None = None) -> None:
-        """Give the results of an operation of a scan buffers, with one row per step if `row` is
-        given."""
-        for n in range(op.num_outputs):
-            tensor = op.output(n)
-            if tensor not in self.buffers:
-                if row is not None:
-                    self.rows[tensor] = row
-                self.buffers[tensor] = self.declare(tensor)
-                allocated.append(self.buffers[tensor])
+        return [op.blocks(self)]
 
     def extern(self, op: ExternOp) -> st.Stmt:
         views = zip(op.input_placeholders, op.inputs, strict=True)
@@ -170,56 +154,7 @@ class Builder:
         notes = {k: v for k, v in op.attrs.items() if k != "layout_free_placeholders"}
         block = st.Block((), (), (), self.names.fresh(op.name), body, annotations=notes)
         own = {b.data: b for b in (self.buffers[t] for t in self.buffers)}
-        return st.BlockRealize((), const(True), _with_regions(block, own))
-
-    def scan(self, op: ScanOp) -> st.Stmt:
-        """The first rows are copied; then a block computes each row by the operations of the
-        chain. The previous rows and the current one are match_buffers in it, so that each of
-        its blocks can be scheduled like those of any program."""
-        results = [self.buffers[op.output(n)] for n in range(op.num_outputs)]
-        stmts = [self.first_rows(op, *pair) for pair in zip(op.init, results, strict=True)]
-        start, end = op.init[0].shape[0], op.state_placeholder[0].shape[0]
-        rows = Var("t", end.dtype)
-        time = IterVar(Range(0, end), Var("v_t", end.dtype), IterVar.Ordered)
-        windows = []
-        for state, update, result in zip(op.state_placeholder, op.update, results, strict=True):
-            inner = [Range.upto(e) for e in result.shape[1:]]
-            before = Range.from_min_extent(const(0, time.var.dtype), time.var)
-            now = Range.from_min_extent(time.var, const(1, time.var.dtype))
-            for tensor, rng, what in ((state, before, "past"), (update, now, "row")):
-                lead = [rng.extent] if tensor is state or not inner else []
-                view = _window([*lead, *result.shape[1:]], result, what)
-                self.buffers[tensor] = view
-                windows.append(st.MatchBufferRegion(view, BufferRegion(result, (rng, *inner))))
-            self.rows[update] = time.var
-        local: list[Buffer] = []
-        body = st.seq(*(self.row(op, step, time.var, local) for step in op.chain))
-        used = _used_buffers(body)
-        block = st.Block(
-            (time,), (), (), self.names.fresh(f"{op.name}_step"), body,
-            alloc_buffers=tuple(local),
-            match_buffers=tuple(w for w in windows if w.buffer in used),
-        )  # fmt: skip
-        step = st.BlockRealize((rows,), const(True), _with_regions(block, {}))
-        return st.seq(
-            *stmts, st.For(rows, start, self.tidy(subtract(end, start)), st.ForKind.SERIAL, step)
-        )
-
-    def first_rows(self, op: ScanOp, first: Tensor, result: Buffer) -> st.Stmt:
-        axes = [IterVar(Range(0, e), Var(f"i{n}", e.dtype)) for n, e in enumerate(first.shape)]
-        read = ProducerLoad(first, [a.var for a in axes])
-        copy = ComputeOp(f"{op.name}_init", "", {}, axes, [read])
-        self.buffers[copy.output(0)] = result
-        return self.nest(copy, axes, {}, {}, copy.name)
-
-    def row(self, scan: ScanOp, op: ComputeOp, time: Var, local: list[Buffer]) -> st.Stmt:
-        """One row of an operation that a scan computes step by step."""
-        if _looks_back(scan, op):
-            self.allocate(op, self.allocated)
-        else:
-            self.allocate(op, local, time)
-        head, *rest = (*op.axis, *op.reduce_axis)
-        return self.nest(op, rest, {head.var: time}, dict(op.attrs), op.name)
+        return st.BlockRealize((), const(True), with_regions(block, own))
 
     def elements(self, expr: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
         """Tensor reads as buffer loads, the operation's axes as the block's."""
@@ -289,7 +224,7 @@ class Builder:
             op.name,
         )
         body = self.loops(inner_loops, inner, values, body)
-        block = _with_regions(st.Block(axes, (), (), name, body), {})
+        block = with_regions(st.Block(axes, (), (), name, body), {})
         return self.loops(loops, outer, {}, st.BlockRealize(loops, const(True), block))
 
     def nest(
@@ -335,7 +270,7 @@ class Builder:
         if isinstance(op.body[0], Reduce):
             init, body = self.reduction(op, op.body[0], at, values)
             block = st.Block(axes, (), (), self.names.fresh(name), body, init, annotations=notes)
-            return st.BlockRealize(bindings, const(True), _with_regions(block, {}))
+            return st.BlockRealize(bindings, const(True), with_regions(block, {}))
         blocks = []
         for n, expr in enumerate(op.body):
             tensor = op.output(n)
@@ -350,7 +285,7 @@ class Builder:
             store = st.BufferStore(self.buffers[tensor], self.elements(expr, mine), at)
             label = self.names.fresh(name if len(op.body) == 1 else tensor.name)
             block = st.Block(renewed, (), (), label, store, annotations=notes)
-            blocks.append(st.BlockRealize(bindings, const(True), _with_regions(block, {})))
+            blocks.append(st.BlockRealize(bindings, const(True), with_regions(block, {})))
         return st.seq(*blocks)
 
     def reduction(
@@ -397,39 +332,6 @@ def _layout(view: Buffer, buffer: Buffer) -> Iterator[tuple[Var, PrimExpr]]:
         step = multiply(step, extent)
 
 
-def _window(shape: Any, of: Buffer, what: str) -> Buffer:
-    offset = Var("elem_offset", shape[0].dtype)
-    name = f"{of.name}_{what}"
-    return decl_buffer(shape, of.dtype, name, elem_offset=offset, offset_factor=1, scope=of.scope())
-
-
-def _used_buffers(body: st.Stmt) -> set[Buffer]:
-    buffers: set[Buffer] = set()
-
-    def visit(node: Any) -> None:
-        if isinstance(node, (BufferLoad, st.BufferStore)):
-            buffers.add(node.buffer)
-
-    post_order_visit(body, visit)
-    return buffers
-
-
-def _looks_back(scan: ScanOp, op: ComputeOp) -> bool:
-    """Whether the chain reads rows of `op` other than the current one."""
-    own = {op.output(n) for n in range(op.num_outputs)}
-    back = False
-    for reader in scan.chain:
-
-        def visit(node: Any, now: Var = reader.axis[0].var) -> None:
-            nonlocal back
-            if isinstance(node, ProducerLoad) and node.producer in own:
-                back = back or node.indices[0] is not now
-
-        for expr in reader.body:
-            pre_order_visit(expr, visit)
-    return back
-
-
 def _depends(axis: IterVar, own: set[Var]) -> bool:
     return uses_any(axis.dom, own)
 
@@ -442,7 +344,8 @@ def _copy(var: Var) -> Var:
     return Var(var.name, var.dtype)
 
 
-def _with_regions(block: st.Block, pointers: dict[Var, Buffer]) -> st.Block:
+def with_regions(block: st.Block, pointers: dict[Var, Buffer]) -> st.Block:
+    """The block with the regions that its body accesses. pointers: the buffers of data variables."""
     reads, writes = get_block_read_write_region(block, pointers)
     return block.replace(reads=tuple(reads), writes=tuple(writes))
 
@@ -477,6 +380,3 @@ def create_relax_prim_func(
     args = [*_arguments(inputs_outputs), *(tir_var_list or ())]
     func = Builder(args).build({"tir.noalias": True})
     return func if index_dtype_override is None else with_index_dtype(func, index_dtype_override)
-
-
-__all__ = ["create_prim_func", "create_relax_prim_func", "in_order"]

@@ -7,8 +7,8 @@ have no node fields: visiting an expression stops at the tensors it reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.errors import CallValueError, explain
 from ..ir.dtype import DataType
@@ -22,6 +22,9 @@ from ..ir.serialize import register_codec
 from ..tir.buffer import Buffer, DataProducer
 from ..tir.expr import ProducerLoad, Reduce
 from ..tir.stmt import Stmt
+
+if TYPE_CHECKING:
+    from .prim_func import Builder
 
 
 class Operators(TensorOperators):
@@ -170,6 +173,7 @@ class Operation(Node):
 
     __slots__ = ("_outputs", "attrs", "name", "tag")
     bound_by_identity: ClassVar[bool] = True
+    scope_tag: ClassVar[str | None] = None  # the tag of operations without one (te.tag_scope)
     inlines: ClassVar[bool] = False  # whether the elements that it reads can be expressions
 
     def __init__(self, name: str, tag: str = "", attrs: dict[str, Any] | None = None) -> None:
@@ -194,6 +198,11 @@ class Operation(Node):
         return ()
 
     @property
+    def computed_before(self) -> tuple[Tensor, ...]:
+        """The tensors that must be computed before it."""
+        return self.input_tensors
+
+    @property
     def axis(self) -> tuple[IterVar, ...]:
         """Axes over the elements of its results."""
         return ()
@@ -211,6 +220,12 @@ class Operation(Node):
     def replace_inputs(self, table: Mapping[Tensor, Tensor]) -> Operation:
         """The operation that reads other tensors in place of those in the table."""
         return self
+
+    def blocks(self, builder: Builder) -> Stmt:
+        """Its TensorIR, in the function that `create_prim_func` builds. Raises TypeError for an
+        operation that has none."""
+        what = "create_prim_func knows placeholder, compute, scan and extern"
+        raise TypeError(explain(what, got=type(self).__name__))
 
     def with_body(self, change: Callable[[Any], Any]) -> Operation:
         """The operation with changed elements or statements."""
@@ -246,6 +261,17 @@ class BaseComputeOp(Operation):
     """Base class of operations with one expression per element."""
 
     __slots__ = ()
+
+
+class BodyOperation:
+    """What a function of `compute` may return in place of an expression: it says what operation
+    the whole compute is."""
+
+    def operation(
+        self, name: str, tag: str, axis: Sequence[IterVar], rest: Sequence[IterVar]
+    ) -> Operation:
+        """The operation. axis: those that the function got; rest: those of the other dimensions."""
+        raise NotImplementedError
 
 
 class ComputeOp(BaseComputeOp):
@@ -407,16 +433,3 @@ register_codec(
                 op.output_placeholders, op.body],
     lambda parts: ExternOp(*parts),
 )  # fmt: skip
-
-
-__all__ = [
-    "BaseComputeOp",
-    "ComputeOp",
-    "ExternOp",
-    "Operation",
-    "Operators",
-    "PlaceholderOp",
-    "Tensor",
-    "TensorSlice",
-    "replace_tensors",
-]

@@ -261,9 +261,6 @@ from .schedule import Schedule as Schedule  # isort: skip
 from .schedule import ScheduleError as ScheduleError  # isort: skip
 from .schedule import ScheduleState as ScheduleState  # isort: skip
 from . import transform as transform  # isort: skip
-from .transform.gpu.verify_vtcm_limit import get_vtcm_compaction_passes as _compaction  # isort: skip
-
-vars(analysis).update(get_vtcm_compaction_passes=_compaction)  # TVM has it in analysis
 
 __getattr__ = _late_names(__name__)  # `build`: TVM's name here for a function of a higher layer
 __dir__ = _public_names(__name__)

@@ -132,6 +132,3 @@ class Sizes:
 def plain(dim: Any) -> str:
     """A dimension in a message, literals as bare numbers."""
     return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))
-
-
-__all__ = ["LIMIT", "Sizes", "fits", "in_float64", "known_bytes", "plain", "product"]

@@ -208,6 +208,3 @@ def bijective_layout(src_layout: Any, dst_layout: Any) -> BijectiveLayout | None
         return BijectiveLayout(src_layout, dst_layout)
     except ValueError:
         return None
-
-
-__all__ = ["BijectiveLayout", "Layout", "bijective_layout", "layout"]

@@ -27,6 +27,3 @@ class EnvFunc(Node):
 
     def __call__(self, *args: Any) -> Any:
         return self.func(*args)
-
-
-__all__ = ["EnvFunc"]

@@ -230,5 +230,3 @@ class TensorIntrin(Node):
 
 
 INTRINSICS: Registry[str, Callable[[], TensorIntrin]] = Registry("tensor intrinsic")
-
-__all__ = ["PrimFunc", "TensorIntrin"]

@@ -160,6 +160,3 @@ def _marked(cls: C, base: type) -> C:
         raise TypeError(explain(what, instead=f"derive it from {base.__name__}"))
     cls._cls = cls
     return cls
-
-
-__all__ = ["PyStmtExprMutator", "PyStmtExprVisitor", "mutator", "visitor"]

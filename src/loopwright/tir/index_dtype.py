@@ -223,6 +223,3 @@ def with_index_dtype(func: PrimFunc, dtype: Any, force: bool = False) -> PrimFun
     """`func` with indices of type `dtype` ("int64"): loops, block axes, shapes and indices; see
     `IndexTypeRewriter`."""
     return IndexTypeRewriter(dtype, force).visit(func)
-
-
-__all__ = ["IndexTypeRewriter", "with_index_dtype"]

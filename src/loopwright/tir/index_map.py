@@ -274,6 +274,3 @@ def _evaluate(expr: Any, known: dict[pe.Var, Any]) -> Any:
     if rule is None:
         return refuse(expr)
     return rule(_evaluate(expr.a, known), _evaluate(expr.b, known))
-
-
-__all__ = ["IndexMap"]

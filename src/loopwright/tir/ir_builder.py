@@ -211,6 +211,3 @@ class IRBuilder:
 def create() -> IRBuilder:
     """A new builder."""
     return IRBuilder()
-
-
-__all__ = ["BufferVar", "IRBuilder", "WithScope", "create"]

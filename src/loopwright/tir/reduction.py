@@ -145,5 +145,3 @@ def _has_effect(node: Any) -> bool:
 
 
 RULES.register(Reduce, _simplified)
-
-__all__ = ["comm_reducer", "make_reduce", "max", "min", "prod", "sum"]

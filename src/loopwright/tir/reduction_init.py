@@ -134,6 +134,3 @@ class EarlyInits(LeafKeeper):
         nest = SubstituteStmt(fresh).visit(nest)
         self.moved.add(block)
         return [nest]
-
-
-__all__ = ["EarlyInits"]

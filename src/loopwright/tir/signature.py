@@ -14,6 +14,3 @@ def signature_of(func: Any) -> Signature | None:
     """The signature of a function built by GraphToTIR; None for any other."""
     lists = func.attrs.get(NATIVE_ENTRY) if isinstance(func, PrimFunc) else None
     return None if lists is None else Signature.from_lists(lists)
-
-
-__all__ = ["NATIVE_ENTRY", "signature_of"]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loopwright.backend.byoc.network import _RUN, Network
 from loopwright.base.errors import LoopwrightError
+from loopwright.tvm.tensorrt.network import _RUN, Network
 
 PLACES: dict[str, Any] = {
     "maps": 6, "kernel_size": [3, 2], "stride": [2, 3], "pre_padding": [1, 0],

@@ -10,13 +10,14 @@ import pytest
 
 from loopwright import relax
 from loopwright.backend import base, pipeline
-from loopwright.backend.byoc import blas, dnnl, onednn, tensorrt_json
+from loopwright.backend.byoc import blas, dnnl, onednn
 from loopwright.ir.prim_expr import Var
 from loopwright.ir.prim_op import const
 from loopwright.ir.transform import Sequential
 from loopwright.relax.backend.cuda.cublas import partition_for_cublas
 from loopwright.relax.byoc import PartitionReport, partition
 from loopwright.relax.transform import CanonicalizeBindings
+from loopwright.tvm.tensorrt import json as tensorrt_json
 
 from ...relax.transform.graphs import graph
 

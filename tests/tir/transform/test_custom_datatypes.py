@@ -17,8 +17,8 @@ from loopwright.script import from_source
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
 from loopwright.tir.op import call_packed, reinterpret
-from loopwright.tir.transform.dtype._low_precision import StoreAsBits
-from loopwright.tir.transform.tvm.bf16_compute_legalize import is_bfloat16
+from loopwright.tir.transform.low_precision import StoreAsBits
+from loopwright.tvm.tir_transform.bf16_compute_legalize import is_bfloat16
 
 STORED = StoreAsBits(is_bfloat16)
 decode, encode = STORED.decode, STORED.encode

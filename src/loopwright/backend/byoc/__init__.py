@@ -2,7 +2,7 @@
 
 - blas.py: matrix products by OpenBLAS (`pip install scipy-openblas32`)
 - onednn.py: convolutions, products, pooling by oneDNN (`pip install onednn-cpu-gomp`)
-- tensorrt_json.py: whole networks described for TensorRT's builder; network.py reads descriptions
+(`tvm/tensorrt` is a third, which describes whole networks.)
 
 They are entry points `loopwright.backends` in pyproject.toml.
 """

@@ -79,6 +79,3 @@ static union {{
 #endif
 
 """
-
-
-__all__ = ["ALIGNED", "ERRORS", "LOOPS", "NOINLINE", "arena"]

@@ -495,11 +495,3 @@ def _known(dim: Any, extents: Mapping[Var, int]) -> int:
         table = {v: const(n, v.dtype) for v, n in extents.items()}
         dim = Analyzer().simplify(substitute(dim, table))
     return int(dim.value)
-
-
-__all__ = [
-    "C_FLAGS",
-    "CFunction",
-    "CLibrary",
-    "CModel",
-]

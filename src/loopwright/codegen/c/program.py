@@ -546,6 +546,3 @@ def _passed(arg: Any) -> str:
     if not arg.dtype.is_handle:
         return c_type(arg.dtype)
     return "void*"
-
-
-__all__ = ["ARRAYS", "BINARY", "WORKSPACE", "Area", "CFiles", "Entry", "Field", "ProgramText"]

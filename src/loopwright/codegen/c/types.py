@@ -201,23 +201,3 @@ def bare(text: str) -> str:
         if depth == 0 and k < len(text) - 1:
             return text
     return text[1:-1]
-
-
-__all__ = [
-    "MATH_H",
-    "STRING_H",
-    "bare",
-    "bits_of",
-    "c_type",
-    "elements",
-    "extern_header",
-    "held_bits",
-    "identifier",
-    "is_odd",
-    "is_small",
-    "literal",
-    "memory_type",
-    "real",
-    "tag",
-    "unsigned",
-]

@@ -150,6 +150,3 @@ def _program(
         else:  # columns, flags
             for _ in range(operands[op]):
                 cursor.number()
-
-
-__all__ = ["line_rows", "write_jitdump"]

@@ -269,6 +269,3 @@ def metadata_of(exe: Executable) -> dict[str, Any]:
     if exe.graph_name and "main" in told:
         told["main"]["graph"] = exe.graph_name
     return told
-
-
-__all__ = ["export_library", "header_text", "metadata_of", "public_text"]

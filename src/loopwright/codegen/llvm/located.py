@@ -130,6 +130,3 @@ def _assembly(text: str) -> Code:
         if not row[0].isspace() and not row.startswith(".L"):
             line = 0  # another function
     return Code(texts, _filled(texts, lines, lambda text: text[0] not in " .\t"))
-
-
-__all__ = ["Code", "Located", "located", "located_text"]

@@ -46,6 +46,3 @@ def write_perf_map(objects: Iterable[bytes], addresses: Mapping[str, int]) -> Pa
     with file.open("a", encoding="utf-8") as out:
         out.write("".join(lines))
     return file
-
-
-__all__ = ["functions_of", "places", "visible_functions", "write_perf_map"]

@@ -85,6 +85,3 @@ def _timed(func: PrimFunc) -> tuple[PrimFunc, list[str], np.ndarray]:
     if names:
         body = st.AllocateConst(pointer, "int64", (len(names),), Tensor(times), body)
     return func.replace(body=body), names, times
-
-
-__all__ = ["TimedFunction"]

@@ -377,6 +377,3 @@ _VALUES: dict[type, Callable[[Writer, Any], Operand]] = {
     rx.ExternFunc: lambda work, node: work.function(node.global_symbol),
     rx.If: lambda work, node: work.if_(node),
 }
-
-
-__all__ = ["Writer", "add_function", "program_of"]

@@ -89,6 +89,3 @@ class _TirWriter(Writer):
         self.stmts = outer
         self.stmts.append(st.IfThenElse(held, *branches))
         return dst
-
-
-__all__ = ["PREFIX", "tir_function"]

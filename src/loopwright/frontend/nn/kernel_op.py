@@ -135,14 +135,3 @@ def _caller_line() -> str:
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
     return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-__all__ = [
-    "ExternModule",
-    "debug_func",
-    "extern",
-    "print_",
-    "tensor_expr_op",
-    "tensor_ir_inplace_op",
-    "tensor_ir_op",
-]

@@ -249,17 +249,3 @@ def interpolate(
         "coordinate_transformation_mode": "asymmetric" if "nearest" in method else places,
     }
     return wrap_nested(_op.image.resize2d(x._expr, size, **options), name)
-
-
-__all__ = [
-    "conv1d",
-    "conv1d_transpose",
-    "conv2d",
-    "conv3d",
-    "get_timestep_embedding",
-    "group_norm",
-    "interpolate",
-    "layer_norm",
-    "rms_norm",
-    "scaled_dot_product_attention",
-]

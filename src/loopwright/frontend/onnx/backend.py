@@ -132,5 +132,3 @@ prepare = Backend.prepare
 run_model = Backend.run_model
 run_node = Backend.run_node
 supports_device = Backend.supports_device
-
-__all__ = ["Backend", "Prepared", "prepare", "run_model", "run_node", "supports_device"]

@@ -502,6 +502,3 @@ def size_of(dim: Any) -> int:
 
     post_order_visit(dim, visit)
     return 1 + count
-
-
-__all__ = ["Context", "in_float32", "not_negative", "size_of"]

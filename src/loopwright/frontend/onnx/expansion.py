@@ -278,6 +278,3 @@ def _place(node: Any) -> Span:
     outputs = map(name_of, node.output)
     name = name_of(node.name) or f"{name_of(node.op_type)}:{next(outputs, '')}"
     return Span(f"onnx:{name[:200]}")
-
-
-__all__ = ["bind", "count_nodes", "inlined", "own_size"]

@@ -743,6 +743,3 @@ def _is_meant(error: Exception) -> bool:
         return False
     code, module = trace.tb_frame.f_code.co_code, trace.tb_frame.f_globals.get("__name__", "")
     return code[trace.tb_lasti] == opmap["RAISE_VARARGS"] and not module.startswith("numpy")
-
-
-__all__ = ["from_onnx", "from_path_or_proto"]

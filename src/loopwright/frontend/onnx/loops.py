@@ -242,6 +242,3 @@ def _seq(blocks: Sequence[rx.BindingBlock], last: rx.VarBinding) -> rx.SeqExpr:
     seq = rx.SeqExpr._make((*blocks, rx.BindingBlock([*before, last])), last.var, span=None)
     seq._update_struct_info(last.var.struct_info)
     return seq
-
-
-__all__ = ["Loop"]

@@ -51,6 +51,3 @@ class Standard:
         if isinstance(given, (np.ndarray, np.generic, list)):
             return self._context.literal(np.asarray(given))
         return self._context.value(given)
-
-
-__all__ = ["Standard"]

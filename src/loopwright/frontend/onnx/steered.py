@@ -61,6 +61,3 @@ def closed(cx: Context, reduced: Any, x: Value, axes: Value, noop: bool) -> Valu
 def around(cx: Context, x: Value, axis: Value) -> Value:
     """x of rank 3, the axis in the middle."""
     return view(cx, x, sizes(cx, "sizes_around", 3, x, axis))
-
-
-__all__ = ["around", "closed", "known_numbers", "length", "opened", "sizes", "view"]

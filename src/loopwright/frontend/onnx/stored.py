@@ -201,6 +201,3 @@ def _varint(value: int) -> bytes:
         text.append(value & 127 | 128)
         value >>= 7
     return bytes([*text, value])
-
-
-__all__ = ["LEAST", "Stored", "StoredTensor", "without_weights"]

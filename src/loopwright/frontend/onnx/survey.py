@@ -194,6 +194,3 @@ def _slow(value: Any, name: str, title: str) -> Iterator[str]:
         dtype = str(value.struct_info.dtype)
         if dtype == "float64":
             yield f"{title}: {name} in float64 has half the lanes of float32"
-
-
-__all__ = ["KINDS", "Survey", "survey"]

@@ -291,24 +291,3 @@ def at_places(cx: Context, table: Any, where: Value) -> Thing:
     dims = where.info.get_shape()
     made.dims = None if dims is None else list(dims)
     return made
-
-
-__all__ = [
-    "OBJECT",
-    "Map",
-    "Optional",
-    "Sequence",
-    "Texts",
-    "Thing",
-    "arrived",
-    "at_places",
-    "called",
-    "declared",
-    "form_of",
-    "info_of",
-    "joined",
-    "known_texts",
-    "moving_texts",
-    "places",
-    "taken",
-]

@@ -76,6 +76,3 @@ class Sparsity:
 
 def _wrong(what: str) -> ValueError:
     return ValueError(explain("a sparse tensor is not whole", got=what))
-
-
-__all__ = ["Level", "Sparsity"]

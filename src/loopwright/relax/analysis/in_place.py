@@ -176,6 +176,3 @@ def _same(one: Any, other: Any) -> bool:
     if not isinstance(one, TensorStructInfo) or one.get_shape() is None or one.dtype.is_void:
         return False
     return bool(struct_info_base_check(one, other)) and bool(struct_info_base_check(other, one))
-
-
-__all__ = ["Aliases", "InplaceOpportunity", "in_place_calls", "liveness"]

@@ -62,6 +62,3 @@ def _sizes(func: rx.Function, kinds: dict[str, Any]) -> list[int | None]:
             complete = dims is not None and len(known) == len(dims)
             sizes.append(prod(known) * width if complete else None)
     return sizes
-
-
-__all__ = ["estimate_memory_usage"]

@@ -363,6 +363,3 @@ def _callee(call: rx.Call) -> str:
     if isinstance(op, rx.ExternFunc):
         return f'the packed function "{op.global_symbol}"'
     return getattr(op, "name", None) or getattr(op, "name_hint", "a function")
-
-
-__all__ = ["RULES", "Violation", "assert_well_formed", "find_violations", "well_formed"]

@@ -21,8 +21,8 @@ from ...ir.transform import ModulePass, Pass, PassContext, Sequential
 from ..analysis.variables import bindings_of, used_vars
 from ..expr import Binding, Call, Function, TupleGetItem, Var
 from ..functor import GraphRewriter
-from ..transform._graph import functions_of, is_outlined
 from ..transform.fuse.fuse_ops_by_pattern import FuseOpsByPattern, MatchLog
+from ..transform.queries import functions_of, is_outlined
 from .nearest import Nearest, nearest_miss
 from .registry import Backend, get_backend
 
@@ -220,6 +220,3 @@ def _values(mod: IRModule) -> dict[Var, Any]:
 def _operator(value: Any) -> Any:
     """What tells a call from another one; None without a value."""
     return value.op if isinstance(value, Call) else value and type(value)
-
-
-__all__ = ["FuseBeforeFolding", "has_regions", "warn_of_nothing"]

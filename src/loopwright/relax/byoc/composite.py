@@ -79,6 +79,3 @@ def inlined(work: GraphRewriter, func: Function, args: Sequence[Any]) -> Any:
             return value  # the caller binds its own variable to it
         inner.var_map[binding.var] = work.builder.emit(value, binding.var.name_hint)
     return inner.value(func.body.body)
-
-
-__all__ = ["as_its_body", "attributes_of", "composite_inputs", "composite_op", "inlined"]

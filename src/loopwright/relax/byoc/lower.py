@@ -40,11 +40,11 @@ from ..struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from ..transform._graph import called_functions
 from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, check_entries
 from ..transform.graph.legalize import LegalizeOps
 from ..transform.graph.merge_layout_changes import LAYOUT_CHANGES, MergeLayoutChanges
 from ..transform.legalize_ops.common import LEGALIZATIONS, candidates
+from ..transform.queries import called_functions
 from .composite import as_its_body, attributes_of, composite_inputs, composite_op, inlined
 from .registry import Backend, find_backend
 
@@ -496,6 +496,3 @@ class _Renamer(GraphRewriter):
             new = self.known.get(call.args[0], call.args[0])
             return call if new is call.args[0] else call.replace(args=(new, *call.args[1:]))
         return call
-
-
-__all__ = ["attach_externals", "run_codegen"]

@@ -10,8 +10,8 @@ from ...ir.module import IRModule
 from ..analysis.variables import get_var2val
 from ..dpl.miss import nearest, shown
 from ..expr import Call, DataflowBlock, If, SeqExpr, TupleGetItem, Var, VarBinding
-from ..transform._graph import functions_of, is_outlined
 from ..transform.fuse.fuse_ops_by_pattern import FusionPattern
+from ..transform.queries import functions_of, is_outlined
 
 NO_PATTERN = "no pattern matches it"
 
@@ -90,6 +90,3 @@ def _misses(
         if miss is not None and miss.value is not call:
             text = f"{shown(call)} ({var}) comes nearest to {pattern.name}: {miss.text()}"
             yield Nearest(miss.depth, text, call.span)
-
-
-__all__ = ["NO_PATTERN", "Nearest", "nearest_miss", "nearest_misses"]

@@ -296,6 +296,3 @@ class _GiveBack(GraphRewriter):
     def call(self, call: Call) -> Any:
         func = self.functions.get(call.op) if isinstance(call.op, GlobalVar) else None
         return call if func is None else inlined(self, func, call.args)
-
-
-__all__ = ["Decision", "PartitionFor", "PartitionReport", "partition"]

@@ -31,6 +31,3 @@ def get_patterns_with_prefix(prefix: str) -> list[FusionPattern]:
 def get_pattern(name: str) -> FusionPattern | None:
     """The pattern of that name for the current target, or None."""
     return next((p for p in get_patterns_with_prefix(name) if p.name == name), None)
-
-
-__all__ = ["get_pattern", "get_patterns_with_prefix", "register_patterns"]

@@ -168,14 +168,3 @@ def list_backends() -> list[str]:
     """The names of all back ends."""
     load_group(_GROUP)
     return sorted(BACKENDS)
-
-
-__all__ = [
-    "Backend",
-    "Cost",
-    "find_backend",
-    "get_backend",
-    "list_backends",
-    "register_backend",
-    "remove_backend",
-]

@@ -135,6 +135,3 @@ def _bias(bias: Any, batch: Any, seq: Any, heads: Any, keys: Any) -> Any:
         ((keys,), (1, 1, 1, keys)),
     ]
     return next((_op.reshape(bias, new) for old, new in forms if _same(dims, old)), None)
-
-
-__all__ = ["make_attention_rewrite_pattern"]

@@ -86,6 +86,3 @@ def open_graph(graph: ConstraintGraph) -> None:
 def close_graph() -> None:
     """Restore the previous current graph."""
     _OPEN.set(_OPEN.get()[:-1])
-
-
-__all__ = ["ConstraintGraph", "Edge", "close_graph", "current_graph", "open_graph"]

@@ -207,6 +207,3 @@ def _order(graph: ConstraintGraph) -> list[DFPattern]:
             work += [p for p in around[pattern] if p not in order]
             work.sort(key=lambda p: isinstance(p, WildcardPattern))
     return list(order)
-
-
-__all__ = ["GraphSearch", "PatternContext"]

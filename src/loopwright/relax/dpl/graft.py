@@ -161,6 +161,3 @@ def check_struct_info(new: Any, old: Any, name: str, callback: Any, at: Any) -> 
     got = f"{new} for {old}"
     span = at.span or code_span(callback)
     raise ValueError(explain(what, got=got, instead=hint, span=span))
-
-
-__all__ = ["Graft", "check_struct_info", "checked_result"]

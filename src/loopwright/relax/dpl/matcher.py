@@ -522,5 +522,3 @@ def matcher_of(
 
 
 nd.DFPattern._match = match
-
-__all__ = ["FAIL", "Matcher", "match", "match_goal", "matcher_of"]

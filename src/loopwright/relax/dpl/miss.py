@@ -97,6 +97,3 @@ def _type(info: StructInfo | None) -> str:
     if not isinstance(info, TensorStructInfo) or shape is None:
         return str(info)
     return f"{info.dtype} ({', '.join(str(getattr(d, 'value', d)) for d in shape)})"
-
-
-__all__ = ["Miss", "nearest", "shown"]

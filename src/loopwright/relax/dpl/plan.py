@@ -77,6 +77,3 @@ def _meet(a: Any, b: Any, above: dict[Any, Any], depth: dict[Any, int]) -> Any:
         else:
             b = above[b]
     return a
-
-
-__all__ = ["Plan", "plan_of"]

@@ -246,14 +246,3 @@ def _checked_function(who: str, func: Any) -> None:
         what = f"{who} rewrites a relax.Function"
         hint = 'give mod["main"], or apply a PatternMatchingRewriter to the module'
         raise TypeError(explain(what, got=type(func).__name__, instead=hint))
-
-
-__all__ = [
-    "ExprPatternRewriter",
-    "OrRewriter",
-    "PatternMatchingRewriter",
-    "TupleRewriter",
-    "rewrite_bindings",
-    "rewrite_call",
-    "tidy",
-]

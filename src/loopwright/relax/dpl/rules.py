@@ -392,15 +392,3 @@ class BindingsRewriting(BlockRewriting):
                 raise ValueError(explain(what, got=repr(var), instead=hint, span=span))
             checked_result(expr, self.callback, var)
         return {v: e for v, e in news.items() if e is not values[v] and e is not v}
-
-
-__all__ = [
-    "DEEPEST",
-    "BindingsRewriting",
-    "BlockRewriting",
-    "ExprRewriting",
-    "ExprRule",
-    "TupleRewriting",
-    "TupleRule",
-    "in_order",
-]

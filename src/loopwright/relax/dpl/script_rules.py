@@ -193,6 +193,3 @@ def add_functions(mod: IRModule, script: ScriptRule) -> tuple[IRModule, ScriptRu
         taken.add(name)
         table[gvar] = builder.add_func(func, name)
     return builder.get(), replace(script, renamed=table)
-
-
-__all__ = ["ScriptRule", "add_functions", "read_rule"]

@@ -90,5 +90,3 @@ _TEXTS: dict[type, Writer] = {
 }
 
 pt.DFPattern._render = render
-
-__all__ = ["Writer", "render"]

@@ -42,5 +42,3 @@ def _gradient(out: rx.Var, call: rx.Call, grad: rx.Var, bb: Any) -> list[Any]:
 
 
 CALL_TIR_WITH_GRAD.set_attr("FPrimalGradient", _gradient, origin=__name__)
-
-__all__ = ["TE_GRADIENTS", "register_te_gradient"]

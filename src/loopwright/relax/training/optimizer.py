@@ -211,6 +211,3 @@ def _rest(value: float) -> float:
 
 def _shape(var: Var) -> list[int]:
     return [int(d) for d in var.struct_info.get_shape()]
-
-
-__all__ = ["SGD", "Adam", "MomentumSGD", "Optimizer"]

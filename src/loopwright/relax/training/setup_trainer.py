@@ -76,6 +76,3 @@ class SetupTrainer(ModulePass):
             got = f"{len(backbone.params)} parameters, {results} results"
             raise LoopwrightError(explain(what, got=got))
         return inputs
-
-
-__all__ = ["SetupTrainer"]

@@ -153,6 +153,3 @@ class Trainer:
 
 def _shape(var: Var) -> list[int]:
     return [int(d) for d in var.struct_info.get_shape()]
-
-
-__all__ = ["Trainer"]

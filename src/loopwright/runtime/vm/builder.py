@@ -204,6 +204,3 @@ def formalize(func: VMFunction) -> None:
             raise LoopwrightError(explain(what, got=op.offset))
         code.append(op)
     func.code, func.registers = code, len(renumbered)
-
-
-__all__ = ["VOID", "ExecBuilder", "formalize"]

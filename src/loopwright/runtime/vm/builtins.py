@@ -560,6 +560,3 @@ def as_function(value: Any, own: Callable[[str], Any]) -> Callable[..., Any]:
 def inline_codes(codes: Sequence[int]) -> list[tuple[int, int]]:
     """(code, number) of each dimension."""
     return list(zip(codes[::2], codes[1::2], strict=True))
-
-
-__all__ = ["Storage", "as_function", "builtin", "byte_at"]

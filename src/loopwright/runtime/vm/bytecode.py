@@ -201,16 +201,3 @@ def _python_operand(program: VMExecutable, operand: Operand) -> str:
     if operand.kind == "vm":
         return "ib.vm_state()"
     return f"ib.{ {'r': 'r', 'i': 'imm', 'c': 'c'}[operand.kind] }({operand.value})"
-
-
-__all__ = [
-    "Call",
-    "Goto",
-    "If",
-    "Instruction",
-    "Operand",
-    "Ret",
-    "VMExecutable",
-    "VMFuncKind",
-    "VMFunction",
-]

@@ -237,6 +237,3 @@ def _instrumented(watch: Instrument, name: str, function: Callable[..., Any], *a
 def tensors_of(value: Any) -> Any:
     """An argument kept for later calls: arrays as Tensors."""
     return value if isinstance(value, Tensor) else depart(arrive(value))
-
-
-__all__ = ["Machine", "VMInstrumentReturnKind", "tensors_of"]

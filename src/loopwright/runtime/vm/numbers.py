@@ -27,5 +27,3 @@ def _run(kind: str, seed: int, place: int, shape: ShapeTuple, dtype: str) -> np.
 
 
 register_func("relax.run.random", _run, override=True)
-
-__all__ = ["random"]

@@ -210,6 +210,3 @@ def end_forward(cache: PagedKVCache) -> None:
 def is_empty(cache: PagedKVCache) -> bool:
     """Whether there is no sequence."""
     return not cache.sequences
-
-
-__all__ = ["PagedKVCache"]

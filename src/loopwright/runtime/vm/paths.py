@@ -62,6 +62,3 @@ def bifurcation(least: int, most: int, *given: Any) -> tuple[Any, Any]:
             end = places[0] + size if places else -1
             break
     return arrive(np.array(tokens)), arrive(np.array(end, np.int64))
-
-
-__all__: list[str] = []

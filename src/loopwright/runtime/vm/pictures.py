@@ -28,6 +28,3 @@ def decode_image(data: Any, pixels: str) -> Any:
         raise VMValueError(explain("the bytes are no picture", got=str(error))) from error
     array = array[..., None] if pixels == "Grayscale" else array
     return arrive(np.ascontiguousarray(array[..., ::-1] if pixels == "BGR" else array))
-
-
-__all__: list[str] = []

@@ -134,6 +134,3 @@ def _check(functions: list[VMFunction], constants: int) -> None:
                     raise ValueError(f"{func.name} uses {kind}[{value}], which is not there")
         if func.kind is not VMFuncKind.PACKED_FUNC:
             formalize(func)
-
-
-__all__ = ["from_bytes", "load", "save", "to_bytes"]

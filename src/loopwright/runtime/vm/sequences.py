@@ -146,6 +146,3 @@ def values_of_map(given: Any, length: int, dtype: str) -> Any:
     keys = sorted(given) if length < 0 else range(length)
     row = [float(given.get(k, 0)) for k in keys]
     return arrive(np.asarray([row]).astype(dtype))
-
-
-__all__: list[str] = []

@@ -97,6 +97,3 @@ _offer(unique, 1)
 _offer(nonzero, 1)
 _offer(dynamic_strided_slice, 4)
 _offer(mel_weight_matrix, 5)
-
-
-__all__ = ["dynamic_strided_slice", "mel_weight_matrix", "nonzero", "unique"]

@@ -236,6 +236,3 @@ def _resized(
         one = (min if policy == "not_larger" else max)(ratios)
         return [int(d * one + 0.5) for d in shape], [one] * len(shape)
     return [int(n) for n in numbers], ratios
-
-
-__all__ = ["axes_of"]

@@ -219,6 +219,3 @@ def count_grams(x: Any, data: str) -> Any:
         scale[given["columns"]] = weights
         out *= scale
     return arrive(out[0] if array.ndim < 2 else out)
-
-
-__all__: list[str] = []

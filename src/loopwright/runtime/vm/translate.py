@@ -271,6 +271,3 @@ INLINE: dict[str, Inline] = {
         ("tuple_getitem", _item),
     )
 }
-
-
-__all__ = ["INLINE", "Translated"]

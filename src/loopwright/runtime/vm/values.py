@@ -118,15 +118,3 @@ def _for_ffi(value: Any) -> Any:
 def wrong_kind(what: str, value: Any, context: str = "") -> VMTypeError:
     """The error for a value of another kind than `what`."""
     return VMTypeError(explain(f"{context}expected {what}", got=type(value).__name__))
-
-
-__all__ = [
-    "VMTypeError",
-    "VMValueError",
-    "arrive",
-    "depart",
-    "inward",
-    "item",
-    "outward",
-    "wrong_kind",
-]

@@ -248,6 +248,3 @@ class VirtualMachine(Timed):
         machine = self._machine or self.module.watched_machine()
         machine.set_instrument(instrument)
         self._machine = machine
-
-
-__all__ = ["VirtualMachine"]

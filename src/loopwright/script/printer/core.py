@@ -353,17 +353,3 @@ def call_text(callee: str, args: list[str], keywords: dict[str, str] | None = No
 def dtype_text(dtype: str) -> str:
     """A dtype as a string literal."""
     return f'"{dtype}"'
-
-
-__all__ = [
-    "IR",
-    "RELAX",
-    "TIR",
-    "Printer",
-    "call_text",
-    "dtype_text",
-    "expr_of",
-    "mode_of",
-    "stmt_of",
-    "tuple_text",
-]

@@ -80,6 +80,3 @@ def numbered(node: Node, name: str = "") -> Lines:
         [margin + line for margin, line in lines],
         [line.node if type(line) is _Line else None for _, line in lines],
     )
-
-
-__all__ = ["Lines", "numbered"]

@@ -259,6 +259,3 @@ def get_block_read_write_region(
             else:
                 side.append(region)
     return [reads, writes]
-
-
-__all__ = ["accessed_regions", "get_block_access_region", "get_block_read_write_region"]

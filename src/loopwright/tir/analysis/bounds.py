@@ -189,6 +189,3 @@ def difference(a: pe.PrimExpr, b: pe.PrimExpr) -> int | pe.PrimExpr | None:
     if len(rest.terms) > 4:
         return None
     return rest.build() if rest.terms else rest.constant
-
-
-__all__ = ["Bound", "Sum", "bounds_of", "difference"]

@@ -113,6 +113,3 @@ def gpu_code_errors(func: PrimFunc, constraints: dict[str, Any]) -> list[str]:
 def verify_gpu_code(func: PrimFunc, constraints: dict[str, Any]) -> bool:
     """Whether a function stays within the limits of a device; see `gpu_code_errors`."""
     return not gpu_code_errors(func, constraints)
-
-
-__all__ = ["gpu_code_errors", "sharing_threads", "verify_gpu_code"]

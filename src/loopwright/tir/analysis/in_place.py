@@ -289,6 +289,3 @@ def _value(expr: Any, values: dict[pe.Var, np.ndarray]) -> Any:
     if kind is pe.Broadcast:
         return _value(expr.value, values)
     raise _Unknown
-
-
-__all__ = ["MAY_ALIAS", "can_overwrite", "declared"]

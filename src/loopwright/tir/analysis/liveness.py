@@ -516,17 +516,3 @@ def _renumber(liveness: Liveness) -> None:
 
 def _changes(labels: list[str], k: int) -> bool:
     return k == 0 or labels[k] != labels[k - 1]
-
-
-__all__ = [
-    "ALIGNMENT",
-    "Allocations",
-    "CallRecord",
-    "LiveRange",
-    "Liveness",
-    "alignment_of",
-    "called_function",
-    "is_separate",
-    "liveness",
-    "parts_of",
-]

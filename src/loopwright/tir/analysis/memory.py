@@ -69,6 +69,3 @@ def verify_memory(func: PrimFunc | IRModule) -> bool:
     """Whether no PrimFunc for a GPU accesses the device's memory outside of its threads."""
     functions = [func] if isinstance(func, PrimFunc) else list(func.functions.values())
     return not any(host_access_errors(f) for f in functions if isinstance(f, PrimFunc))
-
-
-__all__ = ["host_access_errors", "verify_memory"]

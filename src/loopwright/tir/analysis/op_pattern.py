@@ -212,6 +212,3 @@ def _uncast(expr: PrimExpr) -> PrimExpr:
 def _reduces_whole_axes(load: BufferLoad, axes: set[Var]) -> bool:
     """Whether reduction axes are indices by themselves (not in a window's `i * stride + k`)."""
     return all(i in axes or not (vars_in(i) & axes) for i in load.indices)
-
-
-__all__ = ["OpPattern", "analyze_op_pattern"]

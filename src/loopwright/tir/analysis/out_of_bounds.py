@@ -65,6 +65,3 @@ class OOBChecker(Pass):
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         verify_in_bounds(mod)
         return mod
-
-
-__all__ = ["OOBChecker", "out_of_bounds_errors", "verify_in_bounds"]

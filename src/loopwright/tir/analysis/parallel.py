@@ -256,6 +256,3 @@ def verify_parallel(obj: Any, assert_mode: bool = True) -> bool:
     Raises ValueError naming the first that does, unless `assert_mode` is false.
     """
     return free_of(race_errors, obj, ValueError if assert_mode else None)
-
-
-__all__ = ["order_errors", "race_errors", "verify_parallel"]

@@ -195,6 +195,3 @@ def places_of(node: Any) -> Places:
     walk = Places()
     walk.visit(getattr(node, "body", node))
     return walk
-
-
-__all__ = ["Place", "Places", "places_of"]

@@ -372,15 +372,3 @@ def find_anchor_block(mod: Any) -> st.Block | None:
                 if work > cost:
                     best, cost = block, work
     return best
-
-
-__all__ = [
-    "assert_pure_function",
-    "calculate_allocated_bytes",
-    "detect_buffer_access_lca",
-    "estimate_tir_flops",
-    "expr_deep_equal",
-    "find_anchor_block",
-    "has_if_then_else",
-    "is_pure_function",
-]

@@ -67,6 +67,3 @@ def size_of(shape: Any) -> PrimExpr:
     for dim in shape:
         total = multiply(total, dim)
     return total
-
-
-__all__ = ["has_reshape_pattern", "reshaped_input", "size_of"]

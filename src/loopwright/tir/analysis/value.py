@@ -124,6 +124,3 @@ def iterations(
     for value in samples(loops[0], at, few):  # inner bounds depend on outer loops
         inner = {**at, loops[0].loop_var: value}
         yield from islice(iterations(loops[1:], inner, few, most), most)
-
-
-__all__ = ["iterations", "lanes_at", "samples", "value_at"]

@@ -108,6 +108,3 @@ def _region(ana: Analyzer, access: Any, loops: list[For]) -> BufferRegion:
         high = ana.simplify(substitute(index, last))
         ranges.append(Range.from_min_extent(low, ana.simplify(high - low + 1)))
     return BufferRegion(access.buffer, tuple(ranges))
-
-
-__all__ = ["MemCpyDetails", "calculate_workspace_bytes", "identify_memcpy"]

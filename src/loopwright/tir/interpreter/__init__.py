@@ -26,16 +26,21 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import explain
+from ...base.late import Slot
 from ...ir.expr import GlobalVar
 from ...runtime.packed_func import get_global_func
 from ..function import PrimFunc
 from ..reduction_init import EarlyInits
-from ..transform.gpu.lower_thread_allreduce import LowerThreadAllreduce
+from ..transform.base import PrimFuncPass
 from ..transform.lower.unpack_signatures import unpacked_params
 from . import meaning
 from .stmt import has_call, translate
 
 __all__ = ["Compiled", "compile_func", "run"]
+
+
+# The pass for GPUs that lowers a reduction over threads.
+ALLREDUCE: Slot[type[PrimFuncPass]] = Slot("tir.lower_thread_allreduce")
 
 
 class _Return(Exception):
@@ -50,7 +55,7 @@ class Compiled:
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
         if has_call(func.body, "tir.tvm_thread_allreduce"):  # its definition is its lowering
-            func = LowerThreadAllreduce().run_function(func, None, None)
+            func = ALLREDUCE.get()().run_function(func, None, None)
         func = func.replace(body=EarlyInits().visit(func.body))
         self.source, names = translate(func)
         scope = {**names, "_Return": _Return}

@@ -111,6 +111,3 @@ def svg_picture(
 def _text(x: float, y: float, text: str, bold: bool = False) -> str:
     weight = ' font-weight="bold"' if bold else ""
     return f'<text x="{x:.1f}" y="{y:.1f}"{weight}>{escape(text)}</text>'
-
-
-__all__ = ["Box", "svg_picture", "text_picture"]

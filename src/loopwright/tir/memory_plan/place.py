@@ -165,14 +165,3 @@ def place(problem: Problem, algorithm: str = "best") -> Placement:
         what = "unknown algorithm of the memory planner"
         raise ValueError(explain(what, got=algorithm, instead=suggest(algorithm, ALGORITHMS)))
     return ALGORITHMS[algorithm](problem)
-
-
-__all__ = [
-    "ALGORITHMS",
-    "best",
-    "greedy_by_conflicts",
-    "greedy_by_size",
-    "hill_climb",
-    "place",
-    "place_in_order",
-]

@@ -188,6 +188,3 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
         ]
         lines.append("  " + "  ".join([*cells, row[-1]]))
     return lines
-
-
-__all__ = ["ATTRIBUTE", "Entry", "MemoryPlan", "PlannedPool", "plan_of", "plan_of_module"]

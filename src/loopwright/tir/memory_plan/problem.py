@@ -140,6 +140,3 @@ def overlaps(problem: Problem, placement: Placement) -> list[tuple[int, int]]:
             if not apart and not (other in problem.partners[k] and mine[1] == theirs[1]):
                 wrong.append((k, other))
     return wrong
-
-
-__all__ = ["Item", "Placement", "Pool", "Problem", "lower_bound", "overlaps", "placement_of"]

@@ -61,6 +61,3 @@ def share(items: Sequence[Item], kinds: Sequence[Hashable], window: int | None =
         sizes[piece] = max(sizes[piece], size)
         heappush(alive, (items[k].last, n, k))
     return chosen
-
-
-__all__ = ["share"]

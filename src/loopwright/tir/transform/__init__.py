@@ -1,74 +1,10 @@
-"""Passes on TensorIR: one file each, whose docstring shows a function before and after."""
+"""Passes on TensorIR: one file each, whose docstring shows a function before and after. A pass is
+loaded when it is first named."""
 
-from .dtype.int4_storage_legalize import Int4StorageLegalize
-from .dtype.lower_custom_datatypes import LowerCustomDatatypes
-from .gpu.annotate_device_regions import AnnotateDeviceRegions
-from .gpu.decorate_device_scope import DecorateDeviceScope
-from .gpu.default_gpu_schedule import DefaultGPUSchedule
-from .gpu.lower_cross_thread_reduction import LowerCrossThreadReduction
-from .gpu.lower_device_kernel_launch import LowerDeviceKernelLaunch
-from .gpu.lower_device_storage_access_info import LowerDeviceStorageAccessInfo
-from .gpu.lower_thread_allreduce import LowerThreadAllreduce
-from .gpu.lower_warp_memory import LowerWarpMemory
-from .gpu.merge_shared_memory_allocations import MergeSharedMemoryAllocations
-from .gpu.split_host_device import SplitHostDevice
-from .gpu.thread_sync import ThreadSync
-from .gpu.unify_thread_binding import UnifyThreadBinding
-from .gpu.verify_memory import VerifyMemory
-from .gpu.verify_vtcm_limit import VerifyVTCMLimit
-from .lower.compact_buffer_allocation import CompactBufferAllocation
-from .lower.convert_blocks_to_opaque import ConvertBlocksToOpaque
-from .lower.convert_for_loops_to_serial import ConvertForLoopsToSerial
-from .lower.dot_bfloat16 import DotBfloat16
-from .lower.flatten_buffer import FlattenBuffer
-from .lower.inject_double_buffer import InjectDoubleBuffer
-from .lower.inject_software_pipeline import InjectSoftwarePipeline
-from .lower.inject_virtual_thread import InjectVirtualThread
-from .lower.lower_init_block import LowerInitBlock
-from .lower.lower_intrin import LowerIntrin
-from .lower.lower_match_buffer import LowerMatchBuffer
-from .lower.lower_opaque_block import LowerOpaqueBlock
-from .lower.lower_scalar_ops import LowerScalarOps
-from .lower.plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
-from .lower.plan_unified_memory import PlanUnifiedMemory
-from .lower.transpose_in_registers import TransposeInRegisters
-from .lower.unpack_signatures import UnpackSignatures
-from .lower.unroll_loop import UnrollLoop
-from .lower.vectorize_loop import VectorizeLoop
-from .optimize.hoist_divisions import HoistDivisions
-from .optimize.hoist_if_then_else import HoistIfThenElse
-from .optimize.loop_partition import LoopPartition
-from .optimize.remove_no_op import RemoveNoOp
-from .optimize.simplify import Simplify
+from ...base.late import late_names as _late_names
+from ...base.late import public_names as _public_names
 from .pipeline import default_tir_pipeline, finalize, lower_to_loops
 from .prim_func_pass import PrimFuncPass, prim_func_pass
-from .tvm.annotate_entry_func import AnnotateEntryFunc
-from .tvm.apply import Apply
-from .tvm.bf16_compute_legalize import BF16ComputeLegalize
-from .tvm.bf16_storage_legalize import BF16StorageLegalize
-from .tvm.bind_target import BindTarget
-from .tvm.common_subexpr_elim import CommonSubexprElimTIR
-from .tvm.convert_ssa import ConvertSSA
-from .tvm.filter import Filter
-from .tvm.force_narrow_index_to_int32 import ForceNarrowIndexToInt32
-from .tvm.fp8_compute_legalize import FP8ComputeLegalize
-from .tvm.fp8_storage_legalize import FP8StorageLegalize
-from .tvm.hoist_expression import HoistedConditionals, HoistedLetBindings, HoistExpression
-from .tvm.inline_private_functions import InlinePrivateFunctions
-from .tvm.instrument_profile_intrinsics import InstrumentProfileIntrinsics
-from .tvm.lower_tvm_builtin import LowerTVMBuiltin
-from .tvm.make_packed_api import MakePackedAPI
-from .tvm.make_unpacked_api import MakeUnpackedAPI
-from .tvm.narrow_data_type import NarrowDataType
-from .tvm.pointer_value_type_rewrite import PointerValueTypeRewrite
-from .tvm.reduce_branching_through_overcompute import ReduceBranchingThroughOvercompute
-from .tvm.remove_assume import RemoveAssume
-from .tvm.remove_store_undef import RemoveStoreUndef
-from .tvm.renormalize_split_pattern import RenormalizeSplitPattern
-from .tvm.rewrite_unsafe_select import RewriteUnsafeSelect
-from .tvm.storage_rewrite import StorageRewrite
-from .verify.fill_new_memory import FillNewMemory
-from .verify.instrument_bound_checkers import InstrumentBoundCheckers
-from .verify.skip_assert import SkipAssert
-from .verify.verify_externs import VerifyExterns
-from .verify.verify_parallel import VerifyParallel
+
+__getattr__ = _late_names(__name__)
+__dir__ = _public_names(__name__)

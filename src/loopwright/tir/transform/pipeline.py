@@ -173,11 +173,3 @@ def get_tir_pipeline(name: str = "default", **kwargs: Any) -> Sequential:
         what = "there is no pipeline of this name"
         raise ValueError(explain(what, got=name, instead=f"one of {', '.join(_PIPELINES)}"))
     return _PIPELINES[name](**kwargs)
-
-
-__all__ = [
-    "default_tir_pipeline",
-    "finalize",
-    "get_tir_pipeline",
-    "lower_to_loops",
-]

@@ -19,7 +19,7 @@ line of its `def`.
 from __future__ import annotations
 
 from ...ir.transform import make_pass_decorator
-from ._base import PrimFuncPass
+from .base import PrimFuncPass
 
 prim_func_pass = make_pass_decorator(PrimFuncPass)
 

@@ -212,6 +212,3 @@ def _attention(heads: int, kv_heads: int, dim: int, dtype: str) -> tir.PrimFunc:
         (n, heads, dim), lambda i, h, k: (mixed[i, h, k] / total[i, h]).astype(dtype), name="out"
     )
     return te.create_prim_func([q, kept, slots, scale, out]).without_attr("global_symbol")
-
-
-__all__ = ["AttnKind", "PagedKVCache", "RopeMode", "TIRPagedKVCache"]

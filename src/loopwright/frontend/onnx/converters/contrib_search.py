@@ -126,6 +126,3 @@ def _without_repeats(cx: Context, scores: Value, row: Value, size: int) -> Value
         same = o.GreaterOrEqual(ends, np.int32(0))
     worst = o.Where(same, float(_LEAST), o.GatherElements(scores, ends, axis=1))
     return o.ScatterElements(scores, ends, worst, axis=1, reduction="min")
-
-
-__all__: list[str] = []

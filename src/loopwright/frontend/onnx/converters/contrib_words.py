@@ -107,6 +107,3 @@ for _name, _why in {
     "VarlenNGramHashMapping": _PACKED.format("NGramHashMapping"),
 }.items():
     REFUSALS.register((DOMAIN, _name), _why, origin=__name__)
-
-
-__all__: list[str] = []

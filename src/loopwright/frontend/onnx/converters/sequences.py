@@ -280,6 +280,3 @@ def cast_map(cx: Context, node: Node, x: Value) -> Any:
     info = TensorStructInfo(dtype=dtype_of(dtype), ndim=2)
     found = called(cx, "values_of_map", x, length, dtype_of(dtype), info=info)
     return arrived(cx, info, found)
-
-
-__all__: list[str] = []

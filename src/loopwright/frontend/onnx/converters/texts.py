@@ -125,6 +125,3 @@ def written(cx: Context, x: Value) -> Thing:
     made = Thing(cx, Texts(x.ndim), called(cx, "texts_of", x))
     made.dims = list(x.shape)
     return made
-
-
-__all__ = ["cast_texts", "texts_of", "written"]

@@ -15,7 +15,7 @@ from ...analysis import definable_tir_vars_in_struct_info, tir_vars_in_struct_in
 from ...block_builder import BlockBuilder, NameSupply
 from ...functor import GraphRewriter
 from ...struct_info import ShapeStructInfo, StructInfo
-from .._graph import is_tir_call, used_vars
+from ..queries import is_tir_call, used_vars
 
 
 @dataclass
@@ -384,6 +384,3 @@ def name_of(binding: Any) -> str:
     if isinstance(value.op, Op):
         return value.op.name.replace(".", "_")
     return value.op.name_hint if isinstance(value.op, GlobalVar) else ""
-
-
-__all__ = ["Group", "GroupedRewriter", "name_of"]

@@ -193,6 +193,3 @@ def _all_injective(kind: int, is_sink: bool) -> bool:
 
 def _elementwise_into(kind: int, is_sink: bool) -> bool:
     return kind <= (_FUSABLE if is_sink else _INJECTIVE)
-
-
-__all__ = ["Graph", "Partition"]

@@ -44,6 +44,3 @@ class AnnotateTIROpPattern(FunctionPass):
         if trace.active() is not None:
             trace.note("fusion kind", func.attrs.get("global_symbol", ""), kind=kind.name.lower())
         return func.with_attr("op_pattern", int(kind))
-
-
-__all__ = ["AnnotateTIROpPattern"]

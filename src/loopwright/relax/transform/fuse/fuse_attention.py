@@ -51,9 +51,9 @@ from ....ir.transform import ModulePass, PassContext
 from ... import expr as rx
 from ... import op as relax_op
 from ...relations import can_prove_shape_equal
-from .._graph import functions_of, used_vars
-from .._products import is_call, keeps_dtype, shape_of
 from ..legalize_ops.common import may_be_taken
+from ..products import is_call, keeps_dtype, shape_of
+from ..queries import functions_of, used_vars
 from ._grouping import Group, GroupedRewriter
 
 _LEAST = (8, 32, 16)  # queries, keys, size of a value: of fewer the scores are small
@@ -183,6 +183,3 @@ def _scores(call: Any, values: Mapping[rx.Var, Any], alone: set[rx.Var]) -> list
 def _same_shape(var: rx.Var, shape: Any) -> bool:
     own = shape_of(var)
     return own is not None and can_prove_shape_equal(own, shape)
-
-
-__all__ = ["FuseAttention"]

@@ -52,7 +52,7 @@ from ....tir.analysis.op_pattern import OpPattern
 from ....tir.function import PrimFunc
 from ...expr import Call, DataflowBlock, DataflowVar, TupleGetItem, Var, VarBinding
 from ...op.base import CALL_TIR, CALL_TIR_INPLACE
-from .._graph import call_fields, functions_of, used_vars
+from ..queries import call_fields, functions_of, used_vars
 from ._grouping import GroupedRewriter, name_of
 from ._partition import Graph, Partition
 
@@ -152,6 +152,3 @@ def _explain(block: DataflowBlock, partition: Partition, sizes: Counter[int]) ->
             group = members[partition.root(n)]
             fused = [m for m in group if m] if sizes[partition.root(n)] > 1 else []
             trace.note("fuse", subject, group=fused, reason=partition.why.get(n, ""))
-
-
-__all__ = ["FuseOps", "build_graph"]

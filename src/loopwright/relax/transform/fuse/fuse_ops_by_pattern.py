@@ -48,7 +48,7 @@ from ... import expr as rx
 from ...analysis.variables import udchain
 from ...dpl import pattern as dpl
 from ...dpl.matcher import matcher_of
-from .._graph import functions_of, is_outlined, used_vars
+from ..queries import functions_of, is_outlined, used_vars
 from ._grouping import GroupedRewriter, name_of
 
 COMPOSITE, CODEGEN = "Composite", "Codegen"
@@ -426,6 +426,3 @@ class _Annotator(GroupedRewriter):
         attrs = {CODEGEN: backend, "global_symbol": full}
         outer = rx.Function(params, seq, None, True, attrs, func.span)
         return builder.add_func(outer, full)
-
-
-__all__ = ["FuseOpsByPattern", "FusionPattern", "MatchLog", "PatternCheckContext"]

@@ -77,9 +77,9 @@ from ...struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from .._graph import call_fields, tensor_fields
 from ..graph.canonicalize import canonicalize
 from ..graph.dead_code import Callees, DeadCodeElimination, eliminate
+from ..queries import call_fields, tensor_fields
 
 
 @dataclass(frozen=True, repr=False)
@@ -515,6 +515,3 @@ def _match(pattern: Any, values: Any, known: dict[Any, Any]) -> None:
     for dim, value in zip(pattern, values, strict=True):
         if isinstance(dim, TirVar):
             known.setdefault(dim, value)
-
-
-__all__ = ["FuseTIR", "Fused", "fuse"]

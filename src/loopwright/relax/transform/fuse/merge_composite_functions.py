@@ -53,7 +53,7 @@ from ....ir.transform import ModulePass, PassContext
 from ... import expr as rx
 from ...block_builder import BlockBuilder
 from ...specialize import copy_with_new_vars
-from .._graph import called_functions, functions_of, used_vars
+from ..queries import called_functions, functions_of, used_vars
 from ._grouping import Group, GroupedRewriter
 from .fuse_ops_by_pattern import CODEGEN, COMPOSITE, backend_of
 
@@ -222,6 +222,3 @@ class _Regions:
         for other, needed in self.needs.items():
             if needed & members:
                 self.needs[other] = needed | needs | members
-
-
-__all__ = ["MergeCompositeFunctions"]

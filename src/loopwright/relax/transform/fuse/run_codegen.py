@@ -54,6 +54,3 @@ class RunCodegen(ModulePass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return lower.run_codegen(mod, self.target_options, self.entry_functions, self.backends)
-
-
-__all__ = ["RunCodegen"]

@@ -39,6 +39,3 @@ class BindParams(ModulePass):
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         gvar = mod.get_global_var(self.func_name)
         return mod.with_functions({gvar: bind_params(mod[gvar], self.params)})
-
-
-__all__ = ["BindParams"]

@@ -47,8 +47,8 @@ from ... import op as relax_op
 from ...expr import Binding, Call, Constant, DataflowVar, MatchCast, ShapeExpr, Var, VarBinding
 from ...layout import LETTERS, LayoutQuery, LayoutRewriter, tensor_arguments, with_tensors
 from ...struct_info import TensorStructInfo
-from .._graph import device_of
 from ..legalize_ops.common import may_be_taken, taker
+from ..queries import device_of
 
 _DTYPES = ("float32", "float16", "bfloat16")
 
@@ -262,6 +262,3 @@ def _channels(info: Any) -> int | None:
     if shape is None or len(shape) not in (3, 4, 5) or str(info.dtype) not in _DTYPES:
         return None
     return shape[1].value if isinstance(shape[1], IntImm) else None
-
-
-__all__ = ["BlockedLayout"]

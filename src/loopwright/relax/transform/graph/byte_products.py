@@ -50,8 +50,8 @@ from ....ir.transform import ModulePass, PassContext
 from ....runtime.tensor import Tensor
 from ... import op as relax_op
 from ...expr import Call, Constant, ShapeExpr, const
-from .._products import is_call, keeps_dtype, shape_of, transposes
-from .._rewriting import SweepingRewriter
+from ..products import is_call, keeps_dtype, shape_of, transposes
+from ..rewriting import SweepingRewriter
 
 _BYTES = ("uint8", "int8")
 _PRODUCTS = ("relax.matmul", "relax.nn.conv1d", "relax.nn.conv2d")
@@ -489,6 +489,3 @@ def _of_tiles(
     total = relax_op.nn.byte_winograd(tiles, weight, tile, rows, columns)
     apart = -(-rows * columns // _BLOCK) * _BLOCK * tile
     return relax_op.nn.byte_image(total, len(values), high, wide, columns * tile, tile, apart)
-
-
-__all__ = ["ByteProducts"]

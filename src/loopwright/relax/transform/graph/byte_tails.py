@@ -38,9 +38,9 @@ from ... import op as relax_op
 from ...analysis.variables import udchain, used_vars
 from ...expr import Call, Constant, Function, ShapeExpr, Var, const
 from ...relations import can_prove_shape_equal
-from .._decorators import FunctionPass
-from .._products import is_call, shape_of
-from .._rewriting import SweepingRewriter
+from ..decorators import FunctionPass
+from ..products import is_call, shape_of
+from ..rewriting import SweepingRewriter
 
 _SUMS = tuple(f"relax.nn.byte_{name}" for name in ("matmul", "conv2d", "winograd", "depthwise"))
 _MOVES = ("relax.nn.byte_image", "relax.reshape", "relax.strided_slice")
@@ -216,6 +216,3 @@ def _numbers(expr: Any) -> list[int] | None:
 
 def _attributes(call: Call) -> dict[str, Any]:
     return {} if call.attrs is None else dict(call.attrs.values)
-
-
-__all__ = ["ByteTails"]

@@ -44,7 +44,7 @@ from ...analysis.variables import bindings_of
 from ...expr_functor import PyExprMutator
 from ...functor import GraphRewriter
 from ...relations import match_struct_info, substitute
-from .._graph import shape_vars, used_vars
+from ..queries import shape_vars, used_vars
 
 
 @dataclass(frozen=True, repr=False)
@@ -261,6 +261,3 @@ def _needed(binding: rx.MatchCast, value: Any) -> bool:
         return True
     passes = struct_info_base_check(info, value.struct_info) is BaseCheckResult.PASS
     return not (passes and structural_equal(info, value.struct_info))
-
-
-__all__ = ["CanonicalizeBindings", "canonicalize"]

@@ -23,7 +23,7 @@ from typing import Any
 from ....ir.module import IRModule
 from ....ir.transform import FunctionPass, PassContext
 from ... import expr as rx
-from .._graph import is_pure, merge_blocks
+from ..queries import is_pure, merge_blocks
 from .canonicalize import canonicalize
 
 
@@ -95,6 +95,3 @@ def _same(a: rx.BindingBlock, b: rx.BindingBlock) -> bool:
 
 def _may_flow(binding: Any) -> bool:
     return not isinstance(binding.value, rx.If) and is_pure(binding.value)
-
-
-__all__ = ["ConvertToDataflow"]

@@ -37,7 +37,7 @@ from ....ir.transform import ModulePass, PassContext
 from ...expr import Call, Function, If, MatchCast, SeqExpr, Var
 from ...op.base import CALL_PURE_PACKED
 from ...struct_info import TupleStructInfo
-from .._graph import called_functions, is_pure, shape_vars, used_vars
+from ..queries import called_functions, is_pure, shape_vars, used_vars
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,6 +182,3 @@ class _Cleaner:
             return binding
         live.update(used_vars(value))
         return binding
-
-
-__all__ = ["DeadCodeElimination"]

@@ -26,7 +26,7 @@ from ....ir.module import VDevice
 from ...expr import Call
 from ...functor import GraphRewriter
 from ...op.base import TO_VDEVICE
-from .._decorators import RewriterPass
+from ..decorators import RewriterPass
 
 
 class _Copies(GraphRewriter):
@@ -52,6 +52,3 @@ class DropHostCopies(RewriterPass):
 
     name = "DropHostCopies"
     rewriter = _Copies
-
-
-__all__ = ["DropHostCopies"]

@@ -35,7 +35,7 @@ from ...op.storage import (
     VM_ALLOC_STORAGE,
     VM_ALLOC_TENSOR,
 )
-from .._graph import is_pure
+from ..queries import is_pure
 
 _FRESH = (
     BUILTIN_ALLOC_TENSOR,
@@ -115,6 +115,3 @@ class _Reuser(GraphRewriter):
             fresh = value.op in _FRESH if isinstance(value.op, Op) else False
             return not fresh and is_pure(value)
         return not self.call_only and type(value).__name__ in ("Tuple", "TupleGetItem")
-
-
-__all__ = ["EliminateCommonSubexpr"]

@@ -33,9 +33,9 @@ from ....ir.module import IRModule
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Constant, Function, TupleGetItem, Var, const
-from .._graph import is_outlined
-from .._products import is_call
-from .._rewriting import SweepingRewriter
+from ..products import is_call
+from ..queries import is_outlined
+from ..rewriting import SweepingRewriter
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,3 @@ def _affine(norm: Call) -> tuple[np.ndarray, np.ndarray]:
     scale = scale * gamma if norm.attrs.scale else scale
     shift = -mean * scale + (beta if norm.attrs.center else 0.0)
     return scale, shift
-
-
-__all__ = ["FoldBatchnormToConv2D"]

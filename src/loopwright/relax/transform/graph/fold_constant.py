@@ -61,7 +61,7 @@ from ...functor import GraphRewriter
 from ...interpreter import Interpreter, _Frame
 from ...op.base import CALL_PURE_PACKED, CALL_TIR
 from ...struct_info import ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
-from .._graph import is_outlined, tensor_fields
+from ..queries import is_outlined, tensor_fields
 from .canonicalize import canonicalize
 
 _SMALL = 1 << 14  # elements of a result that is always small enough
@@ -313,6 +313,3 @@ def _constant(value: Any, info: StructInfo | None) -> Any:
     if elements_per_byte(str(info.dtype)) > 1:  # numpy has a byte for each
         return rx.Constant(tensor(value, dtype=str(info.dtype)))
     return rx.Constant(Tensor(value if value.flags.c_contiguous else aligned(value)))
-
-
-__all__ = ["FoldConstant", "register_evaluator"]

@@ -49,8 +49,8 @@ from ...expr import Call
 from ...functor import GraphRewriter
 from ...relations import BaseCheckResult, struct_info_base_check
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from .._graph import device_of, is_tir_call, shape_known, tensor_fields
 from ..legalize_ops.common import answer, candidates, is_checked, refusal
+from ..queries import device_of, is_tir_call, shape_known, tensor_fields
 from .dead_code import DeadCodeElimination
 
 _DEEPEST = 32  # limit for rules that lower an operator to itself
@@ -234,6 +234,3 @@ def _placed(lowered: Any, info: StructInfo) -> Any:
     lowered = lowered.replace(sinfo_args=(new,))
     lowered._update_struct_info(new)
     return lowered
-
-
-__all__ = ["LegalizeOps"]

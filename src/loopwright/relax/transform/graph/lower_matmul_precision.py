@@ -32,9 +32,9 @@ from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Constant
-from .._products import is_call
-from .._rewriting import SweepingRewriter
 from ..legalize_ops.common import may_be_taken
+from ..products import is_call
+from ..rewriting import SweepingRewriter
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,3 @@ class _Lowerer(SweepingRewriter):
             return call
         x, w = (relax_op.astype(t, self.precision) for t in (x, w))
         return relax_op.matmul(x, w, out_dtype="float32")
-
-
-__all__ = ["LowerMatmulPrecision"]

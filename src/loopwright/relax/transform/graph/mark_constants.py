@@ -32,7 +32,7 @@ from ....ir.module import IRModule
 from ....ir.transform import ModulePass, PassContext
 from ....tir.function import PrimFunc
 from ... import expr as rx
-from .._graph import call_fields, expressions, functions_of, is_private, is_tir_call
+from ..queries import call_fields, expressions, functions_of, is_private, is_tir_call
 
 ATTR = "layout_free_buffers"
 
@@ -57,6 +57,3 @@ class MarkConstants(ModulePass):
             if isinstance(f, PrimFunc) and is_private(f) and not f.attrs.get("tir.is_scheduled")
         }
         return mod.with_functions(marked) if marked else mod
-
-
-__all__ = ["MarkConstants"]

@@ -124,6 +124,3 @@ class MergeLayoutChanges(ModulePass):
                 merged = _Merge(mod).function(func)
                 changed[gvar] = func if merged is func else clean(merged)
         return mod.with_functions(changed)
-
-
-__all__ = ["MergeLayoutChanges"]

@@ -213,6 +213,3 @@ class _Caller(GraphRewriter):
             args = [*args[:2], ShapeExpr(values)] if values else args[:2]
         args[0] = self.same.get(gvar, self.named[gvar])
         return call if args[0] is gvar else call.replace(args=tuple(args))
-
-
-__all__ = ["NameDimensions"]

@@ -26,7 +26,7 @@ from ....ir.prim_expr import Var as TirVar
 from ... import expr as rx
 from ...functor import GraphRewriter
 from ...struct_info import ShapeStructInfo, TensorStructInfo
-from .._decorators import RewriterPass
+from ..decorators import RewriterPass
 
 
 class _Namer(GraphRewriter):
@@ -101,6 +101,3 @@ class NameRuntimeShapes(RewriterPass):
 
     name = "NameRuntimeShapes"
     rewriter = _Namer
-
-
-__all__ = ["NameRuntimeShapes"]

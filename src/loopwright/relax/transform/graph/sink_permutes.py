@@ -31,7 +31,7 @@ from ....ir.transform import ModulePass, PassContext
 from ....tir import layout as layout_of
 from ...expr import Call, Var
 from ...layout import LayoutPlan
-from .._converting import Converter
+from ..layout_plans import Converter
 
 # From channels first to channels last, and how the result is stored then.
 _LAST = {(0, 2, 1): "ACB", (0, 2, 3, 1): "ADBC", (0, 2, 3, 4, 1): "AEBCD"}
@@ -56,6 +56,3 @@ class _Sinker(Converter):
             if stored is not None and not (isinstance(source, Var) and source in self.laid):
                 return LayoutPlan((None,), (layout_of(stored),), moves_nothing=True)
         return super().plan(call)
-
-
-__all__ = ["SinkPermutes"]

@@ -37,7 +37,7 @@ from ... import op as relax_op
 from ...expr import Call, Var, VarBinding
 from ...layout import LayoutPlan, LayoutQuery, LayoutRewriter, plain, tensor_arguments, with_tensors
 from ...relations import can_prove_shape_equal
-from .._products import is_call, shape_of
+from ..products import is_call, shape_of
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,3 @@ class _Sinker(LayoutRewriter):
 
 
 _AS_BEFORE = LayoutPlan((), ())
-
-
-__all__ = ["SinkReshapes"]

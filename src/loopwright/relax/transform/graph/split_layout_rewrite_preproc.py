@@ -73,7 +73,7 @@ from ... import expr as rx
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR, call_tir
 from ...struct_info import TensorStructInfo
-from .._graph import call_fields
+from ..queries import call_fields
 from .dead_code import DeadCodeElimination
 from .mark_constants import ATTR
 
@@ -234,6 +234,3 @@ class _Renamer(GraphRewriter):
 
     def run(self) -> IRModule:
         return super().run().replace_global_vars(self.table)
-
-
-__all__ = ["SplitLayoutRewritePreproc"]

@@ -30,10 +30,10 @@ from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Constant, const
-from .._graph import device_of
-from .._products import is_call
-from .._rewriting import SweepingRewriter
 from ..legalize_ops.common import may_be_taken
+from ..products import is_call
+from ..queries import device_of
+from ..rewriting import SweepingRewriter
 
 LEAST = 8  # channels of the result that fill a block
 _KINDS = {
@@ -120,6 +120,3 @@ def _part(values: np.ndarray, strides: list[int], group: tuple[tuple[int, int], 
     phase, tap = [2 + 2 * k for k in range(rank)], [3 + 2 * k for k in range(rank)]
     values = values.transpose(*phase, 1, 0, *tap)
     return np.ascontiguousarray(values).reshape(-1, channels, *values.shape[-rank:])
-
-
-__all__ = ["SplitTransposedConvolutions"]

@@ -35,8 +35,8 @@ from ... import op as relax_op
 from ...expr import Binding, Call, Constant, DataflowVar, MatchCast, Var, VarBinding
 from ...layout import LayoutPlan, LayoutRewriter, tensor_arguments, with_tensors
 from ...struct_info import TensorStructInfo
-from .._products import is_call
 from ..legalize_ops.common import may_be_taken
+from ..products import is_call
 
 NARROW, WIDE = ("float16", "bfloat16"), "float32"
 _ALWAYS, _FOLLOW = 0, 1  # values of the attribute TMixedPrecisionPolicy
@@ -127,6 +127,3 @@ class _Widener(LayoutRewriter):
 def _dtype(value: Any) -> str:
     info = value.struct_info
     return str(info.dtype) if isinstance(info, TensorStructInfo) else ""
-
-
-__all__ = ["WidenFloats"]

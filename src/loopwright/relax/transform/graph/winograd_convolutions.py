@@ -39,9 +39,9 @@ from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Constant
-from .._products import is_call
-from .._rewriting import SweepingRewriter
 from ..legalize_ops.common import may_be_taken
+from ..products import is_call
+from ..rewriting import SweepingRewriter
 
 SIZE = 3
 TILES = (2, 4)
@@ -125,6 +125,3 @@ def _best(n: int, inputs: int, outputs: int, sides: list[int], most: int) -> tup
 
     tile = min((t for t in TILES if t <= most), key=cost)
     return tile, cost(tile) / (SIZE**2 * (n * math.prod(sides) + READ) * inputs * outputs)
-
-
-__all__ = ["WinogradConvolutions"]

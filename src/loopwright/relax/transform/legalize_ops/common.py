@@ -169,16 +169,3 @@ def taker(call: Any, target: Target | None) -> Candidate[Rule] | None:
         if refusal(candidate, call) is None:
             return candidate if is_checked(candidate) else None
     return None
-
-
-__all__ = [
-    "LEGALIZATIONS",
-    "Conditional",
-    "answer",
-    "candidates",
-    "is_checked",
-    "may_be_taken",
-    "refusal",
-    "register_legalize",
-    "taker",
-]

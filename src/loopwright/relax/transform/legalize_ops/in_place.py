@@ -12,8 +12,8 @@ from ....tir.stmt_functor import substitute_buffers
 from ... import expr as rx
 from ...block_builder import BlockBuilder
 from ...op.base import CALL_TIR, call_tir_inplace
-from .._graph import bindings_of, call_fields
 from ..graph.legalize import LegalizeOps
+from ..queries import bindings_of, call_fields
 
 
 def in_place(builder: BlockBuilder, call: rx.Call, index: int) -> rx.Call | None:
@@ -62,6 +62,3 @@ def with_call_in_place(
         what = "this call cannot write over these arguments"
         raise ValueError(explain(what, got=f"{call}, {list(inplace_indices)}"))
     return new, builder.get()
-
-
-__all__ = ["in_place", "over", "with_call_in_place"]

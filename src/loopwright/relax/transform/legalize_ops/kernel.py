@@ -196,6 +196,3 @@ def _name_of(tir: Any, op_name: str) -> str:
 
 def _span(func: PrimFunc, call: Call) -> Span | None:
     return func.span if func.span is not None else call.span
-
-
-__all__ = ["Kernel"]

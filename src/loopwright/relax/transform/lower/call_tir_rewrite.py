@@ -39,7 +39,7 @@ from ...functor import GraphRewriter
 from ...op.base import CALL_DPS_PACKED, CALL_TIR_INPLACE
 from ...op.storage import builtin_alloc_tensor, vm_call_tir_dyn
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from .._graph import call_fields, is_tir_call
+from ..queries import call_fields, is_tir_call
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,6 +122,3 @@ class _Rewriter(GraphRewriter):
             index = same[0] if same else info.vdevice.vdevice_id
         tensor = builtin_alloc_tensor(info.shape, info.dtype, index, scope)
         return self.builder.emit(tensor.with_span(call.span), "alloc")
-
-
-__all__ = ["CallTIRRewrite"]

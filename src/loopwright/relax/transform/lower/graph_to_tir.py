@@ -612,6 +612,3 @@ _HANDLERS: dict[str, Any] = {
     "relax.vm.kill_object": _Converter.kill,
     "relax.shape_of": _Converter.shape_of,
 }
-
-
-__all__ = ["GraphToTIR"]

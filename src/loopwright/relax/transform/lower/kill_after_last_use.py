@@ -33,8 +33,8 @@ from ...op.storage import (
     VM_KILL_OBJECT,
 )
 from ...struct_info import TensorStructInfo, TupleStructInfo
-from .._graph import BodyRewriter, used_vars
 from ..graph.canonicalize import canonicalize
+from ..queries import BodyRewriter, used_vars
 
 _KILLS = (MEMORY_KILL_STORAGE, MEMORY_KILL_TENSOR, VM_KILL_OBJECT)
 
@@ -101,6 +101,3 @@ def _kill(op: Op, var: Var) -> VarBinding:
     call = Call(op, [var])
     call._update_struct_info(TupleStructInfo([]))
     return VarBinding(Var("_", call.struct_info), call)
-
-
-__all__ = ["KillAfterLastUse"]

@@ -118,6 +118,3 @@ class _Lifter(GraphRewriter):
                 build = invoke_pure_closure if info.purity else invoke_closure
                 return build(call.op, list(call.args), ret)
         return call
-
-
-__all__ = ["LambdaLift"]

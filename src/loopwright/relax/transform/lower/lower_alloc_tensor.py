@@ -18,7 +18,7 @@ from typing import Any
 from ...expr import Call
 from ...functor import GraphRewriter
 from ...op.storage import BUILTIN_ALLOC_TENSOR, memory_alloc_storage, memory_alloc_tensor
-from .._decorators import RewriterPass
+from ..decorators import RewriterPass
 from .static_plan_block_memory import nbytes
 
 
@@ -38,6 +38,3 @@ class LowerAllocTensor(RewriterPass):
 
     name = "LowerAllocTensor"
     rewriter = _Lower
-
-
-__all__ = ["LowerAllocTensor"]

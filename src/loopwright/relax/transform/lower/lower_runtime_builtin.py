@@ -35,7 +35,7 @@ from ...op.storage import (
     vm_kill_object,
 )
 from ...struct_info import FuncStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from .._decorators import RewriterPass
+from ..decorators import RewriterPass
 
 
 class _Lower(GraphRewriter):
@@ -185,6 +185,3 @@ class LowerRuntimeBuiltin(RewriterPass):
 
     name = "LowerRuntimeBuiltin"
     rewriter = _Lower
-
-
-__all__ = ["LowerRuntimeBuiltin"]

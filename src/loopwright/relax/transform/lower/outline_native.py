@@ -56,7 +56,7 @@ from ...analysis.variables import overwritten_vars
 from ...block_builder import BlockBuilder
 from ...op.base import CALL_TIR
 from ...specialize import copy_with_new_vars
-from .._graph import functions_of, used_vars
+from ..queries import functions_of, used_vars
 from .graph_to_tir import NATIVE_PART
 
 _SMALL = 1 << 16  # bytes
@@ -267,6 +267,3 @@ def _symbols(run: list[rx.Binding], params: list[rx.Var]) -> list[TirVar]:
     for expr in exprs:
         free.update(dict.fromkeys(v for v in vars_in(expr) if v not in given))
     return list(free)
-
-
-__all__ = ["OutlineNative"]

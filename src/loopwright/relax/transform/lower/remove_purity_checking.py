@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...expr import Function, Var
-from .._decorators import RewriterPass
-from .._graph import BodyRewriter
+from ..decorators import RewriterPass
+from ..queries import BodyRewriter
 
 
 class _Marker(BodyRewriter):
@@ -39,6 +39,3 @@ class RemovePurityChecking(RewriterPass):
 
     name = "RemovePurityChecking"
     rewriter = _Marker
-
-
-__all__ = ["RemovePurityChecking"]

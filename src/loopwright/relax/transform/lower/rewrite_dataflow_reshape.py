@@ -36,8 +36,8 @@ from ...expr import DataflowBlock, DataflowVar, Function
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
 from ...struct_info import TensorStructInfo
-from .._decorators import RewriterPass
-from .._graph import call_fields, shape_known
+from ..decorators import RewriterPass
+from ..queries import call_fields, shape_known
 
 
 class _Reshapes(GraphRewriter):
@@ -91,6 +91,3 @@ class RewriteDataflowReshape(RewriterPass):
 
     name = "RewriteDataflowReshape"
     rewriter = _Reshapes
-
-
-__all__ = ["RewriteDataflowReshape"]

@@ -73,7 +73,7 @@ from ...op.storage import (
     memory_alloc_tensor,
 )
 from ...struct_info import ShapeStructInfo
-from .._graph import used_vars
+from ..queries import used_vars
 
 _WINDOW = 16  # a storage is reused for sizes that differ by no more than this factor
 _BOUNDS, _PLAN_OUTPUT = "tir_var_upper_bound", "relax.memory_plan_dynamic_func_output"
@@ -357,6 +357,3 @@ def nbytes(shape: Any, dtype: DataType) -> PrimExpr:
     for dim in info.values:
         size = multiply(size, dim)
     return size
-
-
-__all__ = ["StaticPlanBlockMemory", "Storage", "nbytes"]

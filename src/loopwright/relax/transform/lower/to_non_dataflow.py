@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...expr import BindingBlock, DataflowVar, Var
-from .._decorators import RewriterPass
-from .._graph import BodyRewriter
+from ..decorators import RewriterPass
+from ..queries import BodyRewriter
 
 
 class _Plain(BodyRewriter):
@@ -43,6 +43,3 @@ class ToNonDataflow(RewriterPass):
 
     name = "ToNonDataflow"
     rewriter = _Plain
-
-
-__all__ = ["ToNonDataflow"]

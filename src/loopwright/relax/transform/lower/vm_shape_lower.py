@@ -45,7 +45,7 @@ from ...analysis import struct_info_base_check
 from ...functor import GraphRewriter
 from ...op.base import call_builtin_with_ctx, call_packed, null_value
 from ...relations import BaseCheckResult
-from .._graph import functions_of
+from ..queries import functions_of
 
 # How the machine reads its arguments when it makes or matches a shape.
 _USE_IMM, _LOAD = 0, 1
@@ -354,6 +354,3 @@ def _dims(info: si.StructInfo | None) -> list[PrimExpr]:
 def _open(info: si.StructInfo, known: si.StructInfo) -> bool:
     """Whether a value of `known` may not be of `info`."""
     return struct_info_base_check(info, known) is not BaseCheckResult.PASS
-
-
-__all__ = ["VMShapeLower"]

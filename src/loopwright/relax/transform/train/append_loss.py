@@ -41,7 +41,7 @@ from ...block_builder import BlockBuilder
 from ...relations import BaseCheckResult, match_struct_info
 from ...specialize import bind_params, copy_with_new_vars
 from ...struct_info import TensorStructInfo
-from .._graph import replace_vars
+from ..queries import replace_vars
 from .gradient import only_dataflow_block
 
 
@@ -119,6 +119,3 @@ def _bound(loss: Any, taken: list[rx.Var], count: int) -> rx.Function:
             got = f"{var.struct_info} for {param.struct_info}"
             raise LoopwrightError(explain(what, got=got))
     return bind_params(loss, dict(pairs))
-
-
-__all__ = ["AppendLoss"]

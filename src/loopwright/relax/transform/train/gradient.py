@@ -53,8 +53,8 @@ from ...op import te_gradient as te_gradient  # it sets the gradient of call_tir
 from ...op.base import CALL_TIR, CALL_TIR_WITH_GRAD
 from ...specialize import copy_with_new_vars
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from .._graph import replace_vars, tensor_fields, used_vars
 from ..graph.dead_code import clean
+from ..queries import replace_vars, tensor_fields, used_vars
 
 
 @dataclass(frozen=True, repr=False)
@@ -394,6 +394,3 @@ def _transposes(value: Any) -> bool:
     rank, axes = value.struct_info.ndim, value.attrs.axes
     order = list(range(rank))[::-1] if axes is None else [int(a) % rank for a in axes]
     return rank >= 2 and order == [*range(rank - 2), rank - 1, rank - 2]
-
-
-__all__ = ["Gradient", "only_dataflow_block"]

@@ -38,7 +38,7 @@ from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt_functor import renew_defs, substitute
-from .._base import PrimFuncPass, Simplifying, StmtVisitor, bind_function
+from ..base import PrimFuncPass, Simplifying, StmtVisitor, bind_function
 
 BYTE = DataType("uint8")
 
@@ -403,6 +403,3 @@ class Int4StorageLegalize(PrimFuncPass):
         ana = Analyzer()
         bind_function(ana, func)
         return _Packer(ana).run(func)
-
-
-__all__ = ["Int4StorageLegalize"]

@@ -31,8 +31,8 @@ from ....ir.op import Op
 from ....ir.prim_expr import BinaryOpExpr, Call, Cast, FloatImm, Var
 from ....ir.target import Target
 from ...function import PrimFunc
-from .._base import PrimFuncPass
-from ._low_precision import StoreAsBits
+from ..base import PrimFuncPass
+from ..low_precision import StoreAsBits
 
 _MOVES = {"tir.if_then_else": datatype.lower_ite}
 _EXTERN = {"tir.call_pure_extern", "tir.call_extern", "tir.call_packed", "tir.reinterpret"}
@@ -137,6 +137,3 @@ class LowerCustomDatatypes(PrimFuncPass):
         if body is func.body and not views and not scalars:
             return func
         return lowered.run(func)
-
-
-__all__ = ["LowerCustomDatatypes"]

@@ -12,7 +12,7 @@ from ....ir.target import Target
 from ...buffer import Buffer, decl_buffer
 from ...expr import BufferLoad, CommReducer
 from ...stmt import Allocate, BufferStore, DeclBuffer, Evaluate, IfThenElse, LetStmt, Stmt, seq
-from .._base import Substitute
+from ..base import Substitute
 
 _WARPS = ("cuda", "rocm", "metal")  # kinds of targets
 
@@ -192,6 +192,3 @@ class WarpReduction:
 
 def _store(to: Buffer, of: Buffer, place: PrimExpr) -> Stmt:
     return BufferStore(to, BufferLoad(of, [int32(0)]), [place])
-
-
-__all__ = ["Threads", "WarpReduction", "Warps", "barrier", "combined", "int32"]

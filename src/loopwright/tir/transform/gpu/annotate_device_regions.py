@@ -24,7 +24,7 @@ from ....ir.prim_expr import IntImm
 from ....ir.target import Target
 from ...function import PrimFunc
 from ...stmt import AttrStmt, For, ForKind, Stmt
-from .._base import PrimFuncPass, StmtRewriter
+from ..base import PrimFuncPass, StmtRewriter
 
 _REGIONS = ("thread_extent", "device_scope", "pipeline_exec_scope")
 
@@ -58,6 +58,3 @@ class AnnotateDeviceRegions(PrimFuncPass):
         if target is None or target.host is None:
             return func
         return func.replace(body=_Annotate(target.replace(host=None)).visit(func.body))
-
-
-__all__ = ["AnnotateDeviceRegions"]

@@ -19,7 +19,7 @@ from typing import Any
 from ....ir.prim_expr import IntImm
 from ...function import PrimFunc
 from ...stmt import AttrStmt
-from .._base import PrimFuncPass
+from ..base import PrimFuncPass
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,3 @@ class DecorateDeviceScope(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         zero = IntImm("int32", 0)
         return func.replace(body=AttrStmt(zero, "device_scope", zero, func.body))
-
-
-__all__ = ["DecorateDeviceScope"]

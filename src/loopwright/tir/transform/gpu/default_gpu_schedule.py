@@ -45,7 +45,7 @@ from ....ir.variables import uses_any
 from ...function import PrimFunc
 from ...schedule import Schedule
 from ...stmt import Block, BlockRealize, ForKind
-from .._base import PrimFuncPass
+from ..base import PrimFuncPass
 
 
 def _outer(sch: Schedule, block: Any) -> list[Any] | None:
@@ -101,6 +101,3 @@ class DefaultGPUSchedule(PrimFuncPass):
             sch.bind(blocks, "blockIdx.x")
             sch.bind(thread, "threadIdx.x")
         return sch.mod["main"].with_attr("tir.is_scheduled", True)
-
-
-__all__ = ["DefaultGPUSchedule"]

@@ -70,7 +70,7 @@ from ...schedule.machinery.errors import ScheduleError
 from ...schedule.machinery.reducers import Reducer, find_reducer
 from ...stmt import AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, Stmt, seq
 from ...stmt_functor import substitute
-from .._base import RewriterPass, StmtRewriter
+from ..base import RewriterPass, StmtRewriter
 
 _ZERO = const(0, "int32")
 
@@ -267,6 +267,3 @@ class LowerCrossThreadReduction(RewriterPass):
 
     name = "tir.LowerCrossThreadReduction"
     rewriter = _Lower
-
-
-__all__ = ["LowerCrossThreadReduction"]

@@ -41,7 +41,7 @@ from ....ir.transform import Pass, PassContext
 from ...function import PrimFunc
 from ...stmt import Allocate, AttrStmt, Evaluate, Stmt
 from ...stmt_functor import substitute
-from .._base import StmtRewriter, StmtVisitor
+from ..base import StmtRewriter, StmtVisitor
 
 DYNAMIC = "tir.use_dyn_shared_memory"
 
@@ -147,6 +147,3 @@ class LowerDeviceKernelLaunch(Pass):
                 attrs = {"global_symbol": names[name], "tir.is_global_func": True}
                 functions[var] = func.with_attrs(attrs)
         return mod.replace(functions=functions)
-
-
-__all__ = ["LowerDeviceKernelLaunch"]

@@ -33,7 +33,7 @@ from ...buffer import decl_buffer
 from ...expr import BufferLoad
 from ...op import address_of, call_pure_extern, is_call_to
 from ...stmt import Allocate, DeclBuffer, LetStmt, Stmt
-from .._base import RewriterPass, StmtRewriter
+from ..base import RewriterPass, StmtRewriter
 
 
 def _info(scope: str) -> Any:
@@ -114,6 +114,3 @@ class LowerDeviceStorageAccessInfo(RewriterPass):
 
     name = "tir.LowerDeviceStorageAccessInfo"
     rewriter = _Lower
-
-
-__all__ = ["LowerDeviceStorageAccessInfo"]

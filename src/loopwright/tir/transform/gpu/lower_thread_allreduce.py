@@ -47,7 +47,7 @@ from ...expr import BufferLoad, CommReducer
 from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Evaluate, IfThenElse, Stmt, seq
-from .._base import PrimFuncPass, StmtRewriter
+from ..base import PrimFuncPass, StmtRewriter
 from ._warp_reduction import Threads, WarpReduction, Warps, barrier, combined, int32
 
 
@@ -242,6 +242,3 @@ class LowerThreadAllreduce(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         lower = _Lower(Warps.of(func.attrs.get("target")))
         return func.replace(body=lower.visit(func.body))
-
-
-__all__ = ["LowerThreadAllreduce"]

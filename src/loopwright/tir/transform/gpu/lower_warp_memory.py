@@ -43,7 +43,7 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op_target import tvm_warp_activemask, tvm_warp_shuffle
 from ...stmt import Allocate, AttrStmt, BufferStore, For, Stmt
-from .._base import PrimFuncPass, StmtRewriter
+from ..base import PrimFuncPass, StmtRewriter
 
 
 def _number(value: int) -> PrimExpr:
@@ -185,6 +185,3 @@ class LowerWarpMemory(PrimFuncPass):
             target = func.attrs.get("target") or Target.current(allow_none=True)
             size = 32 if target is None else int(target.attrs.get("thread_warp_size", 1))
         return func.replace(body=_Lower(size).visit(func.body))
-
-
-__all__ = ["LowerWarpMemory"]

@@ -37,7 +37,7 @@ from ...expr import BufferLoad
 from ...memory_plan import Item, Problem, place_in_order
 from ...op import handle_add_byte_offset, is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Stmt
-from .._base import RewriterPass, StmtRewriter
+from ..base import RewriterPass, StmtRewriter
 
 _ALIGN = 16
 _SCOPE = "shared.dyn"
@@ -158,6 +158,3 @@ class MergeSharedMemoryAllocations(RewriterPass):
 
     name = "tir.MergeSharedMemoryAllocations"
     rewriter = _Launches
-
-
-__all__ = ["MergeSharedMemoryAllocations"]

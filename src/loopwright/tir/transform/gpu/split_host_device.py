@@ -55,7 +55,7 @@ from ...stmt import (
     seq,
 )
 from ...stmt_functor import definitions, renew_defs
-from .._base import StmtRewriter
+from ..base import StmtRewriter
 
 _REPORTING = ("cpu", "ext_dev", "hexagon")
 
@@ -126,6 +126,3 @@ class SplitHostDevice(Pass):
             functions[var] = func.replace(body=split.visit(func.body))
             functions.update(split.kernels)
         return mod.replace(functions=functions)
-
-
-__all__ = ["SplitHostDevice"]

@@ -29,7 +29,7 @@ from ....ir.prim_expr import Call, StringImm
 from ...expr import BufferLoad
 from ...op import is_call_to
 from ...stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, While, seq
-from .._base import RewriterPass, StmtRewriter, StmtVisitor
+from ..base import RewriterPass, StmtRewriter, StmtVisitor
 
 
 class _Touched(StmtVisitor):
@@ -129,6 +129,3 @@ class ThreadSync(RewriterPass):
 
     def rewriter(self) -> Any:
         return _Sync(self.storage_scope)
-
-
-__all__ = ["ThreadSync"]

@@ -33,7 +33,7 @@ from ....base.errors import explain
 from ....ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import cast, const
 from ...stmt import AttrStmt, For, ForKind, Stmt
-from .._base import RewriterPass, Substitute
+from ..base import RewriterPass, Substitute
 
 _LAUNCHES = ("thread_extent", "virtual_thread")
 
@@ -101,6 +101,3 @@ class UnifyThreadBinding(RewriterPass):
 
     name = "tir.UnifyThreadBinding"
     rewriter = _Unify
-
-
-__all__ = ["UnifyThreadBinding"]

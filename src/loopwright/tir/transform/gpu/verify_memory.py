@@ -19,7 +19,7 @@ from typing import Any
 
 from ...analysis.memory import host_access_errors
 from ...function import PrimFunc
-from .._base import PrimFuncPass
+from ..base import PrimFuncPass
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,3 @@ class VerifyMemory(PrimFuncPass):
         if errors:
             raise RuntimeError(errors[0])
         return func
-
-
-__all__ = ["VerifyMemory"]

@@ -15,7 +15,7 @@ from ....ir.variables import uses_any
 from ... import stmt as st
 from ...buffer import Buffer
 from ...expr import BufferLoad
-from .._base import StmtVisitor
+from ..base import StmtVisitor
 
 
 def maskable(stmt: st.Stmt, ana: Analyzer) -> bool:
@@ -108,6 +108,3 @@ def _steps(index: Any, var: Var) -> bool:
 def writes(stmt: st.Stmt) -> bool:
     """Whether running a statement once differs from running it for each lane."""
     return not isinstance(stmt, (st.BufferStore,)) or reads(stmt.value, stmt.buffer)
-
-
-__all__ = ["maskable", "may_trap", "reads", "separable", "writes"]

@@ -68,7 +68,7 @@ from ...stmt import (
     LetStmt,
     MatchBufferRegion,
 )
-from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function, parts_of
+from ..base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function, parts_of
 from .lower_opaque_block import allocated_shape
 
 Box = list[IntervalSet]
@@ -477,6 +477,3 @@ class CompactBufferAllocation(PrimFuncPass):
         regions.visit(func.body)
         compact = regions.compacted
         return func.replace(body=_Compact(ana, compact).visit(func.body)) if compact else func
-
-
-__all__ = ["CompactBufferAllocation"]

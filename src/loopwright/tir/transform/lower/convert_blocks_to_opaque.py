@@ -20,7 +20,7 @@ from __future__ import annotations
 from ....base.errors import LoopwrightError, explain
 from ....ir.variables import uses_any
 from ...stmt import Block, BlockRealize
-from .._base import RewriterPass, Substitute
+from ..base import RewriterPass, Substitute
 
 
 class _Convert(Substitute):
@@ -49,6 +49,3 @@ class ConvertBlocksToOpaque(RewriterPass):
 
     name = "tir.ConvertBlocksToOpaque"
     rewriter = _Convert
-
-
-__all__ = ["ConvertBlocksToOpaque"]

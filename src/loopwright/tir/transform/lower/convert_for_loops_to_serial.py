@@ -25,7 +25,7 @@ from typing import Any
 
 from ....ir.literals import int_value
 from ...stmt import For, ForKind, Stmt
-from .._base import RewriterPass, StmtRewriter
+from ..base import RewriterPass, StmtRewriter
 
 TILE_KIND = "tile_kind"  # annotates a loop with the kind it had: vectorized, unrolled
 _MOST_COPIES = 32
@@ -63,6 +63,3 @@ class ConvertForLoopsToSerial(RewriterPass):
 
     def rewriter(self) -> _Serial:
         return _Serial(self.keep_kinds)
-
-
-__all__ = ["TILE_KIND", "ConvertForLoopsToSerial"]

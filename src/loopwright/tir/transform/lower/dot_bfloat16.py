@@ -30,7 +30,7 @@ from ... import stmt as st
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import call_llvm_pure_intrin, reinterpret
-from .._base import PrimFuncPass, StmtRewriter, under_names
+from ..base import PrimFuncPass, StmtRewriter, under_names
 
 MARK = "dot_bfloat16"
 FEATURE = "avx512bf16"
@@ -100,6 +100,3 @@ class DotBfloat16(PrimFuncPass):
         if target is None or FEATURE not in target.features:
             return func
         return func.replace(body=_Dots().visit(func.body))
-
-
-__all__ = ["DotBfloat16"]

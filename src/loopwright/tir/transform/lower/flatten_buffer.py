@@ -28,7 +28,7 @@ from ....ir.prim_op import add, cast, const, multiply, subtract
 from ...buffer import ALIGNMENT, Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...stmt import Allocate, Block, BufferStore, DeclBuffer
-from .._base import RewriterPass, Simplifying
+from ..base import RewriterPass, Simplifying
 from .lower_opaque_block import check_alignment
 
 _BYTE = DataType("int8")
@@ -165,6 +165,3 @@ class FlattenBuffer(RewriterPass):
 
     def rewriter(self) -> _Flatten:
         return _Flatten(self.native)
-
-
-__all__ = ["FlattenBuffer"]

@@ -40,7 +40,7 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, SeqStmt, Stmt, seq
 from ...stmt_functor import renew_defs
-from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute
+from ..base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute
 
 
 class _Touched(StmtVisitor):
@@ -178,6 +178,3 @@ class InjectDoubleBuffer(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         options = ctx.option("tir.InjectDoubleBuffer") or {}
         return func.replace(body=_Double(int(options.get("split_loop", 1))).visit(func.body))
-
-
-__all__ = ["InjectDoubleBuffer"]

@@ -56,7 +56,7 @@ from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq, stmt_list
 from ...stmt_functor import renew_defs
-from .._base import RewriterPass, StmtRewriter, StmtVisitor, Substitute
+from ..base import RewriterPass, StmtRewriter, StmtVisitor, Substitute
 
 _STAGE, _ORDER = "software_pipeline_stage", "software_pipeline_order"
 
@@ -243,6 +243,3 @@ class InjectSoftwarePipeline(RewriterPass):
 
     name = "tir.InjectSoftwarePipeline"
     rewriter = _Inject
-
-
-__all__ = ["InjectSoftwarePipeline"]

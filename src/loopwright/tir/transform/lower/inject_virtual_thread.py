@@ -53,7 +53,7 @@ from ...stmt import (
     seq,
 )
 from ...stmt_functor import renew_defs
-from .._base import RewriterPass, StmtRewriter, StmtVisitor, Substitute
+from ..base import RewriterPass, StmtRewriter, StmtVisitor, Substitute
 
 _TAGS = ("vthread", "cthread")
 _WRITES = 2  # the bit of an access mask
@@ -304,6 +304,3 @@ class InjectVirtualThread(RewriterPass):
 
     name = "tir.InjectVirtualThread"
     rewriter = _Inject
-
-
-__all__ = ["InjectVirtualThread"]

@@ -25,7 +25,7 @@ from ....ir.prim_expr import EQ, And, IterVar
 from ...function import PrimFunc
 from ...reduction_init import EarlyInits
 from ...stmt import Block, IfThenElse, Stmt, seq
-from .._base import PrimFuncPass, StmtRewriter
+from ..base import PrimFuncPass, StmtRewriter
 
 
 class _Lower(StmtRewriter):
@@ -55,6 +55,3 @@ class LowerInitBlock(PrimFuncPass):
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         return func.replace(body=_Lower().visit(EarlyInits().visit(func.body)))
-
-
-__all__ = ["LowerInitBlock"]

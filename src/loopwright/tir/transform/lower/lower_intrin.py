@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.prim_expr import Div, FloorDiv, FloorMod, Mod
-from .._base import RewriterPass, Simplifying
+from ..base import RewriterPass, Simplifying
 
 
 class _Lower(Simplifying):
@@ -41,6 +41,3 @@ class LowerIntrin(RewriterPass):
 
     name = "tir.LowerIntrin"
     rewriter = _Lower
-
-
-__all__ = ["LowerIntrin"]

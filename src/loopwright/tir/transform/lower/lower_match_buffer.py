@@ -28,7 +28,7 @@ from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import Block, BufferStore, MatchBufferRegion
-from .._base import PrimFuncPass, Substitute
+from ..base import PrimFuncPass, Substitute
 
 
 class _Lower(Substitute):
@@ -130,6 +130,3 @@ class LowerMatchBuffer(PrimFuncPass):
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         return func.replace(body=_Lower(func.params).visit(func.body))
-
-
-__all__ = ["LowerMatchBuffer"]

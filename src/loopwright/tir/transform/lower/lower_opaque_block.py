@@ -30,7 +30,7 @@ from ....ir.prim_expr import IterVar, PrimExpr, Range
 from ....ir.prim_op import add, const
 from ... import stmt as st
 from ...buffer import MOST_ALIGNMENT, Buffer
-from .._base import RewriterPass, Substitute
+from ..base import RewriterPass, Substitute
 
 
 class _Lower(Substitute):
@@ -118,6 +118,3 @@ class LowerOpaqueBlock(RewriterPass):
 
     name = "tir.LowerOpaqueBlock"
     rewriter = _Lower
-
-
-__all__ = ["LowerOpaqueBlock"]

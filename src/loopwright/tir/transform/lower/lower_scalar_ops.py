@@ -56,7 +56,7 @@ from ....ir.prim_expr import (
 from ...expr import BufferLoad, reads_memory
 from ...function import PrimFunc
 from ...stmt import BufferStore, LetStmt
-from .._base import PrimFuncPass, StmtRewriter
+from ..base import PrimFuncPass, StmtRewriter
 from . import _scalar_casts, _scalar_rules
 from ._scalar_ops import Scalars, check_native
 from ._scalar_rules import FUNCTIONS as FUNCTIONS
@@ -175,6 +175,3 @@ class ScalarOps(Scalars):
 
     def __init__(self, native: frozenset[str] = MACHINE) -> None:
         super().__init__(native)
-
-
-__all__ = ["LowerScalarOps"]

@@ -43,7 +43,7 @@ from ...analysis.access import get_block_access_region
 from ...buffer import Buffer
 from ...function import PrimFunc
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse
-from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
+from ..base import PrimFuncPass, StmtRewriter, StmtVisitor
 
 
 class _Scope:
@@ -294,6 +294,3 @@ class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         moved, gone = _plan(func.body)
         return func.replace(body=_Move(moved, gone).visit(func.body)) if gone else func
-
-
-__all__ = ["PlanAndUpdateBufferAllocationLocation"]

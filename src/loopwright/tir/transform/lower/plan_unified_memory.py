@@ -79,7 +79,7 @@ from ...memory_plan import (
 from ...memory_plan.plan import ATTRIBUTE
 from ...signature import NATIVE_ENTRY, signature_of
 from ...stmt_functor import renew_defs
-from .._base import StmtRewriter
+from ..base import StmtRewriter
 
 POOLS = "pools"
 STACK_BYTES = 4096
@@ -588,6 +588,3 @@ class _Kernel(_Inside):
         more = [Var(p.name, p.dtype, type_annotation=p.type_annotation) for p in params]
         self.params += more
         return list(more)
-
-
-__all__ = ["PlanUnifiedMemory"]

@@ -47,7 +47,7 @@ from ... import stmt as st
 from ...expr import BufferLoad
 from ...op import is_call_to
 from ...stmt_functor import keep_buffers
-from .._base import RewriterPass, StmtRewriter, Substitute, under_names
+from ..base import RewriterPass, StmtRewriter, Substitute, under_names
 
 GROUP_BITS = 128  # of the groups within which vectors are interleaved
 SIZES = (2, 4, 8, 16)  # of tiles that fit the registers
@@ -159,6 +159,3 @@ class TransposeInRegisters(RewriterPass):
 
     name = "tir.TransposeInRegisters"
     rewriter = _Transpose
-
-
-__all__ = ["TransposeInRegisters"]

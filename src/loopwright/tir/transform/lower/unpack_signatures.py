@@ -31,7 +31,7 @@ from ...analysis.liveness import ALIGNMENT as ATTRIBUTE
 from ...analysis.liveness import alignment_of
 from ...buffer import ALIGNMENT
 from ...function import PrimFunc
-from .._base import PrimFuncPass, StmtVisitor
+from ..base import PrimFuncPass, StmtVisitor
 
 
 def symbolic_dims(func: PrimFunc) -> list[Var]:
@@ -104,6 +104,3 @@ class UnpackSignatures(PrimFuncPass):
         if alignment_of(func) > ALIGNMENT:  # pointers do not say it
             func = func.with_attr(ATTRIBUTE, alignment_of(func))
         return func.replace(params=unpacked_params(func), buffer_map={})
-
-
-__all__ = ["UnpackSignatures", "symbolic_dims", "unpacked_params"]

@@ -33,7 +33,7 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
 from ...stmt_functor import definitions
-from .._base import PrimFuncPass, StmtRewriter, Substitute
+from ..base import PrimFuncPass, StmtRewriter, Substitute
 
 
 class _Unroll(StmtRewriter):
@@ -213,6 +213,3 @@ class UnrollLoop(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         options = ctx.option("tir.UnrollLoop")
         return func.replace(body=_Unroll(options).visit(func.body))
-
-
-__all__ = ["UnrollLoop"]

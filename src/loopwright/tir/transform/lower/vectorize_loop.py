@@ -46,7 +46,7 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import if_then_else, is_call_to
 from ...op_target import get_active_lane_mask
-from .._base import PrimFuncPass, Simplifying, StmtRewriter, Substitute, bind_function
+from ..base import PrimFuncPass, Simplifying, StmtRewriter, Substitute, bind_function
 from ._lanes import maskable, may_trap, reads, separable, writes
 
 
@@ -623,6 +623,3 @@ class VectorizeLoop(PrimFuncPass):
         loops = _Loops(masks, self.native, target)
         bind_function(loops.ana, func)
         return func.replace(body=loops.visit(func.body))
-
-
-__all__ = ["VectorizeLoop"]

@@ -32,7 +32,7 @@ from ...analysis.effects import can_change, has_effect
 from ...expr import BufferLoad, reads_memory
 from ...op import is_call_to
 from ...stmt_functor import SubstituteStmt, keep_buffers
-from .._base import Simplifying, parts_of
+from ..base import Simplifying, parts_of
 
 _STEPS = 120  # statements looked at for one question
 _DEEPEST = 4  # values within values

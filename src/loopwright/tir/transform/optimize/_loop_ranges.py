@@ -50,7 +50,7 @@ from ...stmt import (
     seq,
 )
 from ...stmt_functor import renew_defs
-from .._base import Simplifying, StmtRewriter, StmtVisitor, Substitute, bind_function
+from ..base import Simplifying, StmtRewriter, StmtVisitor, Substitute, bind_function
 
 HINT = "pragma_loop_partition_hint"
 _MOST = 64  # parts of a loop: more would be code that nobody reads

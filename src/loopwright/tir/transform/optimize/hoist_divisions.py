@@ -28,7 +28,7 @@ from ....ir.prim_expr import IntImm, Var
 from ...analysis import undefined_vars
 from ...function import PrimFunc
 from ...stmt import BlockRealize, For, ForKind, LetStmt, Stmt
-from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
+from ..base import PrimFuncPass, StmtRewriter, StmtVisitor
 
 _DIVISIONS = frozenset((pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod))
 _ARITHMETIC = _DIVISIONS | {pe.Add, pe.Sub, pe.Mul, pe.Min, pe.Max}
@@ -213,6 +213,3 @@ class HoistDivisions(PrimFuncPass):
         if realize is not None and root is not None:
             body = realize.replace(block=root.replace(body=body))
         return func.replace(body=body)
-
-
-__all__ = ["HoistDivisions"]

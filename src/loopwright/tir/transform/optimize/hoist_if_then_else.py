@@ -28,7 +28,7 @@ from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import AttrStmt, For, IfThenElse, Stmt
 from ...stmt_functor import renew_defs
-from .._base import PrimFuncPass, StmtRewriter
+from ..base import PrimFuncPass, StmtRewriter
 
 
 class _Hoist(StmtRewriter):
@@ -86,6 +86,3 @@ class HoistIfThenElse(PrimFuncPass):
         options = ctx.option("tir.HoistIfThenElse") or {}
         of_threads = bool(options.get("support_block_scope_hoisting"))
         return func.replace(body=_Hoist(of_threads).visit(func.body))
-
-
-__all__ = ["HoistIfThenElse"]

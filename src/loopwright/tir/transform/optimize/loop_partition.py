@@ -40,7 +40,7 @@ from ...buffer import Buffer
 from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import Allocate, For, ForKind, IfThenElse, LetStmt, Stmt
-from .._base import (
+from ..base import (
     NO_OP,
     PrimFuncPass,
     Simplifying,
@@ -262,6 +262,3 @@ class LoopPartition(PrimFuncPass):
             bind_function(worker.ana, func)
             func = func.replace(body=worker.visit(func.body))
         return split_ranges(func, options)
-
-
-__all__ = ["LoopPartition"]

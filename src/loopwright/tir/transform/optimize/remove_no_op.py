@@ -33,7 +33,7 @@ from ...analysis.effects import has_effect
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt_functor import keep_buffers
-from .._base import NO_OP, PrimFuncPass, all_variables, bind_function, is_no_op
+from ..base import NO_OP, PrimFuncPass, all_variables, bind_function, is_no_op
 from ._known_values import Before, Following, Known, Turn
 
 
@@ -257,6 +257,3 @@ class RemoveNoOp(PrimFuncPass):
         remover = NoOpRemover(bool(options.get("use_dataflow_analysis")))
         bind_function(remover.ana, func)
         return func.replace(body=remover.visit(func.body))
-
-
-__all__ = ["RemoveNoOp"]

@@ -36,7 +36,7 @@ from ...stmt import (
     Stmt,
     seq,
 )
-from .._base import NO_OP, PrimFuncPass, bind_function, is_no_op, occurs, parts_of
+from ..base import NO_OP, PrimFuncPass, bind_function, is_no_op, occurs, parts_of
 from ._known_values import Before, Following, Known, Turn, disjuncts
 
 
@@ -180,6 +180,3 @@ class Simplify(PrimFuncPass):
             rewriter.ana.enabled_extensions = Extension.ConvertBooleanToAndOfOrs
         bind_function(rewriter.ana, func)
         return func.replace(body=rewriter.visit(func.body))
-
-
-__all__ = ["Simplify"]

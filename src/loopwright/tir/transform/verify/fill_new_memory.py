@@ -20,7 +20,7 @@ from ....ir.prim_expr import Broadcast, Var
 from ....ir.prim_op import const, min_value
 from ...buffer import decl_buffer
 from ...stmt import Allocate, BufferStore, For, ForKind, SeqStmt, Stmt
-from .._base import RewriterPass, StmtRewriter
+from ..base import RewriterPass, StmtRewriter
 
 
 class _Fill(StmtRewriter):
@@ -44,6 +44,3 @@ class FillNewMemory(RewriterPass):
 
     name = "tir.FillNewMemory"
     rewriter = _Fill
-
-
-__all__ = ["FillNewMemory"]

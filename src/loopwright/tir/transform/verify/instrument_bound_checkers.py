@@ -36,7 +36,7 @@ from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...op import call_intrin
 from ...stmt_functor import substitute
-from .._base import NO_OP, RewriterPass, Simplifying, StmtVisitor
+from ..base import NO_OP, RewriterPass, Simplifying, StmtVisitor
 
 
 @dataclass
@@ -192,6 +192,3 @@ class BoundCheckersIfWanted(Pass):
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         asked = ctx.option("tir.instrument_bound_checkers")
         return InstrumentBoundCheckers()(mod) if asked else mod
-
-
-__all__ = ["InstrumentBoundCheckers"]

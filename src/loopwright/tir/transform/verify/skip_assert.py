@@ -15,7 +15,7 @@ from typing import Any
 from ....ir.module import IRModule
 from ....ir.transform import Pass, PassContext
 from ...stmt import AssertStmt, Stmt
-from .._base import RewriterPass, StmtRewriter
+from ..base import RewriterPass, StmtRewriter
 
 
 class _Skip(StmtRewriter):
@@ -40,6 +40,3 @@ class AssertsIfWanted(Pass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return SkipAssert()(mod) if ctx.option("tir.disable_assert") else mod
-
-
-__all__ = ["SkipAssert"]

@@ -24,7 +24,7 @@ from ....ir.prim_expr import Call, PrimExpr, StringImm, Var
 from ....runtime.extern import EXTERNAL_MODS, CType, ExternLibrary, Prototype
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from .._base import PrimFuncPass
+from ..base import PrimFuncPass
 
 _CALLS = ("tir.call_extern", "tir.call_pure_extern")
 
@@ -112,6 +112,3 @@ def _pointee(arg: PrimExpr) -> str:
         if arg.op.name == "tir.tvm_access_ptr" and len(arg.args) > 1:
             return _pointee(arg.args[1])
     return ""
-
-
-__all__ = ["VerifyExterns", "prototypes_of"]

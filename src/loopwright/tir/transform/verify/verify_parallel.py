@@ -20,7 +20,7 @@ from typing import Any
 
 from ...analysis.parallel import verify_parallel
 from ...function import PrimFunc
-from .._base import PrimFuncPass
+from ..base import PrimFuncPass
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,3 @@ class VerifyParallel(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         verify_parallel(func)
         return func
-
-
-__all__ = ["VerifyParallel"]

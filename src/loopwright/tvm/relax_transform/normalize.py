@@ -1,0 +1,33 @@
+"""Normalize: binds nested calls to variables and infers every struct info.
+
+Before (-) and after (+)::
+
+      @R.function
+      def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+    -     gv = R.exp(R.add(x, x))
+    -     return gv
+    +     gv = R.add(x, x)
+    +     gv1 = R.exp(gv)
+    +     return gv1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...ir.module import IRModule
+from ...ir.transform import FunctionPass, PassContext
+from ...relax.block_builder import BlockBuilder
+from ...relax.expr import Function
+
+
+@dataclass(frozen=True, repr=False)
+class Normalize(FunctionPass):
+    """Bring graph functions into normal form."""
+
+    name = "Normalize"
+    function_type = Function
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        return BlockBuilder(mod).normalize(func)

@@ -1,0 +1,100 @@
+"""Visitors and mutators of Relay's graphs for users: a hook for each kind of node.
+
+    class Renamer(ExprMutator):
+        def visit_call(self, call):
+            call = super().visit_call(call)
+            return Call(op.get("subtract"), call.args) if call.op.name == "add" else call
+
+Each node is visited once. The passes of the house use the leaner walks of `walk`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.functor import allow_deep_programs
+from ...ir.op import Op
+from .expr import Call, Constant, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
+from .walk import children, rebuilt
+
+HOOKS: dict[type, str] = {
+    Function: "visit_function",
+    Call: "visit_call",
+    Let: "visit_let",
+    Var: "visit_var",
+    GlobalVar: "visit_global_var",
+    If: "visit_if",
+    Tuple: "visit_tuple",
+    TupleGetItem: "visit_tuple_getitem",
+    Constant: "visit_constant",
+    Op: "visit_op",
+}
+
+
+class ExprFunctor:
+    """Dispatches an expression to the hook of its kind, once; hooks have no defaults."""
+
+    def __init__(self) -> None:
+        allow_deep_programs()
+        self.memo_map: dict[Any, Any] = {}
+
+    def visit(self, expr: Any) -> Any:
+        """What the hook gives for an expression; of one visited before, what it gave then."""
+        if expr in self.memo_map:
+            return self.memo_map[expr]
+        name = next((HOOKS[kind] for kind in type(expr).__mro__ if kind in HOOKS), None)
+        if name is None:
+            what = "this is no kind of expression that a functor visits"
+            raise TypeError(explain(what, got=repr(expr), instead=", ".join(HOOKS.values())))
+        found = self.memo_map[expr] = getattr(self, name)(expr)
+        return found
+
+    def visit_type(self, typ: Any) -> Any:
+        """The type itself."""
+        return typ
+
+
+class ExprVisitor(ExprFunctor):
+    """Visits all expressions inside one."""
+
+
+class ExprMutator(ExprFunctor):
+    """Rebuilds a graph; what does not change is the same object."""
+
+
+def _no_default(name: str, kind: type) -> Callable[[Any, Any], Any]:
+    def hook(self: Any, node: Any) -> Any:
+        what = f"{type(self).__name__} has no {name}"
+        raise NotImplementedError(explain(what, got=type(node).__name__))
+
+    return hook
+
+
+def _visiting(name: str, kind: type) -> Callable[[Any, Any], Any]:
+    def hook(self: Any, node: Any) -> None:
+        for child in children(node):
+            self.visit(child)
+
+    return hook
+
+
+def _rebuilding(name: str, kind: type) -> Callable[[Any, Any], Any]:
+    def hook(self: Any, node: Any) -> Any:
+        return rebuilt(node, {id(child): self.visit(child) for child in children(node)})
+
+    return hook
+
+
+def _fill(cls: type, make: Callable[[str, type], Any], what: str) -> None:
+    for kind, name in HOOKS.items():
+        hook = make(name, kind)
+        hook.__name__, hook.__qualname__ = name, f"{cls.__name__}.{name}"
+        hook.__doc__ = f"{what} a {kind.__name__}."
+        setattr(cls, name, hook)
+
+
+_fill(ExprFunctor, _no_default, "Called for")
+_fill(ExprVisitor, _visiting, "Visit what is inside")
+_fill(ExprMutator, _rebuilding, "Rebuild")

@@ -1,0 +1,153 @@
+"""Implementations of a strategy from functions of topi: `wrap_compute_conv2d(topi.nn.conv2d_nchw)`.
+
+What a function takes of a call's attributes, and in which order, is a row of `TAKES`:
+`relay.op.strategy.wrap_compute_<row>`. A word `name?option` is given only with that option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .... import te
+from ....base.errors import explain
+from ....ir.target import Target
+from ...generic_func import GenericFunc
+from ..operators import ROWS
+from ..strategy import STRATEGY, default_strategy
+
+# "out_dtype": the result's dtype, the first argument's where the attribute is empty. "-": None.
+TAKES: dict[str, str] = {
+    "batch_matmul": "shape dtype?need_out_dtype transpose_a transpose_b",
+    "conv1d": "strides padding dilation out_dtype",
+    "conv1d_transpose": "strides padding out_dtype output_padding groups?has_groups",
+    "conv2d": """strides padding dilation groups?has_groups data_layout?need_data_layout
+        kernel_layout?need_kernel_layout out_layout?need_out_layout out_dtype""",
+    "conv2d_transpose": """strides padding out_dtype output_padding data_layout?add_layout
+        groups?has_groups""",
+    "conv3d": "strides padding dilation groups data_layout?need_layout out_dtype",
+    "conv3d_transpose": "strides padding out_dtype output_padding groups?has_groups",
+    "deformable_conv2d": "strides padding dilation deformable_groups groups out_dtype",
+    "dense": "- out_dtype",
+    "dilation2d": "strides padding dilations data_layout?need_data_layout out_dtype",
+    "group_conv1d": "strides padding dilation groups out_dtype",
+    "matmul": "- out_dtype transpose_a transpose_b",
+    "softmax": "axis",
+}
+# Options of TVM's that ask for layouts of its searches, which there are none of here.
+_SEARCHES = ("need_auto_scheduler_layout", "need_meta_schedule_layout")
+
+
+def wrap_topi_compute(topi_compute: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the inputs alone as the compute of an implementation."""
+
+    def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
+        return _results(topi_compute(*inputs))
+
+    return compute
+
+
+def wrap_topi_schedule(topi_schedule: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the results alone as the schedule of an implementation."""
+
+    def schedule(attrs: Any, outs: Any, target: Any) -> Any:
+        with Target(target):
+            return topi_schedule(outs)
+
+    return schedule
+
+
+def wrap_compute_concat(topi_compute: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a list of inputs and an axis as the compute of an implementation."""
+
+    def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
+        return _results(topi_compute(list(inputs), attrs.axis))
+
+    return compute
+
+
+def _results(made: Any) -> list[Any]:
+    return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def _taken(word: str, attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
+    """What a word of a row stands for."""
+    if word == "-":
+        return None
+    if word in ("shape", "dtype"):
+        return getattr(out_type, word)
+    value = attrs[word]
+    if word == "out_dtype" and value in ("", "same", None):
+        return inputs[0].dtype
+    return value
+
+
+def _wrapper(name: str, row: str) -> Callable[..., Any]:
+    words = [word.partition("?") for word in row.split()]
+    known = [option for _, _, option in words if option]
+
+    def wrap(topi_compute: Callable[..., Any], *given: Any, **options: Any) -> Callable[..., Any]:
+        options = {**dict(zip(known, given, strict=False)), **options}
+        unknown = set(options) - {*known, *_SEARCHES}
+        if unknown or len(given) > len(known):
+            what = f"wrap_compute_{name} has no option {sorted(unknown) or given}"
+            raise TypeError(explain(what, instead=f"it has {known}"))
+        for option in _SEARCHES:
+            if options.get(option):
+                what = "there are no layouts of searches here"
+                raise NotImplementedError(explain(what, got=option, instead="leave it out"))
+
+        def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
+            args = list(inputs)
+            for word, _, option in words:
+                if option and not options.get(option):
+                    args += [None] if word == "dtype" else []  # its place is kept
+                    continue
+                args.append(_taken(word, attrs, inputs, out_type))
+            return _results(topi_compute(*args))
+
+        return compute
+
+    wrap.__name__ = wrap.__qualname__ = f"wrap_compute_{name}"
+    taken = ", ".join("None" if word == "-" else word for word, _, _ in words)
+    wrap.__doc__ = f"A function of the inputs and ({taken}) as the compute of an implementation."
+    return wrap
+
+
+for _name, _row in TAKES.items():
+    globals()[f"wrap_compute_{_name}"] = _wrapper(_name, _row)
+
+
+# ---------------------------------------------------------------------- strategies of operators
+
+
+def _schedule(attrs: Any, outs: Any, target: Any) -> Any:
+    """A schedule without steps: the default rules make it."""
+    tensors = [outs] if isinstance(outs, te.Tensor) else list(outs)
+    return te.create_schedule([out.op for out in tensors])
+
+
+def _strategy(name: str) -> GenericFunc | None:
+    """The strategy of the operator `name`, to which versions for targets can be registered. It is
+    the operator's own if that is generic; else it becomes it, where the operator has none."""
+    places = ("nn.", "", "vision.", "image.", "nn.contrib_")
+    row = next((ROWS[place + name] for place in places if place + name in ROWS), None)
+    if row is None:
+        return None
+    own = row.op.get_attr(STRATEGY)
+    if isinstance(own, GenericFunc):
+        return own
+    made = GenericFunc(f"{name}_strategy", lambda *about: default_strategy(row))
+    if own is None:
+        row.op.set_attr(STRATEGY, made)
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """`dense_strategy`, `schedule_dense`: as the operators are called."""
+    if name.startswith("schedule_"):
+        return _schedule
+    found = _strategy(name.removesuffix("_strategy")) if name.endswith("_strategy") else None
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found

@@ -1,0 +1,92 @@
+"""Marks in a program: on which device, for which compiler, what is not fused. They compute nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base.errors import explain
+from ....runtime.device import Device, VirtualDevice
+from ....runtime.device import device as device_of
+from .common import same_type
+from .core import Input, op, view
+
+
+def _mark(name: str, doc: str) -> None:
+    def body(data: Input) -> Any:
+        return data
+
+    body.__doc__ = doc
+    op(f"annotation.{name}")(body).infer(same_type)
+
+
+_mark("stop_fusion", "The same value, which is not fused with what uses it.")
+_mark("checkpoint", "The same value, which a gradient computes again.")
+
+
+def _compiler(name: str, doc: str) -> None:
+    def body(data: Input, compiler: str) -> Any:
+        return data
+
+    body.__doc__ = doc
+    op(f"annotation.{name}", attrs="CompilerAttrs")(body).infer(same_type)
+
+
+_compiler("compiler_begin", "The same value, where a region for another compiler begins.")
+_compiler("compiler_end", "The same value, where a region for another compiler ends.")
+
+
+@op("on_device", attrs="OnDeviceAttrs", view=False)
+def on_device(
+    body: Input,
+    virtual_device: Any = None,
+    constrain_result: bool = False,
+    constrain_body: bool = True,
+) -> Any:
+    """The same value, computed on a device; there is one here."""
+    return body
+
+
+on_device.infer(same_type)
+
+
+def _place(device: Any) -> VirtualDevice:
+    """Where a value is to be, of a device or its name."""
+    if isinstance(device, VirtualDevice):
+        return device
+    if isinstance(device, (str, Device)):
+        return VirtualDevice(device_of(device))
+    what = "a device is a Device, its name or a VirtualDevice"
+    raise ValueError(explain(what, got=repr(device)))
+
+
+@view("annotation.on_device")
+def _on_device(
+    body: Any, device: Any, constrain_result: bool = False, constrain_body: bool = True
+) -> Any:
+    """The same value, computed on a device: the value, its result, or both are held to it."""
+    free = not (constrain_result or constrain_body)
+    place = VirtualDevice() if free else _place(device)
+    return on_device.builder(body, place, constrain_result, constrain_body)
+
+
+@view("annotation.function_on_device")
+def _function_on_device(function: Any, param_devices: Any, result_device: Any) -> Any:
+    """The function with the devices of its parameters and result as attributes."""
+    places = tuple(_place(d) for d in param_devices)
+    given = {"param_virtual_devices": places, "result_virtual_device": _place(result_device)}
+    return function.with_attrs(given)
+
+
+@op("device_copy", attrs="DeviceCopyAttrs", view=False)
+def device_copy(body: Input, src_virtual_device: Any, dst_virtual_device: Any) -> Any:
+    """The same values on another device; there is one here."""
+    return body
+
+
+device_copy.infer(same_type)
+
+
+@view("device_copy")
+def _device_copy(data: Any, src_device: Any, dst_device: Any) -> Any:
+    """The same values on another device, named by itself, its name or a VirtualDevice."""
+    return device_copy.builder(data, _place(src_device), _place(dst_device))

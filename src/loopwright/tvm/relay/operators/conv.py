@@ -1,0 +1,192 @@
+"""Convolutions in any layout, and what is a convolution of weights prepared before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.prim_expr import IntImm
+from ....ops.blocks import shape_in
+from ....tir import layout as layout_of
+from ...topi import nn as topi_nn
+from ..types import Any as AnyDim
+from ..types import TensorType
+from .common import LETTERS, as_plain, extents, shape_of, windows
+from .core import Input, R, Row, builder, kernel, op
+
+
+def _known(dim: Any) -> Any:
+    return dim.value if isinstance(dim, IntImm) else None
+
+
+def wide(data: Any, weight: Any, out_dtype: Any) -> tuple[Any, Any]:
+    """Operands of two dtypes in that of the result."""
+    kinds = [str(t.struct_info.dtype) for t in (data, weight)]
+    if kinds[0] == kinds[1]:
+        return data, weight
+    kind = str(out_dtype or kinds[0])
+    return R.astype(data, kind), R.astype(weight, kind)
+
+
+def _one_filter_each(data: Any, weight: Any, groups: int, layouts: tuple[str, str]) -> Any:
+    """The weight of a convolution with as many groups as channels: Relay counts the filters of a
+    channel where others count input channels."""
+    plan = layout_of(layouts[1])
+    shape = shape_of(weight)
+    if groups == 1 or not str(plan).isupper():
+        return weight
+    size = {letter: _known(shape[plan.index_of(letter)]) for letter in plan}
+    channels = _known(shape_of(data)[layout_of(layouts[0]).index_of("C")])
+    if not (channels == groups == size["O"] and size["I"] != 1):
+        return weight
+    order = "".join(plan)
+    plain = "OI" + order.replace("O", "").replace("I", "")
+    turned = as_plain(weight, order, plain)
+    flat = [size["O"] * size["I"], 1, *(size[s] for s in plain[2:])]
+    return as_plain(builder().emit(R.reshape(turned, flat)), plain, order)
+
+
+def _window_types(
+    rank: int, lead: Callable[[Any, Any, Any], tuple[Any, Any]]
+) -> Callable[..., Any]:
+    """The hook `arguments` that gives a weight its shape; lead(channels in, channels out, groups)
+    are its extents by O and I."""
+
+    def weight(data: Any, attrs: dict[str, Any]) -> Any:
+        channels, window = attrs["channels"], attrs["kernel_size"]
+        if not isinstance(data, TensorType) or channels is None or window is None:
+            return None
+        have = extents(data, attrs["data_layout"])["C"]
+        out, inner = lead(have, channels, attrs["groups"])
+        sizes = dict(zip(LETTERS[rank], window, strict=True), O=out, I=inner)
+        return TensorType(shape_in(layout_of(attrs["kernel_layout"]), sizes), data.dtype)
+
+    def arguments(types: list[Any], attrs: dict[str, Any]) -> Any:
+        return None, weight(types[0], attrs)
+
+    return arguments
+
+
+def _share(dim: Any, groups: Any) -> Any:
+    return dim if isinstance(dim, AnyDim) else dim // groups
+
+
+def _check_weight(types: list[Any], attrs: dict[str, Any], out: str) -> None:
+    """Raise ValueError if a weight is not what the attributes say. out: the letter of the results'
+    channels (of a transposed one, of a group)."""
+    have = extents(types[1], attrs["kernel_layout"])
+    layout = attrs["data_layout"]
+    want = dict(zip("DHW"[3 - len(have) + 2 :], attrs["kernel_size"] or (), strict=False))
+    if attrs["channels"] is not None and out == "O" and attrs["groups"] == 1:
+        want["O"] = attrs["channels"]
+    for letter, size in want.items():
+        if _known(have[letter]) not in (None, int(size)):
+            what = f"the weight's extent {letter} is not what the attributes say ({size})"
+            raise ValueError(explain(what, got=f"{types[1]} in layout {attrs['kernel_layout']}"))
+    extents(types[0], layout)
+
+
+def conv_macs(types: list[Any], attrs: dict[str, Any], result: Any) -> int:
+    """Those of a convolution, and of a transposed one by its results: each element of the result
+    takes a window of the channels of its group."""
+    channels = extents(types[0], attrs["data_layout"])["C"]
+    weight = extents(types[1], attrs["kernel_layout"])
+    window = attrs["kernel_size"] or [weight[letter] for letter in "DHW" if letter in weight]
+    return prod([*result.concrete_shape, *map(int, window)]) * int(channels) // attrs["groups"]
+
+
+def _conv(rank: int) -> Row:
+    letters, one = LETTERS[rank], (1,) * rank
+    data_plain, kernel_plain = f"NC{letters}", f"OI{letters}"
+    first, none = (1, 0) if rank == 1 else (one, (0,) * rank)
+
+    @op(f"nn.conv{rank}d", attrs=f"Conv{rank}DAttrs")
+    def conv(
+        data: Input,
+        weight: Input,
+        strides: Any = first,
+        padding: Any = none,
+        dilation: Any = first,
+        groups: int = 1,
+        channels: Any = None,
+        kernel_size: Any = None,
+        data_layout: str = data_plain,
+        kernel_layout: str = kernel_plain,
+        out_layout: str = "",
+        out_dtype: str = "",
+    ) -> Any:
+        """A convolution of data by a weight, in groups of channels."""
+        weight = _one_filter_each(data, weight, groups, (data_layout, kernel_layout))
+        data, weight = wide(data, weight, out_dtype)
+        return getattr(R.nn, f"conv{rank}d")(
+            data, weight, list(strides), list(padding), list(dilation), groups, data_layout,
+            kernel_layout, out_layout or data_layout, out_dtype or None,
+        )  # fmt: skip
+
+    conv.build(lambda **given: windows(given, rank, "strides", "dilation", "kernel_size"))
+    conv.arguments(_window_types(rank, lambda have, out, groups: (out, _share(have, groups))))
+    conv.infer(lambda types, attrs: _check_weight(types, attrs, "O"))
+    conv.macs(conv_macs)
+    return conv
+
+
+conv1d, conv2d, conv3d = map(_conv, LETTERS)
+
+
+def _transposed(rank: int, data: Any, weight: Any, given: dict[str, Any]) -> Any:
+    """A transposed convolution of plain layouts."""
+    dtype = given["out_dtype"] or None
+    if rank < 3:
+        name = f"conv{rank}d_transpose"
+        options = (given["output_padding"], given["dilation"], given["groups"])
+        steps = map(list, (given["strides"], given["padding"], *options[:2]))
+        return getattr(R.nn, name)(data, weight, *steps, given["groups"], out_dtype=dtype)
+    kind = dtype or str(data.struct_info.dtype)
+    if any(d != 1 for d in given["dilation"]):
+        raise ValueError(explain("conv3d_transpose has no dilation", got=str(given["dilation"])))
+    return kernel(
+        topi_nn.group_conv3d_transpose_ncdhw, data, weight, list(given["strides"]),
+        list(given["padding"]), kind, list(given["output_padding"]), given["groups"],
+    )  # fmt: skip
+
+
+def _conv_transpose(rank: int) -> Row:
+    letters, one, none = LETTERS[rank], (1,) * rank, (0,) * rank
+    data_plain, kernel_plain = f"NC{letters}", f"IO{letters}"
+
+    @op(f"nn.conv{rank}d_transpose", attrs=f"Conv{rank}DTransposeAttrs")
+    def conv(
+        data: Input,
+        weight: Input,
+        strides: Any = one,
+        padding: Any = none,
+        dilation: Any = one,
+        groups: int = 1,
+        channels: Any = None,
+        kernel_size: Any = None,
+        data_layout: str = data_plain,
+        kernel_layout: str = kernel_plain,
+        out_layout: str = "",
+        output_padding: Any = none,
+        out_dtype: str = "",
+    ) -> Any:
+        """The gradient of a convolution with respect to its data."""
+        given = {"strides": strides, "padding": padding, "dilation": dilation, "groups": groups}
+        given |= {"output_padding": output_padding, "out_dtype": out_dtype}
+        data, weight = wide(data, weight, out_dtype)
+        data, weight = builder().emit(data), builder().emit(weight)
+        plain = as_plain(data, data_layout, data_plain)
+        made = _transposed(rank, plain, as_plain(weight, kernel_layout, kernel_plain), given)
+        return as_plain(builder().emit(made), data_plain, out_layout or data_layout)
+
+    names = ("strides", "dilation", "kernel_size", "output_padding")
+    conv.build(lambda **given: windows(given, rank, *names))
+    conv.arguments(_window_types(rank, lambda have, out, groups: (_share(out, groups), have)))
+    conv.infer(lambda types, attrs: _check_weight(types, attrs, "I"))
+    conv.macs(conv_macs)
+    return conv
+
+
+conv1d_transpose, conv2d_transpose, conv3d_transpose = map(_conv_transpose, LETTERS)

@@ -1,0 +1,246 @@
+"""How an operator of Relay is defined: one function from Relax expressions to a Relax expression.
+
+    @op("nn.dense")
+    def dense(data: Input, weight: Input, units=None, out_dtype=""):
+        "data @ weight.T"
+        return R.matmul(data, R.permute_dims(weight), out_dtype or None)
+
+    @dense.arguments
+    def _(types, attrs):          # shapes of arguments that follow from the others
+        ...
+
+Its signature is that of the builder `relay.nn.dense`. A parameter of the annotation `Input` is an
+argument of the call, `Inputs` a tuple of them, all others are attributes. The body is the operator's
+meaning: translation to Relax is running it, and the result's type is what Relax infers of it.
+
+Hooks: `arguments(types, attrs)` gives types of arguments which the others decide (None where it
+cannot); `infer(types, attrs)` the result's type, where Relax's inference says less; `build(**given)`
+checks and completes what the builder was given, as a dict; or gives a call of another operator;
+`macs(types, attrs, result)` the multiply-accumulates, from types of known extents.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import ModuleType
+from typing import Any
+
+from ....base.errors import explain
+from ....base.registry import Registry
+from ....ir.expr import Attrs
+from ....ir.op import Op, register_op
+from ....relax import BlockBuilder
+from ....relax import Call as RelaxCall
+from ....relax import op as relax_op
+from ..expr import Call, Expr, Tuple, TupleWrapper
+
+
+class _Typed:
+    """The builders of Relax's operators; what they make has its struct info at once, which the next
+    line of a body may ask for."""
+
+    def __init__(self, view: Any) -> None:
+        self._view = view
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._view, name)
+
+        def informed(*args: Any, **kwargs: Any) -> Any:
+            return _informed(found(*args, **kwargs))
+
+        made: Any = _Typed(found) if isinstance(found, ModuleType) else informed
+        setattr(self, name, made)
+        return made
+
+
+def _informed(value: Any) -> Any:
+    """A call with its struct info."""
+    if isinstance(value, RelaxCall) and value.struct_info is None and isinstance(value.op, Op):
+        infer = value.op.get_attr("FInferStructInfo")
+        value.struct_info = infer(value, BlockBuilder())
+    return value
+
+
+# The operators of Relax that bodies are written in.
+R: Any = _Typed(relax_op)
+_BUILDER: ContextVar[Any] = ContextVar("relay.builder")
+
+
+def builder() -> Any:
+    """The BlockBuilder that a body is run for."""
+    return _BUILDER.get()
+
+
+def kernel(fn: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """What a function of te makes of Relax expressions, for meanings without an operator of Relax."""
+    return builder().emit(builder().call_te(fn, *args, **options))
+
+
+class Input:
+    """The annotation of a parameter that is an argument of the call."""
+
+
+class Inputs:
+    """The annotation of a parameter that is a tuple of expressions."""
+
+
+ROWS: Registry[str, Row] = Registry("operator of Relay")
+VIEWS: Registry[str, Callable[..., Any]] = Registry("builder of Relay's calls")
+REQUIRED = inspect.Parameter.empty
+
+
+class Row:
+    """An operator of Relay: its name, its signature, its body and its hooks."""
+
+    def __init__(self, name: str, body: Callable[..., Any], results: Any, attrs: str) -> None:
+        self.name, self.body, self.results = name, body, results
+        self.attrs_key = f"relay.attrs.{attrs}" if attrs else f"relay.attrs.{name}"
+        self.signature = inspect.signature(body)
+        parameters = self.signature.parameters.values()
+        self.inputs = {p.name: str(p.annotation) for p in parameters if _is_input(p)}
+        self.optional = {p.name for p in parameters if _is_input(p) and p.default is None}
+        self.attr_names = [p.name for p in parameters if not _is_input(p)]
+        self.defaults = {p.name: p.default for p in parameters if p.default is not REQUIRED}
+        self.hooks: dict[str, Callable[..., Any]] = {}
+        self.reads_values = False
+        self.op = register_op(name)
+        if not self.optional:
+            self.op.set_num_inputs(len(self.inputs))
+        self.builder = self._make_builder()
+
+    def __repr__(self) -> str:
+        return f"<operator of Relay {self.name}{self.signature}>"
+
+    def arguments(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Set what gives the types of arguments that follow from the others."""
+        self.hooks["arguments"] = fn
+        return fn
+
+    def infer(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Set what gives the result's type. With a third parameter, it gets the arguments too."""
+        self.hooks["infer"] = fn
+        self.reads_values = len(inspect.signature(fn).parameters) > 2
+        return fn
+
+    def macs(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Set what counts the multiply-accumulates."""
+        self.hooks["macs"] = fn
+        return fn
+
+    def build(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Set what checks and completes the arguments of the builder."""
+        self.hooks["build"] = fn
+        return fn
+
+    def _make_builder(self) -> Callable[..., Any]:
+        row = self
+
+        def builder(*args: Any, **kwargs: Any) -> Any:
+            try:
+                bound = row.signature.bind(*args, **kwargs)
+            except TypeError as error:
+                what = f"relay.{row.name}: {error}"
+                raise TypeError(explain(what, instead=f"it takes {row.signature}")) from None
+            bound.apply_defaults()
+            given = dict(bound.arguments)
+            if "build" in row.hooks:
+                given = row.hooks["build"](**given)
+                if not isinstance(given, dict):
+                    return given
+            return row.call(given)
+
+        builder.__name__ = builder.__qualname__ = self.name.rsplit(".", 1)[-1]
+        builder.__doc__ = inspect.cleandoc(self.body.__doc__ or "")
+        builder.__signature__ = self.signature
+        builder.row = self
+        return builder
+
+    def call(self, given: dict[str, Any]) -> Any:
+        """The call with all arguments and attributes given by name."""
+        args = []
+        for name, kind in self.inputs.items():
+            value = given[name]
+            if value is None and name in self.optional:
+                continue
+            args.append(_input(self.name, name, kind, value))
+        attrs = {name: _plain(given[name]) for name in self.attr_names}
+        made = Call(self.op, args, Attrs(self.attrs_key, attrs) if attrs else None)
+        count: Any = self.results(attrs, given) if callable(self.results) else self.results
+        return made if count is None else TupleWrapper(made, count)
+
+    def values_of(self, call: Call) -> dict[str, Any]:
+        """The attributes of a call by name; those it does not have are the defaults."""
+        known = {} if call.attrs is None else dict(call.attrs.items())
+        return {name: known.get(name, self.defaults.get(name)) for name in self.attr_names}
+
+    def apply(self, args: list[Any], attrs: dict[str, Any], bb: Any) -> Any:
+        """The Relax expression of a call: its arguments are Relax expressions. bb: the BlockBuilder
+        of the function that it is for."""
+        names = list(self.inputs)
+        missing = len(names) - len(args)
+        left_out = {n for n in [n for n in names if n in self.optional][-missing:] if missing}
+        if len(left_out) != missing:
+            needed = [n for n in names if n not in self.optional]
+            raise ValueError(explain(f"{self.name} needs {needed}", got=f"{len(args)} arguments"))
+        given = iter(args)
+        by_name = {n: None if n in left_out else next(given) for n in names}
+        token = _BUILDER.set(bb)
+        try:
+            return self.body(**by_name, **attrs)
+        finally:
+            _BUILDER.reset(token)
+
+
+def _is_input(parameter: inspect.Parameter) -> bool:
+    return str(parameter.annotation).startswith("Input")
+
+
+def _input(op_name: str, name: str, kind: str, value: Any) -> Any:
+    several = kind.startswith("Inputs")
+    if isinstance(value, TupleWrapper) and not several:
+        value = value.tuple_value
+    if several and isinstance(value, (list, tuple, TupleWrapper)):
+        value = Tuple([_input(op_name, name, "Input", item) for item in value])
+    if not isinstance(value, Expr):
+        what = f"relay.{op_name}: the argument {name} is an expression"
+        raise TypeError(explain(what, got=repr(value), instead="wrap it in relay.const"))
+    return value
+
+
+def _plain(value: Any) -> Any:
+    return tuple(_plain(v) for v in value) if type(value) in (list, tuple) else value
+
+
+def op(
+    name: str, results: Any = None, attrs: str = "", view: bool = True
+) -> Callable[[Callable[..., Any]], Row]:
+    """Define an operator: see the module's docstring.
+
+    results: how many fields its tuple has, or a function of its attributes and what was given (None:
+    it is no tuple); the builder gives a `TupleWrapper`. attrs: the class of its attributes in TVM. view: whether there is
+    a builder `relay.<name>`.
+    """
+
+    def define(body: Callable[..., Any]) -> Row:
+        row = ROWS.register(name, Row(name, body, results, attrs))
+        if view:
+            VIEWS.register(name, row.builder)
+        return row
+
+    return define
+
+
+def view(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Offer a function as the builder `relay.<name>`, which makes calls of operators."""
+
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        return VIEWS.register(name, fn, override=True)
+
+    return register
+
+
+def row_of(operator: Any) -> Row | None:
+    """The definition of an operator, None where there is none."""
+    return ROWS.get(operator.name) if isinstance(operator, Op) else None

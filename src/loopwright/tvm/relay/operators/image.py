@@ -1,0 +1,220 @@
+"""Operators on images: resized, cropped, sampled on grids, dilated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base.errors import explain
+from ....tir import layout as layout_of
+from ...topi import image as topi_image
+from ..expr import Expr
+from ..types import Any as AnyDim
+from ..types import TensorType
+from .common import LETTERS, dims_in, expression, numbers, per_axis, whole, windows
+from .core import Input, R, Row, kernel, op, view
+
+# ---------------------------------------------------------------------- resizing
+
+
+def _resized(data: Any, size: list[Any], roi: Any, **options: Any) -> Any:
+    """The data in another size, by Relax's operator where it computes the same: what is nearest
+    depends on the last bit of a place."""
+    options["out_dtype"] = options["out_dtype"] or None
+    linear = options["method"] != "nearest_neighbor"
+    cropped = options["coordinate_transformation_mode"] == "tf_crop_and_resize"
+    if len(size) == 2 and linear:
+        options["rounding_method"] = "round"
+        return R.image.resize2d(data, size, list(roi) if cropped else None, **options)
+    for name in ("alpha", "exclude"):
+        options[f"bicubic_{name}"] = options.pop(f"cubic_{name}")
+    ends = [float(getattr(v, "value", v)) for v in roi] if cropped else None
+    return kernel(getattr(topi_image, f"resize{len(size)}d"), data, ends, size, **options)
+
+
+def _resize(rank: int) -> Row:
+    plain = f"NC{LETTERS[rank]}"
+
+    @op(f"image.resize{rank}d", attrs=f"Resize{rank}DAttrs", view=False)
+    def resize(
+        data: Input,
+        size: Any,
+        roi: Any = None,
+        layout: str = plain,
+        method: str = "linear",
+        coordinate_transformation_mode: str = "half_pixel",
+        rounding_method: str = "",
+        cubic_alpha: float = -0.5,
+        cubic_exclude: int = 0,
+        extrapolation_value: float = 0.0,
+        out_dtype: Any = None,
+    ) -> Any:
+        """The spatial axes of a batch of images in another size."""
+        return _resized(
+            data, [whole(s) for s in size], roi, layout=layout, method=method,
+            coordinate_transformation_mode=coordinate_transformation_mode,
+            rounding_method=rounding_method, cubic_alpha=cubic_alpha, cubic_exclude=cubic_exclude,
+            extrapolation_value=extrapolation_value, out_dtype=out_dtype,
+        )  # fmt: skip
+
+    @resize.infer
+    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+        plan = layout_of(attrs["layout"])
+        sizes = dict(zip(LETTERS[rank], attrs["size"], strict=True))
+        rows = zip(plan, types[0].shape, strict=True)
+        dims = [sizes.get(letter, d) for letter, d in rows]
+        return TensorType(dims, attrs["out_dtype"] or types[0].dtype)
+
+    return resize
+
+
+resizes = {rank: _resize(rank) for rank in LETTERS}
+
+
+@op("dyn.image.resize2d", attrs="Resize2DAttrs", view=False)
+def dyn_resize2d(
+    data: Input,
+    size: Input,
+    roi: Input,
+    layout: str = "NCHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    cubic_alpha: float = -0.5,
+    cubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: Any = None,
+) -> Any:
+    """`image.resize2d` to a size of run time."""
+    if coordinate_transformation_mode == "tf_crop_and_resize":
+        what = "a region of run time is not known to the resize operators"
+        raise ValueError(explain(what, instead="relay.image.crop_and_resize"))
+    return _resized(
+        data, dims_in(size, 2), None, layout=layout, method=method,
+        coordinate_transformation_mode=coordinate_transformation_mode,
+        rounding_method=rounding_method, cubic_alpha=cubic_alpha, cubic_exclude=cubic_exclude,
+        extrapolation_value=extrapolation_value, out_dtype=out_dtype,
+    )  # fmt: skip
+
+
+@dyn_resize2d.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    rows = zip(attrs["layout"], types[0].shape, strict=True)
+    dims = [AnyDim() if letter in "HW" else d for letter, d in rows]
+    return TensorType(dims, attrs["out_dtype"] or types[0].dtype)
+
+
+def _resize_view(rank: int) -> None:
+    row, plain = resizes[rank], f"NC{LETTERS[rank]}"
+
+    @view(f"image.resize{rank}d")
+    def resize(
+        data: Any,
+        size: Any,
+        roi: Any = None,
+        layout: str = plain,
+        method: str = "linear",
+        coordinate_transformation_mode: str = "half_pixel",
+        rounding_method: str = "",
+        cubic_alpha: float = -0.5,
+        cubic_exclude: int = 0,
+        extrapolation_value: float = 0.0,
+        out_dtype: Any = None,
+    ) -> Any:
+        """The spatial axes of a batch of images in another size, which may be an expression."""
+        size, roi = numbers(size), numbers(roi)
+        roi = (0.0,) * (2 * rank) if roi is None else roi
+        options = (
+            layout, method, coordinate_transformation_mode, rounding_method, cubic_alpha,
+            cubic_exclude, extrapolation_value, out_dtype,
+        )  # fmt: skip
+        if not (isinstance(size, Expr) or isinstance(roi, Expr)):
+            sizes = size if isinstance(size, (list, tuple)) else per_axis(size, rank)
+            return row.builder(data, sizes, roi, *options)
+        if rank != 2:
+            what = f"resize{rank}d takes a size of numbers"
+            raise NotImplementedError(explain(what, got="an expression", instead="resize2d"))
+        given = expression(size, "int64"), expression(roi, "float32")
+        return dyn_resize2d.builder(data, *given, *options)
+
+
+for _rank in LETTERS:
+    _resize_view(_rank)
+
+
+@op("image.crop_and_resize", attrs="CropAndResizeAttrs")
+def crop_and_resize(
+    data: Input,
+    boxes: Input,
+    box_indices: Input,
+    crop_size: Any,
+    layout: str,
+    method: str = "bilinear",
+    extrapolation_value: float = 0,
+    out_dtype: Any = None,
+) -> Any:
+    """Boxes of images, rows of (top, left, bottom, right) as parts of an image, in one size."""
+    size = [int(s) for s in crop_size]
+    return kernel(
+        topi_image.crop_and_resize, data, boxes, box_indices, size, layout, method,
+        float(extrapolation_value), out_dtype or None,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- grids
+
+
+@op("image.affine_grid", attrs="AffineGridAttrs")
+def affine_grid(data: Input, target_shape: Any = None) -> Any:
+    """The places, from -1 to 1, of an image's pixels, moved by matrices (batch, 2, 3)."""
+    return kernel(topi_image.affine_grid, data, [int(d) for d in target_shape])
+
+
+@op("image.grid_sample", attrs="GridSampleAttrs")
+def grid_sample(
+    data: Input,
+    grid: Input,
+    method: str = "bilinear",
+    layout: str = "NCHW",
+    padding_mode: str = "zeros",
+    align_corners: bool = True,
+) -> Any:
+    """The data at the places of a grid, from -1 to 1 along each axis."""
+    options = (method, layout, padding_mode, bool(align_corners))
+    return kernel(topi_image.grid_sample, data, grid, *options)
+
+
+# ---------------------------------------------------------------------- dilation
+
+
+@op("image.dilation2d", attrs="Dilation2DAttrs")
+def dilation2d(
+    data: Input,
+    weight: Input,
+    strides: Any = (1, 1),
+    padding: Any = (0, 0),
+    dilations: Any = (1, 1),
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IHW",
+    out_dtype: str = "",
+) -> Any:
+    """The greatest sum of pixel and filter in each window."""
+    fitting = {"NCHW": "IHW", "NHWC": "HWI"}
+    if fitting.get(data_layout) != kernel_layout:
+        what = "dilation2d takes data NCHW with a filter IHW, or NHWC with HWI"
+        raise ValueError(explain(what, got=f"{data_layout} and {kernel_layout}"))
+    fn = getattr(topi_image, f"dilation2d_{data_layout.lower()}")
+    return kernel(
+        fn, data, weight, list(strides), list(padding), list(dilations), out_dtype or None
+    )
+
+
+@dilation2d.build
+def _(data_layout: str, **given: Any) -> dict[str, Any]:
+    for name in ("strides", "dilations"):
+        if isinstance(given[name], (list, tuple)) and len(given[name]) == 4:  # of all axes
+            steps = dict(zip(data_layout, given[name], strict=True))
+            if steps.pop("N") != 1 or steps.pop("C") != 1:
+                what = f"dilation2d: {name} of N and C are 1"
+                raise ValueError(explain(what, got=f"{list(given[name])} of {data_layout}"))
+            given[name] = list(steps.values())
+    return windows({"data_layout": data_layout, **given}, 2, "strides", "dilations")

@@ -1,0 +1,677 @@
+"""Operators that read or write at indices: slices, gathers, scatters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....base.errors import explain
+from ....ir.prim_expr import IntImm
+from ....relax import expr as rx
+from ..expr import Constant, Expr, const
+from ..types import Any as AnyDim
+from ..types import TensorType
+from .core import VIEWS, Input, Inputs, R, op, view
+from .tensor import broadcast, extent_value, fields, of_rank, shape_of_tensor
+from .transform import dims_of, known
+
+
+def _i64(value: Any) -> Any:
+    return rx.const(np.asarray(value, "int64"))
+
+
+def _wide(data: Any) -> Any:
+    return data if data.struct_info.dtype == "int64" else R.astype(data, "int64")
+
+
+# ---------------------------------------------------------------------- slices
+
+
+def _bounds(attrs: dict[str, Any], rank: int) -> list[tuple[int, Any, Any, int]]:
+    """(axis, begin, end, stride) of a strided slice; what is not given is None."""
+    begin, end = list(attrs["begin"]), list(attrs["end"])
+    strides, axes = list(attrs["strides"] or ()), attrs["axes"]
+    axes = list(range(max(len(begin), len(end)))) if axes is None else [int(a) % rank for a in axes]
+    found = []
+    for i, axis in enumerate(axes):
+        low = begin[i] if i < len(begin) else None
+        high = end[i] if i < len(end) else None
+        size = attrs["slice_mode"] == "size"
+        stride = 1 if size or i >= len(strides) or strides[i] is None else int(strides[i])
+        if size:
+            high = None if high is None or high < 0 else (low or 0) + high
+        found.append((axis, low, high, stride))
+    return found
+
+
+def sliced(extent: Any, low: Any, high: Any, stride: int) -> Any:
+    """(begin, end, number of elements) of a slice of an axis of a known extent."""
+    first, last = (0, extent) if stride > 0 else (extent - 1, -1)
+    begin = first if low is None else (low + extent if low < 0 else low)
+    if high is None:
+        end = last
+    else:
+        end = high + extent if high < 0 else high
+        if stride < 0 and high < -extent:
+            end = -1
+    least, most = (0, extent) if stride > 0 else (-1, extent - 1)
+    begin, end = min(max(begin, least), most), min(max(end, least), most)
+    return begin, end, max(0, -(-(end - begin) // stride))
+
+
+@op("strided_slice", attrs="StridedSliceAttrs", view=False)
+def strided_slice(
+    data: Input,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    slice_mode: str = "end",
+    axes: Any = None,
+) -> Any:
+    """A part of a tensor: from `begin` to before `end` in steps of `strides`, of some axes.
+    slice_mode "size": `end` says how many elements, and steps are 1."""
+    attrs = {"begin": begin, "end": end, "strides": strides, "slice_mode": slice_mode, "axes": axes}
+    dims = dims_of(data)
+    picked, low, high, step = [], [], [], []
+    for axis, first, last, stride in _bounds(attrs, len(dims)):
+        extent = dims[axis]
+        if isinstance(extent, IntImm):
+            first, last, _ = sliced(extent.value, first, last, stride)
+            last = -extent.value - 1 if last < 0 else last
+        else:
+            first = (0 if stride > 0 else extent - 1) if first is None else first
+            last = (extent if stride > 0 else -extent - 1) if last is None else last
+        picked.append(axis)
+        low.append(first)
+        high.append(last)
+        step.append(stride)
+    return R.strided_slice(data, picked, low, high, step) if picked else data
+
+
+@strided_slice.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data = types[0]
+    dims = list(data.shape)
+    for axis, low, high, stride in _bounds(attrs, len(dims)):
+        if stride == 0:
+            raise ValueError(explain("strided_slice: a stride is not 0", got=str(attrs["strides"])))
+        extent = dims[axis]
+        if isinstance(extent, IntImm):
+            dims[axis] = sliced(extent.value, low, high, stride)[2]
+        elif low in (None, 0) and high is None:
+            dims[axis] = extent if stride == 1 else AnyDim()
+        else:
+            same_side = ((low or 0) < 0) == ((high or 0) < 0)
+            dims[axis] = AnyDim()
+            if (
+                same_side
+                and low is not None
+                and high is not None
+                and not isinstance(extent, AnyDim)
+            ):
+                dims[axis] = max(0, -(-(high - low) // stride))
+    return TensorType(dims, data.dtype)
+
+
+@op("dyn.strided_slice", attrs="StridedSliceAttrs", view=False)
+def dyn_strided_slice(
+    data: Input, begin: Input, end: Input, strides: Input, slice_mode: str = "end", axes: Any = None
+) -> Any:
+    """`strided_slice` whose places are values."""
+    rank = data.struct_info.ndim
+    (count,) = dims_of(begin)
+    count = int(getattr(count, "value", count))
+    shape = R.shape_to_tensor(R.shape_of(data))
+    first = [R.strided_slice(shape, [0], [0], [count])] if count < rank else [shape]
+    low, step = _wide(begin), _wide(strides)
+    high = _wide(end)
+    if slice_mode == "size":
+        step = R.ones_like(step)
+        low = R.where(R.less(low, _i64(0)), R.add(low, first[0]), low)
+        high = R.where(R.less(high, _i64(0)), first[0], R.add(low, high))
+    if count < rank:
+        rest = R.strided_slice(shape, [0], [count], [rank])
+        low = R.concat([low, R.zeros([rank - count], "int64")], 0)
+        high = R.concat([high, rest], 0)
+        step = R.concat([step, R.ones([rank - count], "int64")], 0)
+    return R.dynamic_strided_slice(data, low, high, step)
+
+
+@dyn_strided_slice.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    (count,), dims = types[1].shape, types[0].shape
+    count = min(getattr(count, "value", len(dims)), len(dims))
+    return TensorType([AnyDim()] * count + list(dims[count:]), types[0].dtype)
+
+
+@view("strided_slice")
+def _strided_slice(
+    data: Any, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end"
+) -> Any:
+    """A part of a tensor; places may be expressions."""
+    begin, end, strides = known(begin), known(end), known([1] if strides is None else strides)
+    given = [begin, end, strides]
+    if any(isinstance(g, Expr) for g in given):
+        if axes is not None:
+            what = "strided_slice: axes need places that are numbers"
+            raise ValueError(explain(what, got=str(axes), instead="give places for all axes"))
+        some = next(g for g in given if isinstance(g, Expr))
+        exprs = [g if isinstance(g, Expr) else _const(g, "int64") for g in given]
+        if strides == [1]:
+            exprs[2] = VIEWS["ones_like"](some)
+        return dyn_strided_slice.builder(data, *exprs, slice_mode)
+    return strided_slice.builder(data, begin, end, strides, slice_mode, known(axes))
+
+
+def _const(values: Any, dtype: str) -> Constant:
+    return Constant(np.array(values, dtype))
+
+
+@op("strided_set", attrs="StridedSliceAttrs", view=False)
+def strided_set(data: Input, v: Input, begin: Input, end: Input, strides: Input) -> Any:
+    """`data` with the part that a slice means replaced by `v`."""
+    dims, part = dims_of(data), dims_of(v)
+    rank = len(dims)
+    (count,), (steps,) = dims_of(begin), dims_of(strides)
+    low, step = _wide(begin), _wide(strides)
+    extents = R.shape_to_tensor(rx.ShapeExpr(dims[: int(getattr(count, "value", count))]))
+    low = R.where(R.less(low, _i64(0)), R.add(low, extents), low)
+    places = []
+    for axis in range(rank):
+        number = R.arange(0, part[axis], 1, "int64")
+        if axis < int(getattr(count, "value", count)):
+            at = rx.const(np.array(axis, "int64"))
+            if axis < int(getattr(steps, "value", steps)):  # else 1
+                number = R.multiply(number, R.take(step, at, 0))
+            number = R.add(R.take(low, at, 0), number)
+        spread = [1] * rank
+        spread[axis] = part[axis]
+        places.append(R.broadcast_to(R.reshape(number, spread), part))
+    return R.scatter_nd(data, R.stack(places, -1), v)
+
+
+@strided_set.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return types[0]
+
+
+@view("strided_set")
+def _strided_set(data: Any, v: Any, begin: Any, end: Any, strides: Any = None) -> Any:
+    """`data` with the part that a slice means replaced by `v`."""
+    count = len(begin) if isinstance(begin, (list, tuple)) else 0
+    strides = strides if strides is not None and len(known_or(strides)) else [1] * (count or 1)
+    given = [g if isinstance(g, Expr) else _const(list(g), "int32") for g in (begin, end, strides)]
+    return strided_set.builder(data, v, *given)
+
+
+def known_or(value: Any) -> Any:
+    """A list; for an expression one of unknown items."""
+    return [None] if isinstance(value, Expr) else value
+
+
+@op("slice_like", attrs="SliceLikeAttrs")
+def slice_like(data: Input, shape_like: Input, axes: Any = None) -> Any:
+    """The first elements along axes, as many as another tensor has."""
+    dims, other = dims_of(data), dims_of(shape_like)
+    picked = _like_axes(axes, len(dims), len(other))
+    return R.strided_slice(data, picked, [0] * len(picked), [other[a] for a in picked])
+
+
+def _like_axes(axes: Any, rank: int, other: int) -> list[int]:
+    if axes is None or not list(axes):
+        return list(range(min(rank, other)))
+    return [int(a) % rank for a in axes]
+
+
+@slice_like.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data, other = types
+    picked = _like_axes(attrs["axes"], len(data.shape), len(other.shape))
+    dims = [other.shape[i] if i in picked else d for i, d in enumerate(data.shape)]
+    for axis in picked:
+        have, want = data.shape[axis], other.shape[axis]
+        if isinstance(have, IntImm) and isinstance(want, IntImm) and want.value > have.value:
+            what = "slice_like: the other tensor is longer"
+            raise ValueError(explain(what, got=f"{want} of {have} in axis {axis}"))
+    return TensorType(dims, data.dtype)
+
+
+def _windowed(data: Any, axis: int, sizes: list[Any], strides: Any) -> list[Any]:
+    """The extents after the windows of some axes are made: (places, window) for each."""
+    dims = dims_of(data)
+    pairs: list[Any] = []
+    for i, size in enumerate(sizes):
+        pairs += [(dims[axis + i] - size) // strides[i] + 1, size]
+    return [*dims[:axis], *pairs, *dims[axis + len(sizes) :]]
+
+
+@op("sliding_window", attrs="SlidingWindowAttrs")
+def sliding_window(data: Input, axis: int, window_shape: Any, strides: Any) -> Any:
+    """All windows over the axes from `axis` on: an axis for the places of each, then the windows."""
+    sizes, out = list(window_shape), data
+    rank = data.struct_info.ndim
+    for i, (size, step) in enumerate(zip(sizes, strides, strict=True)):
+        dims, at = _windowed(data, axis, sizes[:i], strides), axis + 2 * i
+        count = (dims[at] - size) // step + 1
+        starts = R.multiply(R.arange(0, count, 1, "int64"), _i64(step))
+        index = R.reshape(R.add(R.expand_dims(starts, 1), _i64(np.arange(size))), [-1])
+        out = R.reshape(R.take(out, index, at), [*dims[:at], count, size, *dims[at + 1 :]])
+    windows = [axis + 2 * i + 1 for i in range(len(sizes))]
+    order = [a for a in range(rank + len(sizes)) if a not in windows]
+    return R.permute_dims(out, [*order, *windows])
+
+
+@op("take", attrs="TakeAttrs", view=False)
+def take(
+    data: Input, indices: Input, batch_dims: int = 0, axis: Any = None, mode: str = "clip"
+) -> Any:
+    """The elements at indices along an axis; None: of all elements in a row. mode: "clip" to the
+    axis, "wrap" around it, or "fast" for indices that are right."""
+    if axis is None:
+        data, axis = R.reshape(data, [-1]), 0
+    rank = data.struct_info.ndim
+    axis = int(axis) % rank
+    index = _placed(indices, dims_of(data)[axis], mode)
+    if not batch_dims:
+        return R.take(data, index, axis)
+    batch_dims = batch_dims % indices.struct_info.ndim if batch_dims < 0 else batch_dims
+    return _batched_take(data, index, axis, batch_dims)
+
+
+def _placed(indices: Any, extent: Any, mode: str) -> Any:
+    """Indices within an axis."""
+    wide = _wide(indices)
+    size = extent_value(extent)
+    if mode == "clip":
+        return R.minimum(R.maximum(wide, _i64(0)), R.subtract(size, _i64(1)))
+    return R.floor_mod(wide, size) if mode == "wrap" else wide
+
+
+def _batched_take(data: Any, index: Any, axis: int, batch: int) -> Any:
+    """`take` whose first `batch` axes are the same of data and indices."""
+    dims, spread = dims_of(data), dims_of(index)
+    before, after = dims[batch:axis], dims[axis + 1 :]
+    moved = R.permute_dims(
+        data, [*range(batch), axis, *range(batch, axis), *range(axis + 1, len(dims))]
+    )
+    found = R.gather_nd(moved, R.expand_dims(index, -1), batch)  # batch, index axes, before, after
+    many = len(spread) - batch
+    order = [
+        *range(batch),
+        *range(batch + many, batch + many + len(before)),
+        *range(batch, batch + many),
+        *range(batch + many + len(before), batch + many + len(before) + len(after)),
+    ]
+    return R.permute_dims(found, order)
+
+
+@take.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data, indices = types
+    if attrs["axis"] is None:
+        return TensorType(indices.shape, data.dtype)
+    axis, batch = int(attrs["axis"]), int(attrs["batch_dims"])
+    if not -len(data.shape) <= axis < len(data.shape):
+        raise ValueError(
+            explain("take: the axis is out of range", got=f"{axis} of {len(data.shape)}")
+        )
+    axis %= len(data.shape)
+    batch = batch + len(indices.shape) if batch < 0 else batch
+    dims = [*data.shape[:axis], *indices.shape[batch:], *data.shape[axis + 1 :]]
+    return TensorType(dims, data.dtype)
+
+
+@view("take")
+def _take(
+    data: Any, indices: Any, axis: Any = None, batch_dims: int = 0, mode: str = "clip"
+) -> Any:
+    """The elements at indices along an axis."""
+    return take.builder(data, indices, batch_dims, axis, mode)
+
+
+# ---------------------------------------------------------------------- gather and scatter
+
+
+@op("gather", attrs="GatherAttrs")
+def gather(data: Input, axis: int, indices: Input) -> Any:
+    """The element at an index along an axis, for each element of `indices`."""
+    axis = axis % data.struct_info.ndim
+    return R.gather_elements(data, _from_end(indices, dims_of(data)[axis]), axis)
+
+
+def _from_end(indices: Any, extent: Any) -> Any:
+    """Indices, of which negative ones count from the end."""
+    wide = _wide(indices)
+    size = extent_value(extent)
+    return R.where(R.less(wide, _i64(0)), R.add(wide, size), wide)
+
+
+@gather.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TensorType(types[1].shape, types[0].dtype)
+
+
+def _coordinates_last(indices: Any) -> Any:
+    """Relay has the coordinates of a place along the first axis, Relax along the last."""
+    rank = indices.struct_info.ndim
+    return R.permute_dims(_wide(indices), [*range(1, rank), 0])
+
+
+@op("gather_nd", attrs="GatherNDAttrs")
+def gather_nd(data: Input, indices: Input, batch_dims: int = 0, index_rank: Any = None) -> Any:
+    """The elements or parts at places whose coordinates are along the first axis of `indices`."""
+    return R.gather_nd(data, _coordinates_last(indices), batch_dims)
+
+
+@gather_nd.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data, indices = types
+    count = indices.shape[0].value if isinstance(indices.shape[0], IntImm) else attrs["index_rank"]
+    if count is None:
+        raise ValueError(
+            explain("gather_nd: the number of coordinates is not known", got=str(indices))
+        )
+    batch = int(attrs["batch_dims"])
+    if count + batch > len(data.shape):
+        what = "gather_nd: more coordinates than the data has axes"
+        raise ValueError(explain(what, got=f"{count} of {len(data.shape)}"))
+    return TensorType([*indices.shape[1:], *data.shape[count + batch :]], data.dtype)
+
+
+@op("scatter_elements", attrs="ScatterElementsAttrs")
+def scatter_elements(
+    data: Input, indices: Input, updates: Input, axis: int = 0, reduction: str = "update"
+) -> Any:
+    """`data` with elements of `updates` put at indices along an axis, or combined with what is there."""
+    return R.scatter_elements(data, _wide(indices), updates, axis, reduction)
+
+
+@op("scatter_nd", attrs="ScatterNDAttrs")
+def scatter_nd(data: Input, indices: Input, updates: Input, mode: str = "update") -> Any:
+    """`data` with parts of `updates` put at places, or combined with what is there."""
+    return R.scatter_nd(data, _coordinates_last(indices), updates, mode)
+
+
+for _row in (scatter_elements, scatter_nd):
+
+    @_row.infer
+    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+        return types[0]
+
+
+@op("where")
+def where(condition: Input, x: Input, y: Input) -> Any:
+    """x where the condition holds, else y."""
+    dtype = condition.struct_info.dtype
+    zero = rx.const(0, str(dtype))
+    condition = condition if dtype == "bool" else R.not_equal(condition, zero)
+    return R.where(condition, x, y)
+
+
+@where.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    condition, x, y = types
+    if x.dtype != y.dtype:
+        raise ValueError(explain("where: x and y are of one dtype", got=f"{x.dtype} and {y.dtype}"))
+    return TensorType(broadcast(condition.shape, broadcast(x.shape, y.shape)), x.dtype)
+
+
+@op("argwhere")
+def argwhere(condition: Input) -> Any:
+    """The indices of what is not zero, a row for each."""
+    return R.astype(R.permute_dims(R.nonzero(condition)), "int32")
+
+
+@argwhere.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TensorType((AnyDim(), len(types[0].shape)), "int32")
+
+
+@op("one_hot", attrs="OneHotAttrs", view=False)
+def one_hot(
+    indices: Input,
+    on_value: Input,
+    off_value: Input,
+    depth: int,
+    axis: int = -1,
+    dtype: str = "float32",
+) -> Any:
+    """A new axis of `depth`: on_value at the index, off_value elsewhere."""
+    return _hot(indices, on_value, off_value, depth, axis, dtype)
+
+
+def _hot(indices: Any, on: Any, off: Any, depth: int, axis: int, dtype: str) -> Any:
+    rank = indices.struct_info.ndim
+    place = rank if axis == -1 else axis
+    numbers = R.arange(0, depth, 1, "int64")
+    numbers = R.reshape(numbers, [depth, *[1] * (rank - place)])
+    hit = R.equal(R.expand_dims(_wide(indices), place), numbers)
+    return R.astype(R.where(hit, on, off), dtype)
+
+
+@one_hot.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return _hot_type(types[0], attrs["depth"], attrs)
+
+
+def _hot_type(indices: Any, depth: Any, attrs: dict[str, Any]) -> Any:
+    place = len(indices.shape) if attrs["axis"] == -1 else attrs["axis"]
+    return TensorType([*indices.shape[:place], depth, *indices.shape[place:]], attrs["dtype"])
+
+
+@op("dyn.one_hot", attrs="OneHotAttrs", view=False)
+def dyn_one_hot(
+    indices: Input,
+    on_value: Input,
+    off_value: Input,
+    depth: Input,
+    axis: int = -1,
+    dtype: str = "float32",
+) -> Any:
+    """`one_hot` whose depth is a value."""
+    rank = indices.struct_info.ndim
+    place = rank if axis == -1 else axis
+    shape = R.shape_to_tensor(R.shape_of(indices))
+    parts = [R.strided_slice(shape, [0], [0], [place])] if place else []
+    parts.append(R.reshape(_wide(depth), [1]))
+    parts += [R.strided_slice(shape, [0], [place], [rank])] if place < rank else []
+    full = R.concat(parts, 0) if len(parts) > 1 else parts[0]
+    ones = R.ones(R.tensor_to_shape(full), "int64")
+    numbers = R.subtract(R.cumsum(ones, place), _i64(1))
+    hit = R.equal(R.expand_dims(_wide(indices), place), numbers)
+    return R.astype(R.where(hit, on_value, off_value), dtype)
+
+
+@dyn_one_hot.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return _hot_type(types[0], AnyDim(), attrs)
+
+
+@view("one_hot")
+def _one_hot(indices: Any, on_value: Any, off_value: Any, depth: Any, axis: int, dtype: str) -> Any:
+    """A new axis of `depth`, which may be an expression."""
+    depth = known(depth)
+    if isinstance(depth, Expr):
+        return dyn_one_hot.builder(indices, on_value, off_value, depth, axis, dtype)
+    return one_hot.builder(indices, on_value, off_value, depth[0], axis, dtype)
+
+
+@op("unravel_index")
+def unravel_index(indices: Input, shape: Input) -> Any:
+    """The coordinates, along the first axis, of places in a flat tensor of a shape."""
+    (count,) = dims_of(shape)
+    count = int(getattr(count, "value", count))
+    rest, found = indices, []
+    for axis in reversed(range(count)):
+        size = R.take(shape, rx.const(np.array(axis, "int64")), 0)
+        size = R.astype(size, str(indices.struct_info.dtype))
+        found.append(R.floor_mod(rest, size))
+        rest = R.floor_divide(rest, size)
+    return R.stack(found[::-1], 0)
+
+
+@unravel_index.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    indices, shape = types
+    if not indices.shape:
+        return TensorType(shape.shape, indices.dtype)
+    return TensorType([shape.shape[0], *indices.shape], indices.dtype)
+
+
+@op("adv_index")
+def adv_index(inputs: Inputs) -> Any:
+    """numpy's indexing of the first tensor by the others."""
+    data, *indices = fields(inputs)
+    return R.index_tensor(data, [_wide(i) for i in indices])
+
+
+@view("adv_index")
+def _adv_index(inputs: Any) -> Any:
+    """numpy's indexing of the first tensor by the others."""
+    return adv_index.builder(list(inputs) if isinstance(inputs, (list, tuple)) else inputs)
+
+
+@op("sequence_mask", attrs="SequenceMaskAttrs")
+def sequence_mask(data: Input, valid_length: Input, mask_value: float = 0, axis: int = 0) -> Any:
+    """`data` with what lies behind the valid length of each row replaced. Axis 0 or 1 is that of the
+    sequence, the other one that of the batch."""
+    dims = dims_of(data)
+    rank = len(dims)
+    spread = [1] * rank
+    spread[axis] = dims[axis]
+    number = R.reshape(R.arange(0, dims[axis], 1, "int64"), spread)
+    spread = [1] * rank
+    spread[1 - axis] = dims[1 - axis]
+    length = R.reshape(_wide(valid_length), spread)
+    fill = rx.const(mask_value, str(data.struct_info.dtype))
+    return R.where(R.less(number, length), data, fill)
+
+
+@sequence_mask.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return types[0]
+
+
+@op("sparse_to_dense", attrs="SparseToDenseAttrs", view=False)
+def sparse_to_dense(
+    sparse_indices: Input, sparse_values: Input, default_value: Input, output_shape: Any
+) -> Any:
+    """A tensor of a default value with values at the given places."""
+    shape = [int(d) for d in output_shape]
+    return _to_dense(sparse_indices, sparse_values, default_value, shape)
+
+
+@op("dyn.sparse_to_dense", attrs="SparseToDenseAttrs", view=False)
+def dyn_sparse_to_dense(
+    sparse_indices: Input, output_shape: Input, sparse_values: Input, default_value: Input
+) -> Any:
+    """`sparse_to_dense` whose shape is a value."""
+    shape = shape_of_tensor(output_shape)
+    return _to_dense(sparse_indices, sparse_values, default_value, shape)
+
+
+@dyn_sparse_to_dense.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return of_rank(types[1], types[2].dtype)
+
+
+def _to_dense(indices: Any, values: Any, default: Any, shape: Any) -> Any:
+    have = indices.struct_info.ndim
+    wide = _wide(indices)
+    if have == 0:
+        wide = R.reshape(wide, [1, 1])
+    elif have == 1:
+        wide = R.expand_dims(wide, -1)
+    (count, *_) = dims_of(wide)
+    values = R.broadcast_to(R.reshape(values, [-1]), [count])
+    base = R.full(shape, default, values_dtype(values))
+    return R.scatter_nd(base, wide, values)
+
+
+def values_dtype(value: Any) -> str:
+    """The dtype of a Relax expression."""
+    return str(value.struct_info.dtype)
+
+
+@sparse_to_dense.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TensorType(attrs["output_shape"], types[1].dtype)
+
+
+@view("sparse_to_dense")
+def _sparse_to_dense(
+    sparse_indices: Any, output_shape: Any, sparse_values: Any, default_value: Any = 0
+) -> Any:
+    """A tensor of a default value with values at the given places."""
+    default = default_value if isinstance(default_value, Expr) else const(default_value)
+    shape = known(output_shape)
+    if isinstance(shape, Expr):
+        return dyn_sparse_to_dense.builder(sparse_indices, shape, sparse_values, default)
+    return sparse_to_dense.builder(sparse_indices, sparse_values, default, shape)
+
+
+@op("matrix_set_diag", attrs="MatrixSetDiagAttrs", view=False)
+def matrix_set_diag(
+    data: Input, diagonal: Input, k1: int = 0, k2: int = 0, super_diag_right_align: bool = True,
+    sub_diag_right_align: bool = False,
+) -> Any:  # fmt: skip
+    """Matrices with the diagonals from k1 to k2 replaced, the highest one first in `diagonal`."""
+    dims = dims_of(data)
+    rows, cols = dims[-2].value, dims[-1].value
+    longest = dims_of(diagonal)[-1].value
+    row, col = np.meshgrid(np.arange(rows), np.arange(cols), indexing="ij")
+    k = col - row
+    size = np.minimum(cols - np.maximum(k, 0), rows + np.minimum(k, 0))
+    right = np.where(k >= 0, super_diag_right_align, sub_diag_right_align)
+    place = np.minimum(row, col) + np.where(right, longest - size, 0)
+    inside = (k >= k1) & (k <= k2)
+    flat = np.where(inside, (k2 - k) * longest + place if k1 != k2 else place, 0)
+    lead = dims[: len(dims) - 2]
+    source = R.reshape(diagonal, [*lead, -1])
+    found = R.reshape(R.take(source, _i64(flat.reshape(-1)), -1 % (len(lead) + 1)), dims)
+    return R.where(rx.const(inside), found, data)
+
+
+@matrix_set_diag.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return types[0]
+
+
+@view("matrix_set_diag")
+def _matrix_set_diag(data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Any:
+    """Matrices with the diagonals k, or from k[0] to k[1], replaced."""
+    low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])
+    above, below = align.split("_")
+    return matrix_set_diag.builder(data, diagonal, low, high, above == "RIGHT", below == "RIGHT")
+
+
+@op("invert_permutation")
+def invert_permutation(data: Input) -> Any:
+    """Where each number stands in a permutation."""
+    (count,) = dims_of(data)
+    numbers = R.arange(0, count, 1, values_dtype(data))
+    return R.scatter_elements(R.zeros_like(data), _wide(data), numbers, 0)
+
+
+@invert_permutation.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return types[0]
+
+
+@view("segment_sum")
+def _segment_sum(data: Any, segment_ids: Any, num_segments: Any = None) -> Any:
+    """The sums of the parts of a tensor that have the same number; there are num_segments."""
+    one_shape_tail = VIEWS["strided_slice"](VIEWS["shape_of"](data, "int64"), [1], [2**31 - 1])
+    data = VIEWS["slice_like"](data, segment_ids, [0])  # rows without a number are left out
+    count = num_segments
+    if count is None:
+        last = VIEWS["cast"](VIEWS["max"](segment_ids), "int64")
+        count = VIEWS["reshape"](VIEWS["add"](last, Constant(np.array(1, "int64"))), -1)
+    elif isinstance(count, int):
+        count = Constant(np.array([count], "int64"))
+    elif isinstance(count, (list, tuple)):
+        count = Constant(np.array(count, "int64"))
+    shape = VIEWS["concatenate"]([VIEWS["cast"](count, "int64"), one_shape_tail], 0)
+    zeros = VIEWS["cast_like"](VIEWS["zeros"](shape, "float32"), data)
+    return scatter_nd.builder(zeros, VIEWS["expand_dims"](segment_ids, 0), data, "add")

@@ -1,0 +1,511 @@
+"""How layouts pass through Relay's operators: the fact "FInferCorrectLayout".
+
+A rule is `rule(attrs, new, old, types) -> InferCorrectLayoutOutput | None`. `old` are the layouts in
+which the arguments were named before (None: not known), `new` those in which they are stored now (None
+before anything moved), `types` the arguments' types before. Its answer says in which layouts the call
+takes its arguments, in which it gives its results, and its attributes for these. None: unknown.
+
+    sum, axis=[1], NCHW stored as NCHW16c  ->  axis=[1, 4], NCHW16c -> NHW
+    add, NCHW stored as NCHW16c, and HW    ->  NCHW16c, NCHW1c -> NCHW16c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from ....ir.prim_expr import IntImm
+from ....tir import Layout
+from ....tir import layout as layout_of
+from .core import ROWS
+from .reduce import axes_of
+from .tensor import BINARY, UNARY
+
+LAYOUT_RULE = "FInferCorrectLayout"
+Layouts = Sequence[Any]
+Rule = Callable[[Any, Layouts | None, Layouts, Sequence[Any]], Any]
+
+
+@dataclass(frozen=True)
+class InferCorrectLayoutOutput:
+    """In which layouts a call takes its arguments and gives its results, and its attributes."""
+
+    input_layouts: Layouts
+    output_layouts: Layouts
+    new_attrs: Any
+
+
+Output = InferCorrectLayoutOutput
+
+
+def changed(attrs: Any, **values: Any) -> Any:
+    """Attributes with other values; the same ones if nothing changes."""
+    known = dict(attrs.items())
+    if all(n in known and known[n] == v for n, v in values.items()):
+        return attrs
+    return attrs.replace(values={**known, **values})
+
+
+def _layout(parts: Sequence[tuple[str, int]]) -> Layout | None:
+    """A layout of parts; None where a block has no whole axis."""
+    try:
+        return layout_of("".join(f"{f if f > 0 else ''}{c}" for c, f in parts))
+    except ValueError:
+        return None
+
+
+def place_of(axis: int, old: Layout, new: Layout) -> int | None:
+    """Where an axis is stored now; None where it is split in another way than before."""
+    letter = old[axis]
+    if old.factor_of(letter) != new.factor_of(letter):
+        return None
+    place = new.index_of(letter)
+    return None if place < 0 else place
+
+
+def _first(layouts: Layouts) -> Any:
+    return next((one for one in layouts if one is not None), None)
+
+
+def _rank(type_: Any) -> int:
+    return len(type_.shape)
+
+
+def _listed(value: Any) -> list[Any]:
+    return [value] if isinstance(value, int) else list(value)
+
+
+# ---------------------------------------------------------------------- element by element
+
+
+def elementwise(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """As its one argument is stored."""
+    layout = new[0] if new else old[0]
+    return Output([layout], [layout], attrs)
+
+
+def twice(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """Two results, as the argument is stored."""
+    layout = new[0] if new else old[0]
+    return Output([layout], [layout, layout], attrs)
+
+
+def broadcasting(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """Two operands: the smaller one moves as the larger one did."""
+    ranks = [_rank(t) for t in types]
+    large = 0 if ranks[0] >= ranks[1] else 1
+    known = list(old)
+    if known[large] is None:
+        if known[1 - large] is None or ranks[0] != ranks[1]:
+            return None
+        large = 1 - large
+    if known[1 - large] is None:
+        known[1 - large] = _layout(known[large].parts[len(known[large]) - ranks[1 - large] :])
+    if new is None:
+        return Output(known, [known[large]], attrs)
+    whole = [sum(c.isupper() for c in one) for one in new]
+    if whole[1 - large] > whole[large]:
+        return None
+    large = 0 if ranks[0] == ranks[1] else large
+    small = 1 - large
+    target = moved_like(known[small], known[large], new[large])
+    if target is None:
+        return None
+    found = [new[large], new[large]]
+    found[small] = _repeated(target, known[small], types[small].shape)
+    return Output(found, [new[large]], attrs)
+
+
+def moved_like(small: Layout, old: Layout, new: Layout) -> Layout | None:
+    """The layout of an operand that is broadcast along the last axes of one stored as `old`, when
+    that one is stored as `new`. None where a block would be apart from its axis."""
+    if not len(small):
+        return small
+    lead = len(old) - len(small)
+    tail = old.parts[lead:]
+    if lead < 0 or any(c.upper() in {t.upper() for t, _ in tail} for c, _ in old.parts[:lead]):
+        return None
+    pairs = {a: b for (a, _), (b, _) in zip(tail, small.parts, strict=True)}
+    same = all(
+        a.isupper() == b.isupper() and f == g and pairs[a] == b
+        for (a, f), (b, g) in zip(tail, small.parts, strict=True)
+    )
+    if not same or len(set(pairs.values())) != len(pairs):
+        return None
+    named = {a.upper(): b.upper() for a, b in pairs.items()}
+    for letter in reversed(old):
+        if letter.isupper() and letter not in named:
+            free = [letter, *map(chr, range(ord("A"), ord("Z") + 1))]
+            named[letter] = next(c for c in free if c not in named.values())
+    return new.renamed("".join(named), "".join(named.values()))
+
+
+def _repeated(target: Layout, old: Layout, shape: Any) -> Layout | None:
+    """A layout with blocks of one element for axes that are broadcast."""
+    parts = []
+    for letter, factor in target.parts:
+        if factor > 0:
+            place = old.index_of(letter.upper())
+            one = place < 0 or (_is_one(shape[place]) and letter not in old)
+            factor = 1 if one else factor
+        parts.append((letter, factor))
+    return _layout(parts)
+
+
+def _is_one(dim: Any) -> bool:
+    return isinstance(dim, IntImm) and dim.value == 1
+
+
+# ---------------------------------------------------------------------- layouts as attributes
+
+
+def fixed(inputs: Sequence[str], output: str = "") -> Rule:
+    """Layouts are what attributes say, whatever the arguments are stored as. A name that is no
+    attribute is a layout. The result has that of the first argument, or what `out_layout` says."""
+
+    def rule(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+        found = [layout_of(attrs.get(name, name)) for name in inputs[: len(old)]]
+        out = attrs.get("out_layout", "") if not output else attrs.get(output, output)
+        return Output(found, [layout_of(out) if out else found[0]], attrs)
+
+    return rule
+
+
+def imaging(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """The attribute `layout` follows the data where the image's axes stay as they are, unless
+    `out_layout` is given."""
+    layout, out = layout_of(attrs["layout"]), attrs.get("out_layout", "")
+    if new and not out and old[0] == layout and _keeps_image(new[0], layout):
+        layout, attrs = new[0], changed(attrs, layout=str(new[0]))
+    return Output([layout], [layout_of(out) if out else layout], attrs)
+
+
+def _keeps_image(new: Layout, old: Layout) -> bool:
+    """Whether rows and columns stand in the same order, and are not split."""
+    spatial = [c for c in old if c in "DHW"]
+    return [c for c in new if c.upper() in "DHW"] == spatial
+
+
+def permuting_image(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """As `imaging`, for layouts without blocks."""
+    blocked = bool(new) and not str(new[0]).isupper()
+    return imaging(attrs, None if blocked else new, old, types)
+
+
+def dense(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """A product of rows."""
+    rank = _rank(types[0])
+    if rank > 6:
+        return None
+    data = layout_of("ABDE"[: rank - 2] + "NC")
+    return Output([data, layout_of(attrs.get("weight_layout", "NC"))], [data], attrs)
+
+
+# ---------------------------------------------------------------------- axes as attributes
+
+
+def along(*names: str, inputs: Sequence[str] = (), outputs: Sequence[str] = ("",)) -> Rule:
+    """The attributes `names` are axes of the data. inputs: the layouts of the other arguments;
+    outputs: of the results, "" for that of the data."""
+
+    def rule(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+        layout, values = old[0], {}
+        if layout is None:
+            return None
+        if new is not None:
+            for name in names:
+                axes = [place_of(int(a), old[0], new[0]) for a in _listed(attrs[name])]
+                values[name] = axes[0] if isinstance(attrs[name], int) else tuple(axes)
+                if None in axes:
+                    return rule(attrs, None, old, types)
+            layout, attrs = new[0], changed(attrs, **values)
+        others = [layout_of(name) for name in inputs]
+        results = [layout_of(name) if name else layout for name in outputs]
+        return Output([layout, *others], results, attrs)
+
+    return rule
+
+
+def ranking(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """Values and their places along an axis, or one of them."""
+    count = 2 if attrs["ret_type"] == "both" else 1
+    return along("axis", outputs=("",) * count)(attrs, new, old, types)
+
+
+def joining(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """Tensors side by side: all in one layout."""
+    layout, axis = _first(old), int(attrs["axis"])
+    if layout is None or not layout[axis].isupper():
+        return None
+    if new and all(one == new[0] for one in new) and old[0] is not None:
+        place = new[0].index_of(old[0][axis])
+        return Output(list(new), [new[0]], changed(attrs, axis=place)) if place >= 0 else None
+    return Output([layout] * len(old), [layout], attrs)
+
+
+def splitting(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """A tensor in pieces: of an axis that is split, whole blocks."""
+    where, axis, layout = attrs["indices_or_sections"], int(attrs["axis"]), old[0]
+    equal = isinstance(where, int)
+    count = where if equal else len(where) + 1
+    if layout is None:
+        return None
+    if new is not None:
+        letter, size = layout[axis], types[0].shape[axis]
+        block = _new_block(letter, layout, new[0])
+        known = equal and isinstance(size, IntImm)
+        cuts = [size.value // where] if known else [0 if block == 1 else 1] if equal else where
+        if block > 0 and not any(c % block for c in cuts):
+            layout = new[0]
+            attrs = changed(attrs, axis=layout.index_of(letter))
+            if not equal and block > 1:
+                attrs = changed(attrs, indices_or_sections=tuple(c // block for c in where))
+    return Output([layout], [layout] * count, attrs)
+
+
+def _new_block(letter: str, old: Layout, new: Layout) -> int:
+    """The elements of an axis that are one element of it now, 0 where that is none."""
+    if new.index_of(letter) < 0 or old.factor_of(letter) == new.factor_of(letter):
+        return int(letter in new)
+    return 0 if old.factor_of(letter) > 0 else new.factor_of(letter)
+
+
+def squeezing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """Axes of extent 1 go."""
+    layout, axes = old[0], attrs["axis"]
+    if layout is None:
+        return None
+    if axes is None:
+        axes = [n for n, d in enumerate(types[0].shape) if _is_one(d)]
+    axes = [int(a) % len(layout) for a in _listed(axes)]
+    if new is not None:
+        places = [place_of(a, layout, new[0]) for a in axes]
+        if any(p is None for p in places) or any(layout[a].islower() for a in axes):
+            return squeezing(attrs, None, old, types)
+        layout, axes = new[0], places
+        attrs = changed(attrs, axis=tuple(places))
+    rest = _layout([p for n, p in enumerate(layout.parts) if n not in axes])
+    return None if rest is None else Output([layout], [rest], attrs)
+
+
+def transposing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """Axes in another order."""
+    layout = old[0]
+    if layout is None:
+        return None
+    rank = len(layout)
+    axes: Any = [int(a) % rank for a in attrs["axes"] or range(rank)[::-1]]
+    if new is not None:
+        places = [place_of(a, layout, new[0]) for a in axes]
+        if len(new[0]) != rank or None in places:
+            return transposing(attrs, None, old, types)
+        layout, axes = new[0], places
+        attrs = changed(attrs, axes=tuple(axes))
+    turned = _layout([layout.parts[a] for a in axes])
+    return None if turned is None else Output([layout], [turned], attrs)
+
+
+def padding(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """Widths by axis; an axis that is padded is not split."""
+    layout = old[0]
+    if layout is None:
+        return None
+    value = layout_of("") if types[1:] and not _rank(types[1]) else None
+    if new is not None:
+        widths = dict(zip(layout, attrs["pad_width"], strict=True))
+        turned = []
+        for letter in new[0]:
+            same = letter in layout and layout.factor_of(letter) == new[0].factor_of(letter)
+            if not same and _grows(widths.get(letter.upper(), (0, 0))):
+                return padding(attrs, None, old, types)
+            turned.append(widths[letter] if same else (0, 0))
+        layout, attrs = new[0], changed(attrs, pad_width=tuple(turned))
+    return Output([layout, value][: len(old)], [layout], attrs)
+
+
+def _grows(width: Any) -> bool:
+    return any(not isinstance(w, (int, IntImm)) or int(w) != 0 for w in width)
+
+
+def slicing_like(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """A tensor cut to the extents of another one of the same layout."""
+    if old[0] is None or old[0] != old[1]:
+        return None
+    layout, axes = old[0], attrs["axes"]
+    if new is not None and new[0] == new[1] and axes:
+        places = [place_of(int(a), layout, new[0]) for a in axes]
+        if None not in places:
+            layout, attrs = new[0], changed(attrs, axes=tuple(places))
+    return Output([layout, layout], [layout], attrs)
+
+
+# ---------------------------------------------------------------------- slices
+
+
+def slicing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """A part of each axis; of one that is split, whole blocks."""
+    layout = old[0]
+    if layout is None:
+        return None
+    same = Output([layout], [layout], attrs)
+    if new is None or new[0] == layout:
+        return same
+    ranges = _ranges(attrs, layout, types[0].shape)
+    if ranges is None or not str(layout).isupper():
+        return None
+    given = attrs.get("axes") is not None
+    found = {}
+    for letter, (begin, end, step) in ranges.items():
+        block = _new_block(letter, layout, new[0])
+        if block == 0 or (block > 1 and (step != 1 or begin % block or end % block)):
+            return None
+        found[new[0].index_of(letter)] = (begin // block, end // block, step)
+    if not given:
+        found = _leading(found, layout, new[0], types[0].shape)
+    order = list(found) if given else sorted(found)
+    columns = [tuple(found[n][k] for n in order) for k in range(3)]
+    values: dict[str, Any] = dict(zip(("begin", "end", "strides"), columns, strict=True))
+    if given:
+        values["axes"] = tuple(order)
+    return Output(new[:1], new[:1], changed(attrs, **values, slice_mode="end"))
+
+
+def _ranges(attrs: Any, layout: Layout, shape: Any) -> dict[str, Any] | None:
+    """(begin, end, step) by axis; None where one is not known."""
+    begin, end, steps = attrs["begin"], attrs["end"], attrs["strides"]
+    if begin is None or end is None:
+        return None
+    axes = attrs.get("axes")
+    sized = attrs.get("slice_mode", "end") == "size"
+    axes = range(max(len(begin), len(end))) if axes is None else axes
+    found = {}
+    for n, axis in enumerate(axes):
+        size = shape[axis]
+        if not isinstance(size, IntImm):
+            return None
+        first = int(begin[n]) if n < len(begin) else 0
+        last = int(end[n]) if n < len(end) else size.value
+        step = int(steps[n]) if steps and n < len(steps) else 1
+        if sized:
+            first, step = first, 1
+            last = size.value if last < 0 else first + last
+        found[layout[axis]] = (first, last, step)
+    return found
+
+
+def _leading(found: dict[int, Any], old: Layout, new: Layout, shape: Any) -> dict[int, Any]:
+    """The ranges of all axes up to the last one that has one."""
+    for place, letter in enumerate(new):
+        if place not in found and place < max(found, default=-1):
+            size = shape[old.index_of(letter)].value if letter in old else new.factor_of(letter)
+            found[place] = (0, size, 1)
+    return found
+
+
+# ---------------------------------------------------------------------- reductions
+
+
+def reducing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """Over axes; of one that is split, over both parts."""
+    return _reduced(attrs, new, old, types, ordered=False)
+
+
+def finding(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """The place of an element: the reduced axes stay in their order."""
+    return _reduced(attrs, new, old, types, ordered=True)
+
+
+def _reduced(attrs: Any, new: Any, old: Any, types: Any, ordered: bool) -> Any:
+    if old[0] is None:
+        return None
+    axes = axes_of(types[0], attrs["axis"], attrs["exclude"])
+    layout = new[0] if new else old[0]
+    gone = [old[0][a] for a in axes]
+    places = sorted(axes)
+    if layout != old[0]:
+        if any(old[0].factor_of(c) > 0 for c in gone):
+            return _reduced(attrs, None, old, types, ordered)
+        places = [n for n, c in enumerate(layout) if c.upper() in gone]
+        order = [c for c, _ in groupby(layout[n].upper() for n in places)]
+        if ordered and order != [c for c in old[0] if c in gone]:
+            return _reduced(attrs, None, old, types, ordered)
+    if new and not (attrs["axis"] is None and layout == old[0]):
+        kept = [n for n in range(len(layout)) if n not in places]
+        attrs = changed(attrs, axis=tuple(kept if attrs["exclude"] else places))
+    inner = [(c, 1 if f > 0 and n in places else f) for n, (c, f) in enumerate(layout.parts)]
+    result = inner if attrs["keepdims"] else [p for n, p in enumerate(inner) if n not in places]
+    out, mean = _layout(result), _layout(inner)
+    if out is None or mean is None:
+        return None
+    return Output([layout, mean][: len(old)], [out], attrs)
+
+
+def prelu(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    """As the data was named before: the slopes belong to an axis."""
+    return Output([old[0], layout_of("C")], [old[0]], attrs)
+
+
+# ---------------------------------------------------------------------- the table
+
+_CONV = fixed(("data_layout", "kernel_layout"))
+
+RULES: dict[Rule, str] = {
+    elementwise: """
+        clip cast copy reinterpret fixed_point_multiply zeros_like ones_like log2 log10
+        nn.leaky_relu nn.relu annotation.stop_fusion annotation.cast_hint
+        annotation.bitpack_start annotation.bitpack_end annotation.checkpoint
+        annotation.compiler_begin annotation.compiler_end device_copy on_device
+    """,
+    twice: "nn.dropout",
+    _CONV: """
+        nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose
+        nn.contrib_conv2d_NCHWc nn.contrib_depthwise_conv2d_NCHWc nn.bitserial_conv2d
+        nn.contrib_conv2d_winograd_without_weight_transform
+        nn.contrib_conv3d_winograd_without_weight_transform
+        nn.contrib_conv2d_gemm_without_weight_transform image.dilation2d
+    """,
+    fixed(("grad_layout", "data_layout"), "kernel_layout"): "nn.conv2d_backward_weight",
+    fixed(("data_layout", "data_layout", "kernel_layout")): "nn.deformable_conv2d",
+    fixed(("layout", "NC"), "layout"): "vision.roi_align vision.roi_pool",
+    imaging: """
+        nn.upsampling nn.upsampling3d nn.max_pool1d nn.max_pool2d nn.max_pool3d nn.avg_pool1d nn.avg_pool2d nn.avg_pool3d
+        nn.global_max_pool2d nn.global_avg_pool2d nn.adaptive_max_pool1d nn.adaptive_max_pool2d
+        nn.adaptive_max_pool3d nn.adaptive_avg_pool1d nn.adaptive_avg_pool2d nn.adaptive_avg_pool3d
+    """,
+    permuting_image: "image.resize1d image.resize2d image.resize3d",
+    dense: "nn.dense nn.contrib_dense_pack",
+    along("axis", inputs=("C",) * 4, outputs=("", "C", "C")): "nn.batch_norm",
+    along("axis", inputs=("C",) * 2): "nn.layer_norm nn.instance_norm",
+    along("axis"): "nn.l2_normalize",
+    ranking: "topk",
+    prelu: "nn.prelu",
+    joining: "concatenate",
+    splitting: "split",
+    squeezing: "squeeze",
+    transposing: "transpose",
+    padding: "nn.pad",
+    slicing_like: "slice_like",
+    slicing: "strided_slice",
+    reducing: "sum max min prod mean all any variance",
+    finding: "argmax argmin",
+}
+
+
+def set_layouts() -> None:
+    """Store the rules as facts of the operators."""
+    table = {name: rule for rule, names in RULES.items() for name in names.split()}
+    table |= dict.fromkeys(UNARY, elementwise) | dict.fromkeys(BINARY, broadcasting)
+    for name, rule in table.items():
+        if name in ROWS:
+            ROWS[name].op.set_attr(LAYOUT_RULE, rule)
+
+
+def inferred(op: Any, attrs: Any, new: Any, old: Layouts, types: Any) -> Any:
+    """What the rule of an operator answers; None where it has none or where a layout is missing."""
+    rule = op.get_attr(LAYOUT_RULE)
+    found = None if rule is None else rule(attrs, new, old, types)
+    if found is None or any(one is None for one in (*found.input_layouts, *found.output_layouts)):
+        return None
+    return found

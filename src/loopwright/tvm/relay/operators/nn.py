@@ -1,0 +1,227 @@
+"""Operators of neural networks: products of matrices, activations, losses."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.prim_expr import IntImm
+from ...topi import nn as topi_nn
+from ..types import TensorType
+from .common import axis_of, same_type, shape_of, vectors
+from .conv import wide
+from .core import Input, R, builder, kernel, op
+from .tensor import scalar
+
+
+@op("nn.relu")
+def relu(data: Input) -> Any:
+    """max(data, 0)"""
+    return R.nn.relu(data)
+
+
+@op("nn.leaky_relu", attrs="LeakyReluAttrs")
+def leaky_relu(data: Input, alpha: float = 0.01) -> Any:
+    """data where it is positive, alpha * data elsewhere."""
+    return R.nn.leakyrelu(data, alpha)
+
+
+@op("nn.prelu", attrs="PReluAttrs")
+def prelu(data: Input, alpha: Input, axis: int = 1) -> Any:
+    """data where it is positive, alpha * data elsewhere, an alpha for each element of the axis."""
+    return R.nn.prelu(data, alpha, axis)
+
+
+@op("nn.bias_add", attrs="BiasAddAttrs")
+def bias_add(data: Input, bias: Input, axis: int = 1) -> Any:
+    """data plus a vector along an axis."""
+    last = data.struct_info.ndim - 1
+    lifted = [n + 1 for n in range(last - axis % (last + 1))]
+    return R.add(data, R.expand_dims(bias, lifted) if lifted else bias)
+
+
+for _row in (prelu, bias_add):
+    _row.arguments(vectors("axis", 1, count=2))
+
+
+def _along_axis(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data, vector = types
+    axis = axis_of(data, attrs["axis"])
+    sizes = [vector.shape[0] if len(vector.shape) == 1 else None, data.shape[axis]]
+    if all(isinstance(d, IntImm) for d in sizes) and sizes[0].value == sizes[1].value:
+        return data
+    if all(isinstance(d, IntImm) for d in sizes) or sizes[0] is None:
+        what = f"takes a vector of the extent of axis {axis}"
+        raise ValueError(explain(what, got=f"{vector} for {data}"))
+    return data
+
+
+for _row in (prelu, bias_add):
+    _row.infer(_along_axis)
+for _row in (relu, leaky_relu):
+    _row.infer(same_type)
+
+
+@op("nn.batch_flatten")
+def batch_flatten(data: Input) -> Any:
+    """A matrix: the first axis, and all others as one."""
+    first, *others = shape_of(data)
+    size: Any = 1
+    for extent in others:
+        size = extent * size
+    return R.reshape(data, [first, size])
+
+
+# ---------------------------------------------------------------------- products
+
+
+def _turned(matrix: Any, transpose: bool) -> Any:
+    rank = matrix.struct_info.ndim
+    if not transpose or rank < 2:
+        return matrix
+    return builder().emit(R.permute_dims(matrix, [*range(rank - 2), rank - 1, rank - 2]))
+
+
+def _product(a: Any, b: Any, out_dtype: str, turn_a: bool, turn_b: bool) -> Any:
+    a, b = wide(a, b, out_dtype)
+    a, b = builder().emit(a), builder().emit(b)
+    return R.matmul(_turned(a, turn_a), _turned(b, turn_b), out_dtype or None)
+
+
+@op("nn.matmul", attrs="MatmulAttrs")
+def matmul(
+    tensor_a: Input,
+    tensor_b: Input,
+    units: Any = None,
+    out_dtype: str = "",
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Any:
+    """The product of the matrices of a tensor and a matrix, each transposed if asked for."""
+    return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
+
+
+@op("nn.dense", attrs="DenseAttrs")
+def dense(data: Input, weight: Input, units: Any = None, out_dtype: str = "") -> Any:
+    """data @ weight.T, of the last axis of each."""
+    return _product(data, weight, out_dtype, False, True)
+
+
+def _weight(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data, units = types[0], attrs["units"]
+    if units is None or not isinstance(data, TensorType):
+        return None
+    inner = data.shape[-2 if attrs.get("transpose_a") else -1]
+    turned = attrs.get("transpose_b", True)
+    return None, TensorType((units, inner) if turned else (inner, units), data.dtype)
+
+
+def _check_product(types: list[Any], attrs: dict[str, Any]) -> None:
+    """Raise ValueError if the matrix has not as many rows, or units, as it must have."""
+    data, weight = types
+    if len(weight.shape) != 2 or not data.shape:
+        raise ValueError(explain("takes a tensor and a matrix", got=f"{data} and {weight}"))
+    turned = attrs.get("transpose_b", True)
+    units, inner = weight.shape if turned else reversed(weight.shape)
+    given = (units, attrs["units"]), (inner, data.shape[-2 if attrs.get("transpose_a") else -1])
+    for have, want in given:
+        if isinstance(have, IntImm) and isinstance(want, (int, IntImm)) and have.value != int(want):
+            what = f"the matrix must have an extent of {want} here"
+            raise ValueError(explain(what, got=f"{weight} for {data}"))
+
+
+for _row in (matmul, dense):
+    _row.arguments(_weight)
+    _row.infer(_check_product)
+
+
+@op("nn.batch_matmul", attrs="BatchMatmulAttrs")
+def batch_matmul(
+    tensor_a: Input,
+    tensor_b: Input,
+    out_dtype: str = "",
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+) -> Any:
+    """The products of the matrices of two batches, each transposed if asked for."""
+    return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
+
+
+@matmul.macs
+@dense.macs
+@batch_matmul.macs
+def _(types: list[Any], attrs: dict[str, Any], result: Any) -> int:
+    """Each element of the result takes a row of the first operand, or a column."""
+    inner = types[0].concrete_shape[-2 if attrs.get("transpose_a") else -1]
+    return prod(result.concrete_shape) * inner
+
+
+@op("nn.contrib_dense_pack", attrs="DensePackAttrs")
+def contrib_dense_pack(
+    data: Input, weight: Input, weight_layout: str = "NC", units: Any = None, out_dtype: str = ""
+) -> Any:
+    """`dense` by a weight in blocks of outputs: (blocks, inputs, outputs in a block)."""
+    return kernel(topi_nn.dense_pack, data, weight, None, out_dtype or None)
+
+
+@op("nn.fifo_buffer", attrs="FIFOBufferAttrs")
+def fifo_buffer(data: Input, buffer: Input, axis: int) -> Any:
+    """The buffer without its first elements along an axis, and the data after what is left."""
+    which = axis % buffer.struct_info.ndim
+    gone = shape_of(data)[which]
+    end = shape_of(buffer)[which] + gone
+    return R.strided_slice(R.concat([buffer, data], which), [which], [gone], [end])
+
+
+fifo_buffer.infer(lambda types, attrs: types[1])
+
+
+# ---------------------------------------------------------------------- losses
+
+
+def _mean_loss(predictions: Any, targets: Any) -> Any:
+    total = R.sum(R.multiply(predictions, targets))
+    batch = shape_of(targets)[0]
+    if not isinstance(batch, IntImm):
+        raise ValueError(explain("the number of rows must be known", got=str(batch)))
+    return R.divide(total, scalar(-batch.value, targets))
+
+
+@op("nn.cross_entropy")
+def cross_entropy(predictions: Input, targets: Input) -> Any:
+    """-sum(targets * log(predictions)) / rows"""
+    return _mean_loss(R.log(predictions), targets)
+
+
+@op("nn.cross_entropy_with_logits")
+def cross_entropy_with_logits(predictions: Input, targets: Input) -> Any:
+    """-sum(targets * predictions) / rows"""
+    return _mean_loss(predictions, targets)
+
+
+for _row in (cross_entropy, cross_entropy_with_logits):
+
+    @_row.infer
+    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+        return TensorType((), types[0].dtype)
+
+
+@op("nn.nll_loss", attrs="NLLLossAttrs")
+def nll_loss(
+    predictions: Input,
+    targets: Input,
+    weights: Input,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> Any:
+    """The negative log-likelihood of the targets, weighted by class."""
+    return R.nn.nll_loss(predictions, targets, weights, reduction, ignore_index)
+
+
+@nll_loss.arguments
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data = types[0]
+    if not isinstance(data, TensorType):
+        return None
+    return None, None, TensorType((data.shape[1],), data.dtype)

@@ -1,0 +1,148 @@
+"""Normalizations, softmax and dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....relax import expr as rx
+from ...topi import nn as topi_nn
+from .common import axis_of, same_type, shape_of, vectors
+from .core import Input, R, Row, builder, kernel, op, view
+from .tensor import scalar
+
+
+def _softmax(name: str, relax_name: str) -> Row:
+    @op(f"nn.{name}", attrs="SoftmaxAttrs")
+    def softmax(data: Input, axis: int = -1) -> Any:
+        """exp(data) / sum(exp(data)) along an axis, or its logarithm."""
+        return getattr(R.nn, relax_name)(data, axis)
+
+    @softmax.infer
+    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+        axis_of(types[0], attrs["axis"])
+        return types[0]
+
+    return softmax
+
+
+softmax, log_softmax = (_softmax(name, name) for name in ("softmax", "log_softmax"))
+fast_softmax = _softmax("fast_softmax", "softmax")
+
+
+@op("nn.batch_norm", results=3, attrs="BatchNormAttrs")
+def batch_norm(
+    data: Input,
+    gamma: Input,
+    beta: Input,
+    moving_mean: Input,
+    moving_var: Input,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Any:
+    """Each channel normalized by the moving mean and variance; and these, unchanged."""
+    tensors = (data, gamma, beta, moving_mean, moving_var)
+    return R.nn.batch_norm(*tensors, axis, epsilon, center, scale, training=False)
+
+
+@op("nn.layer_norm", attrs="LayerNormAttrs")
+def layer_norm(
+    data: Input,
+    gamma: Input,
+    beta: Input,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Any:
+    """Normalized by mean and variance along an axis."""
+    return R.nn.layer_norm(data, gamma, beta, [axis], epsilon, center, scale)
+
+
+def _others(data: Any, axis: int) -> list[int]:
+    rank = data.struct_info.ndim
+    return [n for n in range(1, rank) if n != axis % rank]
+
+
+@op("nn.instance_norm", attrs="InstanceNormAttrs")
+def instance_norm(
+    data: Input,
+    gamma: Input,
+    beta: Input,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Any:
+    """Each channel of each image normalized by its mean and variance."""
+    options = (axis, _others(data, axis), epsilon, center, scale)
+    return R.nn.instance_norm(data, gamma, beta, *options)
+
+
+@op("nn.group_norm", attrs="GroupNormAttrs")
+def group_norm(
+    data: Input,
+    gamma: Input,
+    beta: Input,
+    num_groups: int,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Any:
+    """Groups of channels of each image normalized by their mean and variance."""
+    options = (num_groups, axis, _others(data, axis), epsilon, center, scale)
+    return R.nn.group_norm(data, gamma, beta, *options)
+
+
+batch_norm.arguments(vectors("axis", 1, 2, 3, 4, count=5))
+for _row in (layer_norm, instance_norm, group_norm):
+    _row.arguments(vectors("axis", 1, 2, count=3))
+
+
+@op("nn.l2_normalize", attrs="L2NormalizeAttrs")
+def l2_normalize(data: Input, eps: float, axis: Any = None) -> Any:
+    """data / sqrt(max(sum of squares, eps)), summed along the axes."""
+    total = builder().emit(
+        R.sum(R.multiply(data, data), None if axis is None else list(axis), True)
+    )
+    return R.divide(data, R.sqrt(R.maximum(total, scalar(eps, data))))
+
+
+@l2_normalize.build
+def _(data: Any, eps: Any, axis: Any) -> Any:
+    return {"data": data, "eps": eps, "axis": [axis] if isinstance(axis, int) else axis}
+
+
+@op("nn.lrn", attrs="LRNAttrs")
+def lrn(
+    data: Input,
+    size: int = 5,
+    axis: int = 1,
+    bias: float = 2,
+    alpha: float = 1e-5,
+    beta: float = 0.75,
+) -> Any:
+    """data / (bias + alpha / size * sum of squares of `size` neighbours along the axis) ** beta."""
+    return kernel(topi_nn.lrn, data, size, axis, alpha, beta, bias)
+
+
+@op("nn.dropout", results=2, attrs="DropoutAttrs", view=False)
+def dropout(data: Input, rate: float = 0.5) -> Any:
+    """The data, as at inference, and a mask of ones."""
+    ones = R.ones(shape_of(data), str(data.struct_info.dtype))
+    return rx.Tuple([data, builder().emit(ones)])
+
+
+view("nn.dropout_raw")(dropout.builder)
+
+
+@view("nn.dropout")
+def _dropout(data: Any, rate: float = 0.5) -> Any:
+    """The data, as at inference."""
+    return dropout.builder(data, rate)[0]
+
+
+for _row in (l2_normalize, lrn):
+    _row.infer(same_type)

@@ -1,0 +1,144 @@
+"""Pooling: over windows, over output_size windows that cover the data, over all of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.dtype import DataType
+from ....ir.prim_op import min_value
+from ....ops.blocks import extent
+from ....tir import layout as layout_of
+from ...topi import nn as topi_nn
+from .common import LETTERS, per_axis, shape_of, windows
+from .core import Input, R, Row, builder, kernel, op, view
+
+_ATTRS = ("pool_size", "strides", "dilation")
+
+
+def _pool(kind: str, rank: int) -> Row:
+    plain, one, none = f"NC{LETTERS[rank]}", (1,) * rank, (0,) * rank
+    pool = getattr(R.nn, f"{kind}_pool{rank}d")
+
+    def max_pool(
+        data: Input,
+        pool_size: Any = one,
+        strides: Any = one,
+        dilation: Any = one,
+        padding: Any = none,
+        layout: str = plain,
+        out_layout: str = "",
+        ceil_mode: bool = False,
+    ) -> Any:
+        """The greatest value of each window."""
+        data, padding = _least_around(data, pool_size, dilation, padding, layout)
+        options = map(list, (pool_size, strides, padding, dilation))
+        layouts = {"layout": layout, "out_layout": out_layout or layout}
+        return pool(data, *options, bool(ceil_mode), **layouts)
+
+    def avg_pool(
+        data: Input,
+        pool_size: Any = one,
+        strides: Any = one,
+        dilation: Any = one,
+        padding: Any = none,
+        layout: str = plain,
+        out_layout: str = "",
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+    ) -> Any:
+        """The mean of each window; the padding counts only if that is asked for."""
+        options = (*map(list, (pool_size, strides, padding, dilation)), bool(ceil_mode))
+        return pool(data, *options, bool(count_include_pad), layout, out_layout or layout)
+
+    row = op(f"nn.{kind}_pool{rank}d", attrs=f"{kind.title()}Pool{rank}DAttrs")(
+        max_pool if kind == "max" else avg_pool
+    )
+    row.build(lambda **given: windows(given, rank, *_ATTRS))
+    return row
+
+
+def _least_around(data: Any, size: Any, dilation: Any, padding: Any, layout: str) -> Any:
+    """Data and padding where a window may have padding alone, whose greatest value is the least finite
+    number: that padding becomes a part of the data."""
+    dtype = DataType(data.struct_info.dtype)
+    reach = [int(d) * (int(k) - 1) + 1 for k, d in zip(size, dilation, strict=True)]
+    if not dtype.is_float or all(int(p) < r for p, r in zip(padding, reach * 2, strict=True)):
+        return data, padding
+    plan = layout_of(layout)
+    letters = [c for c in plan if c in "DHW"]
+    sides = dict(zip(letters, zip(padding, padding[len(letters) :], strict=False), strict=True))
+    widths = [int(v) for c in plan for v in sides.get(c, (0, 0))]
+    least = float(min_value(dtype).value)
+    return builder().emit(R.nn.pad(data, widths, "constant", least)), [0] * len(padding)
+
+
+def _gradient(kind: str) -> None:
+    backward = getattr(R.grad, f"{kind}_pool2d_backward")
+
+    def max_pool2d_grad(
+        out_grad: Input,
+        data: Input,
+        pool_size: Any = (1, 1),
+        strides: Any = (1, 1),
+        padding: Any = (0, 0),
+        layout: str = "NCHW",
+        out_layout: str = "",
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+    ) -> Any:
+        """The gradient of the pooling with respect to its data."""
+        options = (list(pool_size), list(strides), list(padding), [1, 1], bool(ceil_mode))
+        return backward(out_grad, data, *options, bool(count_include_pad), layout, layout)
+
+    row = op(f"nn.{kind}_pool2d_grad", attrs=f"{kind.title()}Pool2DAttrs")(max_pool2d_grad)
+    row.build(lambda **given: windows(given, 2, "pool_size", "strides"))
+    row.infer(lambda types, attrs: types[1])
+
+
+def _adaptive(kind: str, rank: int) -> None:
+    plain = f"NC{LETTERS[rank]}"
+
+    @op(f"nn.adaptive_{kind}_pool{rank}d", attrs=f"AdaptivePool{rank}DAttrs")
+    def adaptive(
+        data: Input, output_size: Any = None, layout: str = plain, out_layout: str = ""
+    ) -> Any:
+        """The greatest value or mean of output_size windows that cover the data; without a size,
+        each element is one."""
+        plan, shape = layout_of(layout), shape_of(data)
+        have = [extent(plan, shape, letter) for letter in LETTERS[rank]]
+        sizes = list(output_size) or have
+        if kind == "avg":
+            average = getattr(R.nn, f"adaptive_avg_pool{rank}d")
+            return average(data, list(output_size) or None, layout, out_layout or layout)
+        name = "adaptive_pool" + ("" if rank == 2 else f"{rank}d")
+        return kernel(getattr(topi_nn, name), data, sizes, "max", layout)
+
+    def build(**given: Any) -> dict[str, Any]:
+        size = given["output_size"]
+        given["output_size"] = () if size is None else per_axis(size, rank)
+        return given
+
+    adaptive.build(build)
+    if rank == 2:
+        return
+
+    @view(f"nn.global_{kind}_pool{rank}d")
+    def of_all(data: Any, layout: str = plain, out_layout: str = "") -> Any:
+        """The greatest value or mean of each channel."""
+        return adaptive.builder(data, 1, layout, out_layout)
+
+
+def _global(kind: str) -> None:
+    @op(f"nn.global_{kind}_pool2d", attrs="GlobalPool2DAttrs")
+    def of_all(data: Input, layout: str = "NCHW", out_layout: str = "") -> Any:
+        """The greatest value or mean of each channel."""
+        axes = [n for n, letter in enumerate(layout_of(layout)) if letter in "HW"]
+        return (R.mean if kind == "avg" else R.max)(data, axes, True)
+
+
+for _kind in ("max", "avg"):
+    for _rank in LETTERS:
+        _pool(_kind, _rank)
+        _adaptive(_kind, _rank)
+    _global(_kind)
+    _gradient(_kind)

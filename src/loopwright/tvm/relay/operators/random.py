@@ -1,0 +1,134 @@
+"""Random numbers from keys, which each operator gives on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ....base.errors import explain
+from ....ops.random import first_key
+from ....relax import expr as rx
+from ..expr import Constant
+from ..types import TensorType, TupleType
+from .common import expression, shape_of, whole
+from .core import Input, R, builder, op, view
+
+KEY = TensorType((10,), "uint64")
+# dtype of the result -> that of the bits, and how many of them a number between 0 and 1 has.
+_FRACTION = {"float32": ("uint32", 23), "float64": ("uint64", 52)}
+
+
+@view("random.threefry_key")
+def _threefry_key(seed: int) -> Constant:
+    """The first key of a seed."""
+    return Constant(first_key(int(seed)))
+
+
+def _check_key(types: list[Any]) -> TensorType:
+    if types[0] != KEY:
+        raise ValueError(explain("a key is 10 words of uint64", got=str(types[0])))
+    return KEY
+
+
+def _bits(key: Any, shape: Any) -> tuple[Any, Any]:
+    """The next key, and random words."""
+    made = builder().emit(R.random.threefry_generate(key, [whole(d) for d in shape]))
+    new, words = (builder().emit(rx.TupleGetItem(made, n)) for n in (0, 1))
+    return new, words
+
+
+@op("random.threefry_generate", results=2, attrs="ThreefryGenerateAttrs")
+def threefry_generate(key: Input, out_shape: Any) -> Any:
+    """The next key, and random words of a shape."""
+    return rx.Tuple(list(_bits(key, out_shape)))
+
+
+@threefry_generate.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TupleType([_check_key(types), TensorType(attrs["out_shape"], "uint64")])
+
+
+@op("random.threefry_split", results=2)
+def threefry_split(key: Input) -> Any:
+    """Two keys whose numbers have nothing to do with each other."""
+    return R.random.threefry_split(key)
+
+
+@threefry_split.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TupleType([_check_key(types), KEY])
+
+
+def _fractions(key: Any, shape: Any, dtype: str) -> tuple[Any, Any]:
+    """The next key, and numbers from 0 to below 1, as many as the fraction of their kind has."""
+    new, bits = _bits(key, shape)
+    kind, count = _FRACTION[dtype]
+    width = int(kind.removeprefix("uint"))
+    few = R.right_shift(R.astype(bits, kind), rx.const(width - count, kind))
+    return new, builder().emit(R.multiply(R.astype(few, dtype), rx.const(2.0**-count, dtype)))
+
+
+@op("random.uniform", results=2, attrs="UniformAttrs", view=False)
+def uniform(
+    key: Input, low: Input, high: Input, out_shape: Any = (), out_dtype: str = "float32"
+) -> Any:
+    """The next key, and numbers from `low` to below `high`, all as likely."""
+    new, values = _fractions(key, out_shape, out_dtype)
+    return rx.Tuple([new, R.add(R.multiply(values, R.subtract(high, low)), low)])
+
+
+@op("random.normal", results=2, attrs="NormalAttrs", view=False)
+def normal(
+    key: Input, mean: Input, scale: Input, out_shape: Any = (), out_dtype: str = "float32"
+) -> Any:
+    """The next key, and numbers of a normal distribution (Box and Muller, 1958)."""
+    bb, number = builder(), lambda v: rx.const(v, out_dtype)
+    new, both = _fractions(key, [2, *out_shape], out_dtype)
+    one, two = (bb.emit(R.squeeze(R.strided_slice(both, [0], [n], [n + 1]), [0])) for n in (0, 1))
+    reach = R.sqrt(R.multiply(number(-2.0), R.log(R.subtract(number(1.0), one))))
+    values = R.multiply(reach, R.sin(R.multiply(number(2.0 * math.pi), two)))
+    return rx.Tuple([new, R.add(R.multiply(values, scale), mean)])
+
+
+def _drawn(types: list[Any], attrs: dict[str, Any]) -> Any:
+    if attrs["out_dtype"] not in _FRACTION:
+        what = "random numbers are float32 or float64"
+        raise ValueError(explain(what, got=attrs["out_dtype"]))
+    return TupleType([_check_key(types), TensorType(attrs["out_shape"], attrs["out_dtype"])])
+
+
+uniform.infer(_drawn)
+normal.infer(_drawn)
+
+
+@view("random.uniform")
+def _uniform(key: Any, shape: Any, dtype: str = "float32", low: Any = 0.0, high: Any = 1.0) -> Any:
+    """The next key, and numbers from `low` to below `high`."""
+    ends = expression(low, dtype), expression(high, dtype)
+    return uniform.builder(key, *ends, shape, dtype)
+
+
+@view("random.normal")
+def _normal(key: Any, shape: Any, dtype: str = "float32", mean: Any = 0.0, scale: Any = 1.0) -> Any:
+    """The next key, and numbers of a normal distribution."""
+    given = expression(mean, dtype), expression(scale, dtype)
+    return normal.builder(key, *given, shape, dtype)
+
+
+@op("random.multinomial", results=2, attrs="MultinomialAttrs")
+def multinomial(key: Input, probs: Input, num_samples: int) -> Any:
+    """The next key, and numbers of columns, drawn as often as the rows of `probs` say."""
+    bb, rows = builder(), shape_of(probs)[:-1]
+    zero = rx.const(0.0, "float32")
+    weights = bb.emit(R.maximum(R.astype(probs, "float32"), zero))
+    total = bb.emit(R.cumsum(R.divide(weights, R.sum(weights, [-1], True)), -1))
+    new, drawn = _fractions(key, [*rows, int(num_samples)], "float32")
+    gap = bb.emit(R.subtract(R.expand_dims(total, -1), R.expand_dims(drawn, -2)))
+    above = bb.emit(R.where(R.greater(gap, zero), gap, rx.const(1.0, "float32")))
+    return rx.Tuple([new, R.astype(R.argmin(above, -2), "int32")])
+
+
+@multinomial.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    shape = (*types[1].shape[:-1], attrs["num_samples"])
+    return TupleType([_check_key(types), TensorType(shape, "int32")])

@@ -1,0 +1,313 @@
+"""Operators that move pixels: padding, blocks of pixels in channels or batches, enlarging."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.prim_expr import IntImm
+from ....ir.prim_op import cast
+from ....relax import expr as rx
+from ....tir import layout as layout_of
+from ...topi import image as topi_image
+from ...topi import nn as topi_nn
+from ..expr import Expr, const
+from ..types import Any as AnyDim
+from ..types import TensorType
+from .common import dims_in, expression, numbers, shape_of
+from .core import Input, R, builder, kernel, op, view
+
+# ---------------------------------------------------------------------- padding
+
+_MODES = {"constant": "constant", "edge": "edge", "reflect": "reflect"}
+
+
+def _number(value: Any) -> Any:
+    """A constant of Relax as a number, None where it is known only at run time."""
+    return value.data.numpy().item() if isinstance(value, rx.Constant) else None
+
+
+def _filled(padded: Any, mask: Any, value: Any) -> Any:
+    """The padded data with a value of run time where the padded mask is not set."""
+    bb = builder()
+    fill = R.astype(R.reshape(value, []), str(padded.struct_info.dtype))
+    return R.where(bb.emit(mask), padded, bb.emit(fill))
+
+
+def _mask(data: Any) -> Any:
+    return builder().emit(R.ones(shape_of(data), "bool"))
+
+
+@op("nn.pad", attrs="PadAttrs", view=False)
+def pad(data: Input, pad_value: Input, pad_width: Any, pad_mode: str = "constant") -> Any:
+    """The data grown by (before, after) elements along each axis, of a value, its edge or mirrored."""
+    if pad_mode not in _MODES:
+        raise ValueError(explain("unknown pad_mode", got=repr(pad_mode), instead=f"{[*_MODES]}"))
+    widths = [int(w) for pair in pad_width for w in pair]
+    value = _number(pad_value)
+    if value is not None or pad_mode != "constant":
+        return R.nn.pad(data, widths, pad_mode, float(value or 0.0))
+    padded = builder().emit(R.nn.pad(data, widths))
+    return _filled(padded, R.nn.pad(_mask(data), widths), pad_value)
+
+
+@pad.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data, widths = types[0], attrs["pad_width"]
+    if len(widths) != len(data.shape):
+        what = f"pad_width has a pair for each of {len(data.shape)} axes"
+        raise ValueError(explain(what, got=str(widths)))
+    rows = zip(data.shape, widths, strict=True)
+    dims = [d if isinstance(d, AnyDim) else d + (int(b) + int(a)) for d, (b, a) in rows]
+    return TensorType(dims, data.dtype)
+
+
+@op("dyn.nn.pad", attrs="PadAttrs", view=False)
+def dyn_pad(data: Input, pad_width: Input, pad_value: Input, pad_mode: str = "constant") -> Any:
+    """`pad` by widths of run time, a tensor of a row (before, after) for each axis."""
+    if pad_mode != "constant":
+        what = 'pads of run time are of the pad_mode "constant"'
+        raise ValueError(explain(what, got=repr(pad_mode)))
+    rank = data.struct_info.ndim
+    found = dims_in(builder().emit(R.reshape(pad_width, [2 * rank])), 2 * rank)
+    before, after = found[0::2], found[1::2]
+    value = _number(pad_value)
+    if value is not None:
+        return R.nn.pad_by(data, before, after, float(value))
+    padded = builder().emit(R.nn.pad_by(data, before, after))
+    mask = R.astype(_mask(data), "float32")
+    grown = R.nn.pad_by(builder().emit(mask), before, after)
+    return _filled(padded, R.astype(grown, "bool"), pad_value)
+
+
+def _unknown(*kept: int) -> Any:
+    """The hook `infer` of a result with extents of run time: all but those of some axes."""
+
+    def infer(types: list[Any], attrs: dict[str, Any]) -> Any:
+        data = types[0]
+        return TensorType([AnyDim()] * len(data.shape), data.dtype)
+
+    return infer
+
+
+dyn_pad.infer(_unknown())
+
+
+@view("nn.pad")
+def _pad(data: Any, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant") -> Any:
+    """The data grown along each axis; the widths may be an expression."""
+    pad_width = numbers(pad_width)
+    value = pad_value if isinstance(pad_value, Expr) else const(pad_value)
+    if isinstance(pad_width, Expr):
+        return dyn_pad.builder(data, pad_width, value, pad_mode)
+    widths = [[w if isinstance(w, IntImm) else int(w) for w in pair] for pair in pad_width]
+    return pad.builder(data, value, widths, pad_mode)
+
+
+@op("nn.mirror_pad", attrs="MirrorPadAttrs")
+def mirror_pad(data: Input, pad_width: Any, mode: str = "SYMMETRIC") -> Any:
+    """The data with mirrored borders, which repeat the edge ("SYMMETRIC") or not ("REFLECT")."""
+    before, after = ([int(p[k]) for p in pad_width] for k in (0, 1))
+    return kernel(topi_nn.mirror_pad, data, before, after, mode)
+
+
+@op("nn.dilate", attrs="DilateAttrs")
+def dilate(data: Input, strides: Any, dilation_value: float = 0.0) -> Any:
+    """strides[n] - 1 elements of a value between those along each axis n."""
+    return kernel(topi_nn.dilate, data, [int(s) for s in strides], float(dilation_value))
+
+
+# ---------------------------------------------------------------------- blocks
+
+
+@op("nn.depth_to_space", attrs="SubPixelAttrs")
+def depth_to_space(data: Input, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Any:
+    """Channels as blocks of pixels."""
+    return kernel(topi_nn.depth_to_space, data, int(block_size), layout, mode)
+
+
+@op("nn.space_to_depth", attrs="SubPixelAttrs")
+def space_to_depth(data: Input, block_size: int, layout: str = "NCHW") -> Any:
+    """Blocks of pixels as channels."""
+    return kernel(topi_nn.space_to_depth, data, int(block_size), layout)
+
+
+@op("nn.space_to_batch_nd", attrs="SpaceToBatchNDAttrs")
+def space_to_batch_nd(data: Input, block_shape: Any, paddings: Any, pad_value: float = 0) -> Any:
+    """Blocks of the axes after the first, once padded, as further batches."""
+    before, after = ([int(p[k]) for p in paddings] for k in (0, 1))
+    blocks = [int(b) for b in block_shape]
+    return kernel(topi_nn.space_to_batch_nd, data, blocks, before, after, float(pad_value))
+
+
+@op("nn.batch_to_space_nd", attrs="BatchToSpaceNDAttrs")
+def batch_to_space_nd(data: Input, block_shape: Any, crops: Any) -> Any:
+    """The inverse of `space_to_batch_nd`, whose padding is cut."""
+    before, after = ([int(p[k]) for p in crops] for k in (0, 1))
+    return kernel(topi_nn.batch_to_space_nd, data, [int(b) for b in block_shape], before, after)
+
+
+# ---------------------------------------------------------------------- enlarging
+
+_METHODS = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
+Scales = dict[str, Any]
+
+
+def _grown(data: Any, scales: Scales, layout: str) -> list[Any]:
+    """The spatial extents times the scales of their letters, rounded."""
+    shape = dict(zip(layout_of(layout), shape_of(data), strict=True))
+    sizes = []
+    for letter, scale in scales.items():
+        dim = shape[letter]
+        if isinstance(dim, IntImm):
+            sizes.append(round(dim.value * float(scale)))
+        elif float(scale).is_integer():
+            sizes.append(dim * int(scale))
+        else:
+            sizes.append(cast("int64", cast("float64", dim) * float(scale) + 0.5))
+    return sizes
+
+
+def _enlarged(data: Any, sizes: list[Any], layout: str, method: str, places: str) -> Any:
+    resize = topi_image.resize2d if len(sizes) == 2 else topi_image.resize3d
+    return kernel(resize, data, None, sizes, layout, _METHODS.get(method, method), places)
+
+
+def _grown_at_run_time(data: Any, scales: Scales, layout: str) -> list[Any]:
+    """`_grown` by scales that are tensors without axes."""
+    bb = builder()
+    shape = dict(zip(layout_of(layout), shape_of(data), strict=True))
+    have = bb.emit(R.shape_to_tensor(rx.ShapeExpr([shape[letter] for letter in scales])))
+    factors = [R.astype(R.reshape(s, [1]), "float64") for s in scales.values()]
+    grown = R.multiply(R.astype(have, "float64"), R.concat(factors, 0))
+    rounded = bb.emit(R.astype(R.round(grown), "int64"))
+    return dims_in(rounded, len(scales))
+
+
+def _places(align_corners: bool) -> str:
+    return "align_corners" if align_corners else "asymmetric"
+
+
+@op("nn.upsampling", attrs="UpSamplingAttrs", view=False)
+def upsampling(
+    data: Input,
+    scale_h: float = 1.0,
+    scale_w: float = 1.0,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+) -> Any:
+    """The image enlarged by two factors."""
+    sizes = _grown(data, {"H": scale_h, "W": scale_w}, layout)
+    return _enlarged(data, sizes, layout, method, _places(align_corners))
+
+
+@op("dyn.nn.upsampling", attrs="UpSamplingAttrs", view=False)
+def dyn_upsampling(
+    data: Input,
+    scale_h: Input,
+    scale_w: Input,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+) -> Any:
+    """`upsampling` by factors of run time."""
+    sizes = _grown_at_run_time(data, {"H": scale_h, "W": scale_w}, layout)
+    return _enlarged(data, sizes, layout, method, _places(align_corners))
+
+
+@op("nn.upsampling3d", attrs="UpSampling3DAttrs", view=False)
+def upsampling3d(
+    data: Input,
+    scale_d: float = 1.0,
+    scale_h: float = 1.0,
+    scale_w: float = 1.0,
+    layout: str = "NCDHW",
+    method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel",
+) -> Any:
+    """The volume enlarged by three factors."""
+    sizes = _grown(data, {"D": scale_d, "H": scale_h, "W": scale_w}, layout)
+    return _enlarged(data, sizes, layout, method, coordinate_transformation_mode)
+
+
+@op("dyn.nn.upsampling3d", attrs="UpSampling3DAttrs", view=False)
+def dyn_upsampling3d(
+    data: Input,
+    scale_d: Input,
+    scale_h: Input,
+    scale_w: Input,
+    layout: str = "NCDHW",
+    method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel",
+) -> Any:
+    """`upsampling3d` by factors of run time."""
+    sizes = _grown_at_run_time(data, {"D": scale_d, "H": scale_h, "W": scale_w}, layout)
+    return _enlarged(data, sizes, layout, method, coordinate_transformation_mode)
+
+
+def _scaled(
+    static: Any, dynamic: Any, data: Any, scales: list[Any], options: tuple[Any, ...]
+) -> Any:
+    known = [numbers(s) for s in scales]
+    if any(isinstance(s, Expr) for s in known):
+        return dynamic.builder(data, *(expression(s, "float64") for s in known), *options)
+    return static.builder(data, *known, *options)
+
+
+@view("nn.upsampling")
+def _upsampling(
+    data: Any,
+    scale_h: Any = 1,
+    scale_w: Any = 1,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+) -> Any:
+    """The image enlarged; the factors may be expressions."""
+    options = (layout, method, align_corners)
+    return _scaled(upsampling, dyn_upsampling, data, [scale_h, scale_w], options)
+
+
+@view("nn.upsampling3d")
+def _upsampling3d(
+    data: Any,
+    scale_d: Any = 1,
+    scale_h: Any = 1,
+    scale_w: Any = 1,
+    layout: str = "NCDHW",
+    method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel",
+) -> Any:
+    """The volume enlarged; the factors may be expressions."""
+    options = (layout, method, coordinate_transformation_mode)
+    return _scaled(upsampling3d, dyn_upsampling3d, data, [scale_d, scale_h, scale_w], options)
+
+
+def _spatial_unknown(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data = types[0]
+    rows = zip(attrs["layout"], data.shape, strict=True)
+    return TensorType([AnyDim() if s in "DHW" else d for s, d in rows], data.dtype)
+
+
+for _row in (dyn_upsampling, dyn_upsampling3d):
+    _row.infer(_spatial_unknown)
+
+
+@op("nn.correlation", attrs="CorrelationAttrs")
+def correlation(
+    data1: Input,
+    data2: Input,
+    kernel_size: int,
+    max_displacement: int,
+    stride1: int,
+    stride2: int,
+    padding: Any,
+    is_multiply: bool,
+    layout: str,
+) -> Any:
+    """The mean product (or distance) of two images for each displacement of the second one."""
+    if layout != "NCHW":
+        raise ValueError(explain("correlation takes the layout NCHW", got=layout))
+    options = (kernel_size, max_displacement, stride1, stride2)
+    return kernel(topi_nn.correlation_nchw, data1, data2, *options, padding, bool(is_multiply))

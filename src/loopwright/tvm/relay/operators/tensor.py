@@ -1,0 +1,350 @@
+"""Operators on tensors element by element, and a few that make tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....base.errors import explain
+from ....ir.dtype import DataType
+from ....ir.prim_expr import IntImm
+from ....ir.prim_op import max_value, min_value
+from ....relax import expr as rx
+from ... import topi
+from ..expr import Constant, Expr
+from ..types import Any as AnyDim
+from ..types import TensorType, TupleType
+from .core import Input, Inputs, R, kernel, op, view
+
+# Relay's name -> Relax's, where it has another one.
+_SAME_NAME = """
+    log tan cos cosh sin sinh acos acosh asin asinh atan atanh exp erf sqrt rsqrt sigmoid floor ceil
+    trunc round abs sign tanh negative logical_not bitwise_not isnan isfinite isinf
+""".split()  # noqa: SIM905
+UNARY = dict(zip(_SAME_NAME, _SAME_NAME, strict=True))
+UNARY |= {"fast_exp": "exp", "fast_erf": "erf", "fast_tanh": "tanh"}
+# The result has another dtype than the operand.
+_ANSWERS = {"isnan": "bool", "isfinite": "bool", "isinf": "bool"}
+
+
+def _unary(name: str, relax_name: str) -> None:
+    def body(data: Input) -> Any:
+        return getattr(R, relax_name)(data)
+
+    body.__doc__ = f"{relax_name} of each element."
+    row = op(name)(body)
+
+    @row.infer
+    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+        (data,) = types
+        if not isinstance(data, TensorType):
+            raise TypeError(explain(f"{name} takes a tensor", got=str(data)))
+        return data.replace(dtype=DataType(_ANSWERS.get(name, data.dtype)))
+
+
+for _name, _relax in UNARY.items():
+    _unary(_name, _relax)
+
+
+def broadcast(a: Any, b: Any) -> tuple[Any, ...]:
+    """The shape of two operands together: an extent of 1 is repeated, one that is not known is
+    taken to fit. Raises ValueError."""
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    lead = len(longer) - len(shorter)
+    dims = list(longer[:lead])
+    for x, y in zip(longer[lead:], shorter, strict=True):
+        one_x, one_y = _is(x, 1), _is(y, 1)
+        if one_x or one_y:
+            dims.append(y if one_x else x)
+        elif isinstance(x, AnyDim) or isinstance(y, AnyDim):
+            dims.append(y if isinstance(x, AnyDim) else x)
+        elif isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
+            got = f"{[str(d) for d in a]} and {[str(d) for d in b]}"
+            raise ValueError(explain("Incompatible broadcast type", got=got))
+        else:
+            dims.append(x if isinstance(x, IntImm) or not isinstance(y, IntImm) else y)
+    return tuple(dims)
+
+
+def _is(dim: Any, value: int) -> bool:
+    return isinstance(dim, IntImm) and dim.value == value
+
+
+_SAME_BINARY = """
+    add subtract multiply divide floor_divide power floor_mod logical_and logical_or logical_xor
+    bitwise_and bitwise_or bitwise_xor equal not_equal less less_equal greater greater_equal maximum
+    minimum right_shift left_shift
+""".split()  # noqa: SIM905
+BINARY = dict(zip(_SAME_BINARY, _SAME_BINARY, strict=True))
+BINARY |= {"mod": "mod", "trunc_mod": "mod", "trunc_divide": "trunc_divide"}
+_COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+
+
+def trunc_divide(x: Any, y: Any) -> Any:
+    """x / y rounded towards zero; of integers exactly."""
+    dtype = DataType(x.struct_info.dtype)
+    if dtype.is_integer:
+        return R.divide(x, y)
+    return R.trunc(R.divide(x, y))
+
+
+_OWN = {"trunc_divide": trunc_divide}
+
+
+def _binary(name: str, relax_name: str) -> None:
+    def body(lhs: Input, rhs: Input) -> Any:
+        return _OWN.get(relax_name, getattr(R, relax_name, None))(lhs, rhs)  # type: ignore[misc]
+
+    body.__doc__ = f"{relax_name} of two tensors, element by element, with broadcasting."
+    row = op(name)(body)
+
+    @row.infer
+    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+        a, b = types
+        if not (isinstance(a, TensorType) and isinstance(b, TensorType)):
+            raise TypeError(explain(f"{name} takes tensors", got=f"{a}, {b}"))
+        if a.dtype != b.dtype:
+            what = f"{name} takes operands of one dtype"
+            raise ValueError(explain(what, got=f"{a.dtype} and {b.dtype}", instead="cast one"))
+        dtype = "bool" if name in _COMPARISONS else a.dtype
+        return TensorType(broadcast(a.shape, b.shape), dtype)
+
+
+for _name, _relax in BINARY.items():
+    _binary(_name, _relax)
+
+
+def scalar(value: Any, like: Any) -> Any:
+    """A constant without axes of the dtype of an expression."""
+    return rx.const(value, str(like.struct_info.dtype))
+
+
+def extent_value(extent: Any) -> Any:
+    """An extent as an int64 without axes."""
+    if isinstance(extent, (int, IntImm)):
+        return rx.const(int(getattr(extent, "value", extent)), "int64")
+    return R.reshape(R.shape_to_tensor(rx.ShapeExpr([extent])), [])
+
+
+@op("log2")
+def log2(data: Input) -> Any:
+    """The logarithm to base 2."""
+    return R.multiply(R.log(data), scalar(1 / np.log(2), data))
+
+
+@op("log10")
+def log10(data: Input) -> Any:
+    """The logarithm to base 10."""
+    return R.multiply(R.log(data), scalar(1 / np.log(10), data))
+
+
+@op("clip", attrs="ClipAttrs")
+def clip(a: Input, a_min: float, a_max: float) -> Any:
+    """Each element, but no less than a_min and no more than a_max."""
+    dtype = DataType(a.struct_info.dtype)
+    if dtype.is_integer:
+        low, high = min_value(dtype).value, max_value(dtype).value
+        a_min = min(max(int(np.ceil(max(a_min, float(low)))), int(low)), int(high))
+        a_max = min(max(int(np.floor(min(a_max, float(high)))), int(low)), int(high))
+    return R.clip(a, a_min, a_max)
+
+
+@clip.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return types[0]
+
+
+@op("copy")
+def copy(data: Input) -> Any:
+    """The same values."""
+    return data
+
+
+@op("zeros", attrs="InitOpAttrs", view=False)
+def zeros(shape: Any = (), dtype: str = "float32") -> Any:
+    """A tensor of zeros."""
+    return R.zeros(list(shape), dtype)
+
+
+@op("ones", attrs="InitOpAttrs", view=False)
+def ones(shape: Any = (), dtype: str = "float32") -> Any:
+    """A tensor of ones."""
+    return R.ones(list(shape), dtype)
+
+
+def shape_of_tensor(shape: Any) -> Any:
+    """The shape that a tensor of integers says, for Relax."""
+    wide = shape if shape.struct_info.dtype == "int64" else R.astype(shape, "int64")
+    return R.tensor_to_shape(wide)
+
+
+@op("dyn.zeros", attrs="InitOpAttrs", view=False)
+def dyn_zeros(shape: Input, dtype: str = "float32") -> Any:
+    """A tensor of zeros whose shape is a value."""
+    return R.zeros(shape_of_tensor(shape), dtype)
+
+
+@op("dyn.ones", attrs="InitOpAttrs", view=False)
+def dyn_ones(shape: Input, dtype: str = "float32") -> Any:
+    """A tensor of ones whose shape is a value."""
+    return R.ones(shape_of_tensor(shape), dtype)
+
+
+def of_rank(shape: Any, dtype: Any) -> TensorType:
+    """The type of a result whose shape is a value of a known number of extents."""
+    (rank,) = shape.shape
+    if not isinstance(rank, IntImm):
+        raise ValueError(explain("the rank of the result is not known", got=str(shape)))
+    return TensorType([AnyDim()] * rank.value, dtype)
+
+
+for _row in (dyn_zeros, dyn_ones):
+
+    @_row.infer
+    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+        return of_rank(types[0], attrs["dtype"])
+
+
+def _as_static_shape(shape: Any) -> Any:
+    """A shape that is given as a constant, as numbers."""
+    if isinstance(shape, Constant):
+        return [int(d) for d in shape.data.numpy().reshape(-1)]
+    return [shape] if isinstance(shape, int) else shape
+
+
+@view("zeros")
+def _zeros(shape: Any, dtype: str) -> Any:
+    """A tensor of zeros; the shape may be an expression."""
+    shape = _as_static_shape(shape)
+    return (
+        dyn_zeros.builder(shape, dtype) if isinstance(shape, Expr) else zeros.builder(shape, dtype)
+    )
+
+
+@view("ones")
+def _ones(shape: Any, dtype: str) -> Any:
+    """A tensor of ones; the shape may be an expression."""
+    shape = _as_static_shape(shape)
+    return dyn_ones.builder(shape, dtype) if isinstance(shape, Expr) else ones.builder(shape, dtype)
+
+
+@op("zeros_like")
+def zeros_like(data: Input) -> Any:
+    """Zeros of the shape and dtype of another tensor."""
+    return R.zeros_like(data)
+
+
+@op("ones_like")
+def ones_like(data: Input) -> Any:
+    """Ones of the shape and dtype of another tensor."""
+    return R.ones_like(data)
+
+
+for _row in (copy, zeros_like, ones_like, log2, log10):
+
+    @_row.infer
+    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+        return types[0]
+
+
+@op("concatenate", attrs="ConcatenateAttrs")
+def concatenate(data: Inputs, axis: int = 0) -> Any:
+    """The tensors of a tuple, one after another along an axis."""
+    return R.concat(fields(data), axis)
+
+
+@concatenate.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    (tensors,) = types
+    if not isinstance(tensors, TupleType) or not tensors.fields:
+        raise TypeError(explain("concatenate takes a tuple of tensors", got=str(tensors)))
+    first = tensors.fields[0]
+    axis, rank = int(attrs["axis"]), len(first.shape)
+    if not -rank <= axis < rank:
+        raise ValueError(explain("concatenate: the axis is out of range", got=f"{axis} of {rank}"))
+    if any(isinstance(d, AnyDim) for t in tensors.fields for d in t.shape):
+        parts = [t.shape[axis] for t in tensors.fields]
+        known = all(isinstance(d, IntImm) for d in parts)
+        whole = sum(d.value for d in parts) if known else AnyDim()
+        dims = [whole if i == axis % rank else d for i, d in enumerate(first.shape)]
+        for other in tensors.fields[1:]:
+            dims = [o if isinstance(d, AnyDim) and i != axis % rank else d
+                    for i, (d, o) in enumerate(zip(dims, other.shape, strict=True))]  # fmt: skip
+        return TensorType(dims, first.dtype)
+    return None
+
+
+def fields(data: Any) -> list[Any]:
+    """The fields of a tuple in Relax."""
+    if isinstance(data, rx.Tuple):
+        return list(data.fields)
+    return [rx.TupleGetItem(data, i) for i in range(len(data.struct_info.fields))]
+
+
+@op("stack", attrs="StackAttrs")
+def stack(data: Inputs, axis: int = 0) -> Any:
+    """The tensors of a tuple along a new axis."""
+    return R.stack(fields(data), axis)
+
+
+@op("einsum", attrs="EinsumAttrs")
+def einsum(data: Inputs, equation: str) -> Any:
+    """A sum of products by Einstein's convention."""
+    return R.einsum(fields(data), equation)
+
+
+@op("shape_of", attrs="ShapeOfAttrs")
+def shape_of(data: Input, dtype: str = "int32") -> Any:
+    """The shape, as a tensor."""
+    values = R.shape_to_tensor(R.shape_of(data))
+    return values if dtype == "int64" else R.astype(values, dtype)
+
+
+@shape_of.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TensorType((len(types[0].shape),), attrs["dtype"])
+
+
+@op("ndarray_size", attrs="NdarraySizeAttrs")
+def ndarray_size(data: Input, dtype: str = "int32") -> Any:
+    """The number of elements."""
+    dims = data.struct_info.get_shape()
+    if dims is not None and all(isinstance(d, IntImm) for d in dims):
+        return rx.const(int(np.prod([d.value for d in dims], dtype="int64")), dtype)
+    return R.astype(R.prod(R.shape_to_tensor(R.shape_of(data))), dtype)
+
+
+@ndarray_size.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TensorType((), attrs["dtype"])
+
+
+@op("fixed_point_multiply", attrs="FixedPointMultiplyAttrs")
+def fixed_point_multiply(data: Input, multiplier: int, shift: int) -> Any:
+    """data * multiplier / 2**31 * 2**shift, rounded half up, in 64 bits."""
+    wide = R.multiply(R.astype(data, "int64"), rx.const(int(multiplier), "int64"))
+    right = 31 - int(shift)
+    if right > 0:
+        wide = R.right_shift(
+            R.add(wide, rx.const(1 << (right - 1), "int64")), rx.const(right, "int64")
+        )
+    else:
+        wide = R.left_shift(wide, rx.const(-right, "int64"))
+    return R.astype(wide, str(data.struct_info.dtype))
+
+
+@op("fixed_point_multiply_per_axis", attrs="FixedPointMultiplyPerAxisAttrs")
+def fixed_point_multiply_per_axis(
+    x: Input,
+    multiplier: Input,
+    lshift: Input,
+    rshift: Input,
+    is_lshift_required: bool = False,
+    is_rshift_required: bool = False,
+    axes: Any = (),
+) -> Any:
+    """`fixed_point_multiply` by multipliers and shifts of their own along `axes`."""
+    shifts = (bool(is_lshift_required), bool(is_rshift_required))
+    given = (x, multiplier, lshift, rshift, *shifts, [int(a) for a in axes])
+    return kernel(topi.fixed_point_multiply_per_axis, *given)

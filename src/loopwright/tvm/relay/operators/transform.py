@@ -1,0 +1,614 @@
+"""Operators that give the same elements in another shape, order or dtype."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+from ....base.errors import explain
+from ....ir.prim_expr import IntImm, PrimExpr
+from ....relax import expr as rx
+from ....tir.data_layout import BijectiveLayout, Layout
+from ..expr import Constant, Expr
+from ..types import Any as AnyDim
+from ..types import TensorType, TupleType
+from .core import Input, Inputs, R, builder, op, view
+from .tensor import fields, of_rank, shape_of_tensor
+
+
+def known(value: Any) -> Any:
+    """Numbers given as a constant, a list or one number, as a list; other expressions stay."""
+    if isinstance(value, Constant):
+        return [int(v) for v in value.data.numpy().reshape(-1)]
+    if value is None or isinstance(value, Expr):
+        return value
+    if isinstance(value, (int, np.integer, IntImm)):
+        value = [value]
+    if not isinstance(value, (list, tuple, np.ndarray)) and not hasattr(value, "__iter__"):
+        raise TypeError(explain("this is a list of numbers or an expression", got=repr(value)))
+    return [v if isinstance(v, PrimExpr) and not isinstance(v, IntImm) else _int(v) for v in value]
+
+
+def _int(value: Any) -> int:
+    try:
+        return int(getattr(value, "value", value))
+    except (TypeError, ValueError):
+        what = "Unrecognized shape type: an extent or axis is a number"
+        raise RuntimeError(explain(what, got=repr(value))) from None
+
+
+def dims_of(data: Any) -> list[Any]:
+    """The extents of a Relax expression."""
+    dims = data.struct_info.get_shape()
+    if dims is None:
+        what = "this operator needs the extents of its operand"
+        raise ValueError(explain(what, got=str(data.struct_info)))
+    return list(dims)
+
+
+# ---------------------------------------------------------------------- dtype
+
+
+@op("cast", attrs="CastAttrs")
+def cast(data: Input, dtype: str) -> Any:
+    """The elements converted to a dtype."""
+    return R.astype(data, dtype)
+
+
+@cast.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    if not isinstance(types[0], TensorType):
+        raise TypeError(explain("cast takes a tensor", got=str(types[0])))
+    return TensorType(types[0].shape, attrs["dtype"])
+
+
+@op("cast_like")
+def cast_like(data: Input, dtype_like: Input) -> Any:
+    """The elements converted to the dtype of another tensor."""
+    return R.astype(data, str(dtype_like.struct_info.dtype))
+
+
+@cast_like.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TensorType(types[0].shape, types[1].dtype)
+
+
+@op("reinterpret", attrs="CastAttrs")
+def reinterpret(data: Input, dtype: str) -> Any:
+    """The bits of the elements read as another dtype of the same width."""
+    return R.reinterpret(data, dtype)
+
+
+@reinterpret.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TensorType(types[0].shape, attrs["dtype"])
+
+
+# ---------------------------------------------------------------------- axes
+
+
+@op("expand_dims", attrs="ExpandDimsAttrs", view=False)
+def expand_dims(data: Input, axis: int, num_newaxis: int = 1) -> Any:
+    """`num_newaxis` axes of extent 1 before an axis."""
+    rank = data.struct_info.ndim
+    if not -rank - 1 <= axis <= rank:
+        raise ValueError(explain("expand_dims: the axis is out of range", got=f"{axis} of {rank}"))
+    first = axis if axis >= 0 else rank + axis + 1
+    return R.expand_dims(data, list(range(first, first + num_newaxis))) if num_newaxis else data
+
+
+@op("dyn.expand_dims", attrs="DynExpandDimsAttrs", view=False)
+def dyn_expand_dims(data: Input, axis: Input, num_newaxis: int = 1) -> Any:
+    """`num_newaxis` axes of extent 1 before an axis that is a value."""
+    old = R.shape_to_tensor(R.shape_of(data))
+    rank = data.struct_info.ndim
+    place = R.astype(R.reshape(axis, [1]), "int64")
+    place = R.where(R.less(place, _i64(0)), R.add(place, _i64(rank + 1)), place)
+    number = R.arange(0, rank + num_newaxis, 1, "int64")
+    inside = R.logical_and(
+        R.greater_equal(number, place), R.less(number, R.add(place, _i64(num_newaxis)))
+    )
+    source = R.where(R.less(number, place), number, R.subtract(number, _i64(num_newaxis)))
+    source = R.minimum(R.maximum(source, _i64(0)), _i64(max(rank - 1, 0)))
+    picked = R.take(old, source, 0) if rank else R.ones([num_newaxis], "int64")
+    shape = R.where(inside, R.ones_like(number), picked)
+    return R.reshape(data, R.tensor_to_shape(shape))
+
+
+@dyn_expand_dims.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    rank = len(types[0].shape) + attrs["num_newaxis"]
+    return TensorType([AnyDim()] * rank, types[0].dtype)
+
+
+def _i64(value: int) -> Any:
+    return rx.const(value, "int64")
+
+
+@view("expand_dims")
+def _expand_dims(data: Any, axis: Any, num_newaxis: int = 1) -> Any:
+    """Axes of extent 1 before an axis, which may be an expression."""
+    axis = known(axis)
+    if isinstance(axis, Expr):
+        return dyn_expand_dims.builder(data, axis, num_newaxis)
+    return expand_dims.builder(data, axis[0], num_newaxis)
+
+
+@op("transpose", attrs="TransposeAttrs")
+def transpose(data: Input, axes: Any = None) -> Any:
+    """The axes in another order; None: reversed."""
+    return R.permute_dims(data, list(axes) if axes else None)
+
+
+@op("squeeze", attrs="SqueezeAttrs", view=False)
+def squeeze(data: Input, axis: Any = None) -> Any:
+    """Without axes of extent 1: those given, or all."""
+    if axis is not None and not axis:
+        return data
+    dims = data.struct_info.get_shape()
+    if dims is not None and any(not isinstance(d, IntImm) for d in dims):
+        rank = len(dims)
+        gone = {a % rank for a in axis} if axis is not None else set()
+        return R.reshape(data, [d for i, d in enumerate(dims) if i not in gone])
+    return R.squeeze(data, list(axis) if axis is not None else None)
+
+
+@op("dyn.squeeze", attrs="SqueezeAttrs", view=False)
+def dyn_squeeze(data: Input, axis: Input) -> Any:
+    """Without the axes that a tensor names."""
+    rank = data.struct_info.ndim
+    (count,) = dims_of(axis)
+    old = R.shape_to_tensor(R.shape_of(data))
+    wide = R.astype(axis, "int64")
+    wide = R.where(R.less(wide, _i64(0)), R.add(wide, _i64(rank)), wide)
+    gone = R.scatter_elements(R.zeros([rank], "int64"), wide, R.ones([count], "int64"), 0)
+    order = R.argsort(gone, 0, dtype="int64")  # those that stay first, in their order
+    kept = R.strided_slice(order, [0], [0], [rank - int(getattr(count, "value", count))])
+    return R.reshape(data, R.tensor_to_shape(R.take(old, kept, 0)))
+
+
+@dyn_squeeze.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    rank = len(types[0].shape) - types[1].shape[0].value
+    return TensorType([AnyDim()] * rank, types[0].dtype)
+
+
+@view("squeeze")
+def _squeeze(data: Any, axis: Any = None) -> Any:
+    """Without axes of extent 1, which may be an expression."""
+    axis = known(axis)
+    row = dyn_squeeze if isinstance(axis, Expr) else squeeze
+    return row.builder(data, axis)
+
+
+@op("reverse", attrs="ReverseAttrs")
+def reverse(data: Input, axis: int) -> Any:
+    """The elements along an axis in reverse order."""
+    return R.flip(data, axis)
+
+
+@op("reverse_sequence", attrs="ReverseSequenceAttrs")
+def reverse_sequence(
+    data: Input, seq_lengths: Input, seq_axis: int = 1, batch_axis: int = 0
+) -> Any:
+    """The first `seq_lengths[i]` elements of each row in reverse order, at most all of them."""
+    rank, dims = data.struct_info.ndim, dims_of(data)
+    seq, batch = seq_axis % rank, batch_axis % rank
+    spread = [1] * rank
+    spread[seq] = dims[seq]
+    number = R.reshape(R.arange(0, dims[seq], 1, "int64"), spread)
+    spread = [1] * rank
+    spread[batch] = dims[batch]
+    most = R.shape_to_tensor(rx.ShapeExpr([dims[seq]]))
+    length = R.reshape(R.minimum(R.astype(seq_lengths, "int64"), most), spread)
+    mirrored = R.subtract(R.subtract(length, number), _i64(1))
+    source = R.where(R.less(number, length), mirrored, number)
+    return R.gather_elements(data, R.broadcast_to(source, dims), seq)
+
+
+@reverse_sequence.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data, lengths = types
+    want = data.shape[int(attrs["batch_axis"]) % len(data.shape)]
+    have = lengths.shape[0] if len(lengths.shape) == 1 else None
+    numbers = isinstance(want, IntImm) and isinstance(have, IntImm)
+    if have is None or (numbers and have.value != want.value):
+        what = f"reverse_sequence takes a length for each of the {want} rows of the batch"
+        raise ValueError(explain(what, got=str(lengths)))
+    return data
+
+
+@op("layout_transform", attrs="LayoutTransformAttrs")
+def layout_transform(data: Input, src_layout: str, dst_layout: str) -> Any:
+    """The elements from one layout into another: "NCHW" into "NCHW16c"."""
+    if src_layout == dst_layout:
+        return data
+    source, target = Layout(src_layout), Layout(dst_layout)
+    if sorted(src_layout) == sorted(dst_layout) and src_layout.isupper():
+        return R.permute_dims(data, [src_layout.index(letter) for letter in dst_layout])
+    apart = [n for n, (_, factor) in enumerate(source.parts) if factor == 1]
+    whole = [n for n, (_, factor) in enumerate(target.parts) if factor == 1]
+    if apart or whole:  # blocks of one element are axes of extent 1
+        plain = builder().emit(R.squeeze(data, apart)) if apart else data
+        moved = layout_transform.body(plain, _without_units(source), _without_units(target))
+        return R.expand_dims(builder().emit(moved), whole) if whole else moved
+    blocked = any(factor > 0 for _, factor in source.parts)
+    if blocked and not all(isinstance(d, IntImm) for d in dims_of(data)):
+        merged, plain = _merged(data, source)
+        return layout_transform.body(builder().emit(merged), plain, dst_layout)
+    mapping = BijectiveLayout(source, target)
+    return R.layout_transform(data, mapping.index_map())
+
+
+def _merged(data: Any, plan: Layout) -> tuple[Any, str]:
+    """A tensor without blocks, and its layout; extents may be symbols."""
+    dims, letters = dims_of(data), [letter for letter, _ in plan.parts]
+    plain = [letter for letter in letters if letter.isupper()]
+    places = [[i for i, other in enumerate(letters) if other.upper() == c] for c in plain]
+    apart = builder().emit(R.permute_dims(data, [i for axis in places for i in axis]))
+    sizes = [reduce(mul, [dims[i] for i in axis]) for axis in places]
+    return R.reshape(apart, sizes), "".join(plain)
+
+
+def _without_units(plan: Layout) -> str:
+    parts = [(letter, factor) for letter, factor in plan.parts if factor != 1]
+    return "".join(f"{f if f > 0 else ''}{letter}" for letter, f in parts)
+
+
+# ---------------------------------------------------------------------- shapes
+
+
+def reshaped(old: list[Any], new: list[Any], allowzero: bool = False) -> list[Any]:
+    """The extents that a new shape with its special codes means: 0 the extent at this place, -1 what
+    is left, -2 all extents that follow, -3 two extents as one, -4 one extent as the next two.
+    Raises ValueError."""
+    out: list[Any] = []
+    at, open_at = 0, -1
+    items = iter(list(new))
+
+    def take() -> Any:
+        nonlocal at
+        if at >= len(old):
+            what = "the new shape takes more extents than the old one has"
+            raise ValueError(explain(what, got=f"{new} of {[str(d) for d in old]}"))
+        at += 1
+        return old[at - 1]
+
+    for item in items:
+        if isinstance(item, int) and item == 0 and not allowzero:
+            out.append(take())
+        elif isinstance(item, int) and item == -1:
+            if open_at >= 0:
+                raise ValueError(explain("one extent of a new shape may be -1", got=str(new)))
+            open_at = len(out)
+            out.append(None)
+            at = min(at + 1, len(old))
+        elif isinstance(item, int) and item == -2:
+            out += old[at:]
+            at = len(old)
+        elif isinstance(item, int) and item == -3:
+            out.append(_product([take(), take()]))
+        elif isinstance(item, int) and item == -4:
+            whole, first, second = take(), next(items), next(items)
+            first = _quotient(whole, second) if first == -1 else first
+            out += [first, _quotient(whole, first) if second == -1 else second]
+        else:
+            out.append(item)
+            at = min(at + 1, len(old))
+    if open_at >= 0:
+        rest = [d for d in out if d is not None]
+        out[open_at] = _quotient(_product(old), _product(rest))
+    return out
+
+
+def _product(dims: list[Any]) -> Any:
+    """The product; not known where an extent is not."""
+    if any(isinstance(d, AnyDim) for d in dims):
+        return AnyDim()
+    total: Any = 1
+    for dim in dims:
+        dim = dim.value if isinstance(dim, IntImm) else dim
+        total = dim * total
+    return total
+
+
+def _quotient(whole: Any, part: Any) -> Any:
+    if isinstance(whole, AnyDim) or isinstance(part, AnyDim):
+        return AnyDim()
+    whole, part = (d.value if isinstance(d, IntImm) else d for d in (whole, part))
+    if isinstance(whole, int) and isinstance(part, int):
+        if part == 0 or whole % part:
+            what = "the new shape does not divide the elements evenly"
+            raise ValueError(explain(what, got=f"{whole} by {part}"))
+        return whole // part
+    return whole // part
+
+
+@op("reshape", attrs="ReshapeAttrs", view=False)
+def reshape(data: Input, newshape: Any, allowzero: bool = False) -> Any:
+    """The same elements, in order, in another shape: see `reshaped` for the codes."""
+    return R.reshape(data, reshaped(dims_of(data), list(newshape), allowzero))
+
+
+@reshape.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data, new = types[0], list(attrs["newshape"])
+    dims = reshaped(list(data.shape), new, attrs["allowzero"])
+    ints = [d.value if isinstance(d, IntImm) else d for d in dims]
+    have = [d.value if isinstance(d, IntImm) else d for d in data.shape]
+    if all(isinstance(d, int) for d in (*ints, *have)):
+        if int(np.prod(ints, dtype="int64")) != int(np.prod(have, dtype="int64")):
+            what = "the new shape has another number of elements"
+            raise ValueError(explain(what, got=f"{have} into {ints}"))
+    return TensorType(dims, data.dtype)
+
+
+@op("dyn.reshape", attrs="ReshapeAttrs", view=False)
+def dyn_reshape(data: Input, newshape: Input, allowzero: bool = False) -> Any:
+    """The same elements in a shape that is a value; 0, -1 and -3 as for `reshape`."""
+    old = R.shape_to_tensor(R.shape_of(data))
+    new = R.astype(newshape, "int64")
+    (rank,) = dims_of(newshape)
+    rank = int(getattr(rank, "value", rank))
+    have = data.struct_info.ndim
+    if have and rank:  # an extent may be one of `data`'s, or the product of two
+        merges = R.equal(new, _i64(-3))
+        behind = R.cumsum(R.astype(merges, "int64"), 0)
+        numbers = R.add(behind, rx.const(np.arange(rank, dtype="int64")))
+        last = _i64(have - 1)
+        second = R.take(old, R.minimum(numbers, last), 0)
+        first = R.take(old, R.minimum(R.subtract(numbers, R.astype(merges, "int64")), last), 0)
+        if not allowzero:
+            new = R.where(R.equal(new, _i64(0)), first, new)
+        new = R.where(merges, R.multiply(first, second), new)
+    is_open = R.equal(new, _i64(-1))
+    fixed = R.prod(R.where(is_open, R.ones_like(new), new))
+    left = R.floor_divide(R.prod(old), R.maximum(fixed, _i64(1)))
+    return R.reshape(data, R.tensor_to_shape(R.where(is_open, left, new)))
+
+
+@dyn_reshape.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return of_rank(types[1], types[0].dtype)
+
+
+@view("reshape")
+def _reshape(data: Any, newshape: Any, allowzero: bool = False) -> Any:
+    """The same elements in another shape, which may be an expression."""
+    newshape = known(newshape)
+    row = dyn_reshape if isinstance(newshape, Expr) else reshape
+    return row.builder(data, newshape, allowzero)
+
+
+def _reversed_shape(old: list[Any], new: list[Any]) -> list[Any]:
+    return reshaped(old[::-1], new[::-1])[::-1]
+
+
+@op("contrib_reverse_reshape", attrs="ReshapeAttrs", view=False)
+def reverse_reshape(data: Input, newshape: Any, allowzero: bool = False) -> Any:
+    """As `reshape`, with the codes read from the last axis to the first."""
+    return R.reshape(data, _reversed_shape(dims_of(data), list(newshape)))
+
+
+@view("reverse_reshape")
+def _reverse_reshape(data: Any, newshape: Any) -> Any:
+    """As `reshape`, with the codes read from the last axis to the first."""
+    return reverse_reshape.builder(data, known(newshape))
+
+
+@reverse_reshape.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TensorType(
+        _reversed_shape(list(types[0].shape), list(attrs["newshape"])), types[0].dtype
+    )
+
+
+def like_shape(old: Any, other: Any, attrs: dict[str, Any]) -> list[Any]:
+    """`old` with the extents from lhs_begin to lhs_end replaced by those of `other` from rhs_begin to
+    rhs_end."""
+
+    def part(dims: Any, side: str) -> slice:
+        begin, end = int(attrs[f"{side}_begin"]), attrs[f"{side}_end"]
+        count = len(dims)
+        begin = begin + count if begin < 0 else begin
+        end = count if end is None else int(end) + (count if int(end) < 0 else 0)
+        return slice(begin, end)
+
+    new = list(old)
+    new[part(old, "lhs")] = list(other)[part(other, "rhs")]
+    return new
+
+
+@op("reshape_like", attrs="ReshapeLikeAttrs")
+def reshape_like(
+    data: Input,
+    shape_like: Input,
+    lhs_begin: int = 0,
+    lhs_end: Any = None,
+    rhs_begin: int = 0,
+    rhs_end: Any = None,
+) -> Any:
+    """The same elements in the shape of another tensor, or with a stretch of its extents."""
+    attrs = {"lhs_begin": lhs_begin, "lhs_end": lhs_end, "rhs_begin": rhs_begin, "rhs_end": rhs_end}
+    return R.reshape(data, like_shape(dims_of(data), dims_of(shape_like), attrs))
+
+
+@reshape_like.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data, other = types
+    dims = like_shape(data.shape, other.shape, attrs)
+    sizes = [
+        int(np.prod([d.value for d in shape], dtype="int64"))
+        for shape in (data.shape, dims)
+        if all(isinstance(d, IntImm) for d in shape)
+    ]
+    if len(set(sizes)) > 1:
+        what = "Reshape inputs size should be compatible"
+        raise ValueError(explain(what, got=f"{sizes[0]} elements into {sizes[1]}"))
+    return TensorType(dims, data.dtype)
+
+
+# ---------------------------------------------------------------------- repetition
+
+
+@op("broadcast_to", attrs="InitOpAttrs", view=False)
+def broadcast_to(data: Input, shape: Any = (), dtype: str = "") -> Any:
+    """The elements repeated along axes of extent 1 and new ones in front."""
+    return R.broadcast_to(data, list(shape))
+
+
+@op("dyn.broadcast_to", attrs="InitOpAttrs", view=False)
+def dyn_broadcast_to(data: Input, shape: Input, dtype: str = "") -> Any:
+    """`broadcast_to` of a shape that is a value."""
+    return R.broadcast_to(data, shape_of_tensor(shape))
+
+
+@dyn_broadcast_to.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return of_rank(types[1], types[0].dtype)
+
+
+@view("broadcast_to")
+def _broadcast_to(data: Any, shape: Any) -> Any:
+    """The elements repeated to a shape, which may be an expression."""
+    shape = known(shape)
+    row = dyn_broadcast_to if isinstance(shape, Expr) else broadcast_to
+    return row.builder(data, shape)
+
+
+@op("broadcast_to_like")
+def broadcast_to_like(data: Input, broadcast_type: Input) -> Any:
+    """The elements repeated to the shape of another tensor."""
+    return R.broadcast_to(data, dims_of(broadcast_type))
+
+
+@broadcast_to_like.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TensorType(types[1].shape, types[0].dtype)
+
+
+@op("collapse_sum_like")
+def collapse_sum_like(data: Input, collapse_type: Input) -> Any:
+    """The sums over the axes along which another tensor would be repeated."""
+    return R.collapse_sum_like(data, collapse_type)
+
+
+@collapse_sum_like.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return TensorType(types[1].shape, types[0].dtype)
+
+
+@op("collapse_sum_to", attrs="InitOpAttrs", view=False)
+def collapse_sum_to(data: Input, shape: Any = (), dtype: str = "") -> Any:
+    """The sums over the axes along which a tensor of this shape would be repeated."""
+    return R.collapse_sum_to(data, list(shape))
+
+
+@view("collapse_sum_to")
+def _collapse_sum_to(data: Any, shape: Any) -> Any:
+    """The sums over the axes along which a tensor of this shape would be repeated."""
+    return collapse_sum_to.builder(data, known(shape))
+
+
+@op("repeat", attrs="RepeatAttrs")
+def repeat(data: Input, repeats: int, axis: Any = None) -> Any:
+    """Each element `repeats` times along an axis; None: of all elements in a row."""
+    return R.repeat(data, repeats, axis)
+
+
+@op("tile", attrs="TileAttrs", view=False)
+def tile(data: Input, reps: Any) -> Any:
+    """The whole tensor again and again along its axes."""
+    return R.tile(data, list(reps))
+
+
+@op("dyn.tile", attrs="TileAttrs", view=False)
+def dyn_tile(data: Input, reps: Input) -> Any:
+    """`tile` by numbers that are a value."""
+    (count,) = dims_of(reps)
+    count, rank = int(getattr(count, "value", count)), data.struct_info.ndim
+    out_rank = max(count, rank)
+    old = R.shape_to_tensor(R.shape_of(data))
+    ones = [R.ones([out_rank - rank], "int64")] if out_rank > rank else []
+    old = R.concat([*ones, old], 0)
+    ones = [R.ones([out_rank - count], "int64")] if out_rank > count else []
+    times = R.concat([*ones, R.astype(reps, "int64")], 0)
+    unit = R.ones([out_rank], "int64")
+    apart = R.reshape(R.stack([unit, old], 1), [2 * out_rank])
+    wide = R.reshape(R.stack([times, old], 1), [2 * out_rank])
+    spread = R.broadcast_to(R.reshape(data, R.tensor_to_shape(apart)), R.tensor_to_shape(wide))
+    return R.reshape(spread, R.tensor_to_shape(R.multiply(times, old)))
+
+
+@dyn_tile.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    rank = max(len(types[0].shape), types[1].shape[0].value)
+    return TensorType([AnyDim()] * rank, types[0].dtype)
+
+
+@view("tile")
+def _tile(data: Any, reps: Any) -> Any:
+    """The whole tensor again and again; how often may be an expression."""
+    reps = known(reps)
+    row = dyn_tile if isinstance(reps, Expr) else tile
+    return row.builder(data, reps)
+
+
+# ---------------------------------------------------------------------- parts
+
+
+def _sections(attrs: dict[str, Any], given: Any) -> int:
+    parts = attrs["indices_or_sections"]
+    return parts if isinstance(parts, int) else len(parts) + 1
+
+
+@op("split", results=_sections, attrs="SplitAttrs", view=False)
+def split(data: Input, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Parts along an axis: as many of one size, or between given places."""
+    parts = indices_or_sections
+    made = R.split(data, parts if isinstance(parts, int) else list(parts), axis)
+    return made if parts not in (1, [], ()) else rx.Tuple([made])
+
+
+@split.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    data, parts = types[0], attrs["indices_or_sections"]
+    axis = int(attrs["axis"]) % len(data.shape)
+    whole = data.shape[axis]
+    if isinstance(parts, int):
+        if isinstance(whole, IntImm) and whole.value % parts:
+            what = "indices_or_sections need to be able to divide input.shape[axis]"
+            raise ValueError(explain(what, got=f"{whole} by {parts}"))
+        sizes = [_quotient(whole, parts)] * parts
+    else:
+        places = [0, *parts, whole]
+        sizes = []
+        for begin, end in pairwise(places):
+            end = end.value if isinstance(end, IntImm) else end
+            if isinstance(begin, int) and isinstance(end, int) and end < begin:
+                raise ValueError(explain("indices_or_sections need to be a sorted", got=str(parts)))
+            sizes.append(AnyDim() if isinstance(end, AnyDim) else end - begin)
+    types = []
+    for size in sizes:
+        dims = [size if i == axis else d for i, d in enumerate(data.shape)]
+        types.append(TensorType(dims, data.dtype))
+    return TupleType(types)
+
+
+@view("split")
+def _split(data: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Parts along an axis: as many of one size, or between given places."""
+    parts = indices_or_sections
+    parts = parts if isinstance(parts, int) else known(parts)
+    return split.builder(data, parts, axis)
+
+
+@op("meshgrid", attrs="MeshgridAttrs", results=lambda attrs, given: len(given["data"]))
+def meshgrid(data: Inputs, indexing: str = "ij") -> Any:
+    """The coordinates of a grid, from those of its axes."""
+    vectors = [R.reshape(f, [-1]) if f.struct_info.ndim == 0 else f for f in fields(data)]
+    return R.meshgrid(vectors, indexing)

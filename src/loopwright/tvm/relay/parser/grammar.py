@@ -1,0 +1,664 @@
+"""The grammar of Relay's texts. Nesting takes no stack of Python's: see `stackless`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ....base.errors import DiagnosticError, suggest
+from ....ir.expr import Attrs, DictAttrs, GlobalVar
+from ....ir.module import IRModule
+from ....ir.node import Node
+from ....ir.op import Op
+from ....ir.prim_expr import FloatImm, IntImm, PrimExpr
+from .. import literals, meta
+from ..expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
+from ..left_out import refusal
+from ..operators.core import REQUIRED, Row, row_of
+from ..stackless import Step
+from ..types import Any as AnyDim
+from ..types import FuncType, IncompleteType, TensorType, TupleType, TypeKind, TypeVar
+from .lexer import Source, Token, tokens
+
+# Operators between operands: the name in Relay, and how strongly it binds.
+_INFIX = {
+    "*": ("multiply", 12), "/": ("divide", 12), "+": ("add", 10), "-": ("subtract", 10),
+    "<": ("less", 8), "<=": ("less_equal", 8), ">": ("greater", 8), ">=": ("greater_equal", 8),
+    "==": ("equal", 7), "!=": ("not_equal", 7),
+}  # fmt: skip
+_LEFT_OUT = {"type", "extern", "match", "ref", "ref_read", "ref_write"}
+_INDEX = re.compile("[0-9]{1,9}")
+_KINDS = {
+    "Type": TypeKind.Type,
+    "Shape": TypeKind.ShapeVar,
+    "BaseType": TypeKind.BaseType,
+    "Constraint": TypeKind.Constraint,
+    "AdtHandle": TypeKind.AdtHandle,
+    "TypeData": TypeKind.TypeData,
+}
+_RESERVED = {"let", "fn", "def", "if", "else", "free_var", "True", "False", *_LEFT_OUT}
+
+
+class Parser:
+    """Reads one text. more: what `meta[key][index]` names behind the text's own metadata; known:
+    functions that are there before."""
+
+    def __init__(
+        self,
+        source: Source,
+        more: Mapping[str, Sequence[Any]],
+        known: IRModule | None = None,
+    ) -> None:
+        self.source = source
+        self.words = list(tokens(source))
+        self.meta = self._metadata()
+        for key, values in more.items():
+            self.meta[key] = [*self.meta.get(key, ()), *values]
+        self.at = 0
+        self.locals: dict[str, list[Var]] = {}
+        self.type_vars: dict[str, list[TypeVar]] = {}
+        self.graph: dict[str, Any] = {}
+        before = () if known is None else known.functions
+        self.globals: dict[str, GlobalVar] = {gvar.name_hint: gvar for gvar in before}
+
+    def _metadata(self) -> dict[str, list[Any]]:
+        """What the section at the end of the text has."""
+        if len(self.words) < 2 or self.words[-2].kind != "metadata":
+            return {}
+        word = self.words.pop(-2)
+        try:
+            return meta.read(word.text)
+        except ValueError as error:
+            raise self.source.error(str(error), word.at, word.at + 1) from None
+
+    # ------------------------------------------------------------------ words
+
+    @property
+    def next(self) -> Token:
+        """The word to be read."""
+        return self.words[self.at]
+
+    def take(self) -> Token:
+        """Read a word."""
+        word = self.words[self.at]
+        self.at += word.kind != "end"
+        return word
+
+    def sees(self, *texts: str) -> bool:
+        """Whether the next word is a sign or name of these."""
+        word = self.words[self.at]
+        return word.text in texts and word.kind in ("sign", "name")
+
+    def accept(self, text: str) -> bool:
+        """Read this sign or name if it is next."""
+        found = self.sees(text)
+        self.at += found
+        return found
+
+    def expect(self, text: str) -> None:
+        """Read this sign or name."""
+        if not self.accept(text):
+            raise self.error(f"expected `{text}`")
+
+    def word(self, kind: str, what: str) -> Token:
+        """Read a word of a kind."""
+        if self.next.kind != kind:
+            raise self.error(f"expected {what}")
+        return self.take()
+
+    def error(
+        self, what: str, word: Token | None = None, instead: str | None = None
+    ) -> DiagnosticError:
+        """An error at a word, by default the next one."""
+        word = self.next if word is None else word
+        end = word.at + max(1, len(word.text))
+        got = "the end of the text" if word.kind == "end" else word.text[:80]
+        return self.source.error(what, word.at, end, got, instead)
+
+    def span(self, first: int) -> Any:
+        """The place from word number `first` to the one read last."""
+        last = self.words[max(self.at - 1, first)]
+        return self.source.span(self.words[first].at, last.at + len(last.text))
+
+    def listed(self, end: str, item: Callable[[], Step]) -> Step:
+        """Items with commas between them, and behind them `end`."""
+        items = []
+        while not self.accept(end):
+            items.append((yield item()))
+            if not self.sees(end):
+                self.expect(",")
+        return items
+
+    # ------------------------------------------------------------------ modules
+
+    def header(self, required: bool) -> None:
+        """The version of the format."""
+        version = '#[version = "0.0.5"]'
+        if self.next.kind != "header":
+            if required:
+                raise self.error("expected the version of the text format", instead=version)
+            return
+        word = self.take()
+        if word.text.replace(" ", "") != version.replace(" ", ""):
+            raise self.error("this version of the text format is not known", word, version)
+
+    def module(self) -> Step:
+        """The functions of a module, by name."""
+        self.header(required=True)
+        functions: dict[GlobalVar, Any] = {}
+        while self.next.kind != "end":
+            self.refuse()
+            if not self.accept("def"):
+                raise self.error("expected a definition", instead="def @name(%x: float32) { %x }")
+            word = self.word("global", "a name: @main")
+            gvar = self.global_var(word)
+            if gvar in functions:
+                raise self.error("a function of this name was defined before", word)
+            self.graph.clear()
+            if self.accept("="):
+                functions[gvar] = self.meta_value(Node)
+            else:
+                functions[gvar] = yield self.function(self.at)
+        return functions
+
+    def expression_alone(self) -> Step:
+        """The one expression of a text."""
+        self.header(required=False)
+        result = yield self.expression()
+        if self.next.kind != "end":
+            raise self.error("expected the end of the expression")
+        return result
+
+    def refuse(self) -> None:
+        """Raise where the next word belongs to what is left out of Relay here."""
+        if self.next.text in _LEFT_OUT and self.next.kind == "name":
+            what, instead = refusal(self.next.text)
+            raise self.error(what, instead=instead)
+
+    def global_var(self, word: Token) -> GlobalVar:
+        """The variable of a name like @main."""
+        name = _bare(word)
+        return self.globals.setdefault(name, GlobalVar(name))
+
+    # ------------------------------------------------------------------ names
+
+    def bind(self, name: str, var: Var, bound: list[str]) -> Var:
+        """Let a name stand for a variable, until `unbind(bound)`."""
+        self.locals.setdefault(name, []).append(var)
+        bound.append(name)
+        return var
+
+    def unbind(self, bound: list[str]) -> None:
+        """End what `bind` began."""
+        for name in bound:
+            self.locals[name].pop()
+
+    def local(self, word: Token) -> Var:
+        """The variable of a name like %x."""
+        found = self.locals.get(_bare(word))
+        if not found:
+            names = [f"%{name}" for name, known in self.locals.items() if known]
+            hint = suggest(word.text, names, "the variables here are") if names else None
+            raise self.error("this variable is not defined here", word, hint)
+        return found[-1]
+
+    # ------------------------------------------------------------------ expressions
+
+    def expression(self) -> Step:
+        """Bindings, and the value behind them."""
+        bound: list[str] = []
+        lets: list[tuple[Var, Any, int]] = []
+        while True:
+            first = self.at
+            if self.accept("free_var"):
+                word = self.word("local", "a variable: %x")
+                kind = yield self.annotation()
+                self.locals.setdefault(_bare(word), []).insert(0, self.var(word, kind, first))
+                self.expect(";")
+            elif self.accept("let"):
+                lets.append((*(yield self.let(bound)), first))
+            elif self.next.kind == "graph" and self.words[self.at + 1].text == "=":
+                name = self.take().text
+                self.take()
+                self.graph[name] = yield self.operators()
+                self.expect(";")
+            else:
+                body = yield self.operators()
+                if not self.accept(";"):
+                    break
+                lets.append((Var("_", None, self.span(first)), body, first))
+        self.unbind(bound)
+        for var, value, first in reversed(lets):
+            body = Let(var, value, body, self.span(first))
+        return body
+
+    def let(self, bound: list[str]) -> Step:
+        """What stands behind `let`: the variable and its value. A function may call itself."""
+        first = self.at
+        word = self.word("local", "a variable: let %x = ...")
+        kind = yield self.annotation()
+        var = self.var(word, kind, first)
+        self.expect("=")
+        recursive = self.sees("fn")
+        if recursive:
+            self.bind(_bare(word), var, bound)
+        value = yield self.operators()
+        self.expect(";")
+        if not recursive:
+            self.bind(_bare(word), var, bound)
+        return var, value
+
+    def var(self, word: Token, kind: Any, first: int) -> Var:
+        """A new variable. A type that is to be found is no annotation."""
+        known = None if isinstance(kind, IncompleteType) else kind
+        return Var(_bare(word), known, self.span(first))
+
+    def annotation(self) -> Step:
+        """A type behind a colon, if there is one."""
+        return (yield self.type()) if self.accept(":") else None
+
+    def operators(self) -> Step:
+        """Operands with operators between them."""
+        first = self.at
+        value = yield self.calls()
+        word = self.next
+        return (
+            (yield self.infix(value, first))
+            if word.text in _INFIX and word.kind == "sign"
+            else value
+        )
+
+    def infix(self, value: Any, first: int) -> Step:
+        """An operand and the operators behind it, the strongest first."""
+        values: list[tuple[Any, int]] = [(value, first)]
+        waiting: list[tuple[str, int]] = []
+
+        def apply(least: int) -> None:
+            while waiting and waiting[-1][1] >= least:
+                name, _ = waiting.pop()
+                (left, start), (right, _) = values[-2:]
+                call = Call(Op.get(name), [left, right], span=self.span(start))
+                values[-2:] = [(call, start)]
+
+        while self.next.kind == "sign" and self.next.text in _INFIX:
+            name, strength = _INFIX[self.next.text]
+            apply(strength)
+            self.take()
+            waiting.append((name, strength))
+            start = self.at
+            values.append(((yield self.calls()), start))
+        apply(0)
+        return values[0][0]
+
+    def calls(self) -> Step:
+        """An operand: a value, called and taken apart."""
+        first = self.at
+        value = self.leaf()
+        value = (yield self.atom()) if value is None else value
+        while True:
+            if self.accept("("):
+                value = yield self.call(value, first)
+            elif self.accept("."):
+                word = self.word("number", "the number of a field")
+                if not _INDEX.fullmatch(word.text):
+                    raise self.error("expected the number of a field", word)
+                value = TupleGetItem(value, int(word.text), self.span(first))
+            else:
+                if not isinstance(value, Expr | Op | GlobalVar):
+                    raise self.error("expected an expression", self.words[first])
+                return value
+
+    def call(self, callee: Any, first: int) -> Step:
+        """The arguments of a call, and its attributes."""
+        args: list[Any] = []
+        given: dict[str, Any] = {}
+        places: dict[str, Token] = {}
+        attrs: Any = None
+        while not self.accept(")"):
+            word = self.next
+            name = self.attr_name()
+            if name is not None:
+                if name in given:
+                    raise self.error("this attribute was given before", word)
+                given[name], places[name] = (yield self.attr_value()), word
+            else:
+                value = self.short()
+                value = (yield self.expression()) if value is None else value
+                if isinstance(value, Attrs):
+                    attrs = value
+                else:
+                    args.append(value)
+            if not self.sees(")"):
+                self.expect(",")
+        if attrs is None:
+            attrs = self.attrs(callee, given, places, self.words[first])
+        return Call(callee, args, attrs, span=self.span(first))
+
+    def short(self) -> Any:
+        """An argument of one word; None if it is more."""
+        after = self.words[self.at + 1 : self.at + 2]
+        return self.leaf() if after and after[0].text in (",", ")") else None
+
+    def leaf(self) -> Any:
+        """A value of one word, or the name of an operator; None for another one."""
+        kind = self.next.kind
+        if kind == "local":
+            return self.local(self.take())
+        if kind == "graph":
+            return self.line(self.take())
+        if kind == "number":
+            return self.number()
+        if kind == "name" and self.next.text not in _RESERVED:
+            return self.operator()
+        return None
+
+    def atom(self) -> Step:
+        """A value of several words, or one that is seldom."""
+        first, word = self.at, self.next
+        self.refuse()
+        if word.kind == "global":
+            return self.global_var(self.take())
+        if word.kind == "meta":
+            return self.meta_value(Node)
+        if self.accept("True") or self.accept("False"):
+            return const(word.text == "True", "bool", self.span(first))
+        if self.accept("fn"):
+            return (yield self.function(first))
+        if self.accept("if"):
+            return (yield self.branches(first))
+        if self.sees("{"):
+            return (yield self.block())
+        if self.accept("("):
+            return (yield self.parentheses(first))
+        if word.kind == "string":
+            return self.operator()
+        raise self.error("expected an expression")
+
+    def line(self, word: Token) -> Any:
+        """What a line %0 is."""
+        if word.text not in self.graph:
+            raise self.error("this line is not defined above", word)
+        return self.graph[word.text]
+
+    def number(self) -> Constant:
+        """A literal."""
+        value, dtype = self.number_of(self.take())
+        return const(value, dtype, self.span(self.at - 1))
+
+    def number_of(self, word: Token) -> tuple[Any, str]:
+        """The value of a literal and its dtype."""
+        try:
+            return literals.number(word.text)
+        except ValueError as error:
+            raise self.error(str(error), word) from None
+
+    def operator(self) -> Any:
+        """An operator by its name."""
+        first = self.at
+        name = self.dotted()
+        word = Token("name", name, self.words[first].at)
+        try:
+            return Op.get(name)
+        except AttributeError as error:
+            hint = str(error).rpartition("instead: ")[2]
+            raise self.error("there is no operator of this name", word, hint) from None
+
+    def dotted(self) -> str:
+        """A name that may have points in it."""
+        word = self.take()
+        if word.kind == "string":
+            return literals.unquoted(word.text)
+        parts = [word.text]
+        while self.sees(".") and self.words[self.at + 1].kind == "name":
+            self.take()
+            parts.append(self.take().text)
+        return ".".join(parts)
+
+    def parentheses(self, first: int) -> Step:
+        """A tuple, or an expression in parentheses."""
+        fields = []
+        while not self.accept(")"):
+            fields.append((yield self.expression()))
+            if len(fields) == 1 and self.accept(")"):
+                return fields[0]
+            if not self.sees(")"):
+                self.expect(",")
+        return Tuple(fields, self.span(first))
+
+    def block(self) -> Step:
+        """An expression in braces."""
+        self.expect("{")
+        body = yield self.expression()
+        self.expect("}")
+        return body
+
+    def branches(self, first: int) -> Step:
+        """What stands behind `if`."""
+        self.expect("(")
+        cond = yield self.expression()
+        self.expect(")")
+        then = yield self.block()
+        self.expect("else")
+        other = yield self.block()
+        return If(cond, then, other, self.span(first))
+
+    # ------------------------------------------------------------------ functions
+
+    def function(self, first: int) -> Step:
+        """A function from its type parameters on."""
+        bound: list[str] = []
+        generic = self.type_params()
+        params: list[Var] = []
+        attrs: dict[str, Any] = {}
+        self.expect("(")
+        while not self.accept(")"):
+            name = self.attr_name()
+            if name is not None:
+                attrs[name] = yield self.attr_value()
+            else:
+                params.append((yield self.param(bound)))
+            if not self.sees(")"):
+                self.expect(",")
+        attrs.pop("virtual_device", None)  # there is one device
+        result = (yield self.type()) if self.accept("->") else None
+        result = None if isinstance(result, IncompleteType) else result
+        body = yield self.block()
+        self.unbind(bound)
+        for var in generic:
+            self.type_vars[var.name_hint].pop()
+        return Function(params, body, result, generic, attrs, self.span(first))
+
+    def param(self, bound: list[str]) -> Step:
+        """A parameter."""
+        first = self.at
+        word = self.word("local", "a parameter: %x: float32")
+        if self.accept("{"):  # its device, of which there is one
+            if self.attr_name() != "virtual_device":
+                raise self.error("expected virtual_device=...")
+            yield self.attr_value()
+            self.expect("}")
+        kind = yield self.annotation()
+        return self.bind(_bare(word), self.var(word, kind, first), bound)
+
+    def type_params(self) -> list[TypeVar]:
+        """Type variables in brackets, if there are any."""
+        found: list[TypeVar] = []
+        if self.accept("["):
+            while not self.accept("]"):
+                name = self.word("name", "the name of a type").text
+                kind = "Type"
+                if self.accept(":"):
+                    kind = self.word("name", "a kind").text
+                    if kind not in _KINDS:
+                        hint = suggest(kind, _KINDS)
+                        raise self.error("this is no kind", self.words[self.at - 1], hint)
+                found.append(TypeVar(name, _KINDS[kind]))
+                self.type_vars.setdefault(name, []).append(found[-1])
+                if not self.sees("]"):
+                    self.expect(",")
+        return found
+
+    # ------------------------------------------------------------------ attributes
+
+    def attr_name(self) -> str | None:
+        """The name of an attribute and `=`, if they are next."""
+        end = self.at
+        if self.next.kind not in ("name", "string"):
+            return None
+        while self.words[end + 1].text == "." and self.words[end + 2].kind == "name":
+            end += 2
+        if self.words[end + 1].kind != "sign" or self.words[end + 1].text != "=":
+            return None
+        name = self.dotted()
+        self.expect("=")
+        return name
+
+    def attr_value(self) -> Step:
+        """The value of an attribute, in Python."""
+        word = self.next
+        if word.kind == "number":
+            value, dtype = self.number_of(self.take())
+            if dtype == "float32" or not word.text.endswith(dtype[-2:]):
+                return value
+            return (FloatImm if dtype.startswith("float") else IntImm)(dtype, value)
+        if word.kind == "string":
+            return literals.unquoted(self.take().text)
+        if word.kind == "meta":
+            return self.meta_value(object)
+        if self.accept("True") or self.accept("False"):
+            return word.text == "True"
+        if self.accept("None") or self.accept("nullptr"):
+            return None
+        if self.accept("?"):
+            return AnyDim()
+        if self.accept("["):
+            return tuple((yield self.listed("]", self.attr_value)))
+        if self.accept("("):
+            return tuple((yield self.listed(")", self.attr_value)))
+        return (yield self.calls())
+
+    def attrs(
+        self, callee: Any, given: dict[str, Any], places: dict[str, Token], word: Token
+    ) -> Attrs | None:
+        """The attributes of a call, with those that are as by default."""
+        if "attrs_type_key" in given:
+            key = str(given.pop("attrs_type_key"))
+            return DictAttrs(given) if key == "DictAttrs" else Attrs(key, given)
+        row = row_of(callee)
+        if row is not None:
+            return self.row_attrs(row, given, places, word)
+        if given:
+            what = "it is not known what attributes this call takes"
+            raise self.error(what, word, 'name their class: attrs_type_key="..."')
+        return None
+
+    def row_attrs(
+        self, row: Row, given: dict[str, Any], places: dict[str, Token], word: Token
+    ) -> Attrs | None:
+        """The attributes of a call of an operator with a row."""
+        for name in given:
+            if name not in row.attr_names:
+                hint = suggest(name, row.attr_names, f"{row.name} has")
+                what = f"{row.name} has no attribute of this name"
+                raise self.error(what, places[name], hint if row.attr_names else None)
+        values = {n: given.get(n, row.defaults.get(n, REQUIRED)) for n in row.attr_names}
+        missing = [n for n, value in values.items() if value is REQUIRED]
+        if missing:
+            raise self.error(f"{row.name} needs the attribute {', '.join(missing)}", word)
+        plain = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+        return Attrs(row.attrs_key, plain) if plain else None
+
+    def meta_value(self, kind: type) -> Any:
+        """What `meta[key][index]` names."""
+        word = self.word("meta", "metadata: meta[relay.Constant][0]")
+        key, _, index = word.text[len("meta[") : -1].partition("][")
+        values = self.meta.get(key)
+        if values is None:
+            hint = suggest(key, self.meta, "there are") if self.meta else "the text has no metadata"
+            raise self.error("there are no metadata of this class", word, hint)
+        if not (_INDEX.fullmatch(index) and int(index) < len(values)):
+            raise self.error(f"there are {len(values)} metadata of the class {key}", word)
+        value = values[int(index)]
+        if not isinstance(value, kind):
+            raise self.error("these metadata cannot stand here", word)
+        return value
+
+    # ------------------------------------------------------------------ types
+
+    def type(self) -> Step:
+        """A type."""
+        word = self.next
+        self.refuse()
+        if self.accept("("):
+            return TupleType((yield self.listed(")", self.type)))
+        if self.accept("fn"):
+            return (yield self.function_type())
+        if self.accept("_"):
+            return IncompleteType()
+        if word.kind == "meta":
+            return self.meta_value(Node)
+        if self.accept("Tensor"):
+            self.expect("[")
+            self.expect("(")
+            shape = self.shape()
+            self.expect(",")
+            dtype = self.dtype()
+            self.expect("]")
+            return TensorType(shape, dtype)
+        if word.kind == "name":
+            variables = self.type_vars.get(word.text)
+            return (self.take() and variables[-1]) if variables else TensorType((), self.dtype())
+        raise self.error("expected a type", instead="Tensor[(2, 3), float32], or float32")
+
+    def dtype(self) -> str:
+        """The name of a dtype."""
+        word = self.word("name", "a dtype")
+        name = word.text
+        if name == "custom" and self.accept("["):
+            inner = self.word("name", "the name of a type").text
+            self.expect("]")
+            name = f"custom[{inner}]{self.word('number', 'a number of bits').text}"
+        try:
+            return TensorType((), name).dtype
+        except ValueError:
+            hint = "Tensor[(2, 3), float32], or float32; algebraic data types are left out"
+            raise self.error("this is no type", word, hint) from None
+
+    def shape(self) -> list[Any]:
+        """Extents up to a parenthesis."""
+        dims: list[Any] = []
+        while not self.accept(")"):
+            dims.append(self.dim())
+            if not self.sees(")"):
+                self.expect(",")
+        return dims
+
+    def dim(self) -> Any:
+        """An extent."""
+        if self.accept("?"):
+            return AnyDim()
+        if self.next.kind == "meta":
+            return self.meta_value(PrimExpr)
+        word = self.word("number", "an extent")
+        value, _ = self.number_of(word)
+        if not isinstance(value, int) or not 0 <= value < 2**31:
+            raise self.error("an extent is a number below 2**31", word)
+        return value
+
+    def function_type(self) -> Step:
+        """What stands behind `fn` in a type."""
+        generic = self.type_params()
+        self.expect("(")
+        args = yield self.listed(")", self.type)
+        self.expect("->")
+        result = yield self.type()
+        for var in generic:
+            self.type_vars[var.name_hint].pop()
+        return FuncType(args, result, generic)
+
+
+def _bare(word: Token) -> str:
+    """The name behind % or @."""
+    name = word.text[1:]
+    return literals.unquoted(name) if name.startswith('"') else name

@@ -1,0 +1,110 @@
+"""BackwardFoldScaleAxis: a factor along the channels moves into the weights that come before it.
+
+before: %0 = nn.relu(add(nn.conv2d(%x, %w), %bias))
+        multiply(%0, %scale)                         # %scale is a positive constant
+after:  %0 = nn.conv2d(%x, multiply(%w, %scale))
+        nn.relu(add(%0, multiply(%bias, %scale)))
+
+Only through values that are used once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ..expr import Call, Function
+from ..walk import children, post_order
+from .base import RelayPass
+from .scale_axis import (
+    ADDING,
+    KEEPING,
+    Demand,
+    Edit,
+    both,
+    consumer,
+    edited,
+    factor_along,
+    fitted,
+    is_along,
+    name_of,
+    shape_of,
+)
+
+
+@dataclass(frozen=True)
+class BackwardFoldScaleAxis(RelayPass):
+    """See the file's docstring."""
+
+    name = "relay.BackwardFoldScaleAxis"
+    opt_level = 3
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        order = list(post_order(func))
+        uses = Counter(id(c) for node in order for c in children(node))
+        known: dict[int, tuple[Demand, tuple[int, ...]]] = {}
+        for node in order:
+            found = _taken(node, known) if isinstance(node, Call) else None
+            if found is not None and uses[id(node)] == 1:
+                known[id(node)] = found
+        return edited(func, _edits(order, known))
+
+
+def _taken(call: Call, known: dict[int, Any]) -> tuple[Demand, tuple[int, ...]] | None:
+    """What a call can take in of a factor on its result, and the arguments that it is passed to."""
+    name = name_of(call)
+    have = [known[id(a)][0] if id(a) in known else None for a in call.args]
+    if name in KEEPING and have[0] is not None:
+        return Demand(have[0].axes, True), (0,)
+    if name == "nn.bias_add" and have[0] is not None:
+        axis = int(call.attrs.axis) % len(shape_of(call) or [0])
+        return (have[0], (0,)) if have[0].axes == (axis,) else None
+    if name in ADDING:
+        for place, (large, small) in enumerate((call.args, call.args[::-1])):
+            one = have[place]
+            if one is not None and is_along(large, small, one.axes):
+                return one, (place,)
+        same = both(have[0], have[1])
+        if same is not None and shape_of(call.args[0]) == shape_of(call.args[1]):
+            return same, (0, 1)
+    taken = consumer(call, of_result=True)
+    return None if taken is None else (Demand(taken[0]), ())
+
+
+def _edits(order: list[Any], known: dict[int, Any]) -> dict[int, Edit]:
+    edits: dict[int, Edit] = {}
+    scales: dict[int, Any] = {}  # of values that get a factor
+    for node in reversed(order):
+        if id(node) in scales:
+            demand, places = known[id(node)]
+            scale = scales[id(node)]
+            scales.update((id(node.args[n]), scale) for n in places)
+            edits[id(node)] = _with_factor(node, scale, demand.axes, places)
+        elif name_of(node) == "multiply":
+            for place, (large, small) in enumerate((node.args, node.args[::-1])):
+                demand = known[id(large)][0] if id(large) in known else None
+                if demand is None or shape_of(large) != shape_of(node):
+                    continue
+                scale = factor_along(large, small, demand.axes)
+                if scale is not None and demand.allows(scale):
+                    edits[id(node)] = Edit(stands=place)
+                    scales[id(large)] = scale
+                    break
+    return edits
+
+
+def _with_factor(call: Call, scale: Any, axes: tuple[int, ...], places: tuple[int, ...]) -> Edit:
+    """A call whose result gets a factor: it is passed to the arguments at `places`, the other one
+    is multiplied by it; of a product, the weight."""
+    taken = consumer(call, of_result=True)
+    if taken is not None:
+        factor = fitted(scale, shape_of(call.args[1]) or [], taken[1])
+        return Edit(factors={1: ("multiply", factor)})
+    if len(places) == len(call.args):
+        return Edit()
+    (place,) = places
+    vector = name_of(call) == "nn.bias_add"
+    factor = scale if vector else fitted(scale, shape_of(call.args[place]) or [], axes)
+    return Edit(factors={1 - place: ("multiply", factor)})

@@ -1,0 +1,83 @@
+"""What passes on Relay share: their names, and functions as passes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ....ir.module import IRModule
+from ....ir.pass_context import PassContext, PassInfo
+from ....ir.transform import (
+    PASSES,
+    FunctionPass,
+    ModulePass,
+    Pass,
+    make_pass_decorator,
+    register_pass,
+)
+from ..expr import Function
+from ..infer import Typer, infer_function
+
+
+class RelayPass(ModulePass):
+    """A pass on the functions of Relay in a module.
+
+    A subclass is named "relay.FoldConstant" in the table of passes, where Relax may have one of the
+    same name; contexts and instruments know it as "FoldConstant". It defines
+    `run_function(func, mod) -> func`, which is not given functions for other compilers, or `run`.
+    typed: whether functions come with their types, and whether they are inferred again after it.
+    """
+
+    typed: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        plain = cls.name.removeprefix("relay.")
+        if plain != cls.name and plain not in PASSES:
+            register_pass(plain, cls)
+
+    @property
+    def info(self) -> PassInfo:
+        name = self.name.removeprefix("relay.")
+        return PassInfo(self.opt_level, name, tuple(self.required), self.traceable)
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        """The new function; the same object when nothing changes."""
+        raise NotImplementedError(f"{type(self).__name__} has no method run_function")
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        changed: dict[Any, Any] = {}
+        for gvar, func in mod.functions.items():
+            if isinstance(func, Function) and not func.attrs.get("Compiler"):
+                before = infer_function(func, mod) if self.typed else func
+                after = self.run_function(before, mod)
+                if after is not before:
+                    changed[gvar] = infer_function(after, mod) if self.typed else after
+                elif before is not func:
+                    changed[gvar] = before
+        return mod.with_functions(changed)
+
+
+class UserFunctionPass(FunctionPass):
+    """A user's pass on each function of Relay that is not for another compiler; the types are inferred
+    again after it."""
+
+    function_type = Function
+
+    def takes(self, func: Any) -> bool:
+        """Whether a function is one of Relay, and this compiler's."""
+        return isinstance(func, Function) and not func.attrs.get("Compiler")
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        new = super().run(mod, ctx)
+        names = {g.name_hint for g, f in new.functions.items() if isinstance(f, Function)}
+        typer = Typer(new)
+        for name in names:
+            typer.run(new[name])
+        return new.with_functions(
+            {new.get_global_var(name): typer.typed(new[name]) for name in sorted(names)}
+        )
+
+
+function_pass = make_pass_decorator(UserFunctionPass)
+
+__all__ = ["Pass", "RelayPass", "function_pass"]

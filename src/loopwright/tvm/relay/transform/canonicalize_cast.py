@@ -1,0 +1,42 @@
+"""CanonicalizeCast: a cast that several calls use is made for each of them, to be fused with it.
+
+before: %0 = cast(%x, dtype="int32"); add(add(%0, %a), add(%0, %b))
+after:  add(add(cast(%x, dtype="int32"), %a), add(cast(%x, dtype="int32"), %b))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ..expr import Call, Function
+from ..walk import rewrite
+from .base import RelayPass
+
+
+@dataclass(frozen=True)
+class CanonicalizeCast(RelayPass):
+    """See the file's docstring."""
+
+    name = "relay.CanonicalizeCast"
+    opt_level = 3
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        used: set[int] = set()
+        cast = Op.get("cast")
+
+        def post(old: Any, new: Any) -> Any:
+            if not isinstance(new, Call) or new.op is cast:
+                return None
+            args = list(new.args)
+            for i, arg in enumerate(args):
+                if isinstance(arg, Call) and arg.op is cast:
+                    if id(arg) in used:
+                        args[i] = Call(arg.op, arg.args, arg.attrs, span=arg.span)
+                    used.add(id(arg))
+            same = all(a is b for a, b in zip(args, new.args, strict=True))
+            return None if same else new.replace(args=tuple(args))
+
+        return rewrite(func, post)

@@ -1,0 +1,146 @@
+"""CombineParallelDense: dense layers of one input become one product.
+
+    before: (nn.dense(%x, %w1), nn.dense(%x, %w2), nn.dense(%x, %w3))
+    after:  %0 = nn.batch_matmul(stack((%x, %x, %x)), stack((%w1, %w2, %w3))); squeezed parts of
+            split(%0, 3)
+
+With to_batch=False the weights are put below each other, and may have different numbers of units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ..expr import Call, Function
+from ..operators.core import VIEWS
+from .base import RelayPass
+from .combine_parallel import Branch, Combiner, extents, keeps_axes, same_extent
+
+
+def _units(dense: Call) -> Any:
+    return extents(dense.args[1])[0]
+
+
+def _supported(dense: Call) -> bool:
+    return len(extents(dense.args[0])) == 2 and isinstance(_units(dense), int)
+
+
+# ---------------------------------------------------------------------- to one batch
+
+
+def _batch_alike(a: Call, b: Call) -> bool:
+    same = zip(extents(a.args[1]), extents(b.args[1]), strict=True)
+    return a.attrs.out_dtype == b.attrs.out_dtype and all(same_extent(x, y) for x, y in same)
+
+
+def _batch_joined(branches: list[Branch]) -> Call:
+    data = VIEWS["stack"]([b[0].args[0] for b in branches], axis=0)
+    weight = VIEWS["stack"]([b[0].args[1] for b in branches], axis=0)
+    return VIEWS["nn.batch_matmul"](data, weight, branches[0][0].attrs.out_dtype)
+
+
+def _batch_follow(value: Any, branches: list[Branch], at: int) -> Call:
+    call = branches[0][at]
+    args = [value]
+    for i in range(1, len(call.args)):
+        given = [b[at].args[i] for b in branches]
+        if len(extents(given[0])) < len(extents(call)):
+            given = [VIEWS["expand_dims"](g, 0) for g in given]
+        args.append(VIEWS["stack"](given, axis=0))
+    return Call(call.op, args, call.attrs)
+
+
+def _batch_fits(dense: Call, call: Call, i: int) -> bool:
+    return keeps_axes(dense, call) and len(extents(call.args[i])) >= 1
+
+
+def _batch_parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
+    pieces = VIEWS["split"](value, len(branches))
+    return [VIEWS["squeeze"](piece, [0]) for piece in pieces]
+
+
+# ---------------------------------------------------------------------- to one matrix
+
+
+def _flat_alike(a: Call, b: Call) -> bool:
+    same = same_extent(extents(a.args[1])[1], extents(b.args[1])[1])
+    return same and a.attrs.out_dtype == b.attrs.out_dtype
+
+
+def _flat_joined(branches: list[Branch]) -> Call:
+    first = branches[0][0]
+    weight = VIEWS["concatenate"]([b[0].args[1] for b in branches], axis=0)
+    total = sum(_units(b[0]) for b in branches)
+    values = {**first.attrs.values, "units": total}
+    return Call(first.op, [first.args[0], weight], first.attrs.replace(values=values))
+
+
+def _flat_fits(dense: Call, call: Call, i: int) -> bool:
+    dims = extents(call.args[i])
+    return not dims or dims[-1] in (1, _units(dense))
+
+
+def _flat_follow(value: Any, branches: list[Branch], at: int) -> Call:
+    call = branches[0][at]
+    args = [value]
+    for i in range(1, len(call.args)):
+        given = []
+        for branch in branches:
+            arg, units = branch[at].args[i], _units(branch[0])
+            dims = extents(arg)
+            if not dims:
+                arg = VIEWS["repeat"](VIEWS["expand_dims"](arg, -1), units, 0)
+            elif dims[-1] != units:
+                arg = VIEWS["repeat"](arg, units, len(dims) - 1)
+            given.append(arg)
+        axis = max(0, len(extents(call.args[i])) - 1)
+        args.append(VIEWS["concatenate"](given, axis))
+    return Call(call.op, args, call.attrs)
+
+
+def _flat_parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
+    last = branches[0][at]
+    rank, axis = len(extents(last)), _units_axis(branches[0], at)
+    begin, parts = 0, []
+    for branch in branches:
+        units = _units(branch[0])
+        low = [begin if i == axis else 0 for i in range(rank)]
+        size = [units if i == axis else -1 for i in range(rank)]
+        slices = VIEWS["strided_slice"]
+        parts.append(slices(value, low, size, strides=[1] * rank, slice_mode="size"))
+        begin += units
+    return parts
+
+
+def _units_axis(branch: Branch, at: int) -> int:
+    """Where the units are in the result of a branch."""
+    axis = 1
+    for call in branch[1 : at + 1]:
+        if call.op is Op.get("expand_dims"):
+            first = int(call.attrs.axis)
+            rank = len(extents(call.args[0]))
+            first = first + rank + 1 if first < 0 else first
+            axis += int(call.attrs.num_newaxis) if first <= axis else 0
+        else:
+            axis += len(extents(call)) - len(extents(call.args[0]))
+    return axis
+
+
+@dataclass(frozen=True)
+class CombineParallelDense(RelayPass):
+    """See the file's docstring. min_num_branches: fewer layers of one input stay as they are."""
+
+    min_num_branches: int = 3
+    to_batch: bool = True
+
+    name = "relay.CombineParallelDense"
+    opt_level = 4
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        batch = (_batch_alike, _batch_joined, _batch_fits, _batch_follow, _batch_parts)
+        flat = (_flat_alike, _flat_joined, _flat_fits, _flat_follow, _flat_parts)
+        steps = batch if self.to_batch else flat
+        return Combiner("nn.dense", self.min_num_branches, _supported, *steps).run(func)

@@ -1,0 +1,31 @@
+"""DefuseOps: calls of functions where they stand become their bodies: the inverse of FuseOps.
+
+before: fn (%p0, Primitive=1) { exp(negative(%p0)) }(%x)
+after:  exp(negative(%x))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ..expr import Call, Function
+from ..walk import bind, rewrite
+from .base import RelayPass
+
+
+@dataclass(frozen=True)
+class DefuseOps(RelayPass):
+    """See the file's docstring."""
+
+    name = "relay.DefuseOps"
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        def post(old: Any, new: Any) -> Any:
+            if isinstance(new, Call) and isinstance(new.op, Function):
+                table = dict(zip(new.op.params, new.args, strict=True))
+                return bind(new.op.body, table)
+            return None
+
+        return rewrite(func, post)

@@ -1,0 +1,40 @@
+"""DivToMul: a division by a constant becomes a product with its reciprocal.
+
+before: divide(%x, 4f)
+after:  multiply(%x, 0.25f)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ..expr import Call, Constant, Function
+from ..operators.core import VIEWS
+from ..walk import rewrite
+from .base import RelayPass
+
+
+@dataclass(frozen=True)
+class DivToMul(RelayPass):
+    """See the file's docstring. Integers stay: their division is no product."""
+
+    name = "relay.DivToMul"
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        def post(old: Any, new: Any) -> Any:
+            if not isinstance(new, Call) or new.op is not Op.get("divide"):
+                return None
+            divisor = new.args[1]
+            if not isinstance(divisor, Constant) or not divisor.data.dtype.startswith("float"):
+                return None
+            values = divisor.data.numpy()
+            if not np.all(values):
+                return None
+            return VIEWS["multiply"](new.args[0], Constant((1 / values).astype(values.dtype)))
+
+        return rewrite(func, post)

@@ -1,0 +1,102 @@
+"""DynamicToStatic: operators whose shapes are values become those of known shapes, where they are known.
+
+before: dyn.reshape(%x, shape_of(%y))      # %y: Tensor[(8, 3), float32]
+after:  reshape(%x, newshape=[8, 3])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ..expr import Call, Constant, Function, If, TupleWrapper
+from ..infer import infer_function, types_so_far
+from ..operators.core import ROWS, VIEWS
+from ..walk import post_order, rewrite
+from .base import RelayPass
+from .fold_constant import folded
+
+
+def numbers(value: Any) -> list[int] | None:
+    """The numbers of a constant, None of anything else."""
+    if not isinstance(value, Constant):
+        return None
+    return [v.item() for v in value.data.numpy().reshape(-1)]
+
+
+def _static(call: Call) -> Any:
+    """The call of the static operator; None where a value is not known.
+
+    Its builder is that of both: it makes the static call of numbers. Its parameters have the names
+    of the dynamic operator's arguments and attributes."""
+    row = ROWS[call.op.name]
+    given = dict(zip(row.inputs, call.args, strict=False))
+    builder = VIEWS[call.op.name.removeprefix("dyn.")]
+    attrs = row.values_of(call)
+    shared = VALUES.get(call.op.name, ("shape",))
+    for name in shared:
+        values = numbers(given[name])
+        if values is None:
+            return None
+        one = isinstance(given[name], Constant) and given[name].data.shape == ()
+        given[name] = values[0] if one else values
+    if call.op.name == "dyn.strided_slice":
+        attrs.pop("axes", None)
+    if call.op.name in ("dyn.zeros", "dyn.ones", "dyn.broadcast_to"):
+        attrs = {"dtype": attrs["dtype"]} if call.op.name != "dyn.broadcast_to" else {}
+    if call.op.name == "dyn.nn.pad" and isinstance(given["pad_width"], list):
+        flat = given["pad_width"]
+        given["pad_width"] = [flat[i : i + 2] for i in range(0, len(flat), 2)]
+    return builder(**given, **attrs)
+
+
+# Operator -> the arguments that have to be known.
+VALUES: dict[str, tuple[str, ...]] = {
+    "dyn.reshape": ("newshape",),
+    "dyn.squeeze": ("axis",),
+    "dyn.expand_dims": ("axis",),
+    "dyn.tile": ("reps",),
+    "dyn.topk": ("k",),
+    "dyn.one_hot": ("depth",),
+    "dyn.image.resize2d": ("size", "roi"),
+    "dyn.nn.upsampling": ("scale_h", "scale_w"),
+    "dyn.nn.upsampling3d": ("scale_d", "scale_h", "scale_w"),
+    "dyn.nn.pad": ("pad_width", "pad_value"),
+    "dyn.strided_slice": ("begin", "end", "strides"),
+    "dyn.sparse_to_dense": ("output_shape",),
+}
+
+
+@dataclass(frozen=True)
+class DynamicToStatic(RelayPass):
+    """See the file's docstring."""
+
+    name = "relay.DynamicToStatic"
+    opt_level = 2
+    typed = False  # what has no type yet may have one when a shape is known
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        while any(map(_may_change, post_order(func))):
+            known = types_so_far(folded(types_so_far(func, mod)), mod)
+            new = rewrite(known, lambda old, call: _replaced(call))
+            func = new.replace(ret_type=None)  # which may say more now
+            if new is known:
+                break
+        return infer_function(func, mod)
+
+
+def _is_dynamic(node: Any) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name.startswith("dyn.")
+
+
+def _may_change(node: Any) -> bool:
+    return _is_dynamic(node) or (isinstance(node, If) and isinstance(node.cond, Constant))
+
+
+def _replaced(call: Any) -> Any:
+    if not _is_dynamic(call) or call.op.name not in ROWS:
+        return None
+    static = _static(call)
+    return static.tuple_value if isinstance(static, TupleWrapper) else static

@@ -1,0 +1,65 @@
+"""FlattenAtrousConv: a convolution between space_to_batch_nd and its inverse becomes a dilated one.
+
+before: nn.batch_to_space_nd(nn.conv2d(nn.space_to_batch_nd(%x, block_shape=[2, 2], ...), %w), ...)
+after:  nn.conv2d(%x, %w, dilation=[2, 2], padding=...)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ..expr import Call, Function
+from ..walk import rewrite
+from .base import RelayPass
+
+
+@dataclass(frozen=True)
+class FlattenAtrousConv(RelayPass):
+    """See the file's docstring."""
+
+    name = "relay.FlattenAtrousConv"
+    opt_level = 0
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        def post(old: Any, new: Any) -> Any:
+            return _flattened(old, new) if _calls(new, "nn.batch_to_space_nd") else None
+
+        return rewrite(func, post)
+
+
+def _calls(node: Any, name: str) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == name
+
+
+def _flattened(old: Call, back: Call) -> Any:
+    conv = back.args[0]
+    if not _calls(conv, "nn.conv2d") or not _calls(conv.args[0], "nn.space_to_batch_nd"):
+        return None
+    there = conv.args[0]
+    block = [int(b) for b in back.attrs.block_shape]
+    pads = [[int(v) for v in pair] for pair in there.attrs.paddings]
+    crops = [[int(v) for v in pair] for pair in back.attrs.crops]
+    if [int(b) for b in there.attrs.block_shape] != block or len(block) != 2:
+        return None
+    value = getattr(there.attrs, "pad_value", 0)
+    if float(getattr(value, "value", value)) or not _plain(conv):
+        return None
+    # The zeros that remain once the crops took theirs are the dilated convolution's.
+    left = [p[0] - c[0] for p, c in zip(pads, crops, strict=True)]
+    right = [p[1] - c[1] for p, c in zip(pads, crops, strict=True)]
+    if min(*left, *right) < 0:
+        return None
+    values = {**conv.attrs.values, "padding": (*left, *right), "dilation": tuple(block)}
+    return conv.replace(
+        args=(there.args[0], *conv.args[1:]), attrs=conv.attrs.replace(values=values)
+    )
+
+
+def _plain(conv: Call) -> bool:
+    """Whether a convolution moves by one and pads nothing, over the axes that blocks are made of."""
+    attrs = conv.attrs
+    ones = all(int(v) == 1 for v in (*attrs.strides, *attrs.dilation))
+    return ones and not any(int(p) for p in attrs.padding) and attrs.data_layout == "NHWC"

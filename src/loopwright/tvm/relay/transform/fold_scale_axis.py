@@ -1,0 +1,32 @@
+"""FoldScaleAxis: factors along the channels become a part of weights, and constants are computed.
+
+before: multiply(nn.conv2d(%x, w), scale)            # w and scale are constants
+after:  nn.conv2d(%x, w * scale)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....ir.module import IRModule
+from ..expr import Function
+from ..infer import infer_function
+from .backward_fold_scale_axis import BackwardFoldScaleAxis
+from .base import RelayPass
+from .fold_constant import FoldConstant
+from .forward_fold_scale_axis import ForwardFoldScaleAxis
+
+
+@dataclass(frozen=True)
+class FoldScaleAxis(RelayPass):
+    """See the file's docstring."""
+
+    name = "relay.FoldScaleAxis"
+    opt_level = 3
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        found = func
+        for step in (BackwardFoldScaleAxis(), ForwardFoldScaleAxis()):
+            changed = step.run_function(found, mod)
+            found = found if changed is found else infer_function(changed, mod)
+        return func if found is func else FoldConstant().run_function(found, mod)

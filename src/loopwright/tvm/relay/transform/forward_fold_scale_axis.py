@@ -1,0 +1,100 @@
+"""ForwardFoldScaleAxis: a factor along the channels moves into the weights that come after it.
+
+before: %0 = nn.relu(multiply(%x, %scale))           # %scale is a positive constant
+        nn.conv2d(add(%0, %bias), %w)
+after:  %0 = add(nn.relu(%x), divide(%bias, %scale))
+        nn.conv2d(%0, multiply(%w, %scale))
+
+Only where all that use the product can take the factor in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ..expr import Call, Function
+from ..walk import children, post_order
+from .base import RelayPass
+from .scale_axis import (
+    ADDING,
+    KEEPING,
+    Demand,
+    Edit,
+    both,
+    consumer,
+    edited,
+    factor_along,
+    fitted,
+    is_along,
+    name_of,
+    shape_of,
+)
+
+
+@dataclass(frozen=True)
+class ForwardFoldScaleAxis(RelayPass):
+    """See the file's docstring."""
+
+    name = "relay.ForwardFoldScaleAxis"
+    opt_level = 3
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        order = list(post_order(func))
+        return edited(func, _edits(order, _demands(order)))
+
+
+def _demands(order: list[Any]) -> dict[int, Demand | None]:
+    """For each value what all of its users can take in."""
+    known: dict[int, Demand | None] = {id(order[-1]): None}
+    for node in reversed(order):
+        own = known.get(id(node))
+        wanted = _wanted(node, own) if isinstance(node, Call) else {}
+        args = list(node.args) if isinstance(node, Call) else list(children(node))
+        for place, arg in enumerate(args):
+            want = wanted.get(place)
+            known[id(arg)] = both(known[id(arg)], want) if id(arg) in known else want
+    return known
+
+
+def _wanted(call: Call, own: Demand | None) -> dict[int, Demand]:
+    """By argument, what a call can take in of it."""
+    name = name_of(call)
+    if name in KEEPING and own is not None:
+        return {0: Demand(own.axes, True, own.nonzero)}
+    if name in ADDING and own is not None:
+        for place, (large, small) in enumerate((call.args, call.args[::-1])):
+            if is_along(large, small, own.axes):
+                return {place: Demand(own.axes, own.positive, True)}
+    taken = consumer(call, of_result=False)
+    return {} if taken is None else {0: Demand(taken[0])}
+
+
+def _edits(order: list[Any], demands: dict[int, Demand | None]) -> dict[int, Edit]:
+    edits: dict[int, Edit] = {}
+    scales: dict[int, tuple[Any, Demand]] = {}  # of values that lack a factor
+    for node in order:
+        name, demand = name_of(node), demands.get(id(node))
+        if name == "multiply" and demand is not None:
+            for place, (large, small) in enumerate((node.args, node.args[::-1])):
+                scale = factor_along(large, small, demand.axes)
+                if scale is not None and shape_of(large) == shape_of(node) and demand.allows(scale):
+                    edits[id(node)] = Edit(stands=place)
+                    scales[id(node)] = (scale, demand)
+                    break
+        elif name in (*KEEPING, *ADDING) and demand is not None:
+            lacking = [n for n, a in enumerate(node.args) if id(a) in scales]
+            for place in lacking:
+                scale, wanted = scales[id(node.args[place])]
+                scales[id(node)] = (scale, demand)
+                if name in ADDING:
+                    shape = shape_of(node.args[place]) or []
+                    factor = fitted(scale, shape, wanted.axes)
+                    edits[id(node)] = Edit(factors={1 - place: ("divide", factor)})
+        elif name and id(node.args[0] if node.args else None) in scales:
+            scale, _ = scales[id(node.args[0])]
+            axes = (consumer(node, of_result=False) or ((), ()))[1]
+            factor = fitted(scale, shape_of(node.args[1]) or [], axes)
+            edits[id(node)] = Edit(factors={1: ("multiply", factor)})
+    return edits

@@ -1,0 +1,54 @@
+"""LabelOps: functions say by a hash what they compute, and which layouts they compute it in.
+
+before: fn (%p, Primitive=1) { nn.conv2d(%p, ..., data_layout="NCHW", ...) }
+after:  fn (%p, Primitive=1, hash="1f0c...", data_layout="NCHW", ...) { nn.conv2d(%p, ..., data_layout="NCHW", ...) }
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ..expr import Call, Function, Var
+from ..walk import post_order, rewrite
+from .base import RelayPass
+
+
+@dataclass(frozen=True)
+class LabelOps(RelayPass):
+    """See the file's docstring. Equal functions have equal hashes; one that has a hash keeps it."""
+
+    name = "relay.LabelOps"
+    opt_level = 1
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        def post(old: Any, new: Any) -> Any:
+            if not isinstance(new, Function) or "hash" in new.attrs:
+                return None
+            return new.with_attrs({"hash": _hash(new), **_layouts(new)})
+
+        return rewrite(func, post)
+
+
+def _hash(func: Function) -> str:
+    """The hash of a function's text, in which variables have no names of their own."""
+    names: dict[int, Var] = {}
+
+    def unnamed(node: Any) -> Var | None:
+        if not isinstance(node, Var):
+            return None
+        return names.setdefault(id(node), Var(f"v{len(names)}", node.type_annotation))
+
+    text = rewrite(func, pre=unnamed).astext()
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _layouts(func: Function) -> dict[str, Any]:
+    """The layouts that calls of a function's own say."""
+    found: dict[str, Any] = {}
+    for node in post_order(func.body, lambda n: not isinstance(n, Function)):
+        if isinstance(node, Call) and node.attrs is not None:
+            found.update({k: v for k, v in node.attrs.items() if "layout" in k})
+    return found

@@ -1,0 +1,218 @@
+"""Calls in other layouts: the walk of AlterOpLayout and ConvertLayout.
+
+A value is kept as it is stored, with the layout by which its producer named it before. A call that a
+rule (`operators.layouts`) knows takes its arguments so; `layout_transform` stands only between layouts
+that differ, once for each value and layout. Any other use gets the value as it was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import LoopwrightError, explain
+from ....ir.op import Op
+from ....tir import Layout
+from ....tir import layout as layout_of
+from ..expr import Call, Function, Tuple, TupleGetItem, TupleWrapper
+from ..operators.core import VIEWS
+from ..operators.layouts import LAYOUT_RULE, inferred
+from ..types import TensorType, TupleType
+from ..walk import children, post_order, rebuilt
+
+# (call before, its attributes, its arguments as they are stored) -> a call, or None
+Alter = Callable[[Call, Any, list[Any]], Any]
+
+
+@dataclass(eq=False)
+class Stored:
+    """A value as it is stored; the layout by which it was named before, and the one it has."""
+
+    value: Any
+    old: Layout | None = None
+    new: Layout | None = None
+
+
+class LayoutRewriter:
+    """Rewrites one function. alter: what stands for a call in another layout."""
+
+    def __init__(self, alter: Alter, asks: Callable[[Op], bool]) -> None:
+        self.alter, self.asks = alter, asks
+        self.stored: dict[int, Any] = {}  # by node: Stored, or a list of them for a tuple
+        self.plain: dict[int, Any] = {}  # by node: the value as it was before
+        self.moved: dict[tuple[int, str, str], Any] = {}
+        self.keep: list[Any] = []
+
+    def run(self, func: Function) -> Function:
+        """The function; the same object when nothing changes."""
+        for node in list(post_order(func)):
+            if isinstance(node, Tuple):
+                self.stored[id(node)] = [self.state(f) for f in node.fields]
+            elif isinstance(node, TupleGetItem) and self._of_tuple(node):
+                self.stored[id(node)] = self._field(node)
+            else:
+                found = self.call(node) if isinstance(node, Call) else None
+                if found is None:
+                    self.plain[id(node)] = self._rebuilt(node)
+                else:
+                    self.stored[id(node)] = found
+        return self.value(func)
+
+    def _of_tuple(self, node: TupleGetItem) -> bool:
+        return isinstance(self.stored.get(id(node.tuple_value)), list)
+
+    def _field(self, node: TupleGetItem) -> Any:
+        known = self.stored[id(node.tuple_value)][node.index]
+        made = known.value if isinstance(known, Stored) else None
+        if isinstance(made, TupleGetItem) and made.tuple_value is node.tuple_value:
+            return Stored(node, known.old, known.new)
+        return known
+
+    def _rebuilt(self, node: Any) -> Any:
+        return rebuilt(node, {id(c): self.value(c) for c in children(node)})
+
+    # ------------------------------------------------------------------ values
+
+    def state(self, node: Any) -> Any:
+        """A value as it is stored."""
+        known = self.stored.get(id(node))
+        return Stored(self.value(node)) if known is None else known
+
+    def value(self, node: Any) -> Any:
+        """A value as it was before."""
+        if id(node) not in self.plain:
+            known = self.stored.get(id(node))
+            self.plain[id(node)] = node if known is None else self._restored(known, node)
+        return self.plain[id(node)]
+
+    def _restored(self, known: Any, node: Any) -> Any:
+        if isinstance(known, Stored):
+            return self.transform(known.value, known.new, known.old)
+        fields = [self._restored(f, None) for f in known]
+        if isinstance(node, Tuple):
+            same = all(a is b for a, b in zip(fields, node.fields, strict=True))
+            return node if same else Tuple._make(tuple(fields), span=node.span)
+        return Tuple(fields)
+
+    def transform(self, value: Any, src: Layout | None, dst: Layout | None) -> Any:
+        """A value moved from one layout to another; one of fewer axes gets those that lack."""
+        if src is None or dst is None or src == dst:
+            return value
+        key = (id(value), str(src), str(dst))
+        if key not in self.moved:
+            self.keep.append(value)
+            self.moved[key] = _transformed(value, src, dst)
+        return self.moved[key]
+
+    # ------------------------------------------------------------------ calls
+
+    def call(self, call: Call) -> Any:
+        """The call in another layout, None where it stays."""
+        op = call.op
+        if not isinstance(op, Op) or not (self.asks(op) or op.get_attr(LAYOUT_RULE) is not None):
+            return None
+        states = [self.state(a) for a in call.args]
+        if op.get_attr(LAYOUT_RULE) is None:
+            made = self.alter(call, call.attrs, [self.value(a) for a in call.args])
+            return None if made is None else Stored(made)
+        flat = [one for s in states for one in (s if isinstance(s, list) else [s])]
+        if not all(isinstance(one, Stored) for one in flat):
+            return None  # tuples in tuples
+        old, new = [one.old for one in flat], [one.new for one in flat]
+        types = [a.checked_type for a in call.args]
+        if not all(map(_tensors, types)):
+            return None
+        before = inferred(op, call.attrs, None, old, types)
+        if before is None:
+            return None
+        made = self.alter(call, before.new_attrs, list(map(_as_stored, states)))
+        if made is None and not any(n != o for n, o in zip(new, old, strict=True)):
+            layouts = before.output_layouts
+            return self._results(call, self._rebuilt(call), layouts, layouts)
+        return self._moved(call, made, before, flat, types)
+
+    def _moved(self, call: Call, made: Any, before: Any, flat: list[Stored], types: Any) -> Any:
+        wanted = before.input_layouts
+        new = [w if s.new is None else s.new for s, w in zip(flat, wanted, strict=True)]
+        old = [w if s.old is None else s.old for s, w in zip(flat, wanted, strict=True)]
+        target = call if made is None else made
+        if not isinstance(target.op, Op):
+            return None
+        attrs = before.new_attrs if made is None else made.attrs
+        after = inferred(target.op, attrs, new, old, types)
+        if after is None:
+            return None
+        counts = (len(after.input_layouts), len(after.output_layouts))
+        if counts != (len(flat), len(before.output_layouts)):
+            what = f"what stands for {call.op.name} takes and gives as many tensors as it"
+            got = f"{target.op.name}, which takes {counts[0]} and gives {counts[1]}"
+            raise LoopwrightError(explain(what, got=got, span=call.span))
+        moves = iter(zip(flat, wanted, after.input_layouts, strict=True))
+        args = []
+        given = [self.state(a) for a in call.args] if made is None else made.args
+        for arg in given:
+            if isinstance(arg, (list, Tuple)):
+                fields = arg if isinstance(arg, list) else arg.fields
+                args.append(Tuple([self._argument(f, *next(moves)) for f in fields]))
+            else:
+                args.append(self._argument(arg, *next(moves)))
+        same = target is call and after.new_attrs is call.attrs
+        if same and all(a is b for a, b in zip(args, call.args, strict=True)):
+            result = call
+        else:
+            result = Call(target.op, args, after.new_attrs, span=call.span)
+        return self._results(call, result, before.output_layouts, after.output_layouts)
+
+    def _argument(self, arg: Any, stored: Stored, wanted: Layout, target: Layout) -> Any:
+        value = arg.value if isinstance(arg, Stored) else arg
+        if stored.old == wanted:
+            return self.transform(value, stored.new, target)
+        value = self.transform(value, stored.new, stored.old)
+        return self.transform(value, wanted, target)
+
+    def _results(self, call: Call, made: Any, old: Sequence[Any], new: Sequence[Any]) -> Any:
+        if not isinstance(call.checked_type, TupleType):
+            return Stored(made, old[0], new[0])
+        if all(o == n for o, n in zip(old, new, strict=True)):
+            self.plain[id(call)] = made
+        pairs = enumerate(zip(old, new, strict=True))
+        return [Stored(TupleGetItem(made, n), *layouts) for n, layouts in pairs]
+
+
+def _as_stored(state: Any) -> Any:
+    """What the alteration of a call gets as an argument."""
+    if isinstance(state, list):
+        return Tuple([s.value for s in state])
+    return state.value
+
+
+def _tensors(type_: Any) -> bool:
+    fields = type_.fields if isinstance(type_, TupleType) else (type_,)
+    return all(isinstance(f, TensorType) for f in fields)
+
+
+def _whole(layout: Layout) -> str:
+    return "".join(c for c in layout if c.isupper())
+
+
+def _transformed(value: Any, src: Layout, dst: Layout) -> Any:
+    lacking = "".join(c for c in _whole(dst) if c not in src)
+    if lacking:
+        type_ = value.struct_info
+        if isinstance(type_, TensorType) and all(str(d) == "1" for d in type_.shape):
+            return value  # broadcast in any layout
+        value = VIEWS["expand_dims"](value, 0, len(lacking))
+        src = layout_of(lacking + str(src))
+        if src == dst:
+            return value
+    return VIEWS["layout_transform"](value, str(src), str(dst))
+
+
+def as_call(value: Any, name: str) -> Any:
+    """What a rule gave, as a call. Raises LoopwrightError."""
+    made = value.tuple_value if isinstance(value, TupleWrapper) else value
+    if made is not None and not isinstance(made, Call):
+        what = f"the rule of {name} gives a call that stands for its call"
+        raise LoopwrightError(explain(what, got=str(made), instead="or None"))
+    return made

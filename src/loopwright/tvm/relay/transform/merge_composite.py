@@ -1,0 +1,41 @@
+"""MergeComposite: what a pattern matches becomes the call of a function with the pattern's name.
+
+before: nn.relu(add(%x, %y))
+after:  fn (%a, %b, Composite="add_relu") { nn.relu(add(%a, %b)) }(%x, %y)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.module import IRModule
+from ..dataflow_pattern import partition
+from ..expr import Function
+from ..infer import infer_function
+from .base import RelayPass
+
+
+class MergeComposite(RelayPass):
+    """See the file's docstring. pattern_table: (name, pattern) or (name, pattern, check), the first one
+    first; `check(expr)` says of a match, by its last expression, whether it is taken."""
+
+    name = "relay.MergeComposite"
+
+    def __init__(self, pattern_table: Iterable[Any]) -> None:
+        self.pattern_table = [_row(given) for given in pattern_table]
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        for name, pattern, check in self.pattern_table:
+            merged = partition(pattern, func, {"Composite": name}, check)
+            func = func if merged is func else infer_function(merged, mod)
+        return func
+
+
+def _row(given: Any) -> tuple[str, Any, Any]:
+    if isinstance(given, (tuple, list)) and len(given) in (2, 3):
+        name, pattern, *check = given
+        return name, pattern, check[0] if check else lambda found: True
+    what = "a row of a pattern table is (name, pattern) or (name, pattern, check)"
+    raise ValueError(explain(what, got=repr(given)))

@@ -1,0 +1,160 @@
+"""PartitionGraph: each region for a compiler becomes a function of the module.
+
+before: def @main(%x) { compiler_end(nn.relu(compiler_begin(%x, compiler="c")), compiler="c") }
+after:  def @main(%x) { @tvmgen_default_c_main_0(%x) }
+        def @tvmgen_default_c_main_0(%c_0_i0, Primitive=1, Compiler="c", Inline=1) { nn.relu(%c_0_i0) }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.pass_context import PassContext
+from ....runtime import get_global_func
+from ..backend.name_transforms import sanitize_name
+from ..expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from ..infer import infer_function
+from ..op import annotation
+from ..regions import AnnotatedRegion, AnnotatedRegionSet
+from ..walk import bind, children, post_order, rebuilt, rewrite
+from .annotate_target import BEGIN, DEFAULT, END, is_begin, is_end
+from .base import RelayPass
+from .infer_type import InferType
+
+
+@dataclass(frozen=True)
+class PartitionGraph(RelayPass):
+    """See the file's docstring. mod_name: the model's name, in those of the functions. bind_constants:
+    whether constants are part of the functions, and no arguments."""
+
+    mod_name: str = "default"
+    bind_constants: bool = True
+
+    name = "relay.PartitionGraph"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        made: dict[GlobalVar, Function] = {}
+        names = {gvar.name_hint for gvar in mod.functions}
+        for gvar, func in mod.functions.items():
+            if isinstance(func, Function) and not func.attrs.get("Compiler"):
+                marked = infer_function(_plain_marks(func), mod)
+                work = _Partitioner(self, names, gvar.name_hint, marked)
+                made[gvar] = marked.replace(body=work.body())
+                made.update(work.functions)
+        return InferType()(mod.with_functions(made))
+
+
+def _plain_marks(func: Function) -> Function:
+    """No marks for what no compiler takes; the end of a tuple is one for each field."""
+
+    def post(old: Any, new: Any) -> Any:
+        if not (is_begin(new) or is_end(new)):
+            return None
+        inside = new.args[0]
+        if new.attrs.compiler == DEFAULT:
+            return inside
+        if is_end(new) and isinstance(inside, Tuple):
+            ends = [annotation.compiler_end(part, new.attrs.compiler) for part in inside.fields]
+            return Tuple(ends, inside.span)
+        return None
+
+    return rewrite(func, post)
+
+
+@dataclass(eq=False)
+class _Made:
+    """The function of a region: the numbers of its marks of begin, and what leaves it, each once, by
+    identity; its parameters with their arguments, by what they stand for; and what stands for each
+    of its results outside."""
+
+    numbers: dict[int, int]
+    leaving: dict[int, Any]
+    params: dict[int, tuple[Var, Any]] = field(default_factory=dict)
+    results: dict[int, Any] = field(default_factory=dict)
+
+
+def _made(region: AnnotatedRegion) -> _Made:
+    numbers = {id(mark): i for i, mark in enumerate(region.args)}
+    return _Made(numbers, {id(mark.args[0]): mark.args[0] for mark in region.rets})
+
+
+class _Partitioner:
+    def __init__(self, options: PartitionGraph, names: set[str], name: str, func: Function) -> None:
+        self.options, self.func = options, func
+        self.regions = AnnotatedRegionSet(func, BEGIN, END, name)
+        self.made = {region.id: _made(region) for region in self.regions}
+        self.names = names
+        self.functions: dict[GlobalVar, Function] = {}
+        self.new: dict[int, Any] = {}
+
+    def body(self) -> Any:
+        """The body of the function, with calls in the place of regions."""
+        for node in post_order(self.func.body, parts=self._parts):
+            if is_begin(node):
+                made = self._parameter(node)
+            elif is_end(node):
+                made = self._result(node)
+            else:
+                made = rebuilt(node, self.new)
+            self.new[id(node)] = made
+        return self.new[id(self.func.body)]
+
+    def _parts(self, node: Any) -> tuple[Any, ...]:
+        """Where a region ends, all that leaves it belongs to the same call."""
+        if not is_end(node):
+            return children(node)
+        region: Any = self.regions.get_region(node)
+        return (node.args[0], *self.made[region.id].leaving.values())
+
+    def _parameter(self, begin: Any) -> Var:
+        region: Any = self.regions.get_region(begin)
+        source = begin.args[0]
+        while is_begin(source) or is_end(source):
+            source = source.args[0]
+        made = self.made[region.id]
+        if id(source) not in made.params:
+            name = f"{region.target}_{region.id}_i{made.numbers[id(begin)]}"
+            var = Var(name, begin.checked_type)
+            made.params[id(source)] = (var, self.new[id(begin.args[0])])
+        return made.params[id(source)][0]
+
+    def _result(self, end: Any) -> Any:
+        region: Any = self.regions.get_region(end)
+        made = self.made[region.id]
+        if not made.results:
+            call = self._call(region, [self.new[key] for key in made.leaving])
+            single = len(made.leaving) == 1
+            made.results = {
+                key: call if single else TupleGetItem(call, i) for i, key in enumerate(made.leaving)
+            }
+        return made.results[id(end.args[0])]
+
+    def _call(self, region: AnnotatedRegion, results: list[Any]) -> Call:
+        """Make the function of a region, and a call of it."""
+        params = list(self.made[region.id].params.values())
+        func = Function(
+            [var for var, _ in params], results[0] if len(results) == 1 else Tuple(results)
+        )
+        if self.options.bind_constants:
+            func = bind(func, {var: value for var, value in params if _is_constant(value)})
+            params = [(var, value) for var, value in params if not _is_constant(value)]
+        optimize = get_global_func(f"relay.ext.{region.target}.optimize", allow_missing=True)
+        if optimize is not None:
+            func = optimize(InferType()(IRModule.from_expr(func)))["main"]
+        name = f"{region.target}_{region.func_name}_{region.id}"
+        name = sanitize_name(f"tvmgen_{self.options.mod_name}_{name}")
+        while name in self.names:
+            name += "_"
+        self.names.add(name)
+        attrs = {"global_symbol": name, "Primitive": 1, "Compiler": region.target, "Inline": 1}
+        gvar = GlobalVar(name)
+        self.functions[gvar] = func.with_attrs(attrs)
+        return Call(gvar, [value for _, value in params])
+
+
+def _is_constant(value: Any) -> bool:
+    parts = value.fields if isinstance(value, Tuple) else (value,)
+    return all(isinstance(part, Constant) for part in parts)

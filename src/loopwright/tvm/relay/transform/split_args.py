@@ -1,0 +1,63 @@
+"""SplitArgs: a concatenation of more tensors than a kernel may take is made in parts.
+
+before: concatenate((%a, %b, %c, %d), axis=0)         # max_function_args=4
+after:  concatenate((concatenate((%a, %b, ...)), %d))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ..expr import Call, Function, Tuple
+from ..operators.core import VIEWS
+from ..types import TensorType, is_dynamic
+from ..walk import rewrite
+from .base import RelayPass
+
+
+def _arguments(type_: TensorType) -> int:
+    """Arguments of a kernel that a tensor takes: unknown extents are passed too, with strides."""
+    unknown = sum(is_dynamic(TensorType((d,), type_.dtype)) for d in type_.shape)
+    return 1 + (unknown + len(type_.shape) if unknown else 0)
+
+
+@dataclass(frozen=True)
+class SplitArgs(RelayPass):
+    """See the file's docstring. max_function_args: of a kernel, with its result; 0: any number."""
+
+    max_function_args: int
+
+    name = "relay.SplitArgs"
+    opt_level = 1
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        def post(old: Any, new: Any) -> Any:
+            concat = Op.get("concatenate")
+            if not isinstance(new, Call) or new.op is not concat or self.max_function_args <= 0:
+                return None
+            if not isinstance(new.args[0], Tuple):
+                return None
+            return self._split(old, new)
+
+        return rewrite(func, post)
+
+    def _split(self, old: Call, new: Call) -> Any:
+        types = [f.checked_type for f in old.args[0].fields]
+        counts = [_arguments(t) for t in types]
+        limit = self.max_function_args - _arguments(old.checked_type)
+        if sum(counts) < limit or len(types) < 2:
+            return None
+        axis = int(new.attrs.axis)
+        stop, concatenate = VIEWS["annotation.stop_fusion"], VIEWS["concatenate"]
+        parts: list[Any] = []
+        taken = 0
+        for field, count in zip(new.args[0].fields, counts, strict=True):
+            if parts and taken + count > limit:
+                parts = [concatenate(stop(Tuple(parts)), axis)]
+                taken = count
+            taken += count
+            parts.append(field)
+        return concatenate(stop(Tuple(parts)), axis)

@@ -1,0 +1,51 @@
+"""ToGraphNormalForm: what is bound by `let` stands where it is used; what is used twice is shared.
+
+before: let %a = exp(%x); add(%a, %a)
+after:  %0 = exp(%x); add(%0, %0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ..expr import Function, Let, Var
+from ..walk import children, post_order, rebuilt
+from .base import RelayPass
+
+
+@dataclass(frozen=True)
+class ToGraphNormalForm(RelayPass):
+    """See the file's docstring. A function that calls itself keeps its `let`."""
+
+    name = "relay.ToGraphNormalForm"
+    opt_level = 1
+
+    def run_function(self, func: Function, mod: IRModule) -> Function:
+        new: dict[int, Any] = {}
+        waiting: dict[int, list[Let]] = {}  # by the value
+
+        def parts(node: Any) -> tuple[Any, ...]:
+            if not isinstance(node, Let):
+                return children(node)
+            if id(node.value) in new:
+                new[id(node.var)] = _unbound(node, new[id(node.value)])
+            else:
+                waiting.setdefault(id(node.value), []).append(node)
+            return (node.value, node.body)
+
+        for node in post_order(func, parts=parts):
+            if isinstance(node, Let):
+                new[id(node)] = new[id(node.body)]
+            elif not isinstance(node, Var) or id(node) not in new:
+                new[id(node)] = rebuilt(node, new)
+            for let in waiting.pop(id(node), ()):
+                new[id(let.var)] = _unbound(let, new[id(node)])
+        return new[id(func)]
+
+
+def _unbound(let: Let, value: Any) -> Any:
+    """What stands for the variable of a `let`."""
+    recursive = isinstance(value, Function) and any(n is let.var for n in post_order(value))
+    return Let(let.var, value, let.var) if recursive else value

@@ -1,0 +1,47 @@
+"""`te.hybrid.script`: a Python function over elements of tensors, as an operation.
+
+    @te.hybrid.script
+    def outer(a, b):
+        c = output_tensor((a.shape[0], b.shape[0]), a.dtype)
+        for i in range(a.shape[0]):
+            for j in range(b.shape[0]):
+                c[i, j] = a[i] * b[j]
+        return c
+
+Called with tensors it gives the tensors that it returns; with numpy arrays Python runs it. Loops are
+`range`, `parallel`, `vectorize`, `unroll`, `bind(thread, n)`, and `const_range`, whose iterations are
+written out. A name that is assigned once, a value known now, is that value; other scalars are memory
+of one element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...te.tensor import Tensor
+from .bounds import infer_bound
+from .hybrid_op import HybridOp
+from .hybrid_parser import HybridScript
+from .hybrid_source import HybridModule, source_of
+from .nest import schedule_ops
+from .schedule import Schedule
+
+
+def build(s: Schedule, inputs: Any, outputs: Any, name: str = "hybrid_func") -> Any:
+    """A schedule as the source of a hybrid script (`HybridModule`), without its compilation."""
+    normal = s.normalize()
+
+    def current(arg: Any) -> Any:
+        return normal[arg].op.output(arg.value_index) if isinstance(arg, Tensor) else arg
+
+    args, results = ([current(a) for a in given] for given in (inputs, outputs))
+    return source_of(schedule_ops(normal, infer_bound(normal)), args, results, name)
+
+
+def script(pyfunc: Callable[..., Any]) -> HybridScript:
+    """A decorator: the function as an operation on tensors, see the top of this file."""
+    return HybridScript(pyfunc)
+
+
+__all__ = ["HybridModule", "HybridOp", "HybridScript", "build", "script"]

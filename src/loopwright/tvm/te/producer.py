@@ -1,0 +1,49 @@
+"""Statements on tensors that have no buffers yet: what `schedule_ops` makes of a schedule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.node import define, field
+from ...ir.prim_expr import PrimExpr, Range
+from ...ir.prim_op import const, convert
+from ...tir.buffer import Buffer, DataProducer
+from ...tir.stmt import Stmt
+
+
+class ProducerStore(Stmt):
+    """`producer[indices] = value`."""
+
+    producer: DataProducer
+    value: PrimExpr
+    indices: tuple[PrimExpr, ...]
+
+    def __init__(self, producer: Any, value: Any, indices: Any, span: Any = None) -> None:
+        kind = producer.dtype
+        value = convert(value) if isinstance(value, PrimExpr) else const(value, kind)
+        self._set(producer, value, tuple(convert(i) for i in indices), span)
+
+
+class ProducerRealize(Stmt):
+    """`producer` has memory for the elements within `bounds` in `body`.
+
+    `aligns`: (dimension, factor, offset) of strides; `rolls`: the dimension, or -1, in which
+    elements are kept from before, each in place of one that is no longer needed.
+    """
+
+    producer: DataProducer
+    bounds: tuple[Range, ...]
+    condition: PrimExpr
+    body: Stmt
+    storage_scope: str = field(default="")
+    aligns: tuple[Any, ...] = field(default=())
+    rolls: int = field(default=-1)
+
+
+class BindBuffer(Stmt):
+    """`view` is the part `region` of a tensor in `body`."""
+
+    view: Buffer = define()
+    tensor: DataProducer
+    region: tuple[Range, ...]
+    body: Stmt

@@ -1,0 +1,47 @@
+"""Conditions under which a specialization of an operator's strategy is used."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ...arith import Analyzer
+from ...base.errors import explain
+from ...ir.node import Node
+from ...ir.prim_expr import PrimExpr
+from ...ir.prim_op import convert
+
+
+class SpecializedCondition(Node):
+    """The conjunction of `clauses`; as a context, what is added to a strategy in it holds for it:
+
+    with te.SpecializedCondition(n > 16):
+        strategy.add_implementation(...)
+    """
+
+    clauses: tuple[PrimExpr, ...]
+    _open: ClassVar[list[SpecializedCondition]] = []
+
+    def __init__(self, conditions: Any, span: Any = None) -> None:
+        given = conditions if isinstance(conditions, (list, tuple)) else [conditions]
+        clauses = tuple(convert(c) for c in given)
+        for clause in clauses:
+            if not isinstance(clause, PrimExpr) or clause.dtype != "bool":
+                raise TypeError(explain("a condition is a bool expression", got=repr(clause)))
+        self._set(clauses, span)
+
+    @staticmethod
+    def current() -> SpecializedCondition | None:
+        """The condition of the innermost context, None outside of all."""
+        return SpecializedCondition._open[-1] if SpecializedCondition._open else None
+
+    def holds(self) -> bool:
+        """Whether all clauses can be proved."""
+        prove = Analyzer().can_prove
+        return all(prove(clause) for clause in self.clauses)
+
+    def __enter__(self) -> SpecializedCondition:
+        SpecializedCondition._open.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        SpecializedCondition._open.pop()

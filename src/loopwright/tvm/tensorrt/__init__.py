@@ -1,0 +1,1 @@
+"""Networks described for TensorRT's builder: a machine that is not here reads them."""

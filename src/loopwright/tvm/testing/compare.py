@@ -1,0 +1,87 @@
+"""A class of tests: a program before a pass, and what the pass must make of it."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ...ir.module import IRModule
+from ...ir.structural import assert_structural_equal
+from ...script import from_source
+from ...tir import PrimFunc
+
+FIXTURE = type(pytest.fixture(lambda: None))
+
+
+class CompareBeforeAfter:
+    """A test of the pass `transform`: it makes `expected` of `before`, or raises it.
+
+    before, expected: a PrimFunc or module; a function, whose body is read as a PrimFunc's; a class
+    of such functions; a method that takes self, and fixtures, and returns one; or a fixture.
+    expected may be a class of errors, or be what `before` is. transform: a pass, a method that
+    returns one, or a fixture. The three may also be called Before, Expected.
+    """
+
+    check_well_formed = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ("before", "Before", "expected", "Expected", "transform"):
+            given = vars(cls).get(name)
+            if given is not None and not isinstance(given, FIXTURE):
+                make = cls._applied if name == "transform" else cls._normalize_before
+                setattr(cls, name.lower(), make(given))
+
+    @classmethod
+    def _normalize_before(cls, given: Any) -> Any:
+        """The fixture `before` or `expected` (TVM's name: its other bases of tests call it)."""
+        if isinstance(given, staticmethod):
+            given = given.__func__
+        if inspect.isfunction(given) and "self" in inspect.signature(given).parameters:
+            return pytest.fixture(given)
+
+        def value(self: CompareBeforeAfter) -> Any:
+            return cls._program(given)
+
+        return pytest.fixture(value)
+
+    @classmethod
+    def _applied(cls, given: Any) -> Any:
+        """The fixture `transform`: a function that takes a module or a function."""
+        if inspect.isfunction(given):
+            return pytest.fixture(lambda self: partial(apply, given(self)))
+        return pytest.fixture(lambda self: partial(apply, given))
+
+    @classmethod
+    def _program(cls, given: Any) -> Any:
+        if inspect.isfunction(given):
+            text = "@T.prim_func\n" + textwrap.dedent(inspect.getsource(given))
+            return from_source(text, check_well_formed=cls.check_well_formed)
+        if not inspect.isclass(given) or issubclass(given, BaseException):
+            return given
+        functions = {k: cls._program(v) for k, v in vars(given).items() if k[0] != "_"}
+        return IRModule({k: v.with_attr("global_symbol", k) for k, v in functions.items()})
+
+    def test_compare(self, before: Any, expected: Any, transform: Any) -> None:
+        """Apply the pass and compare."""
+        if inspect.isclass(expected) and issubclass(expected, BaseException):
+            with pytest.raises(expected):
+                apply(transform, before)
+        else:
+            assert_structural_equal(named(apply(transform, before)), named(expected))
+
+
+def named(program: Any) -> Any:
+    """A single function under the name that both sides of a comparison have."""
+    return program.with_attr("global_symbol", "main") if isinstance(program, PrimFunc) else program
+
+
+def apply(transform: Any, program: Any) -> Any:
+    """What a pass makes of a module, or of a function."""
+    if isinstance(transform, partial) or not isinstance(program, PrimFunc):
+        return transform(program)
+    return transform(IRModule({"main": named(program)}))["main"]

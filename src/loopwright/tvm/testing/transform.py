@@ -1,0 +1,59 @@
+"""What tests ask of passes, under TVM's names: normal forms, in-place calls in dataflow blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...ir.module import IRModule
+from ...ir.transform import ModulePass, PassContext
+from ...relax.analysis.in_place import Aliases, InplaceOpportunity, in_place_calls, liveness
+from ...relax.block_builder import BlockBuilder
+from ...relax.expr import DataflowBlock, Function, Var
+from ...relax.transform.legalize_ops.in_place import with_call_in_place
+
+dataflow_liveness_analysis = liveness
+dataflow_single_inplace_call = with_call_in_place
+
+
+def dataflow_alias_analysis(
+    block: DataflowBlock, inputs: Iterable[Var]
+) -> tuple[dict[Var, set[int]], dict[int, list[set[int]]]]:
+    """The memory that each variable may be in, as numbers, and that of the fields of tuples."""
+    aliases = Aliases(block, inputs)
+    return aliases.memory, aliases.fields
+
+
+def dataflow_inplace_analysis(
+    block: DataflowBlock, inputs: Iterable[Var], mod: IRModule
+) -> tuple[list[InplaceOpportunity], list[InplaceOpportunity]]:
+    """The calls that may write over an argument: of at least the result's size, of its struct info.
+    Here both are the same."""
+    found = list(in_place_calls(block, inputs))
+    return found, found
+
+
+class _EmptyMutator(ModulePass):
+    """Rebuilds each graph function in normal form, and changes nothing else."""
+
+    name = "ApplyEmptyCppMutator"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        graphs: dict[Any, Any] = {g: f for g, f in mod.functions.items() if isinstance(f, Function)}
+        normalize = BlockBuilder(mod).normalize
+        return mod.with_functions({gvar: normalize(func) for gvar, func in graphs.items()})
+
+
+def ApplyEmptyCppMutator() -> ModulePass:
+    """The pass that rebuilds each graph function in normal form, and changes nothing else."""
+    return _EmptyMutator()
+
+
+__all__ = [
+    "ApplyEmptyCppMutator",
+    "InplaceOpportunity",
+    "dataflow_alias_analysis",
+    "dataflow_inplace_analysis",
+    "dataflow_liveness_analysis",
+    "dataflow_single_inplace_call",
+]

@@ -1,0 +1,36 @@
+"""`Apply`: applies a function to each PrimFunc.
+
+Before (-) and after (+)::
+
+      @T.prim_func
+      def main(A: T.Buffer((4,), "float32")):
+    +     T.func_attr({"seen": True})
+          A[0] = T.float32(1)
+
+Pass::
+
+    Apply(lambda func: func.with_attr("seen", True))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...tir.function import PrimFunc
+from ...tir.transform.base import PrimFuncPass
+
+
+@dataclass(frozen=True)
+class Apply(PrimFuncPass):
+    """Runs `ftransform` on each PrimFunc."""
+
+    name = "tir.Apply"
+    ftransform: Callable[[PrimFunc], PrimFunc] = lambda func: func
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return self.ftransform(func)
+
+    def user_code(self) -> Any:
+        return self.ftransform

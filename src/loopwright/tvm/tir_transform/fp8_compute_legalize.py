@@ -1,0 +1,34 @@
+"""`FP8ComputeLegalize`: computes 8-bit floats in a wider type and rounds when storing.
+
+Before (-) and after (+)::
+
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float8_e4m3fn"), B: T.Buffer((8,), "float8_e4m3fn")):
+          for i in range(8):
+    -         B[i] = A[i] * A[i]
+    +         B[i] = T.Cast("float8_e4m3fn", T.Cast("float32", A[i]) * T.Cast("float32", A[i]))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...tir.transform.base import RewriterPass
+from ...tir.transform.low_precision import Promote
+
+
+def is_float8(dtype: Any) -> bool:
+    """Whether a type, or a vector's element, is a float of 8 bits."""
+    return str(dtype.element).startswith("float8")
+
+
+@dataclass(frozen=True)
+class FP8ComputeLegalize(RewriterPass):
+    """See the file's docstring. `promote_dtype_str` is the wider type."""
+
+    name = "tir.FP8ComputeLegalize"
+    promote_dtype_str: str = "float32"
+
+    def rewriter(self) -> Any:
+        return Promote(is_float8, self.promote_dtype_str)

@@ -1,0 +1,112 @@
+"""Fast approximations of functions of float32; other types are computed exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from ... import te, tir
+
+LIMIT = 88.3762626647949  # beyond it exp is no float32
+LOG2_E, LN2_HIGH, LN2_LOW = 1.44269504, 0.693359375, -2.12194440e-4
+EXP = (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)  # the Taylor series
+# Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: within 1.5e-7.
+ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592, 0.0)
+ERF_SCALE = 0.3275911
+SATURATED = 9.0  # beyond it tanh is 1
+
+
+def _let(name: str, value: Any, body: Callable[[Any], Any]) -> Any:
+    """`body` of a value that is computed once."""
+    var = tir.Var(name, value.dtype)
+    return tir.Let(var, value, body(var))
+
+
+def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
+    """The highest power first."""
+    first, *others = (tir.const(c, x.dtype) for c in coefficients)
+    return reduce(lambda value, c: value * x + c, others, first)
+
+
+def _clamped(x: Any, limit: float) -> Any:
+    return tir.max(tir.min(x, tir.const(limit, "float32")), tir.const(-limit, "float32"))
+
+
+def _exp(x: Any) -> Any:
+    """2 to the integer part, as bits, times a polynomial of the rest."""
+
+    def scaled(x: Any, whole: Any) -> Any:
+        rest = x - whole * LN2_HIGH - whole * LN2_LOW
+        scale = tir.reinterpret("float32", (tir.Cast("int32", whole) + 127) << 23)
+        return _let("rest", rest, lambda r: _polynomial(r, EXP) * scale)
+
+    def parted(x: Any) -> Any:
+        return _let("whole", tir.floor(x * LOG2_E + 0.5), lambda whole: scaled(x, whole))
+
+    return _let("x", _clamped(x, LIMIT), parted)
+
+
+def _erf(x: Any) -> Any:
+    def signed(value: Any) -> Any:
+        return tir.Select(x < 0.0, value * -1.0, value)
+
+    t = tir.const(1.0, "float32") / (tir.abs(x) * ERF_SCALE + 1.0)
+    tail = _let("t", t, lambda t: _polynomial(t, ERF)) * _exp(x * x * -1.0)
+    return _let("value", tir.const(1.0, "float32") - tail, signed)
+
+
+def _tanh(x: Any) -> Any:
+    raised = _exp(_clamped(x, SATURATED) * 2.0)
+    return tir.const(1.0, "float32") - tir.const(2.0, "float32") / (raised + 1.0)
+
+
+def _each(
+    name: str, x: te.Tensor, fast: Callable[..., Any], exact: Callable[..., Any]
+) -> te.Tensor:
+    function = fast if x.dtype == "float32" else exact
+    return te.compute(x.shape, lambda *i: function(x(*i)), name=name, tag="elemwise")
+
+
+def fast_exp(x: te.Tensor) -> te.Tensor:
+    """exp, within 1e-6 of its value."""
+    return _each("T_fast_exp", x, _exp, tir.exp)
+
+
+def fast_erf(x: te.Tensor) -> te.Tensor:
+    """erf, within 1e-6."""
+    return _each("T_fast_erf", x, _erf, tir.erf)
+
+
+def fast_tanh(x: te.Tensor) -> te.Tensor:
+    """tanh, within 1e-6."""
+    return _each("T_fast_tanh", x, _tanh, tir.tanh)
+
+
+def fast_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
+    """softmax along `axis` by `fast_exp`."""
+    which = axis % x.ndim
+    rest = [d for a, d in enumerate(x.shape) if a != which]
+
+    def along(reduction: Callable[..., Any], source: te.Tensor, name: str) -> te.Tensor:
+        k = te.reduce_axis((0, x.shape[which]), name="k")
+        at = lambda i: (*i[:which], k, *i[which:])  # noqa: E731
+        return te.compute(rest, lambda *i: reduction(source(*at(i)), axis=k), name=name)
+
+    others = lambda i: (*i[:which], *i[which + 1 :])  # noqa: E731
+    function = _exp if x.dtype == "float32" else tir.exp
+    greatest = along(te.max, x, "T_softmax_maxelem")
+    raised = te.compute(
+        x.shape, lambda *i: function(x(*i) - greatest(*others(i))), name="T_softmax_exp"
+    )
+    total = along(te.sum, raised, "T_softmax_expsum")
+    return te.compute(x.shape, lambda *i: raised(*i) / total(*others(i)), name="T_softmax_norm")
+
+
+# The operators that FastMathTransform replaces.
+BY_OPERATOR = {
+    "relax.exp": fast_exp,
+    "relax.erf": fast_erf,
+    "relax.tanh": fast_tanh,
+    "relax.nn.softmax": fast_softmax,
+}

@@ -1,0 +1,284 @@
+"""topi's images: resized in one to three dimensions, cropped, sampled on grids, dilated."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import te, tir
+from ...base.errors import explain, suggest
+from ...ops.blocks import spatial
+from ...ops.common import accumulator
+from ...ops.conv import expand_per_axis
+from ...ops.resizing import EXPRESSIONS, METHODS, PLACES, ROUNDING, Span, Style
+from ...tir import layout as layout_of
+from .layers import between, pixel
+from .padding import get_pad_tuple, listed
+from .utils import simplify
+
+
+def _known(what: str, value: str, known: Any) -> str:
+    if value not in known:
+        raise ValueError(explain(f"unknown {what}", got=repr(value), instead=suggest(value, known)))
+    return value
+
+
+def _style(method: str, places: str, rounding: str, alpha: float, exclude: Any) -> Style:
+    # TVM rounds down, but where ends lie on ends, and half of an element up there.
+    nearest = rounding or ("round_prefer_ceil" if places == "align_corners" else "floor")
+    _known("method", method, METHODS)
+    _known("coordinate_transformation_mode", places, PLACES)
+    return Style(method, places, _known("rounding_method", nearest, ROUNDING), alpha, bool(exclude))
+
+
+def _sampled(
+    data: te.Tensor,
+    plan: Any,
+    at: dict[str, Any],
+    taps: Sequence[Any],
+    style: Style,
+) -> Any:
+    """The value of the taps, one list of (index, weight) for each spatial axis."""
+    letters, value = spatial(plan), None
+    for corner in itertools.product(*taps):
+        where = {**at, **{s: place for s, (place, _) in zip(letters, corner, strict=True)}}
+        picked = data(*(where[n] for n in plan))
+        if style.method == "nearest_neighbor":
+            return picked
+        picked = picked.astype(accumulator(data.dtype))
+        for _, weight in corner:
+            picked = picked * weight
+        value = picked if value is None else value + picked
+    return value
+
+
+def _slack(place: Any, style: Style) -> Any:
+    """The place for the nearest element below or above, which an error of rounding does not change."""
+    if style.method != "nearest_neighbor" or style.rounding not in ("floor", "ceil"):
+        return place
+    return place + te.const(1e-5 if style.rounding == "floor" else -1e-5, place.dtype)
+
+
+def _resize(rank: int) -> Callable[..., te.Tensor]:
+    plain = f"NC{'DHW'[3 - rank :]}"
+
+    def resize(
+        data: te.Tensor,
+        roi: Any,
+        size: Any,
+        layout: str = plain,
+        method: str = "linear",
+        coordinate_transformation_mode: str = "half_pixel",
+        rounding_method: str = "",
+        bicubic_alpha: float = -0.75,
+        bicubic_exclude: int = 0,
+        extrapolation_value: float = 0.0,
+        out_dtype: Any = None,
+        output_shape: Any = None,
+    ) -> te.Tensor:
+        plan, mode = layout_of(layout), coordinate_transformation_mode
+        letters = spatial(plan)
+        style = _style(method, mode, rounding_method, bicubic_alpha, bicubic_exclude)
+        sizes = dict(zip(letters, listed(size), strict=True))
+        shape = [sizes.get(n, d) for n, d in zip(plan, data.shape, strict=True)]
+        have = {n: data.shape[k] for k, n in enumerate(plan) if n in letters}
+        bounds = list(roi) if roi is not None and len(roi) else [0.0] * rank + [1.0] * rank
+
+        def cell(*i: Any) -> Any:
+            at = dict(zip(plan, i, strict=True))
+            taps, outside = [], []
+            for n, s in enumerate(letters):
+                extent = have[s].astype("float32")
+                ends = (bounds[n], bounds[n + rank])
+                place = PLACES[mode](
+                    at[s].astype("float32"), Span(EXPRESSIONS, extent, sizes[s], roi=ends)
+                )
+                outside += [place < 0, place > extent - 1]
+                taps.append(style.taps(_slack(place, style), have[s], EXPRESSIONS))
+            value = _sampled(data, plan, at, taps, style)
+            if mode == "tf_crop_and_resize":
+                fill = te.const(extrapolation_value, value.dtype)
+                value = tir.if_then_else(tir.any(*outside), fill, value)
+            return value.astype(out_dtype or data.dtype)
+
+        return te.compute(output_shape or shape, cell, name="resize", tag="injective")
+
+    resize.__name__ = resize.__qualname__ = f"resize{rank}d"
+    resize.__doc__ = (
+        "The data in another `size`; see the graph's resize2d for the options. `roi`: the first, then "
+        'the last ends of the part that is read, for "tf_crop_and_resize".'
+    )
+    return resize
+
+
+resize1d, resize2d, resize3d = map(_resize, (1, 2, 3))
+
+
+def crop_and_resize(
+    data: te.Tensor,
+    boxes: te.Tensor,
+    box_indices: te.Tensor,
+    crop_size: Any,
+    layout: str = "NCHW",
+    method: str = "bilinear",
+    extrapolation_value: float | None = None,
+    out_dtype: Any = None,
+) -> te.Tensor:
+    """The boxes, rows of (top, left, bottom, right) as parts of an image, of the images `box_indices`, in
+    the size `crop_size`; what lies outside is `extrapolation_value`."""
+    plan = layout_of(layout)
+    name = {"bilinear": "linear"}.get(method.lower(), method.lower())
+    style = _style(name, "tf_crop_and_resize", "round", -0.75, 0)
+    sizes = dict(zip("HW", crop_size, strict=True))
+    extents = dict(zip(plan, data.shape, strict=True))
+    shape = [{"N": box_indices.shape[0], **sizes}.get(n, d) for n, d in extents.items()]
+
+    def cell(*i: Any) -> Any:
+        at = dict(zip(plan, i, strict=True))
+        box = at["N"]
+        taps, outside = [], []
+        for n, s in enumerate("HW"):
+            extent = extents[s].astype("float32")
+            span = Span(
+                EXPRESSIONS,
+                extent,
+                te.const(sizes[s], "float32"),
+                roi=(boxes(box, n), boxes(box, n + 2)),
+            )
+            place = PLACES["tf_crop_and_resize"](at[s].astype("float32"), span)
+            outside += [place < 0, place > extent - 1]
+            taps.append(style.taps(place, extents[s], EXPRESSIONS))
+        value = _sampled(data, plan, {**at, "N": box_indices(box)}, taps, style)
+        fill = te.const(extrapolation_value or 0.0, value.dtype)
+        return tir.if_then_else(tir.any(*outside), fill, value).astype(out_dtype or data.dtype)
+
+    return te.compute(shape, cell, name="crop_and_resize", tag="injective")
+
+
+def affine_grid(data: te.Tensor, target_shape: Any) -> te.Tensor:
+    """The places (x, y), between -1 and 1, of the pixels of an image (height, width), moved by matrices
+    (batch, 2, 3)."""
+    if len(target_shape) != 2 or min(map(int, target_shape)) < 2:
+        what = "affine_grid: target_shape is a height and a width of 2 or more"
+        raise ValueError(explain(what, got=str(target_shape)))
+    steps = [te.const(2 / (int(n) - 1), data.dtype) for n in target_shape]
+
+    def place(n: Any, axis: Any, i: Any, j: Any) -> Any:
+        y, x = (v.astype(data.dtype) * s - 1 for v, s in zip((i, j), steps, strict=True))
+        return data(n, axis, 0) * x + data(n, axis, 1) * y + data(n, axis, 2)
+
+    shape = (data.shape[0], 2, *target_shape)
+    return te.compute(shape, place, name="affine_grid", tag="affine_grid")
+
+
+def _folded(place: Any, extent: Any, align_corners: bool) -> Any:
+    """A place outside of an axis mirrored at its ends until it lies inside."""
+    first, length = (0.0, extent - 1) if align_corners else (-0.5, extent)
+    gone = tir.abs(place - te.const(first, place.dtype))
+    size = length.astype(place.dtype)
+    turns = tir.floor(gone / size)
+    rest = gone - turns * size
+    odd = (turns.astype("int32") % 2).equal(1)
+    return tir.Select(odd, size - rest, rest) + te.const(first, place.dtype)
+
+
+def grid_sample(
+    data: te.Tensor,
+    grid: te.Tensor,
+    method: str = "bilinear",
+    layout: str = "NCHW",
+    padding_mode: str = "zeros",
+    align_corners: bool = True,
+) -> te.Tensor:
+    """The data (NCHW or NCDHW) at the places of a grid: x, y (and z) from -1 to 1 on its axis 1, which
+    are the first and last pixels' middles with `align_corners`, else their sides. `method`: "nearest",
+    "bilinear" or "bicubic"; `padding_mode`, for what lies outside: "zeros", "border" or "reflection".
+    """
+    rank = data.ndim - 2
+    _known("layout", layout, ("NCHW", "NCDHW"))
+    _known("method", method, ("nearest", "bilinear", "bicubic"))
+    _known("padding_mode", padding_mode, ("zeros", "border", "reflection"))
+    if rank == 3 and method == "bicubic":
+        what = 'grid_sample: "bicubic" is for images'
+        raise ValueError(explain(what, got=layout, instead='"bilinear" or "nearest"'))
+    extents = data.shape[2:]
+
+    def inside(place: Any, extent: Any) -> Any:
+        if padding_mode == "reflection":
+            place = _folded(place, extent, align_corners)
+        if padding_mode != "zeros":
+            zero = te.const(0, place.dtype)
+            place = tir.max(tir.min(place, (extent - 1).astype(place.dtype)), zero)
+        return place
+
+    def cell(n: Any, c: Any, *i: Any) -> Any:
+        places = []
+        for k, extent in enumerate(extents):
+            value = grid(n, rank - 1 - k, *i)
+            size = extent.astype(value.dtype)
+            middle = (
+                (value + 1) * ((size - 1) / 2) if align_corners else ((value + 1) * size - 1) / 2
+            )
+            places.append(middle)
+        put = lambda *at: (n, c, *at)  # noqa: E731
+        axes = range(2, 2 + rank)
+        if method != "bicubic":
+            places = [inside(p, e) for p, e in zip(places, extents, strict=True)]
+        if method == "nearest":
+            return pixel(data, put, [tir.round(p).astype("int32") for p in places], axes)
+        if method == "bilinear":
+            return between(data, put, places, axes)
+        style = Style("cubic", "half_pixel")
+        total: Any = te.const(0, data.dtype)
+        rows, columns = (style._around(p, EXPRESSIONS) for p in places)
+        for (y, a), (x, b) in itertools.product(rows, columns):
+            at = [inside(p, e) for p, e in zip((y, x), extents, strict=True)]
+            at = [p.astype("int32") for p in at]
+            total = total + pixel(data, put, at, axes) * a * b
+        return total
+
+    return te.compute(
+        (*data.shape[:2], *grid.shape[2:]), cell, name="grid_sample", tag="grid_sample"
+    )
+
+
+def _dilation2d(layout: str) -> Callable[..., te.Tensor]:
+    def dilation2d(
+        input: te.Tensor,
+        filter: te.Tensor,
+        stride: Any,
+        padding: Any,
+        dilations: Any,
+        out_dtype: Any = None,
+    ) -> te.Tensor:
+        kind = out_dtype or input.dtype
+        steps, gaps = (expand_per_axis(listed(v), 2, "stride") for v in (stride, dilations))
+        order = [layout.index(n) - (layout.index(n) > 0) for n in "CHW"]  # of the filter, without N
+        window = [filter.shape[order[1]], filter.shape[order[2]]]
+        reach = [simplify((k - 1) * g + 1) for k, g in zip(window, gaps, strict=True)]
+        pads = get_pad_tuple(padding, reach)
+        k = [te.reduce_axis((0, e), name=n) for e, n in zip(window, ("ry", "rx"), strict=True)]
+        axes = [layout.index(n) for n in "HW"]
+        shape = list(input.shape)
+        for n, a in enumerate(axes):
+            shape[a] = simplify((shape[a] + pads[n] + pads[n + 2] - reach[n]) // steps[n] + 1)
+        zero = te.const(0, kind)
+
+        def cell(*i: Any) -> Any:
+            at, sides = list(i), []
+            for n, a in enumerate(axes):
+                at[a] = i[a] * steps[n] + k[n] * gaps[n] - pads[n]
+                sides += [at[a] >= 0, at[a] < input.shape[a]]
+            value = tir.if_then_else(tir.all(*sides), input(*at).astype(kind), zero)
+            tap = {order[0]: i[layout.index("C")], order[1]: k[0], order[2]: k[1]}
+            return te.max(value + filter(*(tap[n] for n in range(3))).astype(kind), axis=k)
+
+        return te.compute(shape, cell, name="dilation2d", tag=f"dilation2d_{layout.lower()}")
+
+    dilation2d.__name__ = dilation2d.__qualname__ = f"dilation2d_{layout.lower()}"
+    dilation2d.__doc__ = f"The greatest sum of pixel and filter in each window of an image {layout}; the border is 0."
+    return dilation2d
+
+
+dilation2d_nchw, dilation2d_nhwc = map(_dilation2d, ("NCHW", "NHWC"))

@@ -1,0 +1,267 @@
+"""Operators that have no graph operator, as tensor expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce as _fold
+from typing import Any
+
+from ... import te, tir
+from ...base.errors import explain
+from ...ops import OPERATORS
+from .utils import simplify
+
+
+def _each(name: str, x: te.Tensor, value: Any) -> te.Tensor:
+    return te.compute(x.shape, lambda *i: value(x(*i)), name=name, tag="elemwise")
+
+
+def identity(x: te.Tensor) -> te.Tensor:
+    """A copy."""
+    return _each("identity", x, lambda v: v)
+
+
+def log2(x: te.Tensor) -> te.Tensor:
+    """Logarithm to base 2."""
+    return _each("log2", x, tir.log2)
+
+
+def log10(x: te.Tensor) -> te.Tensor:
+    """Logarithm to base 10."""
+    return _each("log10", x, tir.log10)
+
+
+def reinterpret(x: te.Tensor, dtype: str) -> te.Tensor:
+    """The same bits as elements of another type of the same size."""
+    return _each("reinterpret", x, lambda v: tir.reinterpret(dtype, v))
+
+
+def ceil_log2(x: te.Tensor) -> te.Tensor:
+    """The least whole number not below the logarithm to base 2, of the same type."""
+
+    def element(v: Any) -> Any:
+        if not isinstance(v, tir.PrimExpr) or not str(v.dtype).startswith("int"):
+            return tir.ceil(tir.log2(v))
+        bits = tir.const(int(str(v.dtype)[3:]), v.dtype)
+        return tir.Select(v > 1, bits - tir.clz(v - 1).astype(v.dtype), tir.const(0, v.dtype))
+
+    return _each("ceil_log2", x, element)
+
+
+def _shifted_product(v: Any, factor: Any, left: Any, right: Any) -> Any:
+    """v << left times factor / 2**31, rounded, >> right (rounded half up), of int32."""
+    wide = lambda e: tir.Cast("int64", e)  # noqa: E731
+    product = (wide(v) << wide(left)) * wide(factor)
+    total = wide(right) + 31
+    half = tir.const(1, "int64") << (total - 1)
+    return tir.Cast("int32", (product + half) >> total)
+
+
+def fixed_point_multiply(x: te.Tensor, multiplier: int, shift: int) -> te.Tensor:
+    """x * multiplier * 2 ** (shift - 31), rounded; multiplier: a fraction of 31 bits, x of int32."""
+    left, right = (tir.const(n, "int32") for n in (max(shift, 0), max(-shift, 0)))
+    factor = tir.const(multiplier, "int32")
+    return _each("fixed_point_multiply", x, lambda v: _shifted_product(v, factor, left, right))
+
+
+def fixed_point_multiply_per_axis(
+    x: te.Tensor,
+    y: te.Tensor,
+    lshift: te.Tensor,
+    rshift: te.Tensor,
+    is_lshift_required: Any,
+    is_rshift_required: Any,
+    axes: Any,
+) -> te.Tensor:
+    """`fixed_point_multiply` by the multipliers y and the shifts of the index along `axes`."""
+
+    def element(*i: Any) -> Any:
+        at = [i[a] for a in axes]
+        zero = tir.const(0, "int32")
+        left = lshift(*at) if is_lshift_required else zero
+        right = rshift(*at) if is_rshift_required else zero
+        return _shifted_product(x(*i), y(*at), left, right)
+
+    return te.compute(x.shape, element, name="fixed_point_multiply", tag="broadcast")
+
+
+def elemwise_sum(xs: Sequence[te.Tensor]) -> te.Tensor:
+    """The sum of tensors of one shape. Raises ValueError if their shapes differ."""
+    if not xs:
+        raise ValueError(explain("elemwise_sum adds tensors", got="none"))
+    for x in xs[1:]:
+        gaps = [simplify(a - b) for a, b in zip(x.shape, xs[0].shape, strict=False)]
+        known = [gap.value for gap in gaps if isinstance(gap, tir.IntImm)]
+        if x.ndim != xs[0].ndim or known.count(0) < len(known):
+            what = "elemwise_sum adds tensors of one shape"
+            raise ValueError(explain(what, got=f"{xs[0].shape} and {x.shape}"))
+    return te.compute(
+        xs[0].shape, lambda *i: _fold(lambda a, b: a + b, (x(*i) for x in xs)), name="elemwise_sum"
+    )
+
+
+def eye(n: Any, m: Any = None, k: int = 0, dtype: str = "float32") -> te.Tensor:
+    """An n x m matrix (n x n) with ones on diagonal `k`, the rest 0."""
+    one, zero = te.const(1, dtype), te.const(0, dtype)
+    shape = (n, n if m is None else m)
+    return te.compute(shape, lambda i, j: tir.Select((j - i).equal(k), one, zero), name="eye")
+
+
+def _axis(name: str, axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        what = f"{name}: no such axis"
+        raise ValueError(explain(what, got=axis, instead=f"{-ndim} to {ndim - 1}"))
+    return axis % ndim
+
+
+def expand_dims(a: te.Tensor, axis: int, num_newaxis: int = 1) -> te.Tensor:
+    """Insert `num_newaxis` dimensions of extent 1 at `axis` of the result."""
+    place = _axis("expand_dims", axis, a.ndim + 1)
+    return OPERATORS["relax.expand_dims"](a, [place + n for n in range(num_newaxis)])
+
+
+def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
+    """Tensors of one shape along a new axis."""
+    if not tensors:
+        raise ValueError(explain("stack joins tensors", got="none"))
+    place = _axis("stack", axis, tensors[0].ndim + 1)
+    wide = [OPERATORS["relax.expand_dims"](t, [place]) for t in tensors]
+    return OPERATORS["relax.concat"](wide, axis=place)
+
+
+def tensordot(a: te.Tensor, b: te.Tensor, axes: Any) -> te.Tensor:
+    """Products summed over the last `axes` dimensions of a and the first of b, or over the pairs
+    of dimensions in (axes of a, axes of b)."""
+    if isinstance(axes, int):
+        axes = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))
+    ours, theirs = (
+        [_axis("tensordot", x, t.ndim) for x in ([of] if isinstance(of, int) else of)]
+        for of, t in zip(axes, (a, b), strict=True)
+    )
+    if len(ours) != len(theirs):
+        what = "tensordot sums over pairs of dimensions"
+        raise ValueError(explain(what, got=f"{len(ours)} and {len(theirs)}"))
+    sums = [te.reduce_axis((0, a.shape[n]), f"k{at}") for at, n in enumerate(ours)]
+    free_a = [n for n in range(a.ndim) if n not in ours]
+    free_b = [n for n in range(b.ndim) if n not in theirs]
+
+    def element(*i: Any) -> Any:
+        in_a = {**dict(zip(free_a, i, strict=False)), **dict(zip(ours, sums, strict=True))}
+        rest = i[len(free_a) :]
+        in_b = {**dict(zip(free_b, rest, strict=True)), **dict(zip(theirs, sums, strict=True))}
+        left = a(*(in_a[n] for n in range(a.ndim)))
+        product = left * b(*(in_b[n] for n in range(b.ndim)))
+        return te.sum(product, axis=sums) if sums else product
+
+    shape = [*(a.shape[n] for n in free_a), *(b.shape[n] for n in free_b)]
+    return te.compute(shape, element, name="tensordot")
+
+
+def meshgrid(a_tuple: Sequence[te.Tensor], indexing: str) -> list[te.Tensor]:
+    """Grids of the values of vectors; with "xy" the first two dimensions are swapped."""
+    if indexing not in ("ij", "xy"):
+        raise ValueError(explain('meshgrid: indexing is "ij" or "xy"', got=indexing))
+    order = list(range(len(a_tuple)))
+    if indexing == "xy":
+        order[:2] = order[1::-1]
+    shape = [a_tuple[n].shape[0] for n in order]
+    places = [order.index(n) for n in range(len(order))]
+    return [
+        te.compute(shape, lambda *i, v=v, at=at: v(i[at]), name="meshgrid")
+        for v, at in zip(a_tuple, places, strict=True)
+    ]
+
+
+def shape(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
+    """The extents, as a vector."""
+
+    def extent(i: Any) -> Any:
+        value = te.const(0, dtype)
+        for n, e in enumerate(array.shape):
+            value = tir.Select(i.equal(n), e.astype(dtype), value)
+        return value
+
+    return te.compute((array.ndim,), extent, name="shape")
+
+
+def ndarray_size(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
+    """The number of elements."""
+    size = _fold(lambda a, b: a * b, array.shape, te.const(1, "int32"))
+    return te.compute((), lambda: size.astype(dtype), name="ndarray_size")
+
+
+def sequence_mask(
+    data: te.Tensor, valid_length: te.Tensor, mask_value: Any = 0, axis: int = 0
+) -> te.Tensor:
+    """`mask_value` from position `valid_length[batch]` of `axis` on; axis and batch are the first
+    two dimensions."""
+    if axis not in (0, 1):
+        raise ValueError(explain("sequence_mask: axis is 0 or 1", got=axis))
+    if data.ndim < 2:
+        what = "sequence_mask takes data with an axis and a batch"
+        raise ValueError(explain(what, got=f"{data.ndim} dimensions"))
+    rest = te.const(mask_value, data.dtype)
+    return te.compute(
+        data.shape,
+        lambda *i: tir.if_then_else(i[axis] >= valid_length(i[1 - axis]), rest, data(*i)),
+        name="sequence_mask",
+    )
+
+
+def reverse_sequence(
+    a: te.Tensor, seq_lengths: te.Tensor, seq_axis: int = 1, batch_axis: int = 0
+) -> te.Tensor:
+    """The first `seq_lengths[batch]` elements along `seq_axis` in reverse order.
+
+    Negative axes count from the end. Raises ValueError for an invalid axis, or if both are equal.
+    """
+    seq_axis = _axis("reverse_sequence", seq_axis, a.ndim)
+    batch_axis = _axis("reverse_sequence", batch_axis, a.ndim)
+    if seq_axis == batch_axis:
+        what = "reverse_sequence: seq_axis and batch_axis are different"
+        raise ValueError(explain(what, got=seq_axis))
+
+    def element(*i: Any) -> Any:
+        length = seq_lengths(i[batch_axis]).astype(i[seq_axis].dtype)
+        back = tir.Select(i[seq_axis] < length, length - 1 - i[seq_axis], i[seq_axis])
+        return a(*(back if n == seq_axis else v for n, v in enumerate(i)))
+
+    return te.compute(a.shape, element, name="reverse_sequence")
+
+
+def _truth(name: str, data: te.Tensor, axis: Any, keepdims: bool, both: Any, start: bool) -> Any:
+    axes = range(data.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    gone = {_axis(name, n, data.ndim) for n in axes}
+    reducer = te.comm_reducer(both, lambda t: te.const(start, t), name=name)
+    sums = {n: te.reduce_axis((0, data.shape[n]), f"k{n}") for n in sorted(gone)}
+    kept = [n for n in range(data.ndim) if keepdims or n not in gone]
+
+    def element(*i: Any) -> Any:
+        at = dict(zip(kept, i, strict=True))
+        return reducer(data(*(sums.get(n, at.get(n)) for n in range(data.ndim))), [*sums.values()])
+
+    dims = [1 if n in gone else data.shape[n] for n in kept]
+    return te.compute(dims, element, name=name)
+
+
+def all(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
+    """Whether all elements of a boolean tensor along `axis` are true."""
+    return _truth("all", data, axis, keepdims, tir.And, True)
+
+
+def any(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
+    """Whether some element of a boolean tensor along `axis` is true."""
+    return _truth("any", data, axis, keepdims, tir.Or, False)
+
+
+def unravel_index(indices: te.Tensor, shape: Sequence[Any]) -> te.Tensor:
+    """The positions, one row for each dimension of `shape`, of flat indices."""
+
+    def element(*i: Any) -> Any:
+        value, position = indices(*i[1:]), te.const(0, indices.dtype)
+        for n, extent in reversed(list(enumerate(shape))):
+            position = tir.Select(i[0].equal(n), value % extent if n else value, position)
+            value = value // extent
+        return position
+
+    return te.compute((len(shape), *indices.shape), element, name="unravel_index")

@@ -1,0 +1,236 @@
+"""Tensor expressions of the operators of neural networks: `topi.nn.softmax(x)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import te
+from ...base.late import public_names as _public_names
+from ...ops import OPERATORS
+from ...ops.linear import matmul as _matmul
+from ...ops.manipulate import transpose as _transpose
+from .bits import bitpack as bitpack
+from .conv import conv as conv
+from .conv import conv1d as conv1d
+from .conv import conv1d_ncw as conv1d_ncw
+from .conv import conv1d_nwc as conv1d_nwc
+from .conv import conv1d_transpose_ncw as conv1d_transpose_ncw
+from .conv import conv2d as conv2d
+from .conv import conv2d_hwcn as conv2d_hwcn
+from .conv import conv2d_nchw as conv2d_nchw
+from .conv import conv2d_NCHWc as conv2d_NCHWc
+from .conv import conv2d_nhwc as conv2d_nhwc
+from .conv import conv2d_transpose_nchw as conv2d_transpose_nchw
+from .conv import conv3d_ncdhw as conv3d_ncdhw
+from .conv import conv3d_ndhwc as conv3d_ndhwc
+from .conv import conv3d_transpose_ncdhw as conv3d_transpose_ncdhw
+from .conv import depthwise_conv2d_backward_input_nhwc as depthwise_conv2d_backward_input_nhwc
+from .conv import depthwise_conv2d_backward_weight_nhwc as depthwise_conv2d_backward_weight_nhwc
+from .conv import depthwise_conv2d_nchw as depthwise_conv2d_nchw
+from .conv import depthwise_conv2d_NCHWc as depthwise_conv2d_NCHWc
+from .conv import depthwise_conv2d_nhwc as depthwise_conv2d_nhwc
+from .conv import dilate as dilate
+from .conv import group_conv1d_ncw as group_conv1d_ncw
+from .conv import group_conv1d_nwc as group_conv1d_nwc
+from .conv import group_conv1d_transpose_ncw as group_conv1d_transpose_ncw
+from .conv import group_conv2d_nchw as group_conv2d_nchw
+from .conv import group_conv2d_nhwc as group_conv2d_nhwc
+from .conv import group_conv2d_transpose_nchw as group_conv2d_transpose_nchw
+from .conv import group_conv3d_transpose_ncdhw as group_conv3d_transpose_ncdhw
+from .conv import unpack_NCHWc_to_nchw as unpack_NCHWc_to_nchw
+from .fast import fast_softmax as fast_softmax
+from .layers import batch_to_space_nd as batch_to_space_nd
+from .layers import circular_pad as circular_pad
+from .layers import correlation_nchw as correlation_nchw
+from .layers import deformable_conv2d_nchw as deformable_conv2d_nchw
+from .layers import deformable_conv2d_nhwc as deformable_conv2d_nhwc
+from .layers import depth_to_space as depth_to_space
+from .layers import fifo_buffer as fifo_buffer
+from .layers import get_padded_shape as get_padded_shape
+from .layers import lrn as lrn
+from .layers import mirror_pad as mirror_pad
+from .layers import named as _named
+from .layers import reflect_pad as reflect_pad
+from .layers import replicate_pad as replicate_pad
+from .layers import space_to_batch_nd as space_to_batch_nd
+from .layers import space_to_depth as space_to_depth
+from .padding import get_pad_tuple as get_pad_tuple
+from .padding import get_pad_tuple1d as get_pad_tuple1d
+from .padding import get_pad_tuple3d as get_pad_tuple3d
+from .padding import get_pad_tuple_generic as get_pad_tuple_generic
+from .padding import infer_pad as infer_pad
+from .padding import infer_pad3d as infer_pad3d
+from .padding import infer_stride as infer_stride
+from .pooling import adaptive_pool as adaptive_pool
+from .pooling import adaptive_pool1d as adaptive_pool1d
+from .pooling import adaptive_pool3d as adaptive_pool3d
+from .pooling import global_pool as global_pool
+from .pooling import pool1d as pool1d
+from .pooling import pool2d as pool2d
+from .pooling import pool3d as pool3d
+from .pooling import pool_grad as pool_grad
+from .recurrent import SQNN_CODE_TO_DTYPE as SQNN_CODE_TO_DTYPE
+from .recurrent import SQNN_DTYPE_TO_CODE as SQNN_DTYPE_TO_CODE
+from .recurrent import binarize_pack as binarize_pack
+from .recurrent import binary_dense as binary_dense
+from .recurrent import lstm as lstm
+from .recurrent import simulated_dequantize as simulated_dequantize
+from .recurrent import simulated_quantize as simulated_quantize
+from .sparse import sparse_add as sparse_add
+from .sparse import sparse_dense as sparse_dense
+from .sparse import sparse_transpose as sparse_transpose
+from .upsampling import upsampling as upsampling
+from .upsampling import upsampling3d as upsampling3d
+from .utils import get_const_int, simplify
+
+_PREFIX = "relax.nn."
+for _operator in OPERATORS.values():
+    if _operator.name.startswith(_PREFIX):
+        globals().setdefault(_operator.te_name, _operator)
+        globals().setdefault(_operator.name.removeprefix(_PREFIX), _operator)
+
+
+def dense(
+    data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: Any = None
+) -> te.Tensor:
+    """data @ weight transposed, plus `bias`."""
+    product = _matmul(data, _transpose(weight), out_dtype)
+    return product if bias is None else OPERATORS["relax.add"](product, bias)
+
+
+def matmul(
+    tensor_a: te.Tensor,
+    tensor_b: te.Tensor,
+    bias: te.Tensor | None = None,
+    out_dtype: Any = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> te.Tensor:
+    """The product of matrices, each optionally transposed, plus `bias`."""
+    a, b = (
+        _transpose(t) if turned else t
+        for t, turned in ((tensor_a, transpose_a), (tensor_b, transpose_b))
+    )
+    product = _matmul(a, b, out_dtype)
+    return product if bias is None else OPERATORS["relax.add"](product, bias)
+
+
+def batch_matmul(
+    tensor_a: te.Tensor,
+    tensor_b: te.Tensor,
+    oshape: Any = None,
+    out_dtype: Any = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+) -> te.Tensor:
+    """Products of matrices, one per batch element. `oshape` is ignored: it is inferred."""
+    a, b = (
+        _transpose(t, [0, 2, 1]) if turned else t
+        for t, turned in ((tensor_a, transpose_a), (tensor_b, transpose_b))
+    )
+    return _matmul(a, b, out_dtype)
+
+
+def flatten(data: te.Tensor) -> te.Tensor:
+    """A matrix: the first dimension, and all others fused."""
+    size = te.const(1, "int32")
+    for extent in data.shape[1:]:
+        size = size * extent
+    return OPERATORS["relax.reshape"](data, [data.shape[0], size])
+
+
+def batch_norm(
+    data: te.Tensor,
+    gamma: te.Tensor,
+    beta: te.Tensor,
+    moving_mean: te.Tensor,
+    moving_var: te.Tensor,
+    axis: int | None = None,
+    epsilon: float | None = None,
+    center: bool | None = None,
+    scale: bool | None = None,
+    training: bool | None = None,
+    momentum: float | None = None,
+) -> list[te.Tensor]:
+    """[normalized, moving mean, moving variance] of each channel of `axis` (None: 1); see the graph's
+    operator. Not in training unless asked for."""
+    given = {"epsilon": epsilon, "center": center, "scale": scale, "momentum": momentum}
+    options = {name: value for name, value in given.items() if value is not None}
+    which = 1 if axis is None else axis
+    norm = OPERATORS["relax.nn.batch_norm"]
+    tensors = (data, gamma, beta, moving_mean, moving_var)
+    return norm(*tensors, which, training=bool(training), **options)
+
+
+def instance_norm(
+    data: te.Tensor,
+    gamma: te.Tensor,
+    beta: te.Tensor,
+    channel_axis: Any,
+    axis: Any = None,
+    epsilon: float = 1e-5,
+) -> te.Tensor:
+    """Each channel of each element of the batch normalized over `axis`. Before TVM 0.19 there was no
+    `channel_axis`, which is 1 then: the axes and epsilon come in its place."""
+    if isinstance(channel_axis, (list, tuple)):
+        epsilon = 1e-5 if axis is None else axis
+        channel_axis, axis = 1, channel_axis
+    norm = OPERATORS["relax.nn.instance_norm"]
+    return norm(data, gamma, beta, channel_axis, list(axis), epsilon)
+
+
+def _scale_shift(layout: str, *axes: int) -> Callable[..., te.Tensor]:
+    def scale_shift(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te.Tensor:
+        def element(*i: Any) -> Any:
+            channel = [i[a] for a in axes]
+            return Input(*i) * Scale(*channel) + Shift(*channel)
+
+        return te.compute(Input.shape, element, name="ScaleShift", tag="broadcast")
+
+    scale_shift.__name__ = scale_shift.__qualname__ = f"scale_shift_{layout}"
+    scale_shift.__doc__ = "Each channel times its scale plus its shift."
+    return scale_shift
+
+
+scale_shift_nchw = _scale_shift("nchw", 1)
+scale_shift_nhwc = _scale_shift("nhwc", 3)
+scale_shift_nchwc = _scale_shift("nchwc", 1, 4)
+
+
+def dense_pack(
+    data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: Any = None
+) -> te.Tensor:
+    """`dense` by a weight in blocks of outputs (blocks, inputs, outputs in the block), or by a plain
+    one."""
+    if weight.ndim == 2:
+        return dense(data, weight, bias, out_dtype)
+    blocks, inputs, size = weight.shape
+    shape = (simplify(blocks * size), inputs)
+    plain = te.compute(
+        shape, lambda o, k: weight(o // size, k, o % size), name="weight_plain", tag="injective"
+    )
+    return dense(data, plain, bias, out_dtype)
+
+
+def softmax_common(x: te.Tensor, axis: int, use_fast_exp: bool) -> te.Tensor:
+    """softmax along `axis`, by `fast_exp` if asked for."""
+    return fast_softmax(x, axis) if use_fast_exp else OPERATORS["relax.nn.softmax"](x, axis)
+
+
+def pad(
+    data: te.Tensor,
+    pad_before: Any,
+    pad_after: Any = None,
+    pad_value: float = 0.0,
+    name: str = "PadInput",
+    attrs: dict[str, Any] | None = None,
+) -> te.Tensor:
+    """Padding with `pad_value`: the numbers of elements before and after each dimension. The stage
+    has a name, and `attrs` besides its own."""
+    after = pad_before if pad_after is None else pad_after
+    widths = [get_const_int(w) for pair in zip(pad_before, after, strict=True) for w in pair]
+    return _named(OPERATORS["relax.nn.pad"](data, widths, "constant", pad_value), name, attrs)
+
+
+__dir__ = _public_names(__name__)

@@ -1,0 +1,137 @@
+"""Tensor expressions of the operators of neural networks: `topi.nn.softmax(x)`.
+
+Made by `python -m tools.make_stubs`.
+"""
+
+from collections.abc import Sequence as _Sequence
+from loopwright import te as te
+from loopwright.ir.dtype import DataType as _DataType
+from loopwright.ir.prim_expr import PrimExpr as _PrimExpr
+from loopwright.te.tensor import Tensor as _Tensor
+from loopwright.tvm.topi.bits import bitpack as bitpack
+from loopwright.tvm.topi.conv import (
+    conv as conv, conv1d as conv1d, conv1d_ncw as conv1d_ncw, conv1d_nwc as conv1d_nwc,
+    conv1d_transpose_ncw as conv1d_transpose_ncw, conv2d as conv2d,
+    conv2d_NCHWc as conv2d_NCHWc, conv2d_hwcn as conv2d_hwcn, conv2d_nchw as conv2d_nchw,
+    conv2d_nhwc as conv2d_nhwc, conv2d_transpose_nchw as conv2d_transpose_nchw,
+    conv3d_ncdhw as conv3d_ncdhw, conv3d_ndhwc as conv3d_ndhwc,
+    conv3d_transpose_ncdhw as conv3d_transpose_ncdhw,
+    depthwise_conv2d_NCHWc as depthwise_conv2d_NCHWc,
+    depthwise_conv2d_backward_input_nhwc as depthwise_conv2d_backward_input_nhwc,
+    depthwise_conv2d_backward_weight_nhwc as depthwise_conv2d_backward_weight_nhwc,
+    depthwise_conv2d_nchw as depthwise_conv2d_nchw,
+    depthwise_conv2d_nhwc as depthwise_conv2d_nhwc, dilate as dilate,
+    group_conv1d_ncw as group_conv1d_ncw, group_conv1d_nwc as group_conv1d_nwc,
+    group_conv1d_transpose_ncw as group_conv1d_transpose_ncw,
+    group_conv2d_nchw as group_conv2d_nchw, group_conv2d_nhwc as group_conv2d_nhwc,
+    group_conv2d_transpose_nchw as group_conv2d_transpose_nchw,
+    group_conv3d_transpose_ncdhw as group_conv3d_transpose_ncdhw,
+    unpack_NCHWc_to_nchw as unpack_NCHWc_to_nchw,
+)
+from loopwright.tvm.topi.fast import fast_softmax as fast_softmax
+from loopwright.tvm.topi.layers import (
+    batch_to_space_nd as batch_to_space_nd, circular_pad as circular_pad,
+    correlation_nchw as correlation_nchw, deformable_conv2d_nchw as deformable_conv2d_nchw,
+    deformable_conv2d_nhwc as deformable_conv2d_nhwc, depth_to_space as depth_to_space,
+    fifo_buffer as fifo_buffer, get_padded_shape as get_padded_shape, lrn as lrn,
+    mirror_pad as mirror_pad, reflect_pad as reflect_pad, replicate_pad as replicate_pad,
+    space_to_batch_nd as space_to_batch_nd, space_to_depth as space_to_depth,
+)
+from loopwright.tvm.topi.padding import (
+    get_pad_tuple as get_pad_tuple, get_pad_tuple1d as get_pad_tuple1d,
+    get_pad_tuple_generic as get_pad_tuple_generic, infer_pad as infer_pad,
+    infer_pad3d as infer_pad3d, infer_stride as infer_stride,
+)
+from loopwright.tvm.topi.pooling import (
+    adaptive_pool as adaptive_pool, adaptive_pool1d as adaptive_pool1d,
+    adaptive_pool3d as adaptive_pool3d, global_pool as global_pool, pool1d as pool1d,
+    pool2d as pool2d, pool3d as pool3d, pool_grad as pool_grad,
+)
+from loopwright.tvm.topi.recurrent import (
+    binarize_pack as binarize_pack, binary_dense as binary_dense, lstm as lstm,
+    simulated_dequantize as simulated_dequantize, simulated_quantize as simulated_quantize,
+)
+from loopwright.tvm.topi.sparse import (
+    sparse_add as sparse_add, sparse_dense as sparse_dense,
+    sparse_transpose as sparse_transpose,
+)
+from loopwright.tvm.topi.upsampling import upsampling as upsampling, upsampling3d as upsampling3d
+from loopwright.tvm.topi.utils import get_const_int as get_const_int, simplify as simplify
+from typing import Any as _Any
+
+def adaptive_avg_pool1d(data: _Tensor, output_size: int | _Sequence[int] | None = None, layout: str = 'NCW', out_layout: str | None = None) -> _Any: """The mean of output_size windows that cover the image (None: one per pixel). Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""
+def adaptive_avg_pool2d(data: _Tensor, output_size: int | _Sequence[int] | None = None, layout: str = 'NCHW', out_layout: str | None = None) -> _Any: """The mean of output_size windows that cover the image (None: one per pixel). Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""
+def adaptive_avg_pool3d(data: _Tensor, output_size: int | _Sequence[int] | None = None, layout: str = 'NCDHW', out_layout: str | None = None) -> _Any: """The mean of output_size windows that cover the image (None: one per pixel). Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""
+def attention(query: _Tensor, key: _Tensor, value: _Tensor, bias: _Tensor | None = None, scale: float | None = None, causal_mask: str | None = None, window_size: int | None = None) -> _Any: """softmax(query @ key^T * scale + bias) @ value for each head, in float32."""
+def attention_var_len(queries: _Tensor, keys: _Tensor, values: _Tensor, seqstart_q: _Tensor, max_seqlen_q: _Tensor, seqstart_k: _Tensor | None = None, max_seqlen_k: _Tensor | None = None, scale: float | None = None, causal_mask: str | None = None, window_size: int | None = None) -> _Any: """`attention` of each of several sequences, whose elements follow each other."""
+def avg_pool1d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1,), strides: int | _Sequence[int] | None = (1,), padding: int | _Sequence[int] | None = (0,), dilation: int | _Sequence[int] | None = (1,), ceil_mode: bool = False, count_include_pad: bool = True, layout: str = 'NCW', out_layout: str | None = None) -> _Any: """The mean of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def avg_pool2d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1, 1), strides: int | _Sequence[int] | None = (1, 1), padding: int | _Sequence[int] | None = (0, 0), dilation: int | _Sequence[int] | None = (1, 1), ceil_mode: bool = False, count_include_pad: bool = False, layout: str = 'NCHW', out_layout: str | None = None) -> _Any: """The mean of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def avg_pool3d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1, 1, 1), strides: int | _Sequence[int] | None = (1, 1, 1), padding: int | _Sequence[int] | None = (0, 0, 0), dilation: int | _Sequence[int] | None = (1, 1, 1), ceil_mode: bool = False, count_include_pad: bool = True, layout: str = 'NCDHW', out_layout: str | None = None) -> _Any: """The mean of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def batch_matmul(tensor_a: _Tensor, tensor_b: _Tensor, oshape: _Any = None, out_dtype: _Any = None, transpose_a: bool = False, transpose_b: bool = True) -> _Tensor: """Products of matrices, one per batch element. `oshape` is ignored: it is inferred."""
+def batch_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, moving_mean: _Tensor, moving_var: _Tensor, axis: int | None = None, epsilon: float | None = None, center: bool | None = None, scale: bool | None = None, training: bool | None = None, momentum: float | None = None) -> list[_Tensor]: """[normalized, moving mean, moving variance] of each channel of `axis` (None: 1); see the graph's operator. Not in training unless asked for."""
+def bias_add(data: _Tensor, bias: _Tensor, axis: int | None = -1) -> _Any: """data + bias along `axis`."""
+def byte_blocks(data: _Tensor, block: int, signed: bool = False) -> _Any: """uint8 (batch, channels, places) in blocks of places, as `byte_conv2d` reads them for windows of one place: (batch, places / block, channels / 4, block * 4), with channel 4 * c + v of place block * b + p at [b, c, 4 * p + v]. What is of no channel or place anything. signed: int8, all 128 less."""
+def byte_conv2d(data: _Tensor, weight: _Tensor, kernel: int | _Sequence[int] | None, stride: int, dilation: int, width: int, places: int, narrow: bool = False, block: int = 0) -> _Any: """data: what `byte_places` makes of the image; weight int8 (outputs / 8, channels / 4 * window * 8 * 4): of eight outputs their bytes for four channels side by side, in the order in which a tile reads them; in int16 in the order `HALVES`. int32 (batch, outputs, places): each place is one of the image's rows of `width` one after another. narrow: two products fit 16 bits: no weight is -128 if data are int8, and if they are uint8, of each pair of int8 weights those of one sign add up to at most 128. Where they would not, the rest follows: steps that are done again, for each its number in 4 bytes (the last one for any greater), and 32 weights more. block: data is what `byte_blocks` makes of the image, of which a window sees one place."""
+def byte_conv2d_bytes(data: _Tensor, weight: _Tensor, offset: _Tensor, factor: _Tensor, zero_out: _Tensor, kernel: int | _Sequence[int] | None, stride: int, dilation: int, width: int, places: int, out_dtype: str | _DataType | None, narrow: bool = False, block: int = 0) -> _Any: """round((`byte_conv2d` + offset) * factor) + zero_out in `out_dtype`, int8 or uint8, saturated; offset (int32) and factor (float32): one for each index of axis 1."""
+def byte_depthwise(data: _Tensor, zero: _Tensor, weight: _Tensor, before: int | _Sequence[int] | None, kernel: int | _Sequence[int] | None, stride: int, height: int, width: int) -> _Any: """The convolution of each channel of data, uint8 (batch, channels, h, w), with a window of its own; what lies outside is `zero`; `before`: how far the first window begins before h and w. weight int8 (channels, kernel rows * row): the rows of the window, each filled up with 0 to a multiple of 4. int32 (batch, channels, height, width)."""
+def byte_depthwise_bytes(data: _Tensor, zero: _Tensor, weight: _Tensor, offset: _Tensor, factor: _Tensor, zero_out: _Tensor, before: int | _Sequence[int] | None, kernel: int | _Sequence[int] | None, stride: int, height: int, width: int, out_dtype: str | _DataType | None) -> _Any: """round((`byte_depthwise` + offset) * factor) + zero_out in `out_dtype`, int8 or uint8, saturated; offset (int32) and factor (float32): one for each index of axis 1."""
+def byte_image(data: _Tensor, channels: int, height: int, columns: int, width: int, tile: int = 1, apart: int = 0) -> _Any: """The image (batch, channels, height, columns) in the places of `byte_conv2d`, whose rows are of `width`, or in those of `byte_winograd`: first those rows that are the first of `tile` ones, then, `apart` places from them, the second ones, ..."""
+def byte_matmul(data: _Tensor, weight: _Tensor, narrow: bool = False) -> _Any: """data uint8 (rows, depth), depth a multiple of 4, by weight int8 (panels, depth * width): a matrix of depth rows in panels of `width` columns, of four rows their elements side by side. int32 (rows, panels * width). narrow, and data in int8: see `byte_conv2d`."""
+def byte_matmul_bytes(data: _Tensor, weight: _Tensor, offset: _Tensor, factor: _Tensor, zero_out: _Tensor, out_dtype: str | _DataType | None, narrow: bool = False) -> _Any: """round((`byte_matmul` + offset) * factor) + zero_out in `out_dtype`, int8 or uint8, saturated; offset (int32) and factor (float32): one for each index of axis 1."""
+def byte_matmul_nbits(data: _Tensor, factor: _Tensor, weight: _Tensor, scale: _Tensor, zero: _Tensor, bits: int, block: int) -> _Any: """`matmul_nbits` of data * factor: data int8 (rows, depth), factor float32 (rows, depth / block)."""
+def byte_places(data: _Tensor, zero: _Tensor, before: int | _Sequence[int] | None, stride: int, height: int, width: int, signed: bool = False) -> _Any: """uint8 (batch, channels, h, w) as `byte_conv2d` reads it: (batch, channels / 4, stride * stride, height * width * 4), with channel 4 * c + v of place (stride * i + a, stride * j + b) at [c, stride * a + b, (width * i + j) * 4 + v]; `before`: how much is put before h and w. What lies outside is `zero`, and what is of no channel anything. signed: int8, all 128 less."""
+def byte_rows(data: _Tensor, zero: _Tensor, kernel: int | _Sequence[int] | None, strides: int | _Sequence[int] | None, dilation: int | _Sequence[int] | None, padding: int | _Sequence[int] | None) -> _Any: """uint8 (batch, *sides, channels) as (batch, *places, *kernel, channels filled up to a multiple of 4): what each place's window sees. What lies outside is `zero`, and what is of no channel anything; `padding`: how much is put before each side, then after each."""
+def byte_winograd(data: _Tensor, weight: _Tensor, tile: int, rows: int, columns: int) -> _Any: """The convolution of what `byte_winograd_tiles` and `byte_winograd_weight` make. int32 (batch, outputs, tile * tiles * tile), the tiles filled up to a multiple of 8: of all their first rows, one after another, then their second ones, ...; see `byte_image`. The results must be less than 2**29 where tile is 2, than 2**25 where it is 4."""
+def byte_winograd_bytes(data: _Tensor, weight: _Tensor, offset: _Tensor, factor: _Tensor, zero_out: _Tensor, tile: int, rows: int, columns: int, out_dtype: str | _DataType | None) -> _Any: """round((`byte_winograd` + offset) * factor) + zero_out in `out_dtype`, int8 or uint8, saturated; offset (int32) and factor (float32): one for each index of axis 1."""
+def byte_winograd_tiles(data: _Tensor, zero: _Tensor, before: int | _Sequence[int] | None, tile: int, rows: int, columns: int) -> _Any: """uint8 (batch, channels, h, w) as int16 (batch, m * m, tiles / 8, channels / 2, 16) with m = tile + 2: B^T d B of rows * columns tiles of m x m pixels that overlap by 2, of 8 tiles those of two channels side by side. `before`: how much is put before h and w. What lies outside is `zero`, what is of no channel anything, and what is of no tile 0."""
+def byte_winograd_weight(weight: _Tensor, tile: int) -> _Any: """Windows (outputs, inputs, 3, 3) in int8 as `byte_winograd` reads them: int16 (outputs / 4, m * m, inputs / 2 * 8) with m = tile + 2. Of each place of G g G^T, the numbers of two inputs side by side for four outputs. Zeros fill up outputs and inputs."""
+def conv1d_transpose(data: _Tensor, weight: _Tensor, strides: int | _Sequence[int] | None = 1, padding: int | _Sequence[int] | None = 0, output_padding: int | _Sequence[int] | None = 0, dilation: int | _Sequence[int] | None = 1, groups: int = 1, data_layout: str = 'NCW', kernel_layout: str = 'IOW', out_layout: str | None = None, out_dtype: str | _DataType | None = None) -> _Any: """The gradient of conv1d with respect to its data."""
+def conv2d_transpose(data: _Tensor, weight: _Tensor, strides: int | _Sequence[int] | None = (1, 1), padding: int | _Sequence[int] | None = (0, 0, 0, 0), output_padding: int | _Sequence[int] | None = (0, 0), dilation: int | _Sequence[int] | None = (1, 1), groups: int = 1, data_layout: str = 'NCHW', kernel_layout: str = 'IOHW', out_layout: str | None = None, out_dtype: str | _DataType | None = None) -> _Any: """The gradient of conv2d with respect to its data: out[n, o, y * stride + k - padding] gathers data[n, i, y] * weight[i, o, k]."""
+def conv3d(data: _Tensor, weight: _Tensor, strides: int | _Sequence[int] | None = (1, 1, 1), padding: int | _Sequence[int] | None = (0, 0, 0), dilation: int | _Sequence[int] | None = (1, 1, 1), groups: int = 1, data_layout: str = 'NCDHW', kernel_layout: str = 'OIDHW', out_layout: str | None = None, out_dtype: str | _DataType | None = None) -> _Any: """3-D convolution: out[n, o, y] = sum over i, k of data[n, i, y * stride + k * dilation - padding] * weight[o, i, k], channels in `groups`. `padding` is 1, 3 or 6 numbers (all before, then all after)."""
+def cross_entropy_with_logits(predictions: _Tensor, labels: _Tensor) -> _Any: """-sum(predictions * labels), of a batch (2-d tensors) divided by its size. The predictions are logarithms of probabilities."""
+def deform_conv2d(data: _Tensor, offset: _Tensor, weight: _Tensor, mask: _Tensor | None = None, strides: int | _Sequence[int] | None = (1, 1), padding: int | _Sequence[int] | None = (0, 0, 0, 0), dilation: int | _Sequence[int] | None = (1, 1), groups: int = 1, offset_groups: int = 1) -> _Any: """A convolution of data (NCHW) by a weight (OIHW) whose taps read moved places, between pixels; 0 lies outside. offset: (batch, 2 * offset_groups * taps, rows, columns), a distance down and one to the right for each tap; mask (batch, offset_groups * taps, rows, columns): factors of the taps. padding: top, left, bottom, right."""
+def dense(data: _Tensor, weight: _Tensor, bias: _Tensor | None = None, out_dtype: _Any = None) -> _Tensor: """data @ weight transposed, plus `bias`."""
+def dense_pack(data: _Tensor, weight: _Tensor, bias: _Tensor | None = None, out_dtype: _Any = None) -> _Tensor: """`dense` by a weight in blocks of outputs (blocks, inputs, outputs in the block), or by a plain one."""
+def dropout(data: _Tensor, rate: float = 0.5) -> _Any: """The identity, as at inference: (data, a mask of ones)."""
+def flatten(data: _Tensor) -> _Tensor: """A matrix: the first dimension, and all others fused."""
+def gelu(data: _Tensor) -> _Any: """x times the normal distribution's cumulative function: x / 2 * (1 + erf(x / sqrt(2)))"""
+def gelu_tanh(data: _Tensor) -> _Any: """gelu by its tanh approximation (Hendrycks and Gimpel, 2016)"""
+get_pad_tuple3d = get_pad_tuple
+def group_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, num_groups: int, channel_axis: int, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Any: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` and over the channels of each of `num_groups` groups; gamma and beta have one element per channel."""
+def hardsigmoid(data: _Tensor) -> _Any: """clip(x + 3, 0, 6) / 6"""
+def hardswish(data: _Tensor) -> _Any: """x * (clip(x + 3, 0, 6) / 6)"""
+def instance_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, channel_axis: _Any, axis: _Any = None, epsilon: float = 1e-05) -> _Tensor: """Each channel of each element of the batch normalized over `axis`. Before TVM 0.19 there was no `channel_axis`, which is 1 then: the axes and epsilon come in its place."""
+def join_phases(data: _Tensor, strides: int | _Sequence[int] | None, before: int | _Sequence[int] | None, after: int | _Sequence[int] | None) -> _Any: """(batch, product of strides * channels, *sides) as (batch, channels, *(side * stride - before - after)): places that lie a stride apart come from one group of channels, the first places from the first group; before, after: what is cut off at the ends."""
+def layer_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Any: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes`."""
+def leaky_relu(data: _Tensor, alpha: float = 0.01) -> _Any: """x where positive, else alpha * x."""
+leakyrelu = leaky_relu
+def linear_attention(query: _Tensor, key: _Tensor, value: _Tensor, state: _Tensor, gates: _Sequence[_Tensor], update_rule: str = 'gated_delta', scale: float | None = None) -> _Any: """Attention by a state that each element of a sequence updates: (results, the last state)."""
+def log_softmax(data: _Tensor, axis: int | None = -1) -> _Any: """x - max - log(sum(exp(x - max))) over `axis`."""
+def matmul(tensor_a: _Tensor, tensor_b: _Tensor, bias: _Tensor | None = None, out_dtype: _Any = None, transpose_a: bool = False, transpose_b: bool = False) -> _Tensor: """The product of matrices, each optionally transposed, plus `bias`."""
+def matmul_nbits(data: _Tensor, weight: _Tensor, scale: _Tensor, zero: _Tensor, bits: int, block: int) -> _Any: """data float32 (rows, depth) by the matrix (weight - zero) * scale. weight uint32 (panels, depth * bits / 32 * 64), of 64 columns side by side: a word holds the numbers of 32 / bits rows, the first four in its bytes from their lowest bit on, the next four above them, and so on; scale and zero, float32 (depth / block, panels * 64), hold for `block` rows of a column. float32 (rows, panels * 64)."""
+def max_pool1d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1,), strides: int | _Sequence[int] | None = (1,), padding: int | _Sequence[int] | None = (0,), dilation: int | _Sequence[int] | None = (1,), ceil_mode: bool = False, count_include_pad: bool = False, layout: str = 'NCW', out_layout: str | None = None) -> _Any: """The greatest value of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def max_pool2d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1, 1), strides: int | _Sequence[int] | None = (1, 1), padding: int | _Sequence[int] | None = (0, 0), dilation: int | _Sequence[int] | None = (1, 1), ceil_mode: bool = False, count_include_pad: bool = False, layout: str = 'NCHW', out_layout: str | None = None) -> _Any: """The greatest value of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def max_pool3d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1, 1, 1), strides: int | _Sequence[int] | None = (1, 1, 1), padding: int | _Sequence[int] | None = (0, 0, 0), dilation: int | _Sequence[int] | None = (1, 1, 1), ceil_mode: bool = False, count_include_pad: bool = False, layout: str = 'NCDHW', out_layout: str | None = None) -> _Any: """The greatest value of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def nll_loss(predictions: _Tensor, targets: _Tensor, weights: _Tensor | None = None, reduction: str = 'mean', ignore_index: int = -100) -> _Any: """-predictions[n, targets[n, ...], ...] * weights[targets[n, ...]], and 0 where the target is `ignore_index`. `reduction`: "none", "sum", or "mean", by the sum of the weights."""
+def pack_channels(x: _Tensor, block: int) -> _Any: """(n, c, ...) as (n, ceil(c / block), ..., block); channels past the last are 0. An extent of 1 stays 1 outside and is repeated inside, so that it still broadcasts."""
+def pack_weight(weight: _Tensor, layout: str) -> _Any: """A convolution's weight OIHW (or IOHW) in a blocked kernel layout, blocks filled with 0."""
+def pad(data: _Tensor, pad_before: _Any, pad_after: _Any = None, pad_value: float = 0.0, name: str = 'PadInput', attrs: dict[str, _Any] | None = None) -> _Tensor: """Padding with `pad_value`: the numbers of elements before and after each dimension. The stage has a name, and `attrs` besides its own."""
+def pad_by(data: _Tensor, before: _Sequence[int | _PrimExpr], after: _Sequence[int | _PrimExpr], pad_value: float = 0.0) -> _Any: """Grow the tensor by `before` and `after` elements of pad_value along each axis: `pad` by widths that only the run tells. A negative width cuts."""
+def pixel_shuffle(data: _Tensor, upscale_factor: int) -> _Any: """(..., channels * r * r, h, w) as (..., channels, h * r, w * r), r the upscale_factor: each pixel becomes r x r of them."""
+def prelu(data: _Tensor, alpha: _Tensor, axis: int | None = 1) -> _Any: """x, times the alpha of its channel where negative."""
+def recurrence(gates: _Tensor, weight: _Tensor, lengths: _Tensor, states: _Sequence[_Tensor], extra: _Tensor | None = None, kind: str = 'lstm', direction: str = 'forward', activations: _Any = ('Sigmoid', 'Tanh', 'Tanh'), alpha: _Any = (0.0, 0.0, 0.0), beta: _Any = (0.0, 0.0, 0.0), clip: float = 0.0, input_forget: bool = False, linear_before_reset: bool = False, rounded: bool = False) -> _Any: """The steps of a recurrent layer: (states (length, ways, batch, size), the last state (ways, batch, size), and for "lstm" the last cell)."""
+def relu(data: _Tensor) -> _Any: """max(x, 0)"""
+def relu6(data: _Tensor) -> _Any: """x limited to [0, 6]."""
+def rms_norm(data: _Tensor, weight: _Tensor, axes: int | _Sequence[int] | None = -1, epsilon: float = 1e-05) -> _Any: """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""
+def scale_shift_nchw(Input: _Tensor, Scale: _Tensor, Shift: _Tensor) -> _Tensor: """Each channel times its scale plus its shift."""
+def scale_shift_nchwc(Input: _Tensor, Scale: _Tensor, Shift: _Tensor) -> _Tensor: """Each channel times its scale plus its shift."""
+def scale_shift_nhwc(Input: _Tensor, Scale: _Tensor, Shift: _Tensor) -> _Tensor: """Each channel times its scale plus its shift."""
+def selu(data: _Tensor) -> _Any: """x where positive, else alpha * (exp(x) - 1), both times a scale: self-normalizing."""
+def silu(data: _Tensor) -> _Any: """x * sigmoid(x)"""
+def softmax(data: _Tensor, axis: int | None = -1) -> _Any: """exp(x - max) / sum(exp(x - max)) over `axis`."""
+def softmax_common(x: _Tensor, axis: int, use_fast_exp: bool) -> _Tensor: """softmax along `axis`, by `fast_exp` if asked for."""
+def softplus(data: _Tensor, beta: float = 1.0, threshold: float = 20.0) -> _Any: """log(1 + exp(beta * x)) / beta; x itself if beta * x exceeds the threshold."""
+def unpack_channels(x: _Tensor, channels: int) -> _Any: """The inverse of pack_channels: (n, blocks, ..., block) as (n, channels, ...)."""
+def winograd_join(products: _Tensor, tile: int, sides: int | _Sequence[int] | None, block: int) -> _Any: """(m, m, n, tiles, tiles, channels) with m = tile + 2 as (n, blocks, rows, cols, block): A^T p A of each tile. sides: rows and cols."""
+def winograd_tiles(data: _Tensor, tile: int, padding: int | _Sequence[int] | None) -> _Any: """(n, blocks, rows, cols, block) as (m, m, n, tiles, tiles, channels) with m = tile + 2: B^T d B of the tiles of pixels that overlap by 2. padding: pixels of zeros at the top, left, bottom and right."""
+def winograd_weight(weight: _Tensor, tile: int, block: int) -> _Any: """Windows (outputs, inputs, 3, 3) as matrices (m * m, inputs, outputs) with m = tile + 2: G g G^T. Zeros fill blocks of inputs and outputs."""

@@ -1,0 +1,65 @@
+"""topi's Fourier transforms, by their sums."""
+
+from __future__ import annotations
+
+from math import pi
+from typing import Any
+
+from ... import te, tir
+from ...ops.common import accumulator
+from .utils import get_const_int
+
+
+def _turn(place: Any, extent: Any, dtype: str) -> tuple[Any, Any]:
+    """(cos, sin) of 2 pi place / extent; the place is reduced first, so that it stays exact."""
+    angle = (place % extent).astype(dtype) * (te.const(2 * pi, dtype) / te.const(extent, dtype))
+    return tir.cos(angle), tir.sin(angle)
+
+
+def dft(re_data: te.Tensor, im_data: te.Tensor, inverse: Any) -> list[te.Tensor]:
+    """[real, imaginary] part of the discrete Fourier transform along the last axis, or of its
+    inverse."""
+    size = get_const_int(re_data.shape[-1])
+    wide, back = accumulator(re_data.dtype), bool(inverse)
+
+    def part(imaginary: bool) -> te.Tensor:
+        k = te.reduce_axis((0, size), name="k")
+
+        def total(*i: Any) -> Any:
+            cos, sin = _turn(i[-1] * k, size, wide)
+            sin = sin if back else -sin
+            re, im = (t(*i[:-1], k).astype(wide) for t in (re_data, im_data))
+            return te.sum(re * sin + im * cos if imaginary else re * cos - im * sin, axis=k)
+
+        summed = te.compute(re_data.shape, total, name="dft_sum")
+        scale = te.const(1 / size if back else 1, wide)
+        result = lambda *i: (summed(*i) * scale).astype(re_data.dtype)  # noqa: E731
+        return te.compute(re_data.shape, result, name="dft", tag="elemwise")
+
+    return [part(imaginary=False), part(imaginary=True)]
+
+
+def stft(
+    data: te.Tensor,
+    n_fft: int,
+    hop_length: int,
+    win_length: int,
+    window: te.Tensor,
+    normalized: Any,
+    onesided: Any,
+    output_shape: Any,
+) -> te.Tensor:
+    """The Fourier transforms of windows of `win_length`, `hop_length` apart: (batch, frequency, window,
+    real and imaginary part). `normalized` divides by the root of `n_fft`; which frequencies there are
+    (`onesided`: no conjugates) says `output_shape`."""
+    wide = accumulator(data.dtype)
+    k = te.reduce_axis((0, win_length), name="k")
+    scale = te.const(n_fft**-0.5 if normalized else 1, wide)
+
+    def total(b: Any, row: Any, column: Any, part: Any) -> Any:
+        cos, sin = _turn(row * k, win_length, wide)
+        value = (window(k) * data(b, column * hop_length + k)).astype(wide) * scale
+        return te.sum(value * tir.Select(part.equal(0), cos, -sin), axis=k)
+
+    summed = te.compute(output_shape, total, name="stft_sum")
+    return te.compute(output_shape, lambda *i: summed(*i).astype(data.dtype), name="stft")

@@ -1,0 +1,255 @@
+"""The images and recurrences of topi in numpy: see `testing`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ops import OPERATORS
+from ...ops.resizing import ARRAYS, PLACES, Span, Style
+from ...tir import layout as layout_of
+from .padding import get_pad_tuple
+
+Array = np.ndarray[Any, Any]
+
+
+def _resized(data: Array, scale: Sequence[float], layout: str, method: str, places: str) -> Array:
+    """Axis by axis, by the rules of `ops.resizing`."""
+    rounding = "round_prefer_ceil" if places == "align_corners" else "floor"
+    style = Style(method, places, rounding, -0.5 if method == "cubic" else -0.75)
+    out, plan = data, layout_of(layout)
+    axes = [plan.index_of(s) for s in "DHW" if s in str(layout)]
+    for axis, factor in zip(axes, scale, strict=True):
+        have, want = out.shape[axis], round(out.shape[axis] * factor)
+        place = PLACES[places](np.arange(want, dtype="float64"), Span(ARRAYS, have, want))
+        taps = style.taps(
+            np.floor(place + 1e-9) if style.count == 1 and rounding == "floor" else place,
+            have,
+            ARRAYS,
+        )
+        shape = [want if n == axis else 1 for n in range(out.ndim)]
+        parts = [np.take(out, at, axis) * np.reshape(weight, shape) for at, weight in taps]
+        out = np.sum(parts, axis=0)
+    return out.astype(data.dtype)
+
+
+def _resize_of(plain: str) -> Callable[..., Array]:
+    def resize(
+        data: Array, scale: Sequence[float], layout: str = plain, method: str = "nearest_neighbor",
+        coordinate_transformation_mode: str = "align_corners",
+    ) -> Array:  # fmt: skip
+        """The data enlarged by factors."""
+        return _resized(data, scale, layout, method, coordinate_transformation_mode)
+
+    return resize
+
+
+resize1d_python, resize2d_python, resize3d_python = map(_resize_of, ("NCW", "NCHW", "NCDHW"))
+
+
+def between(image: Array, place: Sequence[Array]) -> Array:
+    """An image (channels, then axes) between its pixels, linear along each axis; 0 outside."""
+    total: Any = 0.0
+    low = [np.floor(p) for p in place]
+    for steps in itertools.product((0, 1), repeat=len(place)):
+        at = [(p + s).astype("int64") for p, s in zip(low, steps, strict=True)]
+        inside: Any = True
+        weight: Any = 1.0
+        for p, first, s, index, extent in zip(place, low, steps, at, image.shape[1:], strict=True):
+            weight = weight * (p - first if s else 1 - (p - first))
+            inside = inside & (index >= 0) & (index < extent)
+        held = [np.clip(i, 0, e - 1) for i, e in zip(at, image.shape[1:], strict=True)]
+        total = total + np.where(inside, image[(slice(None), *held)] * weight, 0)
+    return total
+
+
+def crop_and_resize_python(
+    image: Array, boxes: Array, box_indices: Array, crop_size: Sequence[int], layout: str,
+    method: str = "bilinear", extrapolation_value: float = 0,
+) -> Array:  # fmt: skip
+    """Boxes of images in another size."""
+    first = image if layout == "NCHW" else image.transpose(0, 3, 1, 2)
+    made = []
+    for box, which in zip(boxes, box_indices, strict=True):
+        ends = zip(box[:2], box[2:], crop_size, first.shape[2:], strict=True)
+        axes = [a * (e - 1) + np.arange(n) * ((b - a) * (e - 1) / (n - 1)) for a, b, n, e in ends]
+        place = np.meshgrid(*axes, indexing="ij")
+        outside = np.zeros(tuple(crop_size), bool)
+        for p, e in zip(place, first.shape[2:], strict=True):
+            outside |= (p < 0) | (p > e - 1)
+        place = [np.rint(p) for p in place] if method == "nearest_neighbor" else place
+        made.append(np.where(outside, extrapolation_value, between(first[which], place)))
+    out = np.stack(made)
+    return out if layout == "NCHW" else out.transpose(0, 2, 3, 1)
+
+
+def affine_grid_python(data: Array, target_shape: Sequence[int]) -> Array:
+    """The places of pixels, moved by matrices."""
+    y, x = np.meshgrid(*(np.linspace(-1, 1, n) for n in target_shape), indexing="ij")
+    ones = np.stack([x, y, np.ones_like(x)])
+    return np.einsum("nik,khw->nihw", data, ones).astype(data.dtype)
+
+
+def _folded(place: Array, extent: int, align_corners: bool) -> Array:
+    first, size = (0.0, extent - 1) if align_corners else (-0.5, extent)
+    gone = np.abs(place - first)
+    turns = np.floor(gone / size)
+    rest = gone - turns * size
+    return np.where(turns % 2 == 1, size - rest, rest) + first
+
+
+def grid_sample_python(
+    data: Array, grid: Array, method: str = "bilinear", layout: str = "NCHW",
+    padding_mode: str = "zeros", align_corners: bool = True,
+) -> Array:  # fmt: skip
+    """The data at the places of a grid."""
+
+    def inside(place: Array, extent: int) -> Array:
+        if padding_mode == "reflection":
+            place = _folded(place, extent, align_corners)
+        return place if padding_mode == "zeros" else np.clip(place, 0, extent - 1)
+
+    made = []
+    for image, spots in zip(data, grid, strict=True):
+        places = []
+        for spot, extent in zip(spots[::-1], data.shape[2:], strict=True):
+            ends = (spot + 1) * (extent - 1) / 2, ((spot + 1) * extent - 1) / 2
+            places.append(ends[0] if align_corners else ends[1])
+        rows = list(zip(places, data.shape[2:], strict=True))
+        if method == "bicubic":
+            around = [Style("cubic", "half_pixel")._around(p, ARRAYS) for p in places]
+            total: Any = 0.0
+            for taps in itertools.product(*around):
+                at = [inside(p, e) for (p, _), (_, e) in zip(taps, rows, strict=True)]
+                total = total + between(image, at) * np.prod([w for _, w in taps], axis=0)
+            made.append(total)
+            continue
+        at = [inside(p, e) for p, e in rows]
+        made.append(between(image, [np.rint(p) for p in at] if method == "nearest" else at))
+    return np.stack(made).astype(data.dtype)
+
+
+def correlation_nchw_python(
+    data1: Array, data2: Array, kernel_size: int, max_displacement: int, stride1: int, stride2: int,
+    padding: Any, is_multiply: bool,
+) -> Array:  # fmt: skip
+    """What two images have in common, for each displacement."""
+    top, left, down, right = get_pad_tuple(padding, (1, 1))
+    one, two = (np.pad(d, [(0, 0), (0, 0), (top, down), (left, right)]) for d in (data1, data2))
+    border = max_displacement + (kernel_size - 1) // 2
+    rows, columns = (-(-(d - 2 * border) // stride1) for d in one.shape[2:])
+    steps = max_displacement // stride2
+    around = [n * stride2 for n in range(-steps, steps + 1)]
+    out = np.zeros((len(one), len(around) ** 2, rows, columns), data1.dtype)
+    for q, (dy, dx) in enumerate(itertools.product(around, around)):
+        for i, j in np.ndindex(rows, columns):
+            y, x = i * stride1 + max_displacement, j * stride1 + max_displacement
+            a = one[:, :, y : y + kernel_size, x : x + kernel_size]
+            b = two[:, :, y + dy : y + dy + kernel_size, x + dx : x + dx + kernel_size]
+            both = a * b if is_multiply else np.abs(a - b)
+            out[:, q, i, j] = both.mean((1, 2, 3))
+    return out
+
+
+def deformable_conv2d_nchw_python(
+    a_np: Array, offset_np: Array, w_np: Array, stride: Any, padding: Any, dilation: Any,
+    deformable_groups: int, groups: int,
+) -> Array:  # fmt: skip
+    """A convolution whose taps are moved by offsets."""
+    (down, right), (gap_y, gap_x) = (
+        (v, v) if isinstance(v, int) else tuple(v) for v in (stride, dilation)
+    )
+    out_c, per_group, rows, columns = w_np.shape
+    top, left, *_ = get_pad_tuple(padding, ((rows - 1) * gap_y + 1, (columns - 1) * gap_x + 1))
+    batch, channels, *_ = a_np.shape
+    height, width = offset_np.shape[2:]
+    y, x = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
+    moved = np.zeros((batch, channels, rows, columns, height, width), "float64")
+    share = channels // deformable_groups
+    taps = itertools.product(range(batch), range(deformable_groups), range(rows), range(columns))
+    for n, part, ky, kx in taps:
+        first = (part * rows * columns + ky * columns + kx) * 2
+        at_y = y * down - top + ky * gap_y + offset_np[n, first]
+        at_x = x * right - left + kx * gap_x + offset_np[n, first + 1]
+        own = slice(part * share, (part + 1) * share)
+        moved[n, own, ky, kx] = between(a_np[n, own], (at_y, at_x))
+    kernel = w_np.reshape(groups, out_c // groups, per_group, rows, columns)
+    parts = moved.reshape(batch, groups, per_group, rows, columns, height, width)
+    out = np.einsum("ngckxhw,gockx->ngohw", parts, kernel, optimize=True)
+    return out.reshape(batch, out_c, height, width).astype(a_np.dtype)
+
+
+def deformable_conv2d_nhwc_python(
+    a_np: Array, offset_np: Array, w_np: Array, stride: Any, padding: Any, dilation: Any,
+    deformable_groups: int, groups: int,
+) -> Array:  # fmt: skip
+    """The same of data NHWC by a kernel HWIO."""
+    first = (
+        a_np.transpose(0, 3, 1, 2),
+        offset_np.transpose(0, 3, 1, 2),
+        w_np.transpose(3, 2, 0, 1),
+    )
+    options = (stride, padding, dilation, deformable_groups, groups)
+    return deformable_conv2d_nchw_python(*first, *options).transpose(0, 2, 3, 1)
+
+
+def lstm_python(
+    Xs: Array, Wi: Array, Wh: Array, Bi: Array | None = None, Bh: Array | None = None,
+    h_init: Array | None = None, c_init: Array | None = None, proj: Array | None = None,
+    p_i: Array | None = None, p_f: Array | None = None, p_o: Array | None = None,
+    f_act: str = "sigmoid", g_act: str = "tanh", h_act: str = "tanh", reverse: bool = False,
+    weight_layout: str = "IFGO",
+) -> tuple[Array, Array]:  # fmt: skip
+    """(hidden states, cell states) of a sequence."""
+    acts: dict[str, Callable[[Any], Any]] = {
+        "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+        "tanh": np.tanh,
+        "relu": lambda x: np.maximum(x, 0),
+    }
+    opened, entered, shown = acts[f_act], acts[g_act], acts[h_act]
+    hidden = Wi.shape[0] // 4
+    shape = (Xs.shape[1], hidden)
+    c = np.zeros(shape, Xs.dtype) if c_init is None else c_init
+    start = shape if proj is None else (shape[0], proj.shape[0])
+    h = np.zeros(start, Xs.dtype) if h_init is None else h_init
+    seen = lambda weights, cell: 0 if weights is None else weights * cell  # noqa: E731
+    states = []
+    for x in Xs[::-1] if reverse else Xs:
+        gates = x @ Wi.T + h @ Wh.T + (0 if Bi is None else Bi) + (0 if Bh is None else Bh)
+        at = {n: gates[:, k * hidden : (k + 1) * hidden] for k, n in enumerate(weight_layout)}
+        kept = opened(at["F"] + seen(p_f, c)) * c
+        c = kept + opened(at["I"] + seen(p_i, c)) * entered(at["G"])
+        h = opened(at["O"] + seen(p_o, c)) * shown(c)
+        h = h if proj is None else h @ proj.T
+        states.append((h, c))
+    hs, cs = zip(*states, strict=True)
+    return np.stack(hs), np.stack(cs)
+
+
+def _roi_align_of(layout: str) -> Callable[..., Array]:
+    def roi_align(
+        a_np: Array, rois_np: Array, pooled_size: Any, spatial_scale: float, sample_ratio: int,
+        mode: Any = b"avg",
+    ) -> Array:  # fmt: skip
+        """The mean or greatest value of points in the cells of regions."""
+        size = list(pooled_size) if hasattr(pooled_size, "__len__") else [pooled_size] * 2
+        kind = {b"avg": "avg", 0: "avg", b"max": "max", 1: "max"}.get(mode, mode)
+        meaning = OPERATORS["relax.vision.roi_align"].op.get_attr("FNumpy")
+        return meaning(a_np, rois_np, size, spatial_scale, sample_ratio, layout, kind)
+
+    return roi_align
+
+
+roi_align_nchw_python, roi_align_nhwc_python = map(_roi_align_of, ("NCHW", "NHWC"))
+
+
+def roi_pool_nchw_python(
+    a_np: Array, rois_np: Array, pooled_size: Any, spatial_scale: float
+) -> Array:
+    """The greatest value of the pixels in the cells of regions."""
+    size = list(pooled_size) if hasattr(pooled_size, "__len__") else [pooled_size] * 2
+    meaning = OPERATORS["relax.vision.roi_pool"].op.get_attr("FNumpy")
+    return meaning(a_np, rois_np, size, spatial_scale)

@@ -1,0 +1,50 @@
+"""topi's images enlarged by factors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import te
+from ...ops.blocks import spatial
+from ...tir import layout as layout_of
+from .image import resize2d, resize3d
+from .utils import get_const_int
+
+
+def _sizes(data: te.Tensor, scales: list[float], layout: str, output_shape: Any) -> list[Any]:
+    plan = layout_of(layout)
+    axes = [plan.index_of(s) for s in spatial(plan)]
+    if output_shape:
+        return [output_shape[a] for a in axes]
+    return [round(get_const_int(data.shape[a]) * s) for a, s in zip(axes, scales, strict=True)]
+
+
+def upsampling(
+    data: te.Tensor,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+    output_shape: Any = None,
+) -> te.Tensor:
+    """The image enlarged, or in the height and width of `output_shape`."""
+    size = _sizes(data, [scale_h, scale_w], layout, output_shape)
+    places = "align_corners" if align_corners else "asymmetric"
+    return resize2d(data, None, size, layout, method.removeprefix("bi"), places)
+
+
+def upsampling3d(
+    data: te.Tensor,
+    scale_d: float,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCDHW",
+    method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel",
+    output_shape: Any = None,
+) -> te.Tensor:
+    """The volume enlarged, or in the depth, height and width of `output_shape`."""
+    size = _sizes(data, [scale_d, scale_h, scale_w], layout, output_shape)
+    places = coordinate_transformation_mode
+    return resize3d(data, None, size, layout, method.removeprefix("tri"), places)

@@ -1,0 +1,140 @@
+"""topi's operators on boxes and regions of images, over those of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import te, tir
+from ...ops import OPERATORS
+from .utils import simplify
+
+_OPS = {name: OPERATORS[f"relax.vision.{name}"] for name in (
+    "get_valid_counts", "non_max_suppression", "all_class_non_max_suppression",
+    "regular_non_max_suppression", "multibox_prior", "multibox_transform_loc", "proposal",
+    "roi_align", "roi_pool",
+)}  # fmt: skip
+regular_non_max_suppression = _OPS["regular_non_max_suppression"]
+multibox_prior = _OPS["multibox_prior"]
+multibox_transform_loc = _OPS["multibox_transform_loc"]
+proposal = _OPS["proposal"]
+
+
+def _number(value: Any, dtype: str) -> Any:
+    """A limit as a scalar; tensors without axes stay."""
+    known = isinstance(value, (te.Tensor, tir.PrimExpr))
+    return value if known else te.const(value, dtype)
+
+
+def get_valid_counts(
+    data: te.Tensor, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1
+) -> list[te.Tensor]:
+    """The boxes with a score above the threshold, first: how many, the boxes, and their numbers."""
+    least = _number(score_threshold, "float32")
+    return _OPS["get_valid_counts"](data, least, id_index, score_index)
+
+
+def non_max_suppression(
+    data: te.Tensor,
+    valid_count: te.Tensor,
+    indices: te.Tensor,
+    max_output_size: Any = -1,
+    iou_threshold: Any = 0.5,
+    force_suppress: bool = False,
+    top_k: int = -1,
+    coord_start: int = 2,
+    score_index: int = 1,
+    id_index: int = 0,
+    return_indices: bool = True,
+    invalid_to_bottom: bool = False,
+) -> Any:
+    """The boxes that no better one overlaps by the threshold: their numbers, or themselves."""
+    limits = _number(max_output_size, "int32"), _number(iou_threshold, "float32")
+    options = (force_suppress, top_k, coord_start, score_index, id_index)
+    return _OPS["non_max_suppression"](
+        data, valid_count, indices, *limits, *options, return_indices, invalid_to_bottom
+    )
+
+
+def all_class_non_max_suppression(
+    boxes: te.Tensor,
+    scores: te.Tensor,
+    max_output_boxes_per_class: Any,
+    iou_threshold: Any,
+    score_threshold: Any,
+    output_format: str = "onnx",
+) -> list[te.Tensor]:
+    """For each class the boxes that no better one overlaps by the threshold."""
+    most = _number(max_output_boxes_per_class, "int32")
+    limits = (_number(v, "float32") for v in (iou_threshold, score_threshold))
+    return _OPS["all_class_non_max_suppression"](boxes, scores, most, *limits, output_format)
+
+
+def multibox_detection(
+    cls_prob: te.Tensor,
+    loc_pred: te.Tensor,
+    anchor: te.Tensor,
+    clip: bool = True,
+    threshold: float = 0.01,
+    nms_threshold: float = 0.5,
+    force_suppress: bool = False,
+    variances: Any = (0.1, 0.1, 0.2, 0.2),
+    nms_topk: int = -1,
+) -> te.Tensor:
+    """The boxes of `multibox_transform_loc` that no better one overlaps."""
+    options = (clip, threshold, variances)
+    boxes, count = _OPS["multibox_transform_loc"](cls_prob, loc_pred, anchor, *options)
+    return non_max_suppression(
+        boxes, count, count, -1, nms_threshold, force_suppress, nms_topk, return_indices=False
+    )
+
+
+_MODES = {b"avg": "avg", 0: "avg", b"max": "max", 1: "max"}
+
+
+def _roi_align(layout: str) -> Callable[..., te.Tensor]:
+    def roi_align(
+        data: te.Tensor,
+        rois: te.Tensor,
+        pooled_size: Any,
+        spatial_scale: float,
+        mode: Any,
+        sample_ratio: int = -1,
+    ) -> te.Tensor:
+        size = [pooled_size] * 2 if isinstance(pooled_size, int) else list(pooled_size)
+        kind = _MODES.get(mode, mode)
+        return _OPS["roi_align"](data, rois, size, spatial_scale, sample_ratio, layout, kind)
+
+    roi_align.__name__ = roi_align.__qualname__ = f"roi_align_{layout.lower()}"
+    roi_align.__doc__ = f"The mean or greatest value of points in the cells of regions of {layout}."
+    return roi_align
+
+
+roi_align_nchw, roi_align_nhwc = map(_roi_align, ("NCHW", "NHWC"))
+
+
+def roi_pool_nchw(
+    data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float
+) -> te.Tensor:
+    """The greatest value of the pixels in the cells of regions."""
+    size = [pooled_size] * 2 if isinstance(pooled_size, int) else list(pooled_size)
+    return _OPS["roi_pool"](data, rois, size, spatial_scale)
+
+
+def reorg(data: te.Tensor, stride: int) -> te.Tensor:
+    """The channels of an image NCHW spread over blocks of pixels, read on as an image of `stride ** 2`
+    times as many channels."""
+    n, c, h, w = data.shape
+    s, wide = stride, w // stride
+    few, high = c // (s * s), h // s
+
+    def pixel(b: Any, channel: Any, y: Any, x: Any) -> Any:
+        # The element's number among (block row, block column, few, h, w), which is its place there.
+        flat = (channel * high + y) * wide + x
+        column, row = flat % w, flat // w % h
+        source, block = flat // (w * h) % few, flat // (w * h * few)
+        place = ((source * h + row) * s + block // s) * (w * s) + column * s + block % s
+        return data(b, place // (h * w), place // w % h, place % w)
+
+    shape = [n, c * s * s, high, wide]
+    return te.compute([simplify(d) for d in shape], pixel, name="reorg", tag="injective")
