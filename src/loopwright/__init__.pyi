@@ -14,7 +14,7 @@ from loopwright.base.errors import (
 )
 from loopwright.base.span import Span as Span
 from loopwright.driver.front import compile as compile
-from loopwright.driver.older import build as build, lower as lower
+from loopwright.driver.legacy_build import build as build, lower as lower
 from loopwright.explore.bisect import bisect as bisect
 from loopwright.ir import instrument as instrument, target as target, transform as transform
 from loopwright.ir.dtype import DataType as DataType

@@ -8,7 +8,7 @@ import pytest
 import loopwright as lw
 from loopwright import relay, te, tir, topi
 from loopwright.ir.op import OPS
-from loopwright.relay.regions import AnnotatedRegionSet
+from loopwright.relay.annotated_regions import AnnotatedRegionSet
 from loopwright.target import codegen
 
 A = te.placeholder((1, 2, 9), name="A")

@@ -24,7 +24,7 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.base.host import OTHER, RECORDS, host, native_arch
 from loopwright.base.registry import customised, is_own
 from loopwright.codegen.llvm.cache import default_cache
-from loopwright.driver import kept
+from loopwright.driver import disk_cache
 from loopwright.ir import transform
 from loopwright.ir.op import Op
 from loopwright.runtime.signature import few
@@ -76,7 +76,11 @@ def result(exe) -> np.ndarray:
 
 def test_the_number_of_threads_is_no_part_of_what_is_kept(path):
     exes = [lw.compile(path, threads=n) for n in (2, 1, None)]
-    assert [type(exe) for exe in exes] == [lw.driver.Executable, kept.Restored, kept.Restored]
+    assert [type(exe) for exe in exes] == [
+        lw.driver.Executable,
+        disk_cache.Restored,
+        disk_cache.Restored,
+    ]
     assert [exe.program.threads for exe in exes] == [2, 1, None]
     assert len({result(exe).tobytes() for exe in exes}) == 1 and len(entries()) == 1
     assert exes[1].profile(X).total_us > 0
@@ -85,7 +89,7 @@ def test_the_number_of_threads_is_no_part_of_what_is_kept(path):
 def test_the_text_of_an_executable_is_short(path):
     says = "main(x float32[n, 4]) -> z:0 float32[n, 2]>"
     exes = [lw.compile(path), lw.compile(path)]
-    assert [type(exe) for exe in exes] == [lw.driver.Executable, kept.Restored]
+    assert [type(exe) for exe in exes] == [lw.driver.Executable, disk_cache.Restored]
     for exe in exes:
         assert repr(exe.program).startswith("<") and len(repr(exe.program)) < 250
         assert repr(exe).startswith("<Executable for llvm -keys=cpu -mcpu=native: ")
@@ -95,9 +99,9 @@ def test_the_text_of_an_executable_is_short(path):
 
 def test_a_second_compile_finds_the_first(path):
     first = lw.compile(path)
-    assert not isinstance(first, kept.Restored) and len(entries()) == 1
+    assert not isinstance(first, disk_cache.Restored) and len(entries()) == 1
     second = lw.compile(str(path))
-    assert isinstance(second, kept.Restored)
+    assert isinstance(second, disk_cache.Restored)
     np.testing.assert_array_equal(result(second), result(first))
     np.testing.assert_allclose(result(second), np.maximum(X @ np.ones((4, 2)), 0), rtol=1e-6)
     assert second.inputs() == first.inputs() == [("x", "float32", ("n", 4))]
@@ -126,7 +130,7 @@ def with_a_machine() -> onnx.ModelProto:
 def test_a_model_that_the_virtual_machine_runs_is_kept(path):
     path.write_bytes(with_a_machine().SerializeToString())
     first, second = lw.compile(path), lw.compile(path, threads=1)
-    assert first.machine and isinstance(second, kept.Restored)
+    assert first.machine and isinstance(second, disk_cache.Restored)
     for exe in (first, second):
         np.testing.assert_array_equal(exe.run({"x": X})["z"], 2 * np.array(np.nonzero(X > 0)))
     assert second.inputs() == first.inputs() and second.outputs() == first.outputs()
@@ -144,10 +148,10 @@ def test_a_program_that_calls_what_is_gone_is_compiled_anew(path, monkeypatch):
     def gone(self, name):
         raise ValueError(f"there is no {name}")
 
-    place = kept.place_of(path, None, DEFAULT)
+    place = disk_cache.place_of(path, None, DEFAULT)
     with monkeypatch.context() as patch:
         patch.setattr(Machine, "_outside", gone)
-        assert kept.find(place, lambda: None) is None
+        assert disk_cache.find(place, lambda: None) is None
     assert not entries()
 
 
@@ -155,15 +159,15 @@ def test_a_program_with_constants_that_are_not_written_is_not_kept(path, monkeyp
     def refused(program):
         raise TypeError("an object")
 
-    monkeypatch.setattr(kept, "to_bytes", refused)
+    monkeypatch.setattr(disk_cache, "to_bytes", refused)
     path.write_bytes(with_a_machine().SerializeToString())
-    assert not isinstance(lw.compile(path), kept.Restored) and not entries()
-    assert not isinstance(lw.compile(path), kept.Restored)
+    assert not isinstance(lw.compile(path), disk_cache.Restored) and not entries()
+    assert not isinstance(lw.compile(path), disk_cache.Restored)
 
 
 def test_what_is_not_kept_is_made_again(path):
     first, second = lw.compile(path), lw.compile(path)
-    assert isinstance(second, kept.Restored)
+    assert isinstance(second, disk_cache.Restored)
     assert second.mod.script() == first.mod.script()
     assert second.as_python() == first.as_python()
     assert second.as_text() == first.as_text()
@@ -203,18 +207,21 @@ def test_a_proto_is_kept_by_its_content():
     proto = model()
     first = lw.compile(proto)
     second = lw.compile(model())
-    assert isinstance(second, kept.Restored)
+    assert isinstance(second, disk_cache.Restored)
     np.testing.assert_array_equal(result(second), result(first))
     other = lw.compile(model(2.0))
-    assert not isinstance(other, kept.Restored)
+    assert not isinstance(other, disk_cache.Restored)
     np.testing.assert_array_equal(result(other), 2 * result(first))
     proto.graph.node[0].op_type = "Gemm"
-    assert kept.place_of(proto, None, DEFAULT).key != kept.place_of(model(), None, DEFAULT).key
+    assert (
+        disk_cache.place_of(proto, None, DEFAULT).key
+        != disk_cache.place_of(model(), None, DEFAULT).key
+    )
 
 
 def test_the_key_has_every_ingredient(path, monkeypatch):
     def key(target=None):
-        return kept.place_of(path, target, DEFAULT).key
+        return disk_cache.place_of(path, target, DEFAULT).key
 
     seen = {key()}
     assert key() in seen and key(DEFAULT) in seen
@@ -229,13 +236,13 @@ def test_the_key_has_every_ingredient(path, monkeypatch):
     with lw.Target("llvm -mcpu=x86-64-v3"):
         assert is_new()
     with monkeypatch.context() as patch:
-        known = kept._software()
-        patch.setattr(kept, "_software", lambda: (*known[:-1], "another"))
+        known = disk_cache._software()
+        patch.setattr(disk_cache, "_software", lambda: (*known[:-1], "another"))
         assert is_new()
     for change in ({"name": "another"}, {"flags": "-avx2"}, {"record": OTHER}):
         with monkeypatch.context() as patch:
             another = dataclasses.replace(host(), **change)
-            patch.setattr(kept, "host", lambda another=another: another)
+            patch.setattr(disk_cache, "host", lambda another=another: another)
             assert is_new(), change
     with monkeypatch.context() as patch:
         patch.setenv("LOOPWRIGHT_HOST_CPU", next(iter(RECORDS[native_arch()])))
@@ -247,7 +254,7 @@ def test_the_key_has_every_ingredient(path, monkeypatch):
         patch.setenv("LOOPWRIGHT_NUM_THREADS", "7")
         assert is_new()
     with monkeypatch.context() as patch:
-        patch.setattr(kept, "_FORMAT", -1)
+        patch.setattr(disk_cache, "_FORMAT", -1)
         assert is_new()
     with monkeypatch.context() as patch:
         patch.setenv("LOOPWRIGHT_CACHE_MB", "100")
@@ -260,16 +267,16 @@ def test_the_package_s_sources_are_told_apart(tmp_path):
     file = tmp_path / "a.py"
     file.write_text("x = 1\n")
     os.utime(file, ns=(0, 1))
-    first = kept.state_of(file)
-    assert kept.state_of(file) == first
+    first = disk_cache.state_of(file)
+    assert disk_cache.state_of(file) == first
     os.utime(file, ns=(0, 2))
-    assert kept.state_of(file) != first
+    assert disk_cache.state_of(file) != first
     file.write_text("x = 12\n")
     os.utime(file, ns=(0, 1))
-    assert kept.state_of(file) != first
-    assert kept.state_of() != first
+    assert disk_cache.state_of(file) != first
+    assert disk_cache.state_of() != first
     (tmp_path / ".#a.py").symlink_to("an editor's lock")
-    assert kept.state_of(*tmp_path.iterdir()) == kept.state_of(file)
+    assert disk_cache.state_of(*tmp_path.iterdir()) == disk_cache.state_of(file)
 
 
 @pytest.mark.parametrize("kind", ["executables", "constants"])
@@ -282,19 +289,19 @@ def test_a_damaged_entry_is_a_miss(path, kind, damage):
         data[len(data) // 2] ^= 1
     entry.write_bytes({"torn": data[:-7], "flipped": data, "empty": b""}[damage])
     again = lw.compile(path)
-    assert not isinstance(again, kept.Restored)
+    assert not isinstance(again, disk_cache.Restored)
     np.testing.assert_array_equal(result(again), expected)
-    assert isinstance(lw.compile(path), kept.Restored), "it was written anew"
+    assert isinstance(lw.compile(path), disk_cache.Restored), "it was written anew"
 
 
 @pytest.mark.parametrize("body", [b"", b"12345678", b"\x02" + bytes(7) + b"{}", b"\xff" * 64])
 def test_an_entry_of_something_else_is_a_miss(path, body):
-    place = kept.place_of(path, None, DEFAULT)
+    place = disk_cache.place_of(path, None, DEFAULT)
     default_cache("executables").put(place.key, body)
-    assert kept.find(place, lambda: None) is None
+    assert disk_cache.find(place, lambda: None) is None
     assert entries() == [], "it is removed"
-    assert not isinstance(lw.compile(path), kept.Restored)
-    assert isinstance(lw.compile(path), kept.Restored), "it was written anew"
+    assert not isinstance(lw.compile(path), disk_cache.Restored)
+    assert isinstance(lw.compile(path), disk_cache.Restored), "it was written anew"
 
 
 def changed(value: object, odd: object) -> Iterator[object]:
@@ -317,7 +324,7 @@ ODD = {"null": None, "number": -1, "large": 1 << 62, "text": "x", "list": [[]], 
 def test_a_header_of_another_shape_is_a_miss(path, odd, made):
     path.write_bytes(made().SerializeToString())
     lw.compile(path)
-    place, store = kept.place_of(path, None, DEFAULT), default_cache("executables")
+    place, store = disk_cache.place_of(path, None, DEFAULT), default_cache("executables")
     body = store.get(place.key)
     (length,) = struct.unpack_from("<Q", body)
     header, rest = json.loads(body[8 : 8 + length]), body[8 + length :]
@@ -325,7 +332,7 @@ def test_a_header_of_another_shape_is_a_miss(path, odd, made):
     assert len(headers) > 30
     for text in [*headers, b"[" * 100_000]:
         store.put(place.key, struct.pack("<Q", len(text)) + text + rest)
-        found = kept.find(place, lambda: None)
+        found = disk_cache.find(place, lambda: None)
         if found is None:
             assert store.get(place.key) is None
         else:  # another name
@@ -334,12 +341,12 @@ def test_a_header_of_another_shape_is_a_miss(path, odd, made):
 
 def test_an_object_that_cannot_be_loaded_is_a_miss(path):
     expected = result(lw.compile(path))
-    place, store = kept.place_of(path, None, DEFAULT), default_cache("executables")
+    place, store = disk_cache.place_of(path, None, DEFAULT), default_cache("executables")
     body = store.get(place.key)
     for at in (body.index(b"\x7fELF") + 64, len(body) - 300):
         store.put(place.key, body[:at] + bytes(255 - k % 256 for k in range(at, len(body))))
         exe = lw.compile(path)
-        assert not isinstance(exe, kept.Restored)
+        assert not isinstance(exe, disk_cache.Restored)
         np.testing.assert_array_equal(result(exe), expected)
         assert store.get(place.key) == body
 
@@ -351,12 +358,12 @@ def test_a_model_compiles_without_a_folder_of_its_own(path, monkeypatch, tmp_pat
     monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(folder))
     with pytest.warns(RuntimeWarning, match="shared can be written by everybody"):
         lw.compile(path)
-    assert not isinstance(lw.compile(path), kept.Restored) and not [*folder.iterdir()]
+    assert not isinstance(lw.compile(path), disk_cache.Restored) and not [*folder.iterdir()]
 
 
 def test_watched_and_customised_compilations_are_not_kept(path, monkeypatch, tmp_path):
     def place():
-        return kept.place_of(path, None, DEFAULT)
+        return disk_cache.place_of(path, None, DEFAULT)
 
     assert place() is not None
     with lw.trace():
@@ -393,11 +400,11 @@ def test_watched_and_customised_compilations_are_not_kept(path, monkeypatch, tmp
     ids=["legalize", "op", "schedule", "converter"],
 )
 def test_a_registration_ends_it(path, change):
-    assert kept.place_of(path, None, DEFAULT) is not None
+    assert disk_cache.place_of(path, None, DEFAULT) is not None
     change()
     assert customised()
-    assert kept.place_of(path, None, DEFAULT) is None
-    assert not isinstance(lw.compile(path), kept.Restored) and entries() == []
+    assert disk_cache.place_of(path, None, DEFAULT) is None
+    assert not isinstance(lw.compile(path), disk_cache.Restored) and entries() == []
 
 
 def test_the_package_does_not_customise_itself():
@@ -419,27 +426,27 @@ def test_files_that_name_others_are_not_kept(path, tmp_path):
     onnx.save_model(
         proto, path, save_as_external_data=True, location="weights.bin", size_threshold=0
     )
-    assert kept.place_of(path, None, DEFAULT) is None
-    assert kept.place_of(tmp_path / "none.onnx", None, DEFAULT) is None
-    assert kept.place_of(lw.IRModule({}), None, DEFAULT) is None
-    assert kept.place_of(path.with_suffix(".bin"), None, DEFAULT) is None
+    assert disk_cache.place_of(path, None, DEFAULT) is None
+    assert disk_cache.place_of(tmp_path / "none.onnx", None, DEFAULT) is None
+    assert disk_cache.place_of(lw.IRModule({}), None, DEFAULT) is None
+    assert disk_cache.place_of(path.with_suffix(".bin"), None, DEFAULT) is None
 
 
 def test_a_model_that_changes_meanwhile_is_not_kept(path):
-    place = kept.place_of(path, None, DEFAULT)
+    place = disk_cache.place_of(path, None, DEFAULT)
     exe = lw.compile(path)
     for entry in entries():
         entry.unlink()
     path.write_bytes(model(2.0).SerializeToString())
-    kept.keep(place, exe)
+    disk_cache.keep(place, exe)
     assert entries() == []
 
 
 def test_a_file_that_nobody_wrote_is_not_read_again(path, monkeypatch):
     os.utime(path, (1e9, 1e9))
-    place = kept.place_of(path, None, DEFAULT)
+    place = disk_cache.place_of(path, None, DEFAULT)
     with monkeypatch.context() as patch:
-        patch.setattr(kept, "_content", lambda model: pytest.fail("it is read"))
+        patch.setattr(disk_cache, "_content", lambda model: pytest.fail("it is read"))
         assert place.unchanged()
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
@@ -452,11 +459,11 @@ def test_the_digest_of_a_file_that_nobody_wrote_is_kept(path, monkeypatch):
     os.utime(path, (1e9, 1e9))
     lw.compile(path)
     with monkeypatch.context() as patch:
-        patch.setattr(kept, "_digested", lambda *_: pytest.fail("it is read"))
-        assert isinstance(lw.compile(path), kept.Restored)
+        patch.setattr(disk_cache, "_digested", lambda *_: pytest.fail("it is read"))
+        assert isinstance(lw.compile(path), disk_cache.Restored)
     path.write_bytes(model(2.0).SerializeToString())
     os.utime(path, (1e9, 1e9))
-    assert not isinstance(lw.compile(path), kept.Restored)
+    assert not isinstance(lw.compile(path), disk_cache.Restored)
 
 
 def test_constants_are_mapped_not_copied(path):
@@ -470,24 +477,24 @@ def test_constants_are_mapped_not_copied(path):
 
 def test_a_model_too_large_for_the_cache_is_not_read_for_it(path, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_CACHE_MB", "1")
-    assert kept.place_of(path, None, DEFAULT) is not None
+    assert disk_cache.place_of(path, None, DEFAULT) is not None
     proto = model()
     proto.doc_string = "x" * (1 << 18)
     onnx.save(proto, path)
-    assert kept.place_of(path, None, DEFAULT) is None
-    assert not isinstance(lw.compile(path), kept.Restored) and entries() == []
+    assert disk_cache.place_of(path, None, DEFAULT) is None
+    assert not isinstance(lw.compile(path), disk_cache.Restored) and entries() == []
 
 
 def test_many_write_at_once(path):
     exe = lw.compile(path)
-    place = kept.place_of(path, None, DEFAULT)
+    place = disk_cache.place_of(path, None, DEFAULT)
     errors: list[Exception] = []
 
     def write() -> None:
         try:
             for _ in range(5):
-                kept.keep(place, exe)
-                assert kept.find(place, lambda: exe) is not None
+                disk_cache.keep(place, exe)
+                assert disk_cache.find(place, lambda: exe) is not None
         except Exception as error:
             errors.append(error)
 

@@ -13,7 +13,7 @@ from rich.console import Console
 import loopwright as lw
 from loopwright.base.plugins import Plugin
 from loopwright.base.progress import Step
-from loopwright.driver import build, cli, demo, kept, progress, vm_build
+from loopwright.driver import build, cli, demo, disk_cache, progress, vm_build
 from loopwright.runtime import Module
 from loopwright.runtime.vm import ExecBuilder
 
@@ -173,13 +173,13 @@ class ModelProto:
 
 def test_what_is_not_kept():
     ModelProto.__module__ = "onnx.onnx_ml_pb2"
-    assert kept._content(ModelProto()) is None and kept._content(3) is None
-    assert kept._files_of("no_package_of_this_name") == []
-    assert kept._leaves([0, [1, [2]], []]) == [0, 1, 2] and kept._leaves(3) == [3]
+    assert disk_cache._content(ModelProto()) is None and disk_cache._content(3) is None
+    assert disk_cache._files_of("no_package_of_this_name") == []
+    assert disk_cache._leaves([0, [1, [2]], []]) == [0, 1, 2] and disk_cache._leaves(3) == [3]
 
     def packed(**options):
         made = {"libraries": [], "imports": [], "is_foreign": False, "constants": {}}
-        return kept.packed(SimpleNamespace(program=SimpleNamespace(**{**made, **options})))
+        return disk_cache.packed(SimpleNamespace(program=SimpleNamespace(**{**made, **options})))
 
     assert packed(libraries=["m"]) is None and packed(imports=["f"]) is None
     assert packed(is_foreign=True) is None

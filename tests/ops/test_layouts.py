@@ -10,7 +10,7 @@ import pytest
 
 from loopwright import relax, tir
 from loopwright.ops import OPERATORS
-from loopwright.ops.flow import inserted, moved, numbered, spelled
+from loopwright.ops.layout_rules import inserted, moved, numbered, spelled
 from loopwright.relax import op
 from loopwright.relax.layout import LayoutQuery, plain, rank, tensor_arguments, with_tensors
 from loopwright.relax.struct_info import TensorStructInfo, TupleStructInfo

@@ -10,10 +10,10 @@ import loopwright as lw
 from loopwright import relay
 from loopwright.ir import GlobalVar, assert_structural_equal
 from loopwright.relay import transform as passes
+from loopwright.relay.annotated_regions import AnnotatedRegionSet
 from loopwright.relay.dataflow_pattern import is_op, wildcard
 from loopwright.relay.op.annotation import compiler_begin, compiler_end
 from loopwright.relay.op.contrib import get_pattern_table, register_pattern_table
-from loopwright.relay.regions import AnnotatedRegionSet
 from loopwright.relay.testing.byoc import CcompilerAnnotator
 from loopwright.relay.testing.temp_op_attr import TempOpAttr
 from loopwright.relay.transform.annotate_target import BEGIN, END

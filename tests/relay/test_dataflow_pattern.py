@@ -29,7 +29,7 @@ from loopwright.relay.dataflow_pattern import (
     rewrite,
     wildcard,
 )
-from loopwright.relay.flow import Flow
+from loopwright.relay.dominators import Flow
 from loopwright.relay.walk import post_order
 
 pytestmark = pytest.mark.no_roundtrip

@@ -14,14 +14,14 @@ from loopwright import IRModule, relay, te
 from loopwright.ir import assert_structural_equal
 from loopwright.relay import analysis
 from loopwright.relay import transform as passes
+from loopwright.relay.annotated_regions import AnnotatedRegionSet
 from loopwright.relay.backend.vm import VMCompiler
 from loopwright.relay.dataflow_pattern import is_op, wildcard
 from loopwright.relay.dataflow_pattern.nodes import FunctionPattern
+from loopwright.relay.dominators import Flow
 from loopwright.relay.expr_functor import ExprFunctor
 from loopwright.relay.external import lifted
-from loopwright.relay.flow import Flow
 from loopwright.relay.op import registering
-from loopwright.relay.regions import AnnotatedRegionSet
 from loopwright.relay.strategy import get_valid_implementations
 from loopwright.relay.testing import layers, rand, vgg
 from loopwright.relay.translate import to_relax

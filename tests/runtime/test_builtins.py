@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from loopwright.runtime import ShapeTuple, Tensor, empty, get_global_func, tensor
+from loopwright.runtime.vm.dynamic_sizes import mel_weight_matrix
 from loopwright.runtime.vm.paged_cache import PagedKVCache
-from loopwright.runtime.vm.sets import mel_weight_matrix
 
 Shape = ShapeTuple
 

@@ -10,7 +10,7 @@ from ..base.late import Slot
 from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.executable import Executable
 from ..codegen.llvm.jit import gc_paused
-from . import kept
+from . import disk_cache
 from .options import CompileOptions, Keywords
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
         relax_pipeline, tir_pipeline), or one as `options`, whose fields the other keywords replace.
 
     The result of the default pipelines for a model file is kept in the cache folder and loaded
-    from there the next time (see `driver.kept`); `LOOPWRIGHT_CACHE=0` disables this.
+    from there the next time (see `driver.disk_cache`); `LOOPWRIGHT_CACHE=0` disables this.
 
     Raises LoopwrightError for a target without a code generator, and the errors of passes.
     """
@@ -60,13 +60,13 @@ def _found_or_made(
     model: Any, target: Any, options: CompileOptions, anew: Callable[[], CompiledModel]
 ) -> CompiledModel:
     """What is kept of a compiled model, else a new one."""
-    place = kept.place_of(model, target, DEFAULT_TARGET, options)
+    place = disk_cache.place_of(model, target, DEFAULT_TARGET, options)
     if place is None:
         return anew()
-    known = kept.find(place, anew, options.threads)
+    known = disk_cache.find(place, anew, options.threads)
     if known is not None:
         return known
     compiled = anew()
     if isinstance(compiled, Executable):  # C source is not kept
-        kept.keep(place, compiled)
+        disk_cache.keep(place, compiled)
     return compiled

@@ -15,7 +15,7 @@ from .common import compute, normalize_axis, shape_text
 from .core import case, op
 from .extents import differ, text
 from .family import unary
-from .flow import along, elementwise
+from .layout_rules import along, elementwise
 from .params import Axis, Tensor
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])

@@ -17,8 +17,8 @@ from ..tir import layout as layout_of
 from .common import compute
 from .core import OPERATORS, Operator, case, op
 from .extents import differ
-from .flow import elementwise
 from .gradient import no_gradient
+from .layout_rules import elementwise
 from .params import Ints, Tensor, Value
 from .pool import pool_arguments, pool_windows, window_count
 from .statements import long, loops, prim_func

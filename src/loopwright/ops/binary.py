@@ -18,8 +18,8 @@ from .common import common_dtype, compute, element, shape_of
 from .core import case, op
 from .extents import differ, dims_equal
 from .family import binary
-from .flow import broadcasting
 from .gradient import Backward
+from .layout_rules import broadcasting
 from .params import Tensor
 
 _INT = {"dtype": "int32", "low": 1, "high": 9}

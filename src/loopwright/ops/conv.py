@@ -20,8 +20,8 @@ from .blocks import extent, from_plain, index_in, shape_in, sliding, spatial, to
 from .common import accumulator, listed, rounded, void_or, widened
 from .core import Operator, case, op
 from .extents import check_multiple, differ, simplify, text
-from .flow import numbered, spelled
 from .layout import pack_weight
+from .layout_rules import numbered, spelled
 from .nn import padded
 from .params import DType, Ints, Tensor, whole
 

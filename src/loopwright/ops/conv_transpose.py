@@ -30,8 +30,8 @@ from .conv import (
 )
 from .core import case, op
 from .extents import check_multiple, differ, simplify, text
-from .flow import numbered
 from .layout import pack_weight
+from .layout_rules import numbered
 from .params import DType, Ints, Tensor
 
 

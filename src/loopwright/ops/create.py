@@ -20,8 +20,8 @@ from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInf
 from .common import accumulator, compute, element, shape_of
 from .core import case, op
 from .extents import simplify
-from .flow import along
 from .gradient import no_gradient
+from .layout_rules import along
 from .params import DType, Prim, Scalar, Shape, Tensor
 
 

@@ -29,8 +29,8 @@ from .common import (
     widened,
 )
 from .core import Operator, case, op
-from .flow import broadcasting, elementwise, reducing
 from .gradient import Backward, Rule, no_gradient
+from .layout_rules import broadcasting, elementwise, reducing
 from .params import Axes, Operand, Tensor
 
 

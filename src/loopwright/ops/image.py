@@ -21,7 +21,7 @@ from .blocks import extent, from_plain, to_plain
 from .common import compute, product, void_or
 from .core import case, op
 from .extents import check_filled, check_multiple, extents_of, simplify
-from .flow import image
+from .layout_rules import image
 from .params import DType, Ints, Prim, Shape, Tensor
 from .resizing import ARRAYS, EXPRESSIONS, METHODS, PLACES, ROUNDING, Span, Style
 

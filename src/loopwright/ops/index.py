@@ -27,9 +27,9 @@ from .common import (
 )
 from .core import case, op
 from .extents import check_within, differ, dims_equal, extents_of
-from .flow import broadcasting
 from .gradient import no_gradient
 from .inference import RankUndetermined
+from .layout_rules import broadcasting
 from .params import Axis, DType, Prim, Tensor
 
 

@@ -35,7 +35,7 @@ from ..relax.struct_info import (
 from .common import compute, element, normalize_axes, normalize_axis, product, shape_of
 from .core import case, op
 from .extents import differ, of_extent, simplify, text
-from .flow import cut, join, positions
+from .layout_rules import cut, join, positions
 from .manipulate import flatten
 from .params import Axis, Prims, Sections, Tensor, Tensors
 

@@ -31,7 +31,7 @@ from .common import (
 )
 from .core import INJECTIVE, case, op
 from .extents import broadcast_differ, simplify
-from .flow import along, inserted, moved, squeezing
+from .layout_rules import along, inserted, moved, squeezing
 from .params import Axes, Axis, Ints, Operand, Shape, Tensor
 
 

@@ -25,7 +25,7 @@ from .common import (
 )
 from .core import FUSABLE, case, op
 from .extents import differ, dims_gap, shorter, simplify, text
-from .flow import along, elementwise, padding
+from .layout_rules import along, elementwise, padding
 from .params import Axes, Axis, Ints, Shape, Tensor
 
 

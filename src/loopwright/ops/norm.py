@@ -12,7 +12,7 @@ from ..relax.struct_info import TensorStructInfo
 from .common import accumulator, compute, normalize_axes, normalize_axis, product, widened
 from .core import FUSABLE, case, op
 from .extents import simplify
-from .flow import along
+from .layout_rules import along
 from .nn import check_params, like_data, moments, moments_over, scaled
 from .params import Axes, Tensor
 

@@ -23,7 +23,7 @@ from .common import accumulator, compute, listed, shape_text, widened
 from .conv import conv_extent, expand_padding, expand_per_axis
 from .core import case, op
 from .extents import simplify
-from .flow import image
+from .layout_rules import image
 from .nn import padded
 from .params import Ints, Tensor
 

@@ -15,7 +15,7 @@ from ..relax.struct_info import TensorStructInfo
 from .common import compute, element, normalize_axis, reduce_over, shape_of
 from .core import case, op
 from .extents import differ, dims_equal, extents_of
-from .flow import along
+from .layout_rules import along
 from .params import Axis, DType, Tensor
 
 _BYTES = ("int8", "uint8")

@@ -30,8 +30,8 @@ from .common import (
 from .core import case, op
 from .extents import broadcast_differ, dims_equal, may_be_one
 from .family import reduction
-from .flow import along, reducing
 from .gradient import no_gradient
+from .layout_rules import along, reducing
 from .params import Axes, Axis, Shape, Tensor
 
 

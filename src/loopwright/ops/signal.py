@@ -14,7 +14,7 @@ from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, floormod
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
-from ..runtime.vm import sets
+from ..runtime.vm import dynamic_sizes
 from .common import compute, normalize_axis, rounded, widened
 from .core import case, op
 from .extents import shorter, simplify, text
@@ -251,7 +251,7 @@ def _(bins, length, rate, low, high, dtype="float32"):
     return TensorStructInfo(dtype=dtype, ndim=2)
 
 
-mel_weight_matrix.numpy(sets.mel_weight_matrix)
+mel_weight_matrix.numpy(dynamic_sizes.mel_weight_matrix)
 
 
 @mel_weight_matrix.legalize

@@ -24,8 +24,8 @@ from ..tir.ir_builder import IRBuilder
 from .common import accumulator, normalize_axis, product, void_or
 from .core import Operator, case, op
 from .extents import simplify
-from .flow import along
 from .gradient import Backward
+from .layout_rules import along
 from .params import Axis, DType, Tensor
 from .statements import long, loops, prim_func
 

@@ -19,8 +19,8 @@ from ..relax.struct_info import TensorStructInfo
 from .common import compute
 from .core import case, op
 from .family import unary
-from .flow import elementwise
 from .gradient import Backward
+from .layout_rules import elementwise
 from .params import DType, Prim, Tensor
 
 _SMALL = {"low": -0.9, "high": 0.9}

@@ -7,7 +7,7 @@ NCHW tensor stored as NHWC has the layout "ACDB", stored as NCHW16c "ABCD16b". T
     def _(call, query):
         ...  # (Call, LayoutQuery) -> LayoutPlan | None
 
-is the fact "FRelaxInferLayout" of the operator; `ops.flow` has those of families. BlockedLayout and
+is the fact "FRelaxInferLayout" of the operator; `ops.layout_rules` has those of families. BlockedLayout and
 ConvertLayout ask it.
 """
 

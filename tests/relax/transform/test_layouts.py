@@ -10,7 +10,7 @@ import pytest
 from loopwright import driver, relax, te, tir
 from loopwright.base.span import Span
 from loopwright.ir.structural import structural_equal
-from loopwright.ops import OPERATORS, Tensor, flow, op
+from loopwright.ops import OPERATORS, Tensor, layout_rules, op
 from loopwright.relax import op as R
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import BlockedLayout, ConvertLayout
@@ -294,7 +294,7 @@ def test_an_operator_of_ones_own_takes_part(rng):
         mod, block = graph(build, (2, 8, 8, 8)), BlockedLayout(block=4)
         check(rng, build, (2, 8, 8, 8), moves=4)
         assert len(calls(block(mod), "nn.unpack_channels")) == 2
-        swish.layout(flow.elementwise(finite=True))
+        swish.layout(layout_rules.elementwise(finite=True))
         check(rng, build, (2, 8, 8, 8), moves=2)
         assert len(calls(block(mod), "nn.unpack_channels")) == 1
     finally:

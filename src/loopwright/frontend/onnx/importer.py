@@ -37,13 +37,10 @@ from .expansion import count_nodes, inlined, own_size
 from .functions import expanding
 from .integer_rules import apply_rule
 from .loops import Loop
-from .reader import Model, Node, Port, dim_of, load, name_of, node_of, ordered, read, remember
-from .registry import REFUSALS, Entry, find_converter
-from .tensors import array_of
-from .things import (
+from .object_values import (
     OBJECT,
+    ObjectValue,
     Texts,
-    Thing,
     declared,
     form_of,
     info_of,
@@ -51,9 +48,12 @@ from .things import (
     known_texts,
     moving_texts,
 )
+from .reader import Model, Node, Port, dim_of, load, name_of, node_of, ordered, read, remember
+from .registry import REFUSALS, Entry, find_converter
+from .tensors import array_of
 from .values import UnknownRankError, Value
 
-Way = Callable[[], list[Value]]
+Branch = Callable[[], list[Value]]
 _RANKS = 7  # ranks that are tried: up to those of a batch of volumes, and one more
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -267,7 +267,7 @@ class Importer:
     def _input(self, port: Port) -> RelaxVar:
         dtype = port.dtype
         if port.kind is not None:
-            return self._thing(port)
+            return self._object_input(port)
         if isinstance(self.dtypes, dict):
             dtype = self.dtypes.get(port.name, dtype)
         elif not dtype:
@@ -286,11 +286,11 @@ class Importer:
         self.values[port.name] = Value(self.context, var)
         return var
 
-    def _thing(self, port: Port) -> RelaxVar:
+    def _object_input(self, port: Port) -> RelaxVar:
         """An input that is no tensor of numbers."""
         var = RelaxVar(self._param_name(port.name), OBJECT)
         try:
-            value = Thing(self.context, declared(port.kind), var)
+            value = ObjectValue(self.context, declared(port.kind), var)
         except ValueError as error:
             raise LoopwrightError(f"input {port.name}: {error}") from error
         tensor = port.kind.tensor_type
@@ -504,7 +504,7 @@ class Importer:
         finally:
             self.decided = before
 
-    def _fork(self, condition: Value, *ways: Way) -> bool:
+    def _fork(self, condition: Value, *ways: Branch) -> bool:
         """Let the nodes after this one be converted for both of two ways to get its outputs. False for
         a node that is no node of a graph: it has to do without."""
         if self.direct:
@@ -525,7 +525,7 @@ class Importer:
                 self.values.update(zip(node.outputs, ways[self.decided[name]](), strict=False))
                 continue
 
-            def after(way: Way, node: Node = node, k: int = k) -> list[Value]:
+            def after(way: Branch, node: Node = node, k: int = k) -> list[Value]:
                 budget.spend(nodes=len(nodes) - k)
                 self.values.update(zip(node.outputs, way(), strict=False))
                 return self._nodes(nodes[k + 1 :], entries[k + 1 :], wanted)
@@ -539,7 +539,7 @@ class Importer:
         return [self.values[name] for name in wanted]
 
     def _either(
-        self, condition: Value, ways: Sequence[Way], even: bool = False, lenient: bool = False
+        self, condition: Value, ways: Sequence[Branch], even: bool = False, lenient: bool = False
     ) -> list[Value] | None:
         """What one of two ways gives, as the run chooses.
 
@@ -566,7 +566,7 @@ class Importer:
         parts = [chosen[k] for k in range(len(kinds))] if len(kinds) > 1 else [chosen]
         return [self._chosen(part, form) for part, form in zip(parts, kinds, strict=True)]
 
-    def _side(self, way: Way, forms: list[list[Any]], lenient: bool) -> Any:
+    def _side(self, way: Branch, forms: list[list[Any]], lenient: bool) -> Any:
         """A branch with the values of a way, or the error if that may be. forms: gets what they are."""
         span, outer, direct = self.builder.span, self.values, self.direct
 
@@ -593,7 +593,7 @@ class Importer:
     def _chosen(self, part: Any, form: Any) -> Value:
         """An output of one of two graphs; where these differ in a dimension, it is a new one."""
         if not isinstance(form, TensorStructInfo):
-            return Thing(self.context, form, self.context.emit(part))
+            return ObjectValue(self.context, form, self.context.emit(part))
         value = self.context.value(part)
         if value.info.get_shape() is None and form.ndim >= 0:
             return self.context.found(value.expr, *[None] * form.ndim)
@@ -675,7 +675,7 @@ def _check_inputs(node: Node, entry: Entry, inputs: list[Value | None]) -> None:
 
 def _check_complex(node: Node, inputs: list[Value | None]) -> None:
     """Raise ValueError for complex numbers where ONNX has none, or where they are computed with."""
-    kinds = {str(v.dtype) for v in inputs if v is not None and not isinstance(v, Thing)}
+    kinds = {str(v.dtype) for v in inputs if v is not None and not isinstance(v, ObjectValue)}
     kinds = {k for k in kinds if k.startswith("complex")}
     if kinds and (node.op_type in _COMPUTES or not _takes_complex(node.domain, node.op_type)):
         hint = "compute with the real and the imaginary part, as two tensors of floats"

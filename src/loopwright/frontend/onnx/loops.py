@@ -34,7 +34,7 @@ from ...relax.struct_info import (
     TupleStructInfo,
 )
 from .context import Context
-from .things import OBJECT, Thing, form_of, info_of, joined
+from .object_values import OBJECT, ObjectValue, form_of, info_of, joined
 from .values import Value
 
 _TRIES = 4  # each makes a dimension of the state one that varies, or is the last
@@ -90,7 +90,7 @@ class Loop:
     def found(self, expr: Any, info: Any) -> Value:
         """A part of the state after the loop."""
         if not isinstance(info, TensorStructInfo):
-            return Thing(self.cx, info, self.cx.builder.emit(expr))
+            return ObjectValue(self.cx, info, self.cx.builder.emit(expr))
         dims = [None if d in self.varying else d for d in info.get_shape() or ()]
         return self.cx.found(self.cx.builder.emit(expr), *dims)
 
@@ -174,7 +174,7 @@ class Loop:
     def fed(self, var: rx.Var, info: Any) -> Value:
         """A part of the state in a turn."""
         plain = isinstance(info, TensorStructInfo)
-        return Value(self.cx, var) if plain else Thing(self.cx, info, var)
+        return Value(self.cx, var) if plain else ObjectValue(self.cx, info, var)
 
     def shaped(self, value: Value) -> Value:
         """A value whose dimensions have names, where only the rank is known of them."""

@@ -1,11 +1,11 @@
 """The virtual machine: bytecode, its builder, the machine that runs it."""
 
+from . import dynamic_sizes as dynamic_sizes
 from . import numbers as numbers
 from . import paged_cache as paged_cache
 from . import paths as paths
 from . import pictures as pictures
 from . import sequences as sequences
-from . import sets as sets
 from . import steering as steering
 from . import texts as texts
 from .builder import ExecBuilder as ExecBuilder

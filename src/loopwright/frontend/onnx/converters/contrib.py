@@ -18,7 +18,7 @@ from ..context import Context
 from ..reader import NEWEST_OPSET, Node
 from ..registry import register_converter
 from ..values import Value, literal
-from .few_bits import Weight, product, unpacked
+from .block_quantized import Weight, product, unpacked
 from .recurrent import LAYERS
 
 DOMAIN = "com.microsoft"

@@ -13,6 +13,7 @@ from ....relax.expr import ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..values import Value, literal
+from .block_quantized import unpacked
 from .contrib import (
     _FLOAT,
     _all_of,
@@ -23,7 +24,6 @@ from .contrib import (
 )
 from .contrib_attention import _heads, _joined, _swapped, multi_head_attention, rotated_by
 from .contrib_gated import _as_shaped, _float, _grouped
-from .few_bits import unpacked
 
 _INT64, _UINT32 = 7, 12  # TensorProto's data types
 

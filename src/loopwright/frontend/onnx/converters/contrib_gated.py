@@ -13,6 +13,7 @@ from ....relax.expr import ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..values import Value, literal
+from .block_quantized import unpacked
 from .contrib import (
     _FLOAT,
     _all_of,
@@ -21,7 +22,6 @@ from .contrib import (
     counted,
     numbered,
 )
-from .few_bits import unpacked
 
 
 def _float(cx: Context, x: Value) -> Value:

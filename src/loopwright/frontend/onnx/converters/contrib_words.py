@@ -12,9 +12,9 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.struct_info import TensorStructInfo
 from ..context import Context
+from ..object_values import ObjectValue, Texts, called
 from ..reader import Node
 from ..registry import REFUSALS, converter
-from ..things import Texts, Thing, called
 from ..values import Value
 from .contrib import DOMAIN, counted
 from .texts import texts_of
@@ -45,7 +45,7 @@ def tokenizer(cx: Context, node: Node, x: Value) -> Any:
     }
     ndim = given.form.ndim
     made = called(cx, "texts_tokens", given, json.dumps(data))
-    return Thing(cx, Texts(ndim if ndim < 0 else ndim + 1), made)
+    return ObjectValue(cx, Texts(ndim if ndim < 0 else ndim + 1), made)
 
 
 @converter("DynamicTimeWarping", 1, DOMAIN)

@@ -14,15 +14,17 @@ from ..context import Context, size_of
 from ..reader import Node
 from ..registry import converter
 from ..values import Value, literal
-from . import few_bits
+from . import block_quantized
 
 
 @converter("MatMul")
 def matmul(cx: Context, node: Node, a: Value, b: Value) -> Any:
     given = cx.dequantized.get(b.expr)
-    weight = few_bits.dequantized(*given) if given and a.ndim and a.dtype == "float32" else None
+    weight = (
+        block_quantized.dequantized(*given) if given and a.ndim and a.dtype == "float32" else None
+    )
     if weight is not None and literal(a.shape[-1]) == weight.rows:
-        return few_bits.product(cx, a, weight)
+        return block_quantized.product(cx, a, weight)
     return product(cx, a, b)
 
 

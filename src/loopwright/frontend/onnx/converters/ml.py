@@ -11,9 +11,9 @@ import numpy as np
 from ....base.errors import explain
 from ....relax import op
 from ..context import Context
+from ..object_values import at_places, known_texts, places
 from ..reader import Node
 from ..registry import converter
-from ..things import at_places, known_texts, places
 from ..values import Value, literal
 from .texts import texts_of
 

@@ -14,7 +14,7 @@ from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter, register_converter
-from ..steered import around, known_numbers, view
+from ..run_time_axes import around, known_numbers, view
 from ..values import Value, literal
 
 

@@ -11,7 +11,7 @@ from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context, in_float32
 from ..reader import Node
 from ..registry import register_converter
-from ..steered import closed, known_numbers, length, opened
+from ..run_time_axes import closed, known_numbers, length, opened
 from ..values import Value, object_array
 
 Reduce = Callable[[Context, Value, Any, bool], Any]

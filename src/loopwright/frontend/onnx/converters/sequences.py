@@ -11,14 +11,11 @@ from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....relax.struct_info import TensorStructInfo
 from ..context import Context
-from ..reader import Node, name_of
-from ..registry import converter
-from ..tensors import dtype_of
-from ..things import (
+from ..object_values import (
     Map,
+    ObjectValue,
     Optional,
     Sequence,
-    Thing,
     arrived,
     called,
     declared,
@@ -26,27 +23,34 @@ from ..things import (
     joined,
     taken,
 )
+from ..reader import Node, name_of
+from ..registry import converter
+from ..tensors import dtype_of
 from ..values import Value, literal
 
 ML = "ai.onnx.ml"
 _MOST_PARTS = 256  # of a sequence that is kept as a list
 
 
-def _sequence(x: Value) -> Thing:
+def _sequence(x: Value) -> ObjectValue:
     """A value that must be a sequence; one that an optional value holds is one, too."""
-    form = x.form if isinstance(x, Thing) else None
-    if isinstance(x, Thing) and isinstance(form, Optional) and isinstance(form.item, Sequence):
-        return x.items[0] if x.items else Thing(x._context, form.item, x.expr)  # type: ignore[return-value]
-    if not isinstance(x, Thing) or not isinstance(form, Sequence):
+    form = x.form if isinstance(x, ObjectValue) else None
+    if (
+        isinstance(x, ObjectValue)
+        and isinstance(form, Optional)
+        and isinstance(form.item, Sequence)
+    ):
+        return x.items[0] if x.items else ObjectValue(x._context, form.item, x.expr)  # type: ignore[return-value]
+    if not isinstance(x, ObjectValue) or not isinstance(form, Sequence):
         raise TypeError(explain("an input is not a sequence", got=str(form or x.info)))
     return x
 
 
-def _made(cx: Context, items: list[Value]) -> Thing:
+def _made(cx: Context, items: list[Value]) -> ObjectValue:
     form: Any = None
     for item in items:
         form = joined(form, form_of(item))
-    return Thing(cx, Sequence(form), items=items)
+    return ObjectValue(cx, Sequence(form), items=items)
 
 
 def _place(position: Value | None) -> int | None:
@@ -60,7 +64,7 @@ def _place(position: Value | None) -> int | None:
 @converter("SequenceEmpty", 11)
 def sequence_empty(cx: Context, node: Node) -> Any:
     node.skip("dtype")
-    return Thing(cx, Sequence(None), items=[])
+    return ObjectValue(cx, Sequence(None), items=[])
 
 
 @converter("SequenceConstruct", 11)
@@ -95,7 +99,7 @@ def sequence_insert(
         return _made(cx, items)
     form = Sequence(joined(given.form.item, form_of(tensor)))
     args = [] if position is None else [position]
-    return Thing(cx, form, called(cx, "sequence_insert", given, tensor, *args))
+    return ObjectValue(cx, form, called(cx, "sequence_insert", given, tensor, *args))
 
 
 @converter("SequenceErase", 11)
@@ -109,7 +113,7 @@ def sequence_erase(cx: Context, node: Node, sequence: Value, position: Value | N
         del items[place]
         return _made(cx, items)
     args = [] if position is None else [position]
-    return Thing(cx, given.form, called(cx, "sequence_erase", given, *args))
+    return ObjectValue(cx, given.form, called(cx, "sequence_erase", given, *args))
 
 
 @converter("SequenceLength", 11)
@@ -128,7 +132,7 @@ def concat_from_sequence(cx: Context, node: Node, sequence: Value) -> Any:
         return cx.onnx.Concat(*parts, axis=axis)
     item = given.form.item
     if not isinstance(item, TensorStructInfo):
-        return Thing(cx, item, called(cx, "sequence_joined", given, axis, new))
+        return ObjectValue(cx, item, called(cx, "sequence_joined", given, axis, new))
     rank = item.ndim + new if item.ndim >= 0 else -1
     form = TensorStructInfo(dtype=item.dtype, ndim=rank)
     return taken(cx, form, "sequence_joined", given, axis, new)
@@ -148,7 +152,7 @@ def split_to_sequence(cx: Context, node: Node, x: Value, split: Value | None = N
         return _made(cx, [v if keep else cx.onnx.Squeeze(v, [axis]) for v in parts])
     form = TensorStructInfo(dtype=x.dtype, ndim=x.ndim - (not keep))
     given = split if split is not None else cx.onnx.Identity(np.int64(1))
-    return Thing(cx, Sequence(form), called(cx, "sequence_split", x, given, axis, keep))
+    return ObjectValue(cx, Sequence(form), called(cx, "sequence_split", x, given, axis, keep))
 
 
 def _sizes(split: Value | None, extent: Any) -> list[int] | None:
@@ -180,7 +184,7 @@ def sequence_map(cx: Context, node: Node, sequence: Value, *rest: Value) -> Any:
             turns.append(cx.subgraph(body, dict(zip(names, feeds, strict=True))))
         if turns:
             return [_made(cx, list(items)) for items in zip(*turns, strict=True)]
-        return [Thing(cx, Sequence(None), items=[]) for _ in body.output]
+        return [ObjectValue(cx, Sequence(None), items=[]) for _ in body.output]
     count = cx.value(called(cx, "sequence_length", each[0], info=TensorStructInfo((), "int64")))
     held = [v.output for v in given]
 
@@ -196,15 +200,15 @@ def sequence_map(cx: Context, node: Node, sequence: Value, *rest: Value) -> Any:
         grown = []
         for before, out in zip(found, outs, strict=True):
             form = Sequence(joined(before.form.item, form_of(out)))  # type: ignore[attr-defined]
-            grown.append(Thing(cx, form, called(cx, "sequence_insert", before, out)))
+            grown.append(ObjectValue(cx, form, called(cx, "sequence_insert", before, out)))
         return [go, *grown]
 
-    start: list[Value] = [Thing(cx, Sequence(None), items=[]) for _ in body.output]
+    start: list[Value] = [ObjectValue(cx, Sequence(None), items=[]) for _ in body.output]
     return cx.loop(turn, count, None, start, 0)
 
 
 def _is_sequence(value: Value) -> bool:
-    return isinstance(value, Thing) and isinstance(value.form, Sequence)
+    return isinstance(value, ObjectValue) and isinstance(value.form, Sequence)
 
 
 # ---------------------------------------------------------------- optional values
@@ -214,16 +218,16 @@ def _is_sequence(value: Value) -> bool:
 def optional(cx: Context, node: Node, value: Value | None = None) -> Any:
     if value is not None:
         node.skip("type")
-        return Thing(cx, Optional(form_of(value)), items=[value])
+        return ObjectValue(cx, Optional(form_of(value)), items=[value])
     kind = node._get("type", object, "a type", None)
-    return Thing(cx, Optional(None if kind is None else declared(kind)), items=[])
+    return ObjectValue(cx, Optional(None if kind is None else declared(kind)), items=[])
 
 
 def _known_optional(value: Value | None) -> list[Value] | None:
     """What an optional value holds, None where the run decides."""
     if value is None:
         return []
-    if isinstance(value, Thing) and isinstance(value.form, Optional):
+    if isinstance(value, ObjectValue) and isinstance(value.form, Optional):
         return value.items
     return [value]
 
@@ -256,7 +260,7 @@ def zip_map(cx: Context, node: Node, x: Value) -> Any:
     node.skip("classlabels_strings")
     if not keys:
         raise ValueError(explain("attribute classlabels_int64s or _strings is missing"))
-    return Thing(cx, Sequence(Map()), called(cx, "rows_as_maps", x, json.dumps(keys)))
+    return ObjectValue(cx, Sequence(Map()), called(cx, "rows_as_maps", x, json.dumps(keys)))
 
 
 @converter("DictVectorizer", 1, ML)

@@ -17,7 +17,7 @@ from ...common import padded
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
-from ..steered import known_numbers, length, sizes, view
+from ..run_time_axes import known_numbers, length, sizes, view
 from ..values import Value, literal
 
 # Exporters write this, or the greatest int32 or int64, for "to the end".

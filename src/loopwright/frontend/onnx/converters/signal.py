@@ -11,7 +11,7 @@ from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter, register_converter
-from ..steered import known_numbers, sizes, view
+from ..run_time_axes import known_numbers, sizes, view
 from ..tensors import dtype_of
 from ..values import Value
 

@@ -9,15 +9,15 @@ from typing import Any
 from ....base.errors import explain
 from ....relax.struct_info import TensorStructInfo
 from ..context import Context
+from ..object_values import ObjectValue, Texts, called
 from ..reader import Node
 from ..registry import converter
-from ..things import Texts, Thing, called
 from ..values import Value
 
 
-def texts_of(x: Value) -> Thing:
+def texts_of(x: Value) -> ObjectValue:
     """An input that must be texts. Raises TypeError."""
-    if isinstance(x, Thing) and isinstance(x.form, Texts):
+    if isinstance(x, ObjectValue) and isinstance(x.form, Texts):
         return x
     raise TypeError(explain("an input is not a tensor of strings", got=str(x.info)))
 
@@ -26,7 +26,7 @@ def texts_of(x: Value) -> Thing:
 def string_concat(cx: Context, node: Node, x: Value, y: Value) -> Any:
     a, b = texts_of(x), texts_of(y)
     known = -1 if min(a.form.ndim, b.form.ndim) < 0 else max(a.form.ndim, b.form.ndim)
-    return Thing(cx, Texts(known), called(cx, "texts_joined", a, b))
+    return ObjectValue(cx, Texts(known), called(cx, "texts_joined", a, b))
 
 
 @converter("StringSplit", 20)
@@ -38,8 +38,11 @@ def string_split(cx: Context, node: Node, x: Value) -> Any:
     info = TensorStructInfo(dtype="int64", ndim=ndim)
     counts = called(cx, "sequence_at", pair, cx.known([1], "int64"), info=info)
     if ndim < 0:
-        return [Thing(cx, Texts(-1), parts), counts]
-    return [Thing(cx, Texts(ndim + 1), parts), cx.found(counts, *(given.dims or [None] * ndim))]
+        return [ObjectValue(cx, Texts(-1), parts), counts]
+    return [
+        ObjectValue(cx, Texts(ndim + 1), parts),
+        cx.found(counts, *(given.dims or [None] * ndim)),
+    ]
 
 
 @converter("RegexFullMatch", 20)
@@ -65,7 +68,7 @@ def string_normalizer(cx: Context, node: Node, x: Value) -> Any:
         what = "attribute case_change_action is LOWER, UPPER or NONE"
         raise ValueError(explain(what, got=case))
     exact, stops = node.flag("is_case_sensitive"), json.dumps(node.texts("stopwords", []))
-    return Thing(cx, given.form, called(cx, "texts_normalized", given, case, exact, stops))
+    return ObjectValue(cx, given.form, called(cx, "texts_normalized", given, case, exact, stops))
 
 
 @converter("TfIdfVectorizer", 9)
@@ -92,11 +95,11 @@ def tf_idf_vectorizer(cx: Context, node: Node, x: Value) -> Any:
         "lengths": lengths,
         "skips": node.integer("max_skip_count"),
     }
-    ndim = x.form.ndim if isinstance(x, Thing) else x.ndim
+    ndim = x.form.ndim if isinstance(x, ObjectValue) else x.ndim
     info = TensorStructInfo(dtype="float32", ndim=max(ndim, 1))
     width = max(columns) + 1
     dims: list[Any] = [width] if ndim < 2 else [None, width]
-    if ndim == 2 and not isinstance(x, Thing):
+    if ndim == 2 and not isinstance(x, ObjectValue):
         dims[0] = x.shape[0]
     return cx.found(called(cx, "count_grams", x, json.dumps(data), info=info), *dims)
 
@@ -120,8 +123,8 @@ def cast_texts(cx: Context, x: Value, dtype: str) -> Any:
     return found if ndim < 0 else cx.found(found, *(given.dims or [None] * ndim))
 
 
-def written(cx: Context, x: Value) -> Thing:
+def written(cx: Context, x: Value) -> ObjectValue:
     """Numbers as texts."""
-    made = Thing(cx, Texts(x.ndim), called(cx, "texts_of", x))
+    made = ObjectValue(cx, Texts(x.ndim), called(cx, "texts_of", x))
     made.dims = list(x.shape)
     return made

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..annotated_regions import AnnotatedRegionSet
 from ..left_out import served
-from ..regions import AnnotatedRegionSet
 from ..scopes import check_basic_block_normal_form
 from ..walk import post_order
 from .call_graph import CallGraph

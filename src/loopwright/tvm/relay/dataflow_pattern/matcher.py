@@ -15,7 +15,7 @@ from ....ir.op import Op
 from ....ir.structural import structural_equal
 from ....relax.dpl.matcher import same_attr
 from .. import expr as rl
-from ..flow import Flow
+from ..dominators import Flow
 from ..infer import Typer
 from ..stackless import Step, run
 from ..types import TensorType

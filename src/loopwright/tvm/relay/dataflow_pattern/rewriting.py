@@ -10,8 +10,8 @@ from ....base.errors import explain
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.structural import structural_equal
+from ..dominators import Flow
 from ..expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
-from ..flow import Flow
 from ..infer import infer_function
 from ..walk import post_order
 from ..walk import rewrite as rebuilt_graph

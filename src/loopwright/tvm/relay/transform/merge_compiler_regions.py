@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
+from ..annotated_regions import AnnotatedRegion, AnnotatedRegionSet
 from ..expr import Function, If
-from ..regions import AnnotatedRegion, AnnotatedRegionSet
 from ..stackless import Step, run
 from ..walk import post_order, rewrite
 from .annotate_target import BEGIN, END, is_begin, is_end

@@ -14,11 +14,11 @@ from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.pass_context import PassContext
 from ....runtime import get_global_func
+from ..annotated_regions import AnnotatedRegion, AnnotatedRegionSet
 from ..backend.name_transforms import sanitize_name
 from ..expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from ..infer import infer_function
 from ..op import annotation
-from ..regions import AnnotatedRegion, AnnotatedRegionSet
 from ..walk import bind, children, post_order, rebuilt, rewrite
 from .annotate_target import BEGIN, DEFAULT, END, is_begin, is_end
 from .base import RelayPass

@@ -54,7 +54,7 @@ class Map:
     """Numbers or texts by key."""
 
 
-class Thing(Value):
+class ObjectValue(Value):
     """A value of the model that is no tensor of numbers.
 
     form: what it is. items: the values that a sequence or an optional value is known to hold. dims:
@@ -73,7 +73,7 @@ class Thing(Value):
         self._searched = True  # it has no elements that are integers
 
     def copy(self) -> Value:
-        other = Thing(self._context, self.form, self._expr, self.items)
+        other = ObjectValue(self._context, self.form, self._expr, self.items)
         other.dims = self.dims
         return other
 
@@ -108,7 +108,7 @@ def _argument(value: Any) -> Any:
 
 def form_of(value: Value) -> Any:
     """What a value is: a form of this file, or a tensor's struct info without its symbols."""
-    if isinstance(value, Thing):
+    if isinstance(value, ObjectValue):
         return value.form
     dims = value.info.get_shape()
     if dims is None:
@@ -166,7 +166,7 @@ def info_of(form: Any) -> Any:
 def arrived(cx: Context, form: Any, expr: Any) -> Value:
     """A value that the run gives. form: what it is."""
     if not isinstance(form, TensorStructInfo):
-        return Thing(cx, form, expr)
+        return ObjectValue(cx, form, expr)
     if form.ndim < 0 or _numbers(form) is not None:
         return Value(cx, cx.builder.match_cast(expr, form))
     return cx.found(expr, *[None] * form.ndim)
@@ -239,14 +239,14 @@ _ON_PLACES |= {"Equal": (), "Shape": (), "Size": (), "Unique": (0,)}
 
 def moving_texts(node: Node, convert: Callable[..., Any], inputs: list[Value | None]) -> Any:
     """The converter of a node, or where it moves texts that converter on places of a pool."""
-    texts = [v for v in inputs if isinstance(v, Thing) and isinstance(v.form, Texts)]
+    texts = [v for v in inputs if isinstance(v, ObjectValue) and isinstance(v.form, Texts)]
     if not texts or node.op_type not in _ON_PLACES:
         return convert
 
     def run(cx: Context, node: Node, *inputs: Value | None) -> list[Any]:
         table = called(cx, "pool", *texts)
         given = [
-            places(cx, table, v) if isinstance(v, Thing) and isinstance(v.form, Texts) else v
+            places(cx, table, v) if isinstance(v, ObjectValue) and isinstance(v.form, Texts) else v
             for v in inputs
         ]
         found = cx.part(node, given)
@@ -259,10 +259,10 @@ def moving_texts(node: Node, convert: Callable[..., Any], inputs: list[Value | N
     return run
 
 
-def known_texts(cx: Context, array: np.ndarray) -> Thing:
+def known_texts(cx: Context, array: np.ndarray) -> ObjectValue:
     """A constant tensor of texts."""
     data = json.dumps([list(array.shape), [_plain(t) for t in array.reshape(-1)]])
-    made = Thing(cx, Texts(array.ndim), called(cx, "texts", data))
+    made = ObjectValue(cx, Texts(array.ndim), called(cx, "texts", data))
     made.dims = list(array.shape)
     return made
 
@@ -271,7 +271,7 @@ def _plain(text: Any) -> str:
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
 
-def places(cx: Context, table: Any, texts: Thing) -> Value:
+def places(cx: Context, table: Any, texts: ObjectValue) -> Value:
     """For each text its place in a table, int64; -1 where it is not there."""
     dims = texts.dims
     if texts.form.ndim < 0:
@@ -285,9 +285,9 @@ def places(cx: Context, table: Any, texts: Thing) -> Value:
     return cx.found(found, *dims)
 
 
-def at_places(cx: Context, table: Any, where: Value) -> Thing:
+def at_places(cx: Context, table: Any, where: Value) -> ObjectValue:
     """The texts at places of a table."""
-    made = Thing(cx, Texts(where.info.ndim), called(cx, "texts_at", table, where))
+    made = ObjectValue(cx, Texts(where.info.ndim), called(cx, "texts_at", table, where))
     dims = where.info.get_shape()
     made.dims = None if dims is None else list(dims)
     return made

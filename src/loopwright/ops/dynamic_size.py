@@ -8,7 +8,7 @@ from .. import relax
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
-from ..runtime.vm import sets
+from ..runtime.vm import dynamic_sizes
 from .common import normalize_axis
 from .core import case, op
 from .params import Prim, Tensor
@@ -51,7 +51,7 @@ def _literal(info: PrimStructInfo | None) -> int | None:
     return value.value if isinstance(value, IntImm) else None
 
 
-unique.numpy(sets.unique)
+unique.numpy(dynamic_sizes.unique)
 
 
 @unique.legalize
@@ -78,7 +78,7 @@ def _(x: TensorStructInfo):
     return TensorStructInfo(dtype="int64", ndim=2)
 
 
-nonzero.numpy(sets.nonzero)
+nonzero.numpy(dynamic_sizes.nonzero)
 
 
 @nonzero.legalize
@@ -114,7 +114,7 @@ def _(x: TensorStructInfo, begin, end, strides):
     return TensorStructInfo(dtype=x.dtype, ndim=x.ndim)
 
 
-dynamic_strided_slice.numpy(sets.dynamic_strided_slice)
+dynamic_strided_slice.numpy(dynamic_sizes.dynamic_strided_slice)
 
 
 @dynamic_strided_slice.legalize
