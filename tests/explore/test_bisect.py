@@ -21,8 +21,8 @@ from loopwright.base.host import host
 from loopwright.codegen.llvm import expr, workers
 from loopwright.driver.cli import app
 from loopwright.explore.bisect import replay
+from loopwright.frontend.graph.registry import CONVERTERS
 from loopwright.frontend.onnx import register_converter
-from loopwright.frontend.onnx.registry import CONVERTERS
 from loopwright.ir.op import FACTS, Op
 from loopwright.ir.prim_expr import Div
 from loopwright.ir.transform import PassContext

@@ -57,7 +57,7 @@ def test_unknown_operators_are_told_all_at_once():
         "    Fancy (domain com.acme, opset 3) x5: onnx:/a/Fancy, onnx:Fancy:c1, onnx:Fancy:c2, "
         "and 2 more\n"
         "  instead: write converters for them and make them known: "
-        'register_converter("Frob", 1, convert), see loopwright.frontend.onnx.registry'
+        'register_converter("Frob", 1, convert), see loopwright.frontend.graph.registry'
     )
 
 
@@ -71,7 +71,7 @@ def test_one_unknown_operator():
         "    Fancy (domain com.acme, opset 1) x1: onnx:Fancy:y\n"
         "  instead: write converters for them and make them known: "
         'register_converter("Fancy", 1, convert, domain="com.acme"), '
-        "see loopwright.frontend.onnx.registry"
+        "see loopwright.frontend.graph.registry"
     )
 
 

@@ -19,14 +19,14 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.driver import compile
 from loopwright.frontend import detach_params
 from loopwright.frontend.common import autopad, typical_sizes
+from loopwright.frontend.graph.context import Context
+from loopwright.frontend.graph.registry import converter, find_converter
 from loopwright.frontend.onnx import (
     from_onnx,
     from_path_or_proto,
     register_converter,
     supported_operators,
 )
-from loopwright.frontend.onnx.context import Context
-from loopwright.frontend.onnx.registry import converter, find_converter
 from loopwright.frontend.onnx.tensors import DTYPES
 from loopwright.ir.dtype import numpy_dtype
 from loopwright.ir.functor import post_order_visit
@@ -670,7 +670,7 @@ def test_every_kind_of_pairing_is_checked(op_type, a, b, options):
 @pytest.fixture
 def own_converters():
     """The table of converters as it was, afterwards."""
-    from loopwright.frontend.onnx import registry
+    from loopwright.frontend.graph import registry
 
     with registry.CONVERTERS.snapshot():
         yield

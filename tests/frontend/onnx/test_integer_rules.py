@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loopwright.frontend.graph.values import object_array, wrapped
 from loopwright.frontend.onnx import from_onnx, integer_rules
-from loopwright.frontend.onnx.values import object_array, wrapped
 from loopwright.ir.dtype import DataType
 from loopwright.relax.expr import Constant
 from loopwright.relax.interpreter import Interpreter

@@ -8,7 +8,8 @@ from onnx import helper
 
 import loopwright as lw
 from loopwright import relax
-from loopwright.frontend.onnx import from_onnx, register_converter, registry
+from loopwright.frontend.graph import registry
+from loopwright.frontend.onnx import from_onnx, register_converter
 from loopwright.ops import OPERATORS, Tensor, op
 from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS
 from loopwright.script import tir as T

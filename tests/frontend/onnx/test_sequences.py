@@ -9,8 +9,8 @@ from onnx import TensorProto, helper
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
+from loopwright.frontend.graph.object_values import Map, Optional, Sequence, Texts, joined
 from loopwright.frontend.onnx import backend, from_onnx
-from loopwright.frontend.onnx.object_values import Map, Optional, Sequence, Texts, joined
 from loopwright.relax.expr import Function
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.struct_info import TensorStructInfo

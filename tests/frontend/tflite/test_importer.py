@@ -14,8 +14,8 @@ import tflite
 import loopwright as lw
 from loopwright import relay
 from loopwright.base.errors import LoopwrightError
+from loopwright.frontend.graph.registry import CONVERTERS
 from loopwright.frontend.onnx import register_converter
-from loopwright.frontend.onnx.registry import CONVERTERS
 from loopwright.frontend.tflite import from_tflite
 from tools.make_tflite import PAGE, page
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from ...base.errors import explain
 from ...relax.struct_info import TensorStructInfo
-from .context import Context
+from ..graph.context import Context
+from ..graph.registry import Entry
+from ..graph.values import Value
 from .expansion import bind
 from .reader import Node, domain_name, graphs_of, node_of
-from .registry import Entry
 from .tensors import DTYPES
-from .values import Value
 
 Convert = Callable[[Node, list[Value | None]], list[Value]]
 _NUMBERS = {name: number for number, name in DTYPES.items()}
@@ -22,9 +22,9 @@ def expanding(node: Node, convert: Convert) -> Entry | None:
     """A converter that runs `convert` on the nodes of an operator's definition, or None for an
     operator that has none."""
     schema = _schema(node)
-    if node.proto is None:
-        node.proto = _proto_of(node)
-    if schema is None or any(graphs_of(a) for a in node.proto.attribute):
+    if node.source is None:
+        node.source = _proto_of(node)
+    if schema is None or any(graphs_of(a) for a in node.source.attribute):
         return None
     if not (schema.has_function or schema.has_context_dependent_function):
         return None
@@ -56,7 +56,7 @@ def _expanded(
     schema: Any, node: Node, inputs: list[Value | None], convert: Convert
 ) -> list[Value | None]:
     body = _body(schema, node, inputs)
-    given = {a.name: a for a in node.proto.attribute}
+    given = {a.name: a for a in node.source.attribute}
     known = {name: a.default_value for name, a in schema.attributes.items()}
     defaults = {name: a for name, a in known.items() if a.type}
     opsets = {domain_name(o.domain): o.version for o in body.opset_import}
@@ -84,7 +84,7 @@ def _body(schema: Any, node: Node, inputs: list[Value | None]) -> Any:
     if by_inputs:
         types = [_type_of(v).SerializeToString() for v in inputs]
         data = schema.get_context_dependent_function_with_opset_version(
-            version, node.proto.SerializeToString(), types
+            version, node.source.SerializeToString(), types
         )
     else:
         data = schema.get_function_with_opset_version(version)

@@ -16,9 +16,9 @@ import numpy as np
 from ...base.registry import Registry
 from ...ir import prim_op
 from ...ir.prim_expr import PrimExpr
-from .context import Context
+from ..graph.context import Context
+from ..graph.values import MOST_ELEMENTS, Value, literal, object_array
 from .reader import Node
-from .values import MOST_ELEMENTS, Value, literal, object_array
 
 Rule = Callable[..., Any]
 # numpy's: the converter says it in the words of the operator.

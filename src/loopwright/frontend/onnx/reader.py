@@ -5,27 +5,25 @@ Nothing of the `onnx` package is seen outside this file and `tensors.py`.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
-from ...base.span import Span
-from ...ir import trace
-from ...ir.trace import ModelNode
 from ...runtime.tensor import Tensor
+from ..graph import model as base
+from ..graph.model import Port, ordered, remember
+from ..graph.registry import STANDARD
 from .stored import Stored, without_weights
 from .tensors import STRING, array_of, dtype_of, stored_tensor
 
 # The newest opset of the standard domain whose operators the converters know.
 NEWEST_OPSET = 28
-_STANDARD = ("", "ai.onnx")
 _VERSION = "loopwright.opset"  # in the metadata of a node: its function's version of its domain
 _OVERRIDABLE = 4  # the IR version from which an initializer that is an input is its default; before, all had to be inputs
 _MISSING = object()
@@ -38,127 +36,23 @@ def name_of(text: str | bytes) -> str:
 
 def domain_name(domain: str | bytes) -> str:
     """A domain as it is kept: the standard one is ""."""
-    return "" if domain in _STANDARD else name_of(domain)
+    return "" if domain in STANDARD else name_of(domain)
 
 
 @dataclass(eq=False)
-class Node:
-    """An operator of the graph. Attributes are read through `integer`, `integers`, ... which check
-    them; one that no converter reads is an error."""
+class Node(base.Node):
+    """An operator of an ONNX graph; `source` is its NodeProto."""
 
-    op_type: str
-    domain: str
-    name: str
-    inputs: list[str]
-    outputs: list[str]
-    attributes: dict[str, Any]
-    opset: int = 1
-    proto: Any = None
-    captured: list[str] = field(default_factory=list)  # what its graphs read from outside
-    read: set[str] = field(default_factory=set)
-
-    @property
-    def title(self) -> str:
-        """The name in spans and messages: `onnx:/fc1/Gemm`."""
-        if self.name:
-            return f"onnx:{self.name}"
-        first = next((o for o in self.outputs if o), "")
-        return f"onnx:{self.op_type}:{first}"
-
-    @property
-    def span(self) -> Span:
-        return Span(self.title)
-
-    @property
-    def reads(self) -> list[str]:
-        """The values that must be there before this node."""
-        return [name for name in (*self.inputs, *self.captured) if name]
-
-    def _get(self, name: str, kind: type | tuple[type, ...], word: str, default: Any) -> Any:
-        self.read.add(name)
-        value = self.attributes.get(name)
-        if value is None:
-            if default is _MISSING:
-                raise ValueError(explain(f"attribute {name} is missing", instead=f"give {word}"))
-            return default
-        if not isinstance(value, kind):
-            what = f"attribute {name} must be {word}"
-            raise TypeError(explain(what, got=f"{type(value).__name__} {_short(value)}"))
-        return value
-
-    def has(self, name: str) -> bool:
-        """Whether an attribute is given."""
-        return name in self.attributes
-
-    def skip(self, *names: str) -> None:
-        """Say that attributes change nothing here."""
-        self.read.update(names)
-
-    def integer(self, name: str, default: Any = _MISSING) -> Any:
-        return self._get(name, int, "an integer", default)
-
-    def flag(self, name: str, default: bool = False) -> bool:
-        value = self.integer(name, int(default))
-        if value not in (0, 1):
-            raise ValueError(explain(f"attribute {name} must be 0 or 1", got=value))
-        return bool(value)
-
-    def real(self, name: str, default: Any = _MISSING) -> Any:
-        return self._get(name, float, "a float", default)
-
-    def text(self, name: str, default: Any = _MISSING) -> Any:
-        return self._get(name, str, "a string", default)
-
-    def tensor(self, name: str, default: Any = _MISSING) -> Any:
-        return self._get(name, np.ndarray, "a tensor", default)
-
-    def graph(self, name: str) -> Any:
-        value = self._get(name, object, "a graph", _MISSING)
-        if not hasattr(value, "initializer"):
-            raise TypeError(explain(f"attribute {name} must be a graph", got=_short(value)))
-        return value
-
-    def integers(self, name: str, default: Any = _MISSING) -> Any:
-        return self._list(name, int, "a list of integers", default)
-
-    def reals(self, name: str, default: Any = _MISSING) -> Any:
-        return self._list(name, float, "a list of floats", default)
-
-    def texts(self, name: str, default: Any = _MISSING) -> Any:
-        return self._list(name, str, "a list of strings", default)
-
-    def _list(self, name: str, kind: type, word: str, default: Any) -> Any:
-        value = self._get(name, list, word, default)
-        if value is not default and not all(isinstance(v, kind) for v in value):
-            raise TypeError(explain(f"attribute {name} must be {word}", got=_short(value)))
-        return value
+    dialect: ClassVar[str] = "onnx"
 
 
 @dataclass
-class Port:
-    """A graph input or output. `dims`: None for no shape, else ints, names, or None each. kind: the
-    TypeProto of what is no tensor of numbers."""
+class Model(base.Model):
+    """An ONNX model; its initializers are TensorProtos. folder: where external data lies. stored: what
+    was left in the file."""
 
-    name: str
-    dtype: str
-    dims: list[int | str | None] | None
-    kind: Any = None
-
-
-@dataclass
-class Model:
-    """A model whose nodes stand in an order in which they can run."""
-
-    nodes: list[Node]
-    inputs: list[Port]
-    outputs: list[Port]
-    initializers: dict[str, Any]
-    opsets: dict[str, int]
-    folder: Path | None
+    folder: Path | None = None
     stored: dict[str, Stored] = field(default_factory=dict)
-    titles: set[str] = field(default_factory=set)  # of all nodes that have been read
-    # Initializers that the graph lists as inputs, too: a run may give others (from IR version 4 on).
-    overridable: list[Port] = field(default_factory=list)
 
     def holds_texts(self, name: str) -> bool:
         """Whether the elements of an initializer are texts."""
@@ -275,7 +169,9 @@ def read(loaded: Loaded, opset: int | None = None, nodes: Iterable[Any] | None =
     remember(nodes, titles)
     known = {*initializers, *(p.name for p in inputs)}
     live = ordered(nodes, known, [p.name for p in outputs])
-    return Model(live, inputs, outputs, initializers, opsets, folder, dict(stored), titles, both)
+    return Model(
+        live, inputs, outputs, initializers, opsets, titles, both, folder, dict(stored)
+    )  # fmt: skip
 
 
 def _refuse_double(kind: str, names: Iterable[str]) -> None:
@@ -434,83 +330,3 @@ _ATTRIBUTES: dict[int, Any] = {
     12: lambda a, _: list(a.sparse_tensors),
     13: lambda a, _: a.tp,
 }
-
-
-def _short(value: Any) -> str:
-    text = str(value).replace("\n", " ")
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-# ---------------------------------------------------------------- order
-
-
-def remember(nodes: list[Node], titles: set[str]) -> None:
-    """Tell the active trace of the nodes of a graph, also of those that nothing needs. Names that
-    occur again in the model, whose `titles` are known, are completed by an output and a number."""
-    for node in nodes:
-        if node.title in titles:
-            name = f"{node.name or node.op_type}:{next(filter(None, node.outputs), '')}"
-            more = (f"{name}:{k}" if k > 1 else name for k in itertools.count(1))
-            node.name = next(name for name in more if f"onnx:{name}" not in titles)
-        titles.add(node.title)
-    recording = trace.active()
-    if recording is None:
-        return
-    for node in nodes:
-        made = ModelNode(node.title, node.op_type, tuple(node.reads), tuple(node.outputs))
-        recording.nodes.setdefault(node.title, made)
-
-
-def ordered(nodes: list[Node], known: set[str], wanted: list[str]) -> list[Node]:
-    """The nodes that `wanted` needs, each after those that give its inputs."""
-    giver: dict[str, Node] = {}
-    for node in nodes:
-        for name in node.outputs:
-            if not name:
-                continue
-            if name in giver or name in known:
-                first = giver[name].title if name in giver else "an input or initializer"
-                what = f"two nodes give the value {name}"
-                got = f"{first} and {node.title}"
-                raise LoopwrightError(explain(what, got=got, instead="each name is given once"))
-            giver[name] = node
-    for name in wanted:
-        if name not in giver and name not in known:
-            what = f"no node gives the output {name}"
-            raise LoopwrightError(explain(what, got=_short(sorted(giver))))
-    order: list[Node] = []
-    state: dict[int, int] = {}  # 1: on the way, 2: done
-    # Depth first without recursion: graphs may be thousands of nodes deep.
-    for name in wanted:
-        stack = [(giver[name], iter(giver[name].reads))] if name in giver else []
-        while stack:
-            node, rest = stack[-1]
-            if state.get(id(node)) == 2:
-                stack.pop()
-                continue
-            state[id(node)] = 1
-            before = next((n for n in rest if n not in known), None)
-            if before is None:
-                state[id(node)] = 2
-                order.append(node)
-                stack.pop()
-                continue
-            source = giver.get(before)
-            if source is None:
-                what = f"{node.op_type} reads a value that nothing gives"
-                raise LoopwrightError(explain(what, got=before, span=node.span))
-            if state.get(id(source)) == 1:
-                path = [n for n, _ in stack]
-                loop = path[path.index(source) :]
-                got = " -> ".join(n.title for n in [*loop, source])
-                raise LoopwrightError(explain("the graph's nodes form a cycle", got=got))
-            if state.get(id(source)) is None:
-                stack.append((source, iter(source.reads)))
-    at = {id(n): k for k, n in enumerate(nodes)}
-    if all(_is_sorted(n, giver, at) for n in order):
-        order.sort(key=lambda n: at[id(n)])  # the file's own order reads best
-    return order
-
-
-def _is_sorted(node: Node, giver: dict[str, Node], at: dict[int, int]) -> bool:
-    return all(n not in giver or at[id(giver[n])] < at[id(node)] for n in node.reads)

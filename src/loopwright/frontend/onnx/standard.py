@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.values import Value, in_type
 from .reader import NEWEST_OPSET, Node
-from .values import Value, in_type
 
 OPSET = NEWEST_OPSET
 
@@ -38,7 +38,7 @@ class Standard:
             names = ["" if v is None else f"x{k}" for k, v in enumerate(given)]
             gives = [f"y{k}" for k in range(outputs)]
             node = Node(op_type, "", "", names, gives, attributes, opset)
-            results = self._context.part(node, given)[:outputs]
+            results = self._context.walk.part(node, given)[:outputs]
             return results[0] if outputs == 1 else results
 
         return convert

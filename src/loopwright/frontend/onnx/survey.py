@@ -19,11 +19,11 @@ from ...ir.prim_expr import Var as TirVar
 from ...relax.expr import Call, ExternFunc, Function, If, MatchCast, SeqExpr
 from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ..common import typical_sizes
+from ..graph.registry import find_converter
 from .expansion import count_nodes, inlined, own_size
 from .functions import expanding
 from .importer import from_onnx
 from .reader import Node, graphs_of, load, node_of, versions_of
-from .registry import find_converter
 
 KINDS = ("native", "decomposed", "interpreted", "folded", "missing")
 _RUN = ("relax.run.", "vm.builtin.")

@@ -12,11 +12,11 @@ from typing import Any
 from ...base import budget
 from ...ir.module import IRModule
 from ...relax.transform import SinkPermutes
-from ..onnx import registry
+from ..graph import registry
+from ..graph.model import ordered
+from ..graph.values import Value
 from ..onnx.expansion import PORT
-from ..onnx.importer import Importer
-from ..onnx.reader import ordered
-from ..onnx.values import Value
+from ..onnx.importer import OnnxImporter
 from .reader import DOMAIN, TFLiteModel, load, read
 
 
@@ -76,7 +76,7 @@ class Part:
         return self.graph.outputs
 
 
-class _Import(Importer):
+class _Import(OnnxImporter):
     def __init__(self, graphs: list[TFLiteModel], shapes: Any, dtypes: Any) -> None:
         main = graphs[0]
         main.nodes = _live(main)
@@ -85,14 +85,14 @@ class _Import(Importer):
         self.depth = 0
         self.context.graphs = graphs
 
-    def _subgraph(
+    def subgraph(
         self, graph: Any, feeds: Mapping[str, Value] = MappingProxyType({})
     ) -> list[Value]:
         """The outputs of a graph; its values are its own."""
         if isinstance(graph, Part):
             names = [p.name for p in graph.graph.inputs]
             given = [self.values[name] for name in graph.names]
-            return self._subgraph(graph.graph, dict(zip(names, given, strict=True)))
+            return self.subgraph(graph.graph, dict(zip(names, given, strict=True)))
         span, model, around = self.builder.span, self.model, self.values
         self.depth += 1
         if self.depth > len(self.graphs):

@@ -15,16 +15,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...base.names import free_name
-from ...base.span import Span
 from ...ir.dtype import numpy_dtype
-from ..onnx.reader import Model as Graph
-from ..onnx.reader import Node, Port
+from ..graph.model import Model as Graph
+from ..graph.model import Node, Port
 from .sparse import Level, Sparsity
 
 DOMAIN = "tflite"
@@ -122,18 +121,11 @@ def _misfit(tensor: Tensor, size: int) -> LoopwrightError:
 class Operator(Node):
     """An operator of a graph; `given` and `gives` are its tensors, None for an input left out."""
 
+    dialect: ClassVar[str] = DOMAIN
     given: list[Tensor | None] = field(default_factory=list)
     gives: list[Tensor] = field(default_factory=list)
     options: Any = None
     custom: bytes = b""
-
-    @property
-    def title(self) -> str:
-        return f"tflite:{self.op_type}:{next(iter(self.outputs), '')}"
-
-    @property
-    def span(self) -> Span:
-        return Span(self.title)
 
     def option(self, name: str, default: Any = _MISSING) -> Any:
         """An option by its name in the schema in camel case; `default` for an operator of a file
@@ -152,9 +144,6 @@ class Operator(Node):
 
 class TFLiteModel(Graph):
     """A graph of a file in the form of the importer; its constants are Tensors."""
-
-    def holds_texts(self, name: str) -> bool:
-        return False
 
     def initializer_dtype(self, name: str) -> str:
         return self.initializers[name].dtype
@@ -310,7 +299,6 @@ class _Reader:
             [Port(t.name, t.dtype, None) for t in outputs if t is not None],
             constants,
             {DOMAIN: 1},
-            None,
         )
 
     def pick(self, tensors: list[Tensor], index: int) -> Tensor | None:

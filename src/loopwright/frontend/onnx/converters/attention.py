@@ -8,11 +8,11 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter
+from ...graph.values import Value, literal
 from ..reader import Node
-from ..registry import converter
 from ..tensors import dtype_of
-from ..values import Value, literal
 
 _PREVIEW = "ai.onnx.preview"
 
@@ -104,5 +104,5 @@ def _changed(cx: Context, node: Node, name: str, value: Value) -> Value:
     if len(graph.input) != 1 or len(graph.output) != 1:
         what = f"{name} has one input and one output"
         raise ValueError(explain(what, got=f"{len(graph.input)} and {len(graph.output)}"))
-    (found,) = cx.subgraph(graph, {graph.input[0].name: value})
+    (found,) = cx.walk.subgraph(graph, {graph.input[0].name: value})
     return found

@@ -14,10 +14,10 @@ from ....base import budget
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import register_converter
+from ...graph.values import Value, literal
 from ..reader import NEWEST_OPSET, Node
-from ..registry import register_converter
-from ..values import Value, literal
 from .block_quantized import Weight, product, unpacked
 from .recurrent import LAYERS
 

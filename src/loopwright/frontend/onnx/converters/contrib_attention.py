@@ -14,10 +14,10 @@ from ....base.errors import explain
 from ....ir.prim_op import maximum
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter
+from ...graph.values import Value, in_type, literal
 from ..reader import Node
-from ..registry import converter
-from ..values import Value, in_type, literal
 from .contrib import DOMAIN, counted, matmul_integer_to_float
 
 _INT64 = 7  # TensorProto.INT64

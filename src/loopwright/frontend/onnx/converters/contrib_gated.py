@@ -10,9 +10,9 @@ from ....base.errors import explain
 from ....ir.prim_op import floordiv
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.values import Value, literal
 from ..reader import Node
-from ..values import Value, literal
 from .block_quantized import unpacked
 from .contrib import (
     _FLOAT,

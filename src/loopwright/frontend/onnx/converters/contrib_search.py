@@ -8,11 +8,11 @@ import numpy as np
 
 from ....base.errors import explain
 from ....ir.dtype import numpy_dtype
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter
+from ...graph.values import Value
 from ..reader import Node
-from ..registry import converter
 from ..tensors import DTYPES
-from ..values import Value
 from .contrib import DOMAIN
 from .control import fed
 
@@ -63,7 +63,7 @@ def greedy_search(
 
     def turn(graph: Any, state: list[Value], extra: Value | None = None) -> list[Value]:
         tokens, places, seen, count, row, done, *past = state
-        logits, *present = cx.subgraph(graph, fed(graph, [tokens, places, seen, *past]))
+        logits, *present = cx.walk.subgraph(graph, fed(graph, [tokens, places, seen, *past]))
         best = o.ArgMax(scores_after(row, logits, extra), axis=1, keepdims=1)
         tokens = o.Cast(best, to=6)
         done = o.Or(done, o.Equal(tokens, np.int32(end)))
@@ -96,7 +96,7 @@ def greedy_search(
         after = turn(decoder, given[2:])
         return [unfinished(after), *after]
 
-    row = cx.loop(body, o.Squeeze(limit), unfinished(state), state, 0)[4]
+    row = cx.walk.loop(body, o.Squeeze(limit), unfinished(state), state, 0)[4]
     rest = o.Sub(longest, o.Shape(row, start=1))
     return o.Pad(row, o.Concat(np.array([0, 0, 0]), rest, axis=0), np.int32(pad))
 

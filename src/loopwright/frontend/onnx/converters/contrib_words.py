@@ -11,11 +11,11 @@ import numpy as np
 from ....base.errors import explain
 from ....relax import op
 from ....relax.struct_info import TensorStructInfo
-from ..context import Context
-from ..object_values import ObjectValue, Texts, called
+from ...graph.context import Context
+from ...graph.object_values import ObjectValue, Texts, called
+from ...graph.registry import REFUSALS, converter
+from ...graph.values import Value
 from ..reader import Node
-from ..registry import REFUSALS, converter
-from ..values import Value
 from .contrib import DOMAIN, counted
 from .texts import texts_of
 

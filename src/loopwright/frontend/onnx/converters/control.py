@@ -10,10 +10,10 @@ from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter
+from ...graph.values import Value, literal
 from ..reader import Node, name_of
-from ..registry import converter
-from ..values import Value, literal
 
 
 @converter("If")
@@ -30,10 +30,10 @@ def chosen(cx: Context, condition: Value, then: Any, other: Any) -> Any:
     if elements is not None and elements.size == 1:
         holds = literal(elements.reshape(-1)[0])
         if not isinstance(holds, PrimExpr):
-            return cx.taken(then if holds else other)
+            return cx.walk.taken(then if holds else other)
     if condition.ndim:
         condition = cx.value(op.reshape(condition.expr, ShapeExpr([])))
-    return cx.choice(condition, then, other)
+    return cx.walk.choice(condition, then, other)
 
 
 def fed(graph: Any, values: list[Value]) -> dict[str, Value]:
@@ -54,8 +54,8 @@ def loop(
     if turns is not None and turns.max(initial=0) > _MOST_TURNS and go is None and _goes_on(body):
         most = f"a condition, or at most {_MOST_TURNS} turns"
         raise ValueError(explain("nothing ends this loop", got=f"{turns} turns", instead=most))
-    turn = lambda given: cx.subgraph(body, fed(body, given))  # noqa: E731
-    return cx.loop(turn, limit, go, list(state), collected)
+    turn = lambda given: cx.walk.subgraph(body, fed(body, given))  # noqa: E731
+    return cx.walk.loop(turn, limit, go, list(state), collected)
 
 
 _MOST_TURNS = 1 << 40  # the least turns there are take days
@@ -132,9 +132,9 @@ def _scanned(cx: Context, body: Any, state: list[Value], read: list[Value]) -> l
     def turn(given: list[Value]) -> list[Value]:
         number, go, *kept = given
         parts = [cx.value(op.take(x, number.expr, 0)) for x in names]
-        return [go, *cx.subgraph(body, fed(body, [*kept, *parts]))]
+        return [go, *cx.walk.subgraph(body, fed(body, [*kept, *parts]))]
 
-    return cx.loop(turn, count, None, state, len(body.output) - len(state))
+    return cx.walk.loop(turn, count, None, state, len(body.output) - len(state))
 
 
 @converter("Scan", 8)

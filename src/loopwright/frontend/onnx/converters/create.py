@@ -11,11 +11,11 @@ from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import const, maximum, minimum
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter
+from ...graph.values import Value, literal
 from ..reader import Node
-from ..registry import converter
 from ..tensors import dtype_of
-from ..values import Value, literal
 
 _FAR = 1 << 62  # a diagonal that no matrix has; an index may be added to it
 

@@ -12,11 +12,11 @@ import ml_dtypes
 from ....base.errors import explain
 from ....ir.dtype import DataType, numpy_dtype
 from ....relax import op
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter, register_converter
+from ...graph.values import Value, literal
 from ..reader import Node
-from ..registry import converter, register_converter
 from ..tensors import STRING, dtype_of
-from ..values import Value, literal
 from .texts import cast_texts, written
 
 # ---------------------------------------------------------------- one input

@@ -10,10 +10,10 @@ from ....base.errors import explain
 from ....ir.prim_expr import IntImm
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
-from ..context import Context, size_of
+from ...graph.context import Context, size_of
+from ...graph.registry import converter
+from ...graph.values import Value, literal
 from ..reader import Node
-from ..registry import converter
-from ..values import Value, literal
 from . import block_quantized
 
 

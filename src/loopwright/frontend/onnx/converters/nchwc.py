@@ -15,10 +15,10 @@ import numpy as np
 
 from ....base.errors import explain
 from ....base.host import native_arch, this_machine
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter
+from ...graph.values import Value, literal
 from ..reader import Model, Node
-from ..registry import converter
-from ..values import Value, literal
 from .contrib import DOMAIN, first_channels, fused_conv, last_channels
 
 _NCHWC = f"{DOMAIN}.nchwc"
@@ -28,7 +28,7 @@ _WIDE, _NARROW = 16, 8
 def _block(cx: Context) -> int:
     """The channels of a block: what the weights of the model allow, else those of this machine, as for
     onnxruntime."""
-    return cx.of_model(_block_of)
+    return cx.walk.of_model(_block_of)
 
 
 def _block_of(model: Model) -> int:

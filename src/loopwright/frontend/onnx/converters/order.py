@@ -11,11 +11,11 @@ from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter, register_converter
+from ...graph.run_time_axes import around, known_numbers, view
+from ...graph.values import Value, literal
 from ..reader import Node
-from ..registry import converter, register_converter
-from ..run_time_axes import around, known_numbers, view
-from ..values import Value, literal
 
 
 def _running(name: str, since: int, build: Callable[..., Any]) -> None:

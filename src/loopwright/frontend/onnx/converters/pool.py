@@ -13,10 +13,10 @@ from ....ir.prim_op import floordiv
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...common import padded
-from ..context import Context, in_float32
+from ...graph.context import Context, in_float32
+from ...graph.registry import converter
+from ...graph.values import Value, object_array
 from ..reader import Node
-from ..registry import converter
-from ..values import Value, object_array
 from .nn import framed, per_axis, spatial_rank, window_padding
 
 _MAX = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}

@@ -8,11 +8,11 @@ from ....base.errors import explain
 from ....ir.prim_op import max_value, min_value
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter
+from ...graph.values import Value, literal
 from ..reader import Node
-from ..registry import converter
 from ..tensors import dtype_of
-from ..values import Value, literal
 from .elementwise import saturated
 from .nn import conv, spatial_rank
 

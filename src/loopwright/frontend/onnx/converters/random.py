@@ -9,11 +9,11 @@ from ....ir.dtype import DataType
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm
 from ....relax.struct_info import TensorStructInfo
-from ..context import Context, not_negative
+from ...graph.context import Context, not_negative
+from ...graph.registry import converter, register_converter
+from ...graph.values import Value
 from ..reader import Node
-from ..registry import converter, register_converter
 from ..tensors import dtype_of
-from ..values import Value
 
 
 def drawn(cx: Context, kind: str, seed: Any, dims: Any, dtype: str) -> Any:

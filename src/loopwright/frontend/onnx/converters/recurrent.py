@@ -9,10 +9,10 @@ from ....base.errors import explain
 from ....ops.recurrent import ACTIVATIONS, GATES, LANES, WAYS
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import register_converter
+from ...graph.values import Value, literal
 from ..reader import Node
-from ..registry import register_converter
-from ..values import Value, literal
 
 _DEFAULT = {
     "rnn": ["Tanh"],

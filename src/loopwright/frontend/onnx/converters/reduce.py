@@ -8,11 +8,11 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
-from ..context import Context, in_float32
+from ...graph.context import Context, in_float32
+from ...graph.registry import register_converter
+from ...graph.run_time_axes import closed, known_numbers, length, opened
+from ...graph.values import Value, object_array
 from ..reader import Node
-from ..registry import register_converter
-from ..run_time_axes import closed, known_numbers, length, opened
-from ..values import Value, object_array
 
 Reduce = Callable[[Context, Value, Any, bool], Any]
 

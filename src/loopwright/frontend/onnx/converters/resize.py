@@ -19,10 +19,10 @@ from ....ops.resizing import PLACES, ROUNDING, Style
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm, TupleGetItem
 from ....relax.struct_info import TensorStructInfo
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter
+from ...graph.values import Value, literal
 from ..reader import Node
-from ..registry import converter
-from ..values import Value, literal
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _ROUND = [name for name in ROUNDING if name != "round"]

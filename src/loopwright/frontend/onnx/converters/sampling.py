@@ -10,10 +10,10 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...common import padded
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter
+from ...graph.values import Value
 from ..reader import Node
-from ..registry import converter
-from ..values import Value
 from .nn import padding_of, per_axis, windowed, with_bias
 
 _METHODS = {"linear": "bilinear", "cubic": "bicubic"}  # as they are called from opset 20 on

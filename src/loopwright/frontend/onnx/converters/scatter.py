@@ -7,10 +7,10 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter
+from ...graph.values import Value
 from ..reader import Node
-from ..registry import converter
-from ..values import Value
 
 # ONNX's names of what an element and its update become: the operators' names of it.
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}

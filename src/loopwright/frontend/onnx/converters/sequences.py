@@ -10,23 +10,23 @@ import numpy as np
 from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....relax.struct_info import TensorStructInfo
-from ..context import Context
-from ..object_values import (
+from ...graph.context import Context
+from ...graph.object_values import (
     Map,
     ObjectValue,
     Optional,
     Sequence,
     arrived,
     called,
-    declared,
     form_of,
     joined,
     taken,
 )
+from ...graph.registry import converter
+from ...graph.values import Value, literal
+from ..object_types import declared
 from ..reader import Node, name_of
-from ..registry import converter
 from ..tensors import dtype_of
-from ..values import Value, literal
 
 ML = "ai.onnx.ml"
 _MOST_PARTS = 256  # of a sequence that is kept as a list
@@ -181,7 +181,7 @@ def sequence_map(cx: Context, node: Node, sequence: Value, *rest: Value) -> Any:
         turns = []
         for k in range(len(each[0].items or ())):
             feeds = [v.items[k] if _is_sequence(v) else v for v in given]
-            turns.append(cx.subgraph(body, dict(zip(names, feeds, strict=True))))
+            turns.append(cx.walk.subgraph(body, dict(zip(names, feeds, strict=True))))
         if turns:
             return [_made(cx, list(items)) for items in zip(*turns, strict=True)]
         return [ObjectValue(cx, Sequence(None), items=[]) for _ in body.output]
@@ -196,7 +196,7 @@ def sequence_map(cx: Context, node: Node, sequence: Value, *rest: Value) -> Any:
                 feeds.append(taken(cx, value.form.item, "sequence_at", expr, number))
             else:
                 feeds.append(value)
-        outs = cx.subgraph(body, dict(zip(names, feeds, strict=True)))
+        outs = cx.walk.subgraph(body, dict(zip(names, feeds, strict=True)))
         grown = []
         for before, out in zip(found, outs, strict=True):
             form = Sequence(joined(before.form.item, form_of(out)))  # type: ignore[attr-defined]
@@ -204,7 +204,7 @@ def sequence_map(cx: Context, node: Node, sequence: Value, *rest: Value) -> Any:
         return [go, *grown]
 
     start: list[Value] = [ObjectValue(cx, Sequence(None), items=[]) for _ in body.output]
-    return cx.loop(turn, count, None, start, 0)
+    return cx.walk.loop(turn, count, None, start, 0)
 
 
 def _is_sequence(value: Value) -> bool:

@@ -14,11 +14,11 @@ from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm
 from ....relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ...common import padded
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter
+from ...graph.run_time_axes import known_numbers, length, sizes, view
+from ...graph.values import Value, literal
 from ..reader import Node
-from ..registry import converter
-from ..run_time_axes import known_numbers, length, sizes, view
-from ..values import Value, literal
 
 # Exporters write this, or the greatest int32 or int64, for "to the end".
 _TO_THE_END = 10**9
@@ -151,7 +151,7 @@ def _squeeze(cx: Context, data: Value, axes: list[int] | None) -> Any:
             lambda: [cx.value(op.squeeze(one(data, {axis: 1}).expr, sorted([*ones, axis])))],
             lambda: [cx.value(op.squeeze(data.expr, ones))],
         )
-        if cx.fork(cx.onnx.Reshape(alone, np.zeros(0, np.int64)), *ways):
+        if cx.walk.fork(cx.onnx.Reshape(alone, np.zeros(0, np.int64)), *ways):
             return data
     kept = [data.shape[a] for a in range(data.ndim) if a not in ones]
     return view(cx, data, sizes(cx, "lasting_sizes", len(kept), data, ShapeExpr(kept)))

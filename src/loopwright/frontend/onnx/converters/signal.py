@@ -8,12 +8,12 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import converter, register_converter
+from ...graph.run_time_axes import known_numbers, sizes, view
+from ...graph.values import Value
 from ..reader import Node
-from ..registry import converter, register_converter
-from ..run_time_axes import known_numbers, sizes, view
 from ..tensors import dtype_of
-from ..values import Value
 
 
 @converter("DFT", 17)

@@ -8,11 +8,11 @@ from typing import Any
 
 from ....base.errors import explain
 from ....relax.struct_info import TensorStructInfo
-from ..context import Context
-from ..object_values import ObjectValue, Texts, called
+from ...graph.context import Context
+from ...graph.object_values import ObjectValue, Texts, called
+from ...graph.registry import converter
+from ...graph.values import Value
 from ..reader import Node
-from ..registry import converter
-from ..values import Value
 
 
 def texts_of(x: Value) -> ObjectValue:

@@ -8,10 +8,10 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ..context import Context
+from ...graph.context import Context
+from ...graph.registry import register_converter
+from ...graph.values import Value
 from ..reader import Node
-from ..registry import register_converter
-from ..values import Value
 
 _DOMAIN = "ai.onnx.preview.training"
 

@@ -20,10 +20,10 @@ import numpy as np
 from ....base.errors import explain
 from ....base.registry import Registry
 from ....relax import op
-from ...onnx.context import Context
-from ...onnx.registry import register_converter
+from ...graph.context import Context
+from ...graph.registry import register_converter
+from ...graph.values import Value
 from ...onnx.tensors import DTYPES
-from ...onnx.values import Value
 from ..reader import DOMAIN, Operator, Tensor
 
 Converter = Callable[..., Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....base.errors import explain
-from ...onnx.context import Context
+from ...graph.context import Context
+from ...graph.values import Value
 from ...onnx.converters.control import chosen
-from ...onnx.values import Value
 from ..importer import Part
 from ..reader import Operator, TFLiteModel
 from .base import operator
@@ -38,12 +38,12 @@ def loop(cx: Context, node: Operator, *state: Value) -> Any:
     condition, body = (_graph(cx, node, o, len(state)) for o in options)
     if len(body.outputs) != len(state) or len(condition.outputs) != 1:
         raise ValueError(explain("a loop's body gives its state", got=f"{len(body.outputs)}"))
-    (first,) = cx.subgraph(Part(condition, node.inputs))
+    (first,) = cx.walk.subgraph(Part(condition, node.inputs))
     fed = lambda graph, values: dict(zip((p.name for p in graph.inputs), values, strict=True))  # noqa: E731
 
     def turn(given: list[Value]) -> list[Value]:
         _, _, *before = given
-        after = cx.subgraph(body, fed(body, before))
-        return [*cx.subgraph(condition, fed(condition, after)), *after]
+        after = cx.walk.subgraph(body, fed(body, before))
+        return [*cx.walk.subgraph(condition, fed(condition, after)), *after]
 
-    return cx.loop(turn, None, first, list(state), 0)
+    return cx.walk.loop(turn, None, first, list(state), 0)

@@ -8,8 +8,8 @@ import numpy as np
 
 from ....base.errors import explain
 from ....relax import op
-from ...onnx.context import Context
-from ...onnx.values import Value
+from ...graph.context import Context
+from ...graph.values import Value
 from ..reader import Operator
 from .base import ONNX_TYPES, dequantized, limited_real, operator, quantized
 

@@ -10,8 +10,8 @@ import numpy as np
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...onnx.context import Context
-from ...onnx.values import Value, literal
+from ...graph.context import Context
+from ...graph.values import Value, literal
 from ..reader import Operator
 from .base import channels_first, channels_last, operator
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ....relax import op
-from ...onnx.context import Context
-from ...onnx.values import Value
+from ...graph.context import Context
+from ...graph.values import Value
 from ..reader import Operator, Quantization, Tensor
 from .base import away, bounds, channels_first, channels_last, integer, stored
 from .elementwise import same_rank

@@ -9,8 +9,8 @@ import numpy as np
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...onnx.context import Context
-from ...onnx.values import Value, literal
+from ...graph.context import Context
+from ...graph.values import Value, literal
 from ..reader import Operator
 from .base import limited_real, operator
 from .image import rearranged

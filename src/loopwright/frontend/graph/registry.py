@@ -26,9 +26,14 @@ from ...base.errors import LoopwrightError, explain, suggest
 from ...base.plugins import load_group
 from ...base.registry import Registry, origin_of
 from ...ops.core import OPERATORS, find_operator
-from .reader import domain_name
 
 Converter = Callable[..., Any]
+STANDARD = ("", "ai.onnx")  # names of ONNX's own domain
+
+
+def plain_domain(domain: str) -> str:
+    """A domain as it is kept: ONNX's own is ""."""
+    return "" if domain in STANDARD else domain
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def register_converter(
         what = f"the converter of {op_type} is a function, or an operator"
         raise LoopwrightError(explain(what, instead="give convert, or to="))
     origin = origin_of(convert)
-    key = (domain_name(domain), op_type, since)
+    key = (plain_domain(domain), op_type, since)
     CONVERTERS.register(key, entry, origin=origin, override=True)
     return entry.convert
 
@@ -102,7 +107,7 @@ def supported_operators(domain: str = "") -> dict[str, list[int]]:
     return {
         name: versions
         for (where, name), versions in sorted(_known().items())
-        if where == domain_name(domain)
+        if where == plain_domain(domain)
     }
 
 

@@ -8,7 +8,6 @@ values of the run only where one is asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +20,6 @@ from ...relax import expr as rx
 from ...relax import op
 from ...relax.struct_info import ObjectStructInfo, TensorStructInfo
 from .context import Context
-from .reader import Node
-from .tensors import STRING, dtype_of
 from .values import Value, literal
 
 OBJECT = ObjectStructInfo()
@@ -113,10 +110,10 @@ def form_of(value: Value) -> Any:
     dims = value.info.get_shape()
     if dims is None:
         return TensorStructInfo(dtype=value.dtype, ndim=value.info.ndim)
-    return _tensor(str(value.dtype), [literal(d) for d in dims])
+    return tensor_form(str(value.dtype), [literal(d) for d in dims])
 
 
-def _tensor(dtype: str, dims: list[Any]) -> TensorStructInfo:
+def tensor_form(dtype: str, dims: list[Any]) -> TensorStructInfo:
     """A tensor of which some dimensions are numbers."""
     if all(isinstance(d, int) for d in dims):
         return TensorStructInfo(dims, dtype)
@@ -180,83 +177,7 @@ def taken(cx: Context, form: Any, name: str, *args: Any) -> Value:
     return arrived(cx, form, called(cx, name, *args, info=info))
 
 
-def declared(kind: Any) -> Any:
-    """The form that a TypeProto says. Raises ValueError for what is not supported."""
-    which = kind.WhichOneof("value")
-    if which == "tensor_type":
-        tensor = kind.tensor_type
-        rank = len(tensor.shape.dim) if tensor.HasField("shape") else -1
-        if tensor.elem_type == STRING:
-            return Texts(rank)
-        dims = [
-            d.dim_value if d.WhichOneof("value") == "dim_value" else None for d in tensor.shape.dim
-        ]
-        dtype = dtype_of(tensor.elem_type)
-        return _tensor(dtype, dims) if rank >= 0 else TensorStructInfo(dtype=dtype)
-    if which == "sequence_type":
-        return Sequence(declared(kind.sequence_type.elem_type))
-    if which == "optional_type":
-        return Optional(declared(kind.optional_type.elem_type))
-    if which == "map_type":
-        return Map()
-    raise ValueError(explain("this kind of value is not supported", got=which))
-
-
 # ---------------------------------------------------------------- texts
-
-# Operators that move texts, or ask whether they are the same: which of their outputs are texts (None:
-# all). They work on places in a pool of the texts, where the order is that of the texts.
-_ON_PLACES: dict[str, tuple[int, ...] | None] = dict.fromkeys(
-    [
-        "Compress",
-        "Concat",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Pad",
-        "Reshape",
-        "Scatter",
-        "ScatterElements",
-        "ScatterND",
-        "Slice",
-        "SpaceToDepth",
-        "DepthToSpace",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
-        "ReverseSequence",
-        "CenterCropPad",
-        "ArrayFeatureExtractor",
-    ]
-)
-_ON_PLACES |= {"Equal": (), "Shape": (), "Size": (), "Unique": (0,)}
-
-
-def moving_texts(node: Node, convert: Callable[..., Any], inputs: list[Value | None]) -> Any:
-    """The converter of a node, or where it moves texts that converter on places of a pool."""
-    texts = [v for v in inputs if isinstance(v, ObjectValue) and isinstance(v.form, Texts)]
-    if not texts or node.op_type not in _ON_PLACES:
-        return convert
-
-    def run(cx: Context, node: Node, *inputs: Value | None) -> list[Any]:
-        table = called(cx, "pool", *texts)
-        given = [
-            places(cx, table, v) if isinstance(v, ObjectValue) and isinstance(v.form, Texts) else v
-            for v in inputs
-        ]
-        found = cx.part(node, given)
-        wanted = _ON_PLACES[node.op_type]
-        return [
-            v if v is None or (wanted is not None and k not in wanted) else at_places(cx, table, v)
-            for k, v in enumerate(found)
-        ]
-
-    return run
 
 
 def known_texts(cx: Context, array: np.ndarray) -> ObjectValue:

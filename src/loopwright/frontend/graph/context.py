@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import reduce, wraps
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,8 +26,7 @@ from ...relax.expr import Call as RelaxCall
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ...runtime.tensor import Tensor, empty
-from .reader import Model
-from .standard import Standard
+from .model import Model
 from .values import Value, in_type, literal, object_array, wrapped
 
 _MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
@@ -36,30 +35,58 @@ _MOST_TOLD = 1 << 10  # integers of one tensor that only the run tells
 _MOST_COST = 1 << 16  # of an integer expression: some 2,000 operations
 
 
+class Walk(Protocol):
+    """What a converter asks of the walk over the graph."""
+
+    def subgraph(self, graph: Any, feeds: Mapping[str, Value] = ...) -> list[Value]:
+        """Convert a graph that is an attribute. feeds: the values of its inputs. Its outputs."""
+        ...
+
+    def taken(self, graph: Any) -> list[Value]:
+        """The same, for a graph whose outputs are those of the node that is converted."""
+        ...
+
+    def choice(self, condition: Value, *graphs: Any) -> list[Value]:
+        """Convert two graphs of which a condition chooses one at run time; the chosen one's outputs."""
+        ...
+
+    def part(self, node: Any, inputs: list[Value | None]) -> list[Any]:
+        """Convert a node that is not of the file, with these inputs."""
+        ...
+
+    def fork(self, condition: Value, *ways: Callable[[], list[Value]]) -> bool:
+        """Have what follows converted for two ways to get this node's outputs; False where it cannot."""
+        ...
+
+    def loop(
+        self,
+        turn: Callable[[list[Value]], list[Value]],
+        limit: Value | None,
+        go: Value | None,
+        state: list[Value],
+        collected: int,
+    ) -> list[Value]:
+        """A loop: one turn, the number of turns, whether to begin, the state, how many are collected."""
+        ...
+
+    def of_model(self, ask: Callable[[Model], Any]) -> Any:
+        """What a function says of the whole model, asked once."""
+        ...
+
+    def texts(self, array: np.ndarray) -> Value:
+        """A constant of texts."""
+        ...
+
+
 class Context:
     """The state of an import. `opset` is the version of the standard domain."""
 
-    def __init__(self, builder: BlockBuilder, opset: int) -> None:
+    def __init__(self, builder: BlockBuilder, opset: int, walk: Walk) -> None:
         self.builder = builder
         self.opset = opset
         self.analyzer = Analyzer()
-        # Converts a graph that is an attribute; gives its outputs.
-        self.subgraph: Callable[..., list[Value]]
-        # The same, for a graph whose outputs are those of the node that is converted.
-        self.taken: Callable[[Any], list[Value]]
-        # Converts two of which a condition chooses one at run time; gives the chosen one's outputs.
-        self.choice: Callable[[Value, Any, Any], list[Value]]
-        # Converts a node that is not of the file, with these inputs.
-        self.part: Callable[[Any, list[Value | None]], list[Any]]
-        # Makes a constant of texts.
-        self.texts: Callable[[np.ndarray], Value]
-        # What a function says of the whole model, asked once.
-        self.of_model: Callable[[Callable[[Model], Any]], Any]
-        self.onnx = Standard(self)
-        # Asks that what follows is converted for two ways to get this node's outputs.
-        self.fork: Callable[..., bool]
-        # A loop: one turn, the number of turns, whether to begin, the state, how many are collected.
-        self.loop: Callable[..., list[Value]]
+        self.walk = walk
+        self.onnx: Any = None  # ONNX's operators as functions, of importers that have them
         self.draws = 0  # calls of random numbers so far
         self.dequantized: dict[
             Any, tuple[Any, ...]
@@ -125,7 +152,7 @@ class Context:
     def literal(self, array: np.ndarray) -> Value:
         """A constant of the file: numbers, or texts."""
         if array.dtype == object:
-            return self.texts(array)
+            return self.walk.texts(array)
         return Value(self, self.constant(array))
 
     def scalar(self, value: Any, dtype: str) -> rx.Constant:

@@ -1,0 +1,101 @@
+"""ONNX's types of values that are not tensors of numbers, and its operators that move texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...base.errors import explain
+from ...relax.struct_info import TensorStructInfo
+from ..graph.context import Context
+from ..graph.object_values import (
+    Map,
+    ObjectValue,
+    Optional,
+    Sequence,
+    Texts,
+    at_places,
+    called,
+    places,
+    tensor_form,
+)
+from ..graph.values import Value
+from .reader import Node
+from .tensors import STRING, dtype_of
+
+
+def declared(kind: Any) -> Any:
+    """The form that a TypeProto says. Raises ValueError for what is not supported."""
+    which = kind.WhichOneof("value")
+    if which == "tensor_type":
+        tensor = kind.tensor_type
+        rank = len(tensor.shape.dim) if tensor.HasField("shape") else -1
+        if tensor.elem_type == STRING:
+            return Texts(rank)
+        dims = [
+            d.dim_value if d.WhichOneof("value") == "dim_value" else None for d in tensor.shape.dim
+        ]
+        dtype = dtype_of(tensor.elem_type)
+        return tensor_form(dtype, dims) if rank >= 0 else TensorStructInfo(dtype=dtype)
+    if which == "sequence_type":
+        return Sequence(declared(kind.sequence_type.elem_type))
+    if which == "optional_type":
+        return Optional(declared(kind.optional_type.elem_type))
+    if which == "map_type":
+        return Map()
+    raise ValueError(explain("this kind of value is not supported", got=which))
+
+
+# Operators that move texts, or ask whether they are the same: which of their outputs are texts (None:
+# all). They work on places in a pool of the texts, where the order is that of the texts.
+_ON_PLACES: dict[str, tuple[int, ...] | None] = dict.fromkeys(
+    [
+        "Compress",
+        "Concat",
+        "Expand",
+        "Flatten",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Pad",
+        "Reshape",
+        "Scatter",
+        "ScatterElements",
+        "ScatterND",
+        "Slice",
+        "SpaceToDepth",
+        "DepthToSpace",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+        "Where",
+        "ReverseSequence",
+        "CenterCropPad",
+        "ArrayFeatureExtractor",
+    ]
+)
+_ON_PLACES |= {"Equal": (), "Shape": (), "Size": (), "Unique": (0,)}
+
+
+def moving_texts(node: Node, convert: Callable[..., Any], inputs: list[Value | None]) -> Any:
+    """The converter of a node, or where it moves texts that converter on places of a pool."""
+    texts = [v for v in inputs if isinstance(v, ObjectValue) and isinstance(v.form, Texts)]
+    if not texts or node.op_type not in _ON_PLACES:
+        return convert
+
+    def run(cx: Context, node: Node, *inputs: Value | None) -> list[Any]:
+        table = called(cx, "pool", *texts)
+        given = [
+            places(cx, table, v) if isinstance(v, ObjectValue) and isinstance(v.form, Texts) else v
+            for v in inputs
+        ]
+        found = cx.walk.part(node, given)
+        wanted = _ON_PLACES[node.op_type]
+        return [
+            v if v is None or (wanted is not None and k not in wanted) else at_places(cx, table, v)
+            for k, v in enumerate(found)
+        ]
+
+    return run
