@@ -79,7 +79,7 @@ CASES = [
     ("TreeEnsembleRegressor", [HOLES], {**trees(9, 3, modes=ALL, missing=True), "n_targets": 3, "base_values": [1.0, 2.0, -0.5]}),
     *[("TreeEnsembleRegressor", [ROUNDED], {**trees(4, 2, seed=4), "n_targets": 2, "aggregate_function": a}) for a in ("SUM", "AVERAGE", "MIN", "MAX")],
     ("TreeEnsembleRegressor", [ROUNDED], {**trees(4, 1), "n_targets": 1, "aggregate_function": "MIN", "base_values": [0.25]}),
-    *[("TreeEnsembleRegressor", [ROUNDED], {**trees(1, 3), "n_targets": 3, "aggregate_function": a}) for a in ("MIN", "MAX")],
+    *[("TreeEnsembleRegressor", [ROUNDED], {**trees(1, 3), "n_targets": 3, "aggregate_function": a, **b}) for a in ("MIN", "MAX") for b in ({}, {"base_values": [0.5, 1.5, -2.0]})],
     ("TreeEnsembleRegressor", [np.tile(ROUNDED, (30, 1))], {**trees(40, 1), "n_targets": 1}),
     *[("TreeEnsembleClassifier", [ROUNDED], classes(5, 3, LABELS3, post=p)) for p in POSTS],
     ("TreeEnsembleClassifier", [ROUNDED], classes(5, 3, LABELS3, base=[0.5, 1.0, 0.0])),

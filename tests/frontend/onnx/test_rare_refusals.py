@@ -77,6 +77,8 @@ REFUSED = [
     *[row(f"axis is out of range\n  got: {a}\n  instead: use -3 to 2", "Unsqueeze", ints(1, 2).reshape(1, 2), ints(a), fed=0, opset=13) for a in (3, 2**63 - 1)],
     row("an input needs 1 dimensions or more\n  got: the shape ()", "MatMulBnb4", X, np.array(3, np.uint8), floats(1), domain=MS, block_size=16, K=3, N=2, quant_type=1),
     row("attribute block_size must be 1 or more\n  got: 0", "MatMulBnb4", floats(1, 4), np.zeros(8, np.uint8), floats(1), domain=MS, block_size=0, K=4, N=4, quant_type=0),
+    *[row("the skipped tensor is larger than the input\n  got: R.Tensor((2, 2, 4)", kind, floats(1, 2, 4), floats(2, 2, 4), floats(4), domain=MS)
+      for kind in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")],
     row("it takes 18 inputs: the ids", "QEmbedLayerNormalization", ints(1).astype("int32"), ints(1).astype("int32"), domain=MS),
     row("a number does not fit the type that is computed in\n  got: -10000.0 as uint8", "MultiHeadAttention", *[np.ones((1, 2, 4), np.uint8)] * 3, None, ints(2).astype("int32"), domain=MS, num_heads=2),
     row("of MatMulFpQ4 is a weight of the model, its kind 0 or 1\n  got: kind 2", "MatMulFpQ4", floats(2, 32), np.zeros(40, np.uint8), ints(32, 2), fed=1, domain=MS, blk_quant_type=2),

@@ -19,10 +19,11 @@ from ...graph.registry import register_converter
 from ...graph.values import Value, literal
 from ..reader import NEWEST_OPSET, Node
 from .block_quantized import Weight, product, unpacked
+from .nn import with_skip
 from .recurrent import LAYERS
 
 DOMAIN = "com.microsoft"
-_FLOAT, _INT32, _INT64 = 1, 6, 7  # TensorProto's data types
+_FLOAT, _INT32, _INT64, _UINT32 = 1, 6, 7, 12  # TensorProto's data types
 Convert = Callable[..., Any]
 
 
@@ -221,7 +222,7 @@ for _domain in ("", DOMAIN):  # onnxruntime has it in the standard domain
 def skip_simplified_layer_normalization(
     cx: Context, node: Node, x: Value, skip: Value, gamma: Value, bias: Value | None = None
 ) -> Any:
-    total = cx.onnx.Add(x, skip)
+    total = with_skip(cx, x, skip)
     total = total if bias is None else cx.onnx.Add(total, bias)
     out, factor = _root_mean_square(cx, total, gamma, -1, node.real("epsilon", 1e-12))
     return [out, None, factor, total]
@@ -239,9 +240,14 @@ def embed_layer_normalization(cx: Context, node: Node, ids: Value, *rest: Value 
     node.skip("mask_index_type")
     if places is None:
         places = cx.onnx.Unsqueeze(counted(cx, ids.shape[1]), [0])
-    total = o.Add(o.Gather(words, ids), o.Gather(positions, places))
+
+    def rows(table: Value, ids: Value) -> Value:
+        """Rows of a table; as unsigned numbers, negative ids are beyond it and do not count from its end."""
+        return o.Gather(table, o.Cast(ids, to=_UINT32))
+
+    total = o.Add(rows(words, ids), rows(positions, places))
     if segments is not None and segment_words is not None:
-        total = o.Add(total, o.Gather(segment_words, segments))
+        total = o.Add(total, rows(segment_words, segments))
     epsilon = node.real("epsilon", 1e-12)
     out = o.LayerNormalization(total, gamma, beta, axis=-1, epsilon=epsilon)
     if mask is not None:

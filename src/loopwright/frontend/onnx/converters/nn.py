@@ -385,12 +385,22 @@ def layer_normalization(
     return [out, mean, factor]
 
 
+def with_skip(cx: Context, x: Value, skip: Value) -> Value:
+    """x + skip. Raises ValueError where skip is known to be larger, as the results have x's shape."""
+    total = cx.value(op.add(*cx.broadcast(x, skip)))
+    pairs = zip(map(literal, x.shape), map(literal, total.shape), strict=False)
+    if total.ndim != x.ndim or any(a == 1 and b != 1 and isinstance(b, int) for a, b in pairs):
+        what = "the skipped tensor is larger than the input"
+        raise ValueError(explain(what, got=f"{skip.info} beside {x.info}", instead="one that fits"))
+    return total
+
+
 @converter("SkipLayerNormalization", 1, "com.microsoft")
 def skip_layer_normalization(
     cx: Context, node: Node, x: Value, skip: Value, gamma: Value, beta: Value | None = None,
     bias: Value | None = None,
 ) -> Any:  # fmt: skip
-    total = cx.value(op.add(*cx.broadcast(x, skip)))
+    total = with_skip(cx, x, skip)
     if bias is not None:
         total = cx.value(op.add(*cx.broadcast(total, bias)))
     epsilon = node.real("epsilon", 1e-12)

@@ -288,8 +288,8 @@ def _regression(cx: Context, x: Value, f: _Forest, width: int, base: np.ndarray,
         return _scores(cx, x, f, width, base, how)
     start = np.full(width, np.inf if how == "MIN" else -np.inf)
     scores, o = _scores(cx, x, f, width, start, how), cx.onnx
-    zero = np.zeros((), f.weight.dtype)  # where a row comes to no leaf of a target
-    return o.Add(o.Where(o.IsInf(scores), zero, scores), base.astype(f.weight.dtype))
+    zero = np.zeros((), f.weight.dtype)  # where a row comes to no leaf of a target, as onnxruntime
+    return o.Where(o.IsInf(scores), zero, o.Add(scores, base.astype(f.weight.dtype)))
 
 
 @converter("TreeEnsembleRegressor", 1, DOMAIN)
