@@ -128,7 +128,7 @@ relax.frontend.nn.Module relax.frontend.nn.op.matmul relay.Function relax.Span r
 relax.Type relax.DataflowBlockRewrite relax.args_converter.auto ir.Span ir.SequentialSpan
 ir.SourceName ir.TensorType ir.RelayExpr topi.testing.conv2d_nchw_python tir.get_vscale_expr
 tir.CallEffectKind.Pure runtime.save_param_dict_to_file ffi.Object ffi.cpu Object
-tir.pipeline.finalize_host_passes relax.pipeline.get_default_pipeline
+tir.pipeline.finalize_host_passes relax.pipeline.get_default_pipeline topi.x86.conv2d topi.arm_cpu.conv2d
 """
 
 

@@ -45,6 +45,11 @@ class Node(base.Node):
 
     dialect: ClassVar[str] = "onnx"
 
+    @property
+    def proto(self) -> Any:
+        """Its NodeProto; None of a node that is in no file."""
+        return self.source
+
 
 @dataclass
 class Model(base.Model):
