@@ -26,7 +26,6 @@ from ...relax.expr import Call as RelaxCall
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ...runtime.tensor import Tensor, empty
-from .model import Model
 from .values import Value, in_type, literal, object_array, wrapped
 
 _MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
@@ -69,7 +68,7 @@ class Walk(Protocol):
         """A loop: one turn, the number of turns, whether to begin, the state, how many are collected."""
         ...
 
-    def of_model(self, ask: Callable[[Model], Any]) -> Any:
+    def of_model(self, ask: Callable[[Any], Any]) -> Any:
         """What a function says of the whole model, asked once."""
         ...
 

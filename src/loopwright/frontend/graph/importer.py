@@ -243,7 +243,7 @@ class Importer:
 
     # -- nodes ---------------------------------------------------------------------------------
 
-    def _converters(self, nodes: list[Node]) -> list[Entry]:
+    def _converters(self, nodes: Sequence[Node]) -> list[Entry]:
         """The converter of each node. Raises one LoopwrightError for all that have none."""
         entries = [self._converter(n) for n in nodes]
         missing: dict[tuple[str, str, int], list[Node]] = defaultdict(list)
@@ -289,7 +289,7 @@ class Importer:
         finally:
             self.direct = direct
 
-    def of_model(self, ask: Callable[[Model], Any]) -> Any:
+    def of_model(self, ask: Callable[[Any], Any]) -> Any:
         """What a function says of the whole model, asked once."""
         if ask not in self.answers:
             self.answers[ask] = ask(self.model)
@@ -369,7 +369,9 @@ class Importer:
             self.forked = (condition, ways)
         return self.direct
 
-    def _nodes(self, nodes: list[Node], entries: list[Entry], wanted: list[str]) -> list[Value]:
+    def _nodes(
+        self, nodes: Sequence[Node], entries: Sequence[Entry], wanted: list[str]
+    ) -> list[Value]:
         """Convert nodes in order; the values of `wanted`."""
         inside, self.inside = self.inside, False
         for k, (node, entry) in enumerate(zip(nodes, entries, strict=True)):

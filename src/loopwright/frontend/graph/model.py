@@ -6,8 +6,9 @@ A dialect's reader makes it of a file: `onnx.reader`, `tflite.reader`.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ...ir.trace import ModelNode
 from ...runtime.tensor import Tensor
 
 _MISSING = object()
+N = TypeVar("N", bound="Node")
 
 
 @dataclass(eq=False)
@@ -156,7 +158,7 @@ class Model:
         return None
 
 
-def remember(nodes: list[Node], titles: set[str]) -> None:
+def remember(nodes: Sequence[Node], titles: set[str]) -> None:
     """Tell the active trace of the nodes of a graph, also of those that nothing needs. Names that
     occur again in the model, whose `titles` are known, are completed by an output and a number."""
     for node in nodes:
@@ -173,9 +175,9 @@ def remember(nodes: list[Node], titles: set[str]) -> None:
         recording.nodes.setdefault(node.title, made)
 
 
-def ordered(nodes: list[Node], known: set[str], wanted: list[str]) -> list[Node]:
+def ordered(nodes: list[N], known: set[str], wanted: list[str]) -> list[N]:
     """The nodes that `wanted` needs, each after those that give its inputs."""
-    giver: dict[str, Node] = {}
+    giver: dict[str, N] = {}
     for node in nodes:
         for name in node.outputs:
             if not name:
@@ -190,7 +192,7 @@ def ordered(nodes: list[Node], known: set[str], wanted: list[str]) -> list[Node]
         if name not in giver and name not in known:
             what = f"no node gives the output {name}"
             raise LoopwrightError(explain(what, got=_short(sorted(giver))))
-    order: list[Node] = []
+    order: list[N] = []
     state: dict[int, int] = {}  # 1: on the way, 2: done
     # Depth first without recursion: graphs may be thousands of nodes deep.
     for name in wanted:
@@ -224,7 +226,7 @@ def ordered(nodes: list[Node], known: set[str], wanted: list[str]) -> list[Node]
     return order
 
 
-def _is_sorted(node: Node, giver: dict[str, Node], at: dict[int, int]) -> bool:
+def _is_sorted(node: Node, giver: Mapping[str, Node], at: dict[int, int]) -> bool:
     return all(n not in giver or at[id(giver[n])] < at[id(node)] for n in node.reads)
 
 

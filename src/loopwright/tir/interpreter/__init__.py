@@ -31,7 +31,6 @@ from ...ir.expr import GlobalVar
 from ...runtime.packed_func import get_global_func
 from ..function import PrimFunc
 from ..reduction_init import EarlyInits
-from ..transform.base import PrimFuncPass
 from ..transform.lower.unpack_signatures import unpacked_params
 from . import meaning
 from .stmt import has_call, translate
@@ -40,7 +39,7 @@ __all__ = ["Compiled", "compile_func", "run"]
 
 
 # The pass for GPUs that lowers a reduction over threads.
-ALLREDUCE: Slot[type[PrimFuncPass]] = Slot("tir.lower_thread_allreduce")
+ALLREDUCE: Slot[Any] = Slot("tir.lower_thread_allreduce")
 
 
 class _Return(Exception):

@@ -37,8 +37,9 @@ class BindTarget(PrimFuncPass):
         given = Target(self.target) if self.target is not None else Target.current()
         exposed = "global_symbol" in func.attrs
         if own is not None:
-            lacks = exposed and own.host is None and given is not None and given.host is not None
-            return func.with_attr("target", own.with_host(given.host)) if lacks else func
+            if exposed and own.host is None and given is not None and given.host is not None:
+                return func.with_attr("target", own.with_host(given.host))
+            return func
         given = given or Target.current(allow_none=False)
         if "tir.is_host_func" in func.attrs:
             host = given.host or Target("llvm")

@@ -241,7 +241,7 @@ def embed_layer_normalization(cx: Context, node: Node, ids: Value, *rest: Value 
     if places is None:
         places = cx.onnx.Unsqueeze(counted(cx, ids.shape[1]), [0])
 
-    def rows(table: Value, ids: Value) -> Value:
+    def rows(table: Value | None, ids: Value) -> Value:
         """Rows of a table; as unsigned numbers, negative ids are beyond it and do not count from its end."""
         return o.Gather(table, o.Cast(ids, to=_UINT32))
 
