@@ -11,6 +11,7 @@ import loopwright as lw
 from loopwright import relax, te, tir
 from loopwright.relax import op
 from loopwright.sched.attention import attention
+from loopwright.tir import interpreter
 
 TARGET = "llvm -mcpu=skylake-avx512"
 
@@ -112,3 +113,31 @@ def test_the_operator(rows: int, causal: str | None, rule: str) -> None:
     power = np.exp(scores - scores.max(-1, keepdims=True))
     want = np.einsum("nhij,njhd->nihd", power / power.sum(-1, keepdims=True), v)
     np.testing.assert_allclose(lw.compile(bb.get())(q, k, v).numpy(), want, rtol=1e-5, atol=1e-5)
+
+
+def test_heads_of_a_symbolic_size_stay_in_their_buffers() -> None:
+    size = tir.Var("size", "int64")
+    shapes = [(2, 9, 2, size), (2, 40, 2, size), (2, 40, 2, 24)]
+    params = [
+        relax.Var(n, relax.TensorStructInfo(s, "float32"))
+        for n, s in zip("qkv", shapes, strict=True)
+    ]
+    bb = relax.BlockBuilder()
+    with bb.function("main", params):
+        with bb.dataflow():
+            attended = bb.emit_output(op.nn.attention(*params))
+        bb.emit_func_output(attended)
+    (kernel,) = (
+        f
+        for f in lw.lower(bb.get(), TARGET)["ApplyDefaultSchedule"].after.functions.values()
+        if isinstance(f, tir.PrimFunc)
+    )
+    rng = np.random.default_rng(0)
+    q, k, v = (
+        rng.standard_normal([2 if d is size else d for d in s]).astype("float32") for s in shapes
+    )
+    out = np.empty((2, 9, 2, 24), np.float32)
+    interpreter.run(kernel, [q, k, v, out])  # an access beyond a buffer is an error
+    power = np.exp(np.einsum("nihd,njhd->nhij", q, k) / 2**0.5)
+    want = np.einsum("nhij,njhd->nihd", power / power.sum(-1, keepdims=True), v)
+    np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-5)

@@ -80,7 +80,9 @@ class _Whole(Rewriter):
         self.loops[node.loop_var] = node.range
         if is_one(node.extent):
             self.ana.bind(node.loop_var, node.range)
-        loop = self.visit_default(node)
+        # A loop's body runs where the loop does: i % m of i < 4 * m is less than m.
+        with self.ana.constraint_scope(less(const(0, node.extent.dtype), node.extent)):
+            loop = self.visit_default(node)
         del self.loops[node.loop_var]
         return loop
 
@@ -91,7 +93,8 @@ class _Whole(Rewriter):
         return node if realize is None else self.grown(realize)
 
     def without_predicate(self, node: st.BlockRealize) -> st.BlockRealize | None:
-        """The block with guards on the loads that would leave their buffers instead."""
+        """The block with guards on the loads that would leave their buffers instead; None if it has
+        no predicate, or would write elsewhere than in a buffer of its own that can grow."""
         block = node.block
         if any(w.buffer not in self.own for w in block.writes):
             return None
@@ -110,14 +113,25 @@ class _Whole(Rewriter):
             for axis, value in zip(block.iter_vars, node.iter_values, strict=True)
         }
 
+        def may_leave(index: PrimExpr, extent: PrimExpr) -> bool:
+            """Whether an index may be outside where axes go beyond their ends."""
+            top = eval_set(index, reach, self.ana).max_value
+            return is_infinite(top) or not self.ana.can_prove(less(top, extent))
+
+        def stays(index: PrimExpr, extent: PrimExpr) -> bool:
+            """Whether what is written stays in its buffer, which grows along a lone axis."""
+            if isinstance(index, Var):
+                return index not in guards or not is_infinite(reach[index].max_value)
+            return not vars_in(index) & guards.keys() or not may_leave(index, extent)
+
         def leaves(load: BufferLoad, axis: Var) -> bool:
             """Whether a load may be outside where the axis goes beyond its end."""
-            for index, extent in zip(load.indices, load.buffer.shape, strict=True):
-                if axis in vars_in(index):
-                    top = eval_set(index, reach, self.ana).max_value
-                    if is_infinite(top) or not self.ana.can_prove(less(top, extent)):
-                        return True
-            return False
+            dims = zip(load.indices, load.buffer.shape, strict=True)
+            return any(axis in vars_in(i) and may_leave(i, extent) for i, extent in dims)
+
+        written = [zip(w.region, w.buffer.shape, strict=True) for w in block.writes]
+        if not all(stays(r.min, extent) for dims in written for r, extent in dims):
+            return None
 
         def guard(load: Any) -> Any:
             if not isinstance(load, BufferLoad) or load.buffer in self.own:
