@@ -380,7 +380,7 @@ def test_watched_and_customised_compilations_are_not_kept(path, monkeypatch, tmp
     with monkeypatch.context() as patch:
         patch.setenv("LOOPWRIGHT_CACHE", "0")
         assert place() is None
-    from loopwright.driver.build import IMPORTERS
+    from loopwright.frontend.importers import IMPORTERS
 
     with IMPORTERS.snapshot():
         IMPORTERS.register("mine", lambda model: None)

@@ -62,6 +62,7 @@ EXAMPLES = {
     ],
     "own_schedule_rule": ["rule: four vectors at a time", "in T.unroll(", "right: True"],
     "own_onnx_operator": ["before: operators of this model have no converter", "after: right True"],
+    "toy_dialect": ['lv1: R.Tensor((n, 3), dtype="float32") = R.nn.relu(lv)', "right: True"],
     "seed4_c_codegen": [
         "LLVM: max error",
         "uint8_t* const alloc = workspace;",

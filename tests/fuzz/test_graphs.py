@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.frontend.graph.registry import supported_operators
+from loopwright.frontend.onnx import supported_operators
 from loopwright.ops.core import OPERATORS
 from tools.fuzz import graphs, integers, networks, onnx_graphs, relax_build, rounding, shapes
 from tools.fuzz import judge as judging

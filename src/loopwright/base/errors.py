@@ -91,6 +91,18 @@ class DivisionByZero(LoopwrightError, ZeroDivisionError):
     """A division by the literal 0 in a program."""
 
 
+class Explanation(str):
+    """The text of an error that was raised to be read, by `explain`."""
+
+    __slots__ = ()
+
+
+def is_explained(error: BaseException) -> bool:
+    """Whether the text of an error says what is wrong: one of Loopwright's own classes, or one raised
+    with an `Explanation`; not an error of an operation that failed."""
+    return isinstance(error, LoopwrightError) or any(isinstance(a, Explanation) for a in error.args)
+
+
 def explain(
     what: str,
     *,
@@ -98,7 +110,7 @@ def explain(
     instead: str | None = None,
     span: Span | None = None,
     tvm: str | None = None,
-) -> str:
+) -> Explanation:
     """The text of an error: what is wrong, what was got, what to do instead, and where.
 
     tvm: what TVM says there, for programs and people that look for it.
@@ -117,7 +129,7 @@ def explain(
         lines.append(f"  in TVM: {tvm}")
     if span is not None:
         lines.append(span.render())
-    return "\n".join(lines)
+    return Explanation("\n".join(lines))
 
 
 def suggest(name: object, known: Iterable[str], otherwise: str = "one of") -> str:

@@ -9,6 +9,7 @@
 - loopwright.ops, loopwright.legalize: a module that registers operators or legalizations when it is
   imported, or a function that does when it is called; loaded before the first model is compiled
 - loopwright.passes: a pass, or a function that makes one: `relax.get_pipeline(NAME)`
+- loopwright.frontends: a function that imports a model, see `frontend.importers`
 
 One that cannot be imported does not affect the others. `loopwright plugins` tells of it, and the
 error where its name is asked for (a warning where that is an operator's); broken legalizations, which

@@ -17,12 +17,12 @@ from ..base import budget, progress
 from ..base.errors import LoopwrightError, explain
 from ..base.foreign import noted
 from ..base.plugins import load_extensions
-from ..base.registry import Registry
 from ..base.stack import roomy
 from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.debug_info import SHORT_LIVED
 from ..codegen.llvm.jit import gc_paused
 from ..codegen.lowered import Lowered
+from ..frontend.importers import IMPORTERS, importers
 from ..frontend.onnx import from_onnx, from_path_or_proto
 from ..frontend.tflite import from_path
 from ..ir import trace as tracing
@@ -39,9 +39,8 @@ from ..tir.signature import signature_of
 from .front import DEFAULT_TARGET, compile
 from .options import DEFAULTS, EXEC_MODES, CompileOptions, Keywords
 
-IMPORTERS: Registry[str, Callable[[Any], IRModule | None]] = Registry("importer", compiles=True)
-IMPORTERS.register("tflite", from_path, origin=__name__)
 IMPORTERS.register("onnx", from_path_or_proto, origin=__name__)
+IMPORTERS.register("tflite", from_path, origin=__name__)
 
 
 @roomy
@@ -114,8 +113,8 @@ def as_module(model: Any) -> IRModule:
         name = model.attrs.get("global_symbol", "main")
         return IRModule({name: model})
     with progress.step("import", "import"):
-        found = (importer(model) for importer in IMPORTERS.values())
-        mod = next((mod for mod in found if mod is not None), None)
+        imported = (importer(model) for importer in importers())
+        mod = next((mod for mod in imported if mod is not None), None)
     if mod is not None:
         return mod
     hint = "give the path of an ONNX or TFLite file, a ModelProto, an IRModule or a function"

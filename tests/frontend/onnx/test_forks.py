@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
+from loopwright.codegen.llvm.jit import gc_paused
+from loopwright.frontend.graph.context import Context
+from loopwright.frontend.graph.walk import GraphWalk
 
 pytestmark = pytest.mark.no_roundtrip  # the models are compiled as a whole
 
@@ -114,3 +119,14 @@ def test_squeeze_with_more_than_one_extent_of_the_run():
     assert run(np.ones((3, 1, 2), np.float32)).shape == (3, 2)
     with pytest.raises(ValueError, match="Squeeze without axes met an extent of 1"):
         run(np.ones((1, 1, 2), np.float32))
+
+
+def test_an_import_is_freed_when_it_ends():
+    """Without the garbage collector: passes replace the weights, which should go at once."""
+    nodes = [squeezed_if("go"), node("Exp", ["s"], ["y"])]
+    inputs = [tensor("x", FLOAT, ["m", "n"]), tensor("go", TensorProto.BOOL, [])]
+    proto = model(nodes, inputs, [tensor("y", FLOAT, None)], ARRAYS)
+    gc.collect()
+    with gc_paused():
+        lw.frontend.onnx.from_onnx(proto)
+        assert [o for o in gc.get_objects() if isinstance(o, (Context, GraphWalk))] == []

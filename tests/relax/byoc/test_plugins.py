@@ -108,7 +108,7 @@ TWICE = (
     "  got: one of lw-good, one of lw-twin\n"
     "  instead: rename one, or pass override=True"
 )
-CUBE = ["ONNX converter good Cube", "operator definition lw_good.cube"]
+CUBE = ["converter good Cube", "operator definition lw_good.cube"]
 NOTHING = (
     "LoopwrightError: the entry point no registers nothing\n"
     "  got: 3\n"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce, wraps
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from ...arith import Analyzer
 from ...base import budget
-from ...base.errors import LoopwrightError, explain
+from ...base.errors import InternalError, LoopwrightError, explain
 from ...ir.dtype import DataType, numpy_dtype
 from ...ir.functor import post_order_visit
 from ...ir.op import Op
@@ -33,15 +34,17 @@ _MOST_DIMS = 64  # numpy's
 _MOST_TOLD = 1 << 10  # integers of one tensor that only the run tells
 _MOST_COST = 1 << 16  # of an integer expression: some 2,000 operations
 
+T = TypeVar("T")
+
 
 class Walk(Protocol):
-    """What a converter asks of the walk over the graph."""
+    """The walk over the graph, as a converter uses it."""
 
     def subgraph(self, graph: Any, feeds: Mapping[str, Value] = ...) -> list[Value]:
         """Convert a graph that is an attribute. feeds: the values of its inputs. Its outputs."""
         ...
 
-    def taken(self, graph: Any) -> list[Value]:
+    def inline(self, graph: Any) -> list[Value]:
         """The same, for a graph whose outputs are those of the node that is converted."""
         ...
 
@@ -53,8 +56,9 @@ class Walk(Protocol):
         """Convert a node that is not of the file, with these inputs."""
         ...
 
-    def fork(self, condition: Value, *ways: Callable[[], list[Value]]) -> bool:
-        """Have what follows converted for two ways to get this node's outputs; False where it cannot."""
+    def fork(self, condition: Value, *branches: Callable[[], list[Value]]) -> bool:
+        """Have the nodes after this one converted for each of two branches that compute its outputs; False
+        for a node that is part of another's definition: it has to do without."""
         ...
 
     def loop(
@@ -68,8 +72,8 @@ class Walk(Protocol):
         """A loop: one turn, the number of turns, whether to begin, the state, how many are collected."""
         ...
 
-    def of_model(self, ask: Callable[[Any], Any]) -> Any:
-        """What a function says of the whole model, asked once."""
+    def of_model(self, ask: Callable[[Any], T]) -> T:
+        """The value of a function of the whole model, computed once."""
         ...
 
     def texts(self, array: np.ndarray) -> Value:
@@ -78,14 +82,12 @@ class Walk(Protocol):
 
 
 class Context:
-    """The state of an import. `opset` is the version of the standard domain."""
+    """The state of an import."""
 
-    def __init__(self, builder: BlockBuilder, opset: int, walk: Walk) -> None:
+    def __init__(self, builder: BlockBuilder) -> None:
         self.builder = builder
-        self.opset = opset
         self.analyzer = Analyzer()
-        self.walk = walk
-        self.onnx: Any = None  # ONNX's operators as functions, of importers that have them
+        self._walk: Walk | None = None  # of the node that is being converted
         self.draws = 0  # calls of random numbers so far
         self.dequantized: dict[
             Any, tuple[Any, ...]
@@ -93,6 +95,23 @@ class Context:
         self._told: set[TirVar] = set()  # what data decides at run time
         self._constants: dict[Any, np.ndarray | None] = {}
         self._made: dict[Any, rx.Constant] = {}
+
+    @property
+    def walk(self) -> Walk:
+        """The walk over the graph, at the node that is being converted."""
+        if self._walk is None:
+            raise InternalError("no node is being converted")
+        return self._walk
+
+    @contextmanager
+    def converting(self, walk: Walk) -> Iterator[None]:
+        """Within it, `walk` is that of a node. Only there, so that the context does not keep the importer
+        alive."""
+        outer, self._walk = self._walk, walk
+        try:
+            yield
+        finally:
+            self._walk = outer
 
     # -- making expressions --------------------------------------------------------------------
 
@@ -215,7 +234,7 @@ class Context:
         """The elements of a 1-d (or 0-d) integer input; what is known only at run time as symbols.
         dims: they are sizes, which may not be negative. count: how many there must be."""
         if value is None:
-            raise ValueError(f"input {what} is missing")
+            raise ValueError(explain(f"input {what} is missing"))
         elements = value.elements
         if elements is not None:
             known = [literal(e) for e in elements.flat]

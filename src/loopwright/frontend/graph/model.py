@@ -68,6 +68,24 @@ class Node:
             raise TypeError(explain(what, got=f"{type(value).__name__} {_short(value)}"))
         return value
 
+    @property
+    def version(self) -> str:
+        """The version of the operators that its converter is looked up by, for messages."""
+        return f"domain {self.domain}, version {self.opset}"
+
+    @property
+    def registration(self) -> str:
+        """How a converter for it is registered."""
+        call = f'register_converter("{self.op_type}", 1, convert, domain="{self.domain}")'
+        return f"{call} of loopwright.frontend.graph.registry"
+
+    def check_attributes(self) -> None:
+        """Raise ValueError for an attribute that its converter has not read."""
+        unread = [name for name in self.attributes if name not in self.read]
+        if unread:
+            what = f"attributes that {self.op_type} has not at opset {self.opset}"
+            raise ValueError(explain(what, got=", ".join(sorted(unread))))
+
     def has(self, name: str) -> bool:
         """Whether an attribute is given."""
         return name in self.attributes
@@ -129,14 +147,13 @@ class Port:
 
 @dataclass
 class Model:
-    """A model whose nodes stand in an order in which they can run. A dialect says how the constants of
-    its files are read."""
+    """A model whose nodes are in an order in which they can run. Its constants are arrays; a dialect whose
+    files hold them otherwise says how they are read."""
 
     nodes: list[Node]
     inputs: list[Port]
     outputs: list[Port]
     initializers: dict[str, Any]  # what the file holds of its constants
-    opsets: dict[str, int]  # the version of each domain
     titles: set[str] = field(default_factory=set)  # of all nodes that have been read
     # Initializers that are inputs, too: a run may give others.
     overridable: list[Port] = field(default_factory=list)
@@ -147,11 +164,11 @@ class Model:
 
     def initializer_dtype(self, name: str) -> str:
         """The dtype of an initializer."""
-        raise NotImplementedError
+        return self.initializers[name].dtype.name
 
     def initializer(self, name: str) -> np.ndarray:
         """The array of an initializer. Raises LoopwrightError where the file does not hold it."""
-        raise NotImplementedError
+        return self.initializers[name]
 
     def stored_initializer(self, name: str) -> Tensor | None:
         """An initializer that stays in the file until it is used; None where it was read already."""

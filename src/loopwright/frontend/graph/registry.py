@@ -1,12 +1,13 @@
 """The table of converters: (domain, operator, version) -> a function.
 
-    @converter("LeakyRelu", 6)
-    def leaky_relu(cx, node, x):
-        return op.nn.leakyrelu(x.expr, node.real("alpha", 0.01))
+    @converter("SCALE", domain="toy")
+    def scale(cx, node, x):
+        return op.multiply(x.expr, cx.scalar(node.real("by"), x.dtype))
 
-A converter holds from its version of the domain until the next one registered. It gets the
-`Context`, the `Node` and a `Value` for each input (None for one left out), and gives the outputs: a
-Relax expression, a Value, or a list of them.
+A dialect's operators are in one or more domains, so that dialects share the table. A converter holds
+from its version of the domain until the next one registered. Its parameters are the `Context`, the
+`Node` and a `Value` for each input (None for one left out); it returns the outputs: a Relax expression,
+a Value, or a list of them.
 
 A node that is an operator of ours under another name needs no function:
 
@@ -28,12 +29,6 @@ from ...base.registry import Registry, origin_of
 from ...ops.core import OPERATORS, find_operator
 
 Converter = Callable[..., Any]
-STANDARD = ("", "ai.onnx")  # names of ONNX's own domain
-
-
-def plain_domain(domain: str) -> str:
-    """A domain as it is kept: ONNX's own is ""."""
-    return "" if domain in STANDARD else domain
 
 
 @dataclass(frozen=True)
@@ -50,19 +45,19 @@ class Entry:
 
 
 # (domain, operator, version from which it holds) -> the converter.
-CONVERTERS: Registry[tuple[str, str, int], Entry] = Registry("ONNX converter", compiles=True)
+CONVERTERS: Registry[tuple[str, str, int], Entry] = Registry("converter", compiles=True)
 
 
 # (domain, operator) -> why it has no converter.
-REFUSALS: Registry[tuple[str, str], str] = Registry("ONNX operator that is refused", compiles=True)
+REFUSALS: Registry[tuple[str, str], str] = Registry("operator that is refused", compiles=True)
 
 
 def register_converter(
     op_type: str,
     since: int = 1,
     convert: Converter | None = None,
-    domain: str = "",
     *,
+    domain: str,
     to: str | None = None,
     attributes: Mapping[str, str] | None = None,
 ) -> Converter:
@@ -85,29 +80,27 @@ def register_converter(
         what = f"the converter of {op_type} is a function, or an operator"
         raise LoopwrightError(explain(what, instead="give convert, or to="))
     origin = origin_of(convert)
-    key = (plain_domain(domain), op_type, since)
+    key = (domain, op_type, since)
     CONVERTERS.register(key, entry, origin=origin, override=True)
     return entry.convert
 
 
-def converter(op_type: str, since: int = 1, domain: str = "") -> Callable[[Converter], Converter]:
+def converter(op_type: str, since: int = 1, *, domain: str) -> Callable[[Converter], Converter]:
     """`register_converter` as a decorator."""
-    return lambda convert: register_converter(op_type, since, convert, domain)
+    return lambda convert: register_converter(op_type, since, convert, domain=domain)
 
 
-def find_converter(op_type: str, opset: int, domain: str = "") -> Entry | None:
+def find_converter(op_type: str, opset: int, domain: str) -> Entry | None:
     """The converter that holds at this version of the domain, or None."""
     versions = _known().get((domain, op_type), [])
     place = bisect_right(versions, opset)
     return CONVERTERS[domain, op_type, versions[place - 1]] if place else None
 
 
-def supported_operators(domain: str = "") -> dict[str, list[int]]:
+def supported_operators(domain: str) -> dict[str, list[int]]:
     """{operator: the versions from which its converters hold}."""
     return {
-        name: versions
-        for (where, name), versions in sorted(_known().items())
-        if where == plain_domain(domain)
+        name: versions for (where, name), versions in sorted(_known().items()) if where == domain
     }
 
 

@@ -18,9 +18,9 @@ Convert = Callable[[Node, list[Value | None]], list[Value]]
 _NUMBERS = {name: number for number, name in DTYPES.items()}
 
 
-def expanding(node: Node, convert: Convert) -> Entry | None:
-    """A converter that runs `convert` on the nodes of an operator's definition, or None for an
-    operator that has none."""
+def expanding(node: Node) -> Entry | None:
+    """A converter that converts the nodes of an operator's definition, or None for an operator that has
+    none."""
     schema = _schema(node)
     if node.source is None:
         node.source = _proto_of(node)
@@ -31,7 +31,7 @@ def expanding(node: Node, convert: Convert) -> Entry | None:
 
     def run(cx: Context, _: Node, *inputs: Value | None) -> list[Value | None]:
         node.skip(*node.attributes)
-        return _expanded(schema, node, list(inputs), convert)
+        return _expanded(schema, node, list(inputs), cx.walk.part)
 
     return Entry(schema.since_version, run, schema.min_input, None, ())
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from contextvars import Context as ContextVars
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from ...base import budget
 from ...base.errors import LoopwrightError, explain
 from ...ir.module import IRModule
 from ...relax.expr import Var as RelaxVar
-from ..graph.importer import Importer
+from ..graph.context import Context
+from ..graph.importer import Importer, Options
 from ..graph.model import Port, ordered, remember
 from ..graph.object_values import OBJECT, ObjectValue, Texts
 from ..graph.registry import Entry
 from ..graph.values import UnknownRankError, Value
+from ..graph.walk import Region
 from .expansion import count_nodes, inlined, own_size
 from .functions import expanding
 from .integer_rules import apply_rule
@@ -63,39 +65,27 @@ def from_onnx(
     one message), for nodes that cannot be converted, naming the node, and BudgetError for a model
     that asks for more work than a file of its size may (see `base.budget`).
     """
-    return _imported(
-        model,
-        opset,
-        shape_dict,
+    options = Options(
+        dict(shape_dict or {}),
         dtype_dict,
         keep_params_in_input,
         sanitize_input_names,
         overridable=overridable_initializers,
     )
+    return _imported(model, options, opset)
 
 
-def _imported(
-    model: Any,
-    opset: int | None = None,
-    shapes: Any = None,
-    dtypes: Any = None,
-    keep_params: bool = False,
-    sanitize: bool = True,
-    in_file: bool = False,
-    overridable: bool | Collection[str] = False,
-) -> IRModule:
-    """`from_onnx`; in_file: large weights stay in the file until a pass or the result uses them."""
+def _imported(model: Any, options: Options, opset: int | None = None) -> IRModule:
     loaded = load(model)
 
-    def imported(shapes: Any) -> IRModule:
+    def imported(shapes: dict[str, Any]) -> IRModule:
         with budget.started():
             budget.allow(size=own_size(model, loaded.proto, loaded.folder))
             budget.allow(nodes=count_nodes(loaded.proto))
-            found = read(loaded, opset, inlined(loaded.proto))
-            given = (shapes, dtypes, keep_params, sanitize, in_file, overridable)
-            return OnnxImporter(found, *given).run()
+            graph = read(loaded, opset, inlined(loaded.proto))
+            return OnnxImporter(graph, replace(options, shapes=shapes)).run()
 
-    return imported(_ranked(imported, loaded.proto.graph, dict(shapes or {})))
+    return imported(_ranked(imported, loaded.proto.graph, dict(options.shapes)))
 
 
 def _ranked(
@@ -130,20 +120,31 @@ def from_path_or_proto(model: Any) -> IRModule | None:
     one compilation: its large weights are read from the file when they are used."""
     if isinstance(model, (str, os.PathLike)):
         known = Path(model).suffix == ".onnx" or Path(model).exists()
-        return _imported(model, in_file=True) if known else None
+        return _imported(model, Options(in_file=True)) if known else None
     kind = type(model)
     if kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx":
         return from_onnx(model)
     return None
 
 
+class OnnxContext(Context):
+    """What converters have whose operators are made of ONNX's."""
+
+    @property
+    def onnx(self) -> Standard:
+        """ONNX's operators as functions."""
+        return Standard(self)
+
+
 class OnnxImporter(Importer):
     """An import of an ONNX graph, or of one whose converters use ONNX's operators (`cx.onnx`)."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.context.onnx = Standard(self.context)
+    def __init__(self, model: Any, options: Options) -> None:
+        super().__init__(model, options)
         self.graphs: dict[int, tuple[Any, list[Node]]] = {}  # read ones, by id
+
+    def new_context(self) -> OnnxContext:
+        return OnnxContext(self.builder)
 
     def _object_input(self, port: Port) -> RelaxVar:
         """An input that is no tensor of numbers."""
@@ -160,33 +161,30 @@ class OnnxImporter(Importer):
         self.values[port.name] = value
         return var
 
-    def _converter(self, node: Any) -> Entry | None:
-        return super()._converter(node) or expanding(node, self.part)
+    def find(self, node: Any) -> Entry | None:
+        return super().find(node) or expanding(node)
 
-    def _call(self, node: Any, entry: Entry, inputs: list[Value | None]) -> Any:
+    def call(self, node: Any, entry: Entry, inputs: list[Value | None]) -> Any:
         _check_complex(node, inputs)
         outputs = apply_rule(self.context, node, inputs)
         if outputs is not None:
             return outputs
         return moving_texts(node, entry.convert, inputs)(self.context, node, *inputs)
 
-    def subgraph(
-        self, graph: Any, feeds: Mapping[str, Value] = MappingProxyType({})
-    ) -> list[Value]:
-        """Convert a graph that is an attribute, seeing the values around it. feeds: the values of
-        its inputs."""
+    def subgraph(self, graph: Any, feeds: Mapping[str, Value], region: Region) -> list[Value]:
+        """Convert a graph that is an attribute; its nodes see the values around it."""
         model, outer = self.model, {**self.values, **feeds}
         weights = {name_of(t.name): array_of(t, model.folder) for t in graph.initializer}
         wanted = [name_of(value.name) for value in graph.output]
         nodes = ordered(self._read(graph), {*outer, *weights}, wanted)
-        span, around, direct = self.builder.span, self.values, self.direct
+        span, around = self.builder.span, self.values
         self.values = dict(outer)
         try:
             for name, array in weights.items():
                 self.values[name] = self.context.literal(array)
-            return self._nodes(nodes, self._converters(nodes), wanted)
+            return self.nodes(nodes, self.converters(nodes), wanted, region)
         finally:
-            self.builder.span, self.values, self.direct = span, around, direct
+            self.builder.span, self.values = span, around
 
     def _read(self, graph: Any) -> list[Node]:
         """The nodes of a graph that is an attribute: the same ones each time it is converted."""

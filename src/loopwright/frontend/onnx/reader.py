@@ -18,7 +18,6 @@ from ...base.errors import LoopwrightError, explain
 from ...runtime.tensor import Tensor
 from ..graph import model as base
 from ..graph.model import Port, ordered, remember
-from ..graph.registry import STANDARD
 from .stored import Stored, without_weights
 from .tensors import STRING, array_of, dtype_of, stored_tensor
 
@@ -35,8 +34,8 @@ def name_of(text: str | bytes) -> str:
 
 
 def domain_name(domain: str | bytes) -> str:
-    """A domain as it is kept: the standard one is ""."""
-    return "" if domain in STANDARD else name_of(domain)
+    """A domain as it is kept: the standard one, also called "ai.onnx", is ""."""
+    return "" if domain in ("", "ai.onnx") else name_of(domain)
 
 
 @dataclass(eq=False)
@@ -46,6 +45,18 @@ class Node(base.Node):
     dialect: ClassVar[str] = "onnx"
 
     @property
+    def version(self) -> str:
+        """Its domain and opset."""
+        return f"domain {self.domain or 'ai.onnx'}, opset {self.opset}"
+
+    @property
+    def registration(self) -> str:
+        """How a converter for it is registered."""
+        domain = f', domain="{self.domain}"' if self.domain else ""
+        call = f'register_converter("{self.op_type}", 1, convert{domain})'
+        return f"{call} of loopwright.frontend.onnx"
+
+    @property
     def proto(self) -> Any:
         """Its NodeProto; None of a node that is in no file."""
         return self.source
@@ -53,9 +64,10 @@ class Node(base.Node):
 
 @dataclass
 class Model(base.Model):
-    """An ONNX model; its initializers are TensorProtos. folder: where external data lies. stored: what
-    was left in the file."""
+    """An ONNX model; its initializers are TensorProtos. opsets: the version of each domain. folder: of its
+    external data. stored: weights that were left in the file."""
 
+    opsets: dict[str, int] = field(default_factory=dict)
     folder: Path | None = None
     stored: dict[str, Stored] = field(default_factory=dict)
 
@@ -175,7 +187,7 @@ def read(loaded: Loaded, opset: int | None = None, nodes: Iterable[Any] | None =
     known = {*initializers, *(p.name for p in inputs)}
     live = ordered(nodes, known, [p.name for p in outputs])
     return Model(
-        live, inputs, outputs, initializers, opsets, titles, both, folder, dict(stored)
+        live, inputs, outputs, initializers, titles, both, opsets, folder, dict(stored)
     )  # fmt: skip
 
 

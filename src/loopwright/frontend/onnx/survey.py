@@ -116,7 +116,7 @@ def _way(node: Node) -> str:
     """How a node is converted: "own", "definition", or "" where nothing does it."""
     if find_converter(node.op_type, node.opset, node.domain) is not None:
         return "own"
-    return "definition" if expanding(node, lambda *_: []) is not None else ""
+    return "definition" if expanding(node) is not None else ""
 
 
 def _kind(way: str, called: set[str] | None, known: bool) -> str:

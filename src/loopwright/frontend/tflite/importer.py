@@ -6,15 +6,17 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from ...base import budget
+from ...base.errors import explain
 from ...ir.module import IRModule
 from ...relax.transform import SinkPermutes
 from ..graph import registry
+from ..graph.importer import Options
 from ..graph.model import ordered
 from ..graph.values import Value
+from ..graph.walk import Region
 from ..onnx.expansion import PORT
 from ..onnx.importer import OnnxImporter
 from .reader import DOMAIN, TFLiteModel, load, read
@@ -49,7 +51,8 @@ def from_tflite(
         ports = sum(len(g.inputs) + len(g.outputs) for g in graphs)
         budget.allow(nodes=count)
         budget.spend(nodes=count + PORT * ports)
-        return SinkPermutes()(_Import(graphs, shape_dict, dtype_dict).run())
+        options = Options(dict(shape_dict or {}), dtype_dict or "float32")
+        return SinkPermutes()(_Import(graphs, options).run())
 
 
 def from_path(model: Any) -> IRModule | None:
@@ -77,31 +80,29 @@ class Part:
 
 
 class _Import(OnnxImporter):
-    def __init__(self, graphs: list[TFLiteModel], shapes: Any, dtypes: Any) -> None:
+    def __init__(self, graphs: list[TFLiteModel], options: Options) -> None:
         main = graphs[0]
         main.nodes = _live(main)
-        super().__init__(main, shapes, dtypes or "float32", False, True)
+        super().__init__(main, options)
         self.graphs = graphs
         self.depth = 0
         self.context.graphs = graphs
 
-    def subgraph(
-        self, graph: Any, feeds: Mapping[str, Value] = MappingProxyType({})
-    ) -> list[Value]:
+    def subgraph(self, graph: Any, feeds: Mapping[str, Value], region: Region) -> list[Value]:
         """The outputs of a graph; its values are its own."""
         if isinstance(graph, Part):
             names = [p.name for p in graph.graph.inputs]
-            given = [self.values[name] for name in graph.names]
-            return self.subgraph(graph.graph, dict(zip(names, given, strict=True)))
+            inputs = [self.values[name] for name in graph.names]
+            return self.subgraph(graph.graph, dict(zip(names, inputs, strict=True)), region)
         span, model, around = self.builder.span, self.model, self.values
         self.depth += 1
         if self.depth > len(self.graphs):
-            raise ValueError("graphs of the model call each other in a circle")
+            raise ValueError(explain("graphs of the model call each other in a circle"))
         self.model, self.values = graph, dict(feeds)
         try:
             self._weights()
-            nodes = _live(graph)
-            return self._nodes(nodes, self._converters(nodes), [p.name for p in graph.outputs])
+            nodes, names = _live(graph), [p.name for p in graph.outputs]
+            return self.nodes(nodes, self.converters(nodes), names, region)
         finally:
             self.depth -= 1
             self.builder.span, self.model, self.values = span, model, around

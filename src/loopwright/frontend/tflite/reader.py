@@ -298,7 +298,6 @@ class _Reader:
             [Port(t.name, t.dtype, _dims(t)) for t in inputs if t is not None],
             [Port(t.name, t.dtype, None) for t in outputs if t is not None],
             constants,
-            {DOMAIN: 1},
         )
 
     def pick(self, tensors: list[Tensor], index: int) -> Tensor | None:

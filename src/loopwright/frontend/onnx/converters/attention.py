@@ -9,9 +9,9 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...graph.context import Context
-from ...graph.registry import converter
 from ...graph.values import Value, literal
 from ..reader import Node
+from ..registry import converter
 from ..tensors import dtype_of
 
 _PREVIEW = "ai.onnx.preview"

@@ -15,9 +15,9 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...graph.context import Context
-from ...graph.registry import register_converter
 from ...graph.values import Value, literal
 from ..reader import NEWEST_OPSET, Node
+from ..registry import register_converter
 from .block_quantized import Weight, product, unpacked
 from .nn import with_skip
 from .recurrent import LAYERS

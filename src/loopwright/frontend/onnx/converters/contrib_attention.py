@@ -15,9 +15,9 @@ from ....ir.prim_op import maximum
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...graph.context import Context
-from ...graph.registry import converter
 from ...graph.values import Value, in_type, literal
 from ..reader import Node
+from ..registry import converter
 from .contrib import DOMAIN, counted, matmul_integer_to_float
 
 _INT64 = 7  # TensorProto.INT64

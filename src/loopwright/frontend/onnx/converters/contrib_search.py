@@ -9,9 +9,9 @@ import numpy as np
 from ....base.errors import explain
 from ....ir.dtype import numpy_dtype
 from ...graph.context import Context
-from ...graph.registry import converter
 from ...graph.values import Value
 from ..reader import Node
+from ..registry import converter
 from ..tensors import DTYPES
 from .contrib import DOMAIN
 from .control import fed

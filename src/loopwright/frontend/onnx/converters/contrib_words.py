@@ -13,9 +13,10 @@ from ....relax import op
 from ....relax.struct_info import TensorStructInfo
 from ...graph.context import Context
 from ...graph.object_values import ObjectValue, Texts, called
-from ...graph.registry import REFUSALS, converter
+from ...graph.registry import REFUSALS
 from ...graph.values import Value
 from ..reader import Node
+from ..registry import converter
 from .contrib import DOMAIN, counted
 from .texts import texts_of
 

@@ -11,9 +11,9 @@ from ....ir.prim_expr import PrimExpr
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...graph.context import Context
-from ...graph.registry import converter
 from ...graph.values import Value, literal
 from ..reader import Node, name_of
+from ..registry import converter
 
 
 @converter("If")
@@ -30,7 +30,7 @@ def chosen(cx: Context, condition: Value, then: Any, other: Any) -> Any:
     if elements is not None and elements.size == 1:
         holds = literal(elements.reshape(-1)[0])
         if not isinstance(holds, PrimExpr):
-            return cx.walk.taken(then if holds else other)
+            return cx.walk.inline(then if holds else other)
     if condition.ndim:
         condition = cx.value(op.reshape(condition.expr, ShapeExpr([])))
     return cx.walk.choice(condition, then, other)

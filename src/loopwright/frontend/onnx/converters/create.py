@@ -12,9 +12,9 @@ from ....ir.prim_op import const, maximum, minimum
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...graph.context import Context
-from ...graph.registry import converter
 from ...graph.values import Value, literal
 from ..reader import Node
+from ..registry import converter
 from ..tensors import dtype_of
 
 _FAR = 1 << 62  # a diagonal that no matrix has; an index may be added to it

@@ -13,9 +13,9 @@ from ....base.errors import explain
 from ....ir.dtype import DataType, numpy_dtype
 from ....relax import op
 from ...graph.context import Context
-from ...graph.registry import converter, register_converter
 from ...graph.values import Value, literal
 from ..reader import Node
+from ..registry import converter, register_converter
 from ..tensors import STRING, dtype_of
 from .texts import cast_texts, written
 

@@ -11,9 +11,9 @@ from ....ir.prim_expr import IntImm
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...graph.context import Context, size_of
-from ...graph.registry import converter
 from ...graph.values import Value, literal
 from ..reader import Node
+from ..registry import converter
 from . import block_quantized
 
 

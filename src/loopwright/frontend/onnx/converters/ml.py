@@ -12,9 +12,9 @@ from ....base.errors import explain
 from ....relax import op
 from ...graph.context import Context
 from ...graph.object_values import at_places, known_texts, places
-from ...graph.registry import converter
 from ...graph.values import Value, literal
 from ..reader import Node
+from ..registry import converter
 from .texts import texts_of
 
 DOMAIN = "ai.onnx.ml"

@@ -14,9 +14,9 @@ from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...common import padded, same_padding, same_padding_transposed
 from ...graph.context import Context, in_float32
-from ...graph.registry import converter
 from ...graph.values import Value, literal
 from ..reader import Node
+from ..registry import converter
 
 _CONV = {1: op.nn.conv1d, 2: op.nn.conv2d, 3: op.nn.conv3d}
 _AUTO = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")

@@ -12,10 +12,10 @@ from ....ir.prim_expr import PrimExpr
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...graph.context import Context
-from ...graph.registry import converter, register_converter
 from ...graph.run_time_axes import around, known_numbers, view
 from ...graph.values import Value, literal
 from ..reader import Node
+from ..registry import converter, register_converter
 
 
 def _running(name: str, since: int, build: Callable[..., Any]) -> None:

@@ -14,9 +14,9 @@ from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...common import padded
 from ...graph.context import Context, in_float32
-from ...graph.registry import converter
 from ...graph.values import Value, object_array
 from ..reader import Node
+from ..registry import converter
 from .nn import framed, per_axis, spatial_rank, window_padding
 
 _MAX = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}

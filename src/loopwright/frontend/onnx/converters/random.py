@@ -10,9 +10,9 @@ from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm
 from ....relax.struct_info import TensorStructInfo
 from ...graph.context import Context, not_negative
-from ...graph.registry import converter, register_converter
 from ...graph.values import Value
 from ..reader import Node
+from ..registry import converter, register_converter
 from ..tensors import dtype_of
 
 

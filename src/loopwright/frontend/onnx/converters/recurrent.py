@@ -10,9 +10,9 @@ from ....ops.recurrent import ACTIVATIONS, GATES, LANES, WAYS
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...graph.context import Context
-from ...graph.registry import register_converter
 from ...graph.values import Value, literal
 from ..reader import Node
+from ..registry import register_converter
 
 _DEFAULT = {
     "rnn": ["Tanh"],

@@ -9,10 +9,10 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...graph.context import Context, in_float32
-from ...graph.registry import register_converter
 from ...graph.run_time_axes import closed, known_numbers, length, opened
 from ...graph.values import Value, object_array
 from ..reader import Node
+from ..registry import register_converter
 
 Reduce = Callable[[Context, Value, Any, bool], Any]
 

@@ -20,9 +20,9 @@ from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm, TupleGetItem
 from ....relax.struct_info import TensorStructInfo
 from ...graph.context import Context
-from ...graph.registry import converter
 from ...graph.values import Value, literal
 from ..reader import Node
+from ..registry import converter
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _ROUND = [name for name in ROUNDING if name != "round"]

@@ -8,9 +8,9 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...graph.context import Context
-from ...graph.registry import converter
 from ...graph.values import Value
 from ..reader import Node
+from ..registry import converter
 
 # ONNX's names of what an element and its update become: the operators' names of it.
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}

@@ -22,10 +22,10 @@ from ...graph.object_values import (
     joined,
     taken,
 )
-from ...graph.registry import converter
 from ...graph.values import Value, literal
 from ..object_types import declared
 from ..reader import Node, name_of
+from ..registry import converter
 from ..tensors import dtype_of
 
 ML = "ai.onnx.ml"

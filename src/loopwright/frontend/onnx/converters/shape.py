@@ -15,10 +15,10 @@ from ....relax.expr import PrimValue, ShapeExpr, StringImm
 from ....relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ...common import padded
 from ...graph.context import Context
-from ...graph.registry import converter
 from ...graph.run_time_axes import known_numbers, length, sizes, view
 from ...graph.values import Value, literal
 from ..reader import Node
+from ..registry import converter
 
 # Exporters write this, or the greatest int32 or int64, for "to the end".
 _TO_THE_END = 10**9

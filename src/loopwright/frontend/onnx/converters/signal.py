@@ -9,10 +9,10 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...graph.context import Context
-from ...graph.registry import converter, register_converter
 from ...graph.run_time_axes import known_numbers, sizes, view
 from ...graph.values import Value
 from ..reader import Node
+from ..registry import converter, register_converter
 from ..tensors import dtype_of
 
 

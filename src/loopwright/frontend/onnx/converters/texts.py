@@ -10,9 +10,9 @@ from ....base.errors import explain
 from ....relax.struct_info import TensorStructInfo
 from ...graph.context import Context
 from ...graph.object_values import ObjectValue, Texts, called
-from ...graph.registry import converter
 from ...graph.values import Value
 from ..reader import Node
+from ..registry import converter
 
 
 def texts_of(x: Value) -> ObjectValue:

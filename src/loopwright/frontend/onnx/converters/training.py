@@ -9,9 +9,9 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...graph.context import Context
-from ...graph.registry import register_converter
 from ...graph.values import Value
 from ..reader import Node
+from ..registry import register_converter
 
 _DOMAIN = "ai.onnx.preview.training"
 

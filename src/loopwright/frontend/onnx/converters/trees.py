@@ -11,9 +11,9 @@ from ....base import budget
 from ....base.errors import explain
 from ....relax import op
 from ...graph.context import Context
-from ...graph.registry import converter
 from ...graph.values import Value, literal
 from ..reader import Node
+from ..registry import converter
 from .ml import DOMAIN, both_classes, class_labels, floating, transformed
 
 _MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")  # as TreeEnsemble numbers them

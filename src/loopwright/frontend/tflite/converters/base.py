@@ -69,7 +69,7 @@ def operator(
 
         for name in names:
             HOW.register(name, "moved" if moves else "table" if unary else "real numbers")
-            register_converter(name, 1, dispatched, DOMAIN)
+            register_converter(name, 1, dispatched, domain=DOMAIN)
         return convert
 
     return define
