@@ -37,7 +37,7 @@ model.tflite`) and `loopwright.frontend.tflite.from_tflite(path_or_bytes)` read 
   Interpreters may quantize the activations of such layers while they run; here they are not.
 - Variables, as the states of recurrent layers, are zero when a run starts.
 - Custom operators other than those below, and FLEX ones, are refused by name, as are resource variables, hash
-  tables and strings. `loopwright.frontend.onnx.register_converter(name, 1, f, domain="tflite")` adds one.
+  tables and strings. `loopwright.frontend.graph.registry.register_converter(name, 1, f, domain="tflite")` adds one.
 
 ## Operators
 

@@ -33,7 +33,7 @@ def importers() -> Iterator[Import]:
 
 
 @taker(GROUP)
-def _take(name: str, convert: Any, package: str) -> list[str]:
+def _take(name: str, convert: Import, package: str) -> list[str]:
     if not callable(convert):
         what = f"the entry point {name} is not an importer"
         raise LoopwrightError(explain(what, got=repr(convert), instead="a function of a model"))

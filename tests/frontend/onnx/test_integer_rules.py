@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loopwright.frontend.graph.operators import integers
 from loopwright.frontend.graph.values import object_array, wrapped
-from loopwright.frontend.onnx import from_onnx, integer_rules
+from loopwright.frontend.onnx import from_onnx
 from loopwright.ir.dtype import DataType
 from loopwright.relax.expr import Constant
 from loopwright.relax.interpreter import Interpreter
@@ -122,7 +123,7 @@ def test_not_too_many_are_computed_at_import(limit, monkeypatch):
     model = graph(nodes, *ports, given, opset)
     known = []
     for most in (LIMITS[limit], LIMITS[limit] + 1):
-        monkeypatch.setattr(integer_rules, "MOST_ELEMENTS", most)
+        monkeypatch.setattr(integers, "MOST_ELEMENTS", most)
         known.append(isinstance(from_onnx(model)["main"].body.body, Constant))
     assert known == [False, True]
     np.testing.assert_array_equal(from_onnx(model)["main"].body.body.data.numpy(), wanted)

@@ -231,7 +231,7 @@ def test_custom_operators_are_refused_by_name(kind: str):
 
 def test_custom_operators_of_users(rng):
     register_converter(
-        "MyOwn", 1, lambda cx, node, x: cx.onnx.Add(x, float(node.custom[1])), "tflite"
+        "MyOwn", 1, lambda cx, node, x: cx.ops.add(x, float(node.custom[1])), "tflite"
     )
     try:
         x = real(rng, 2, 3)

@@ -144,7 +144,7 @@ class Context:
             hint = "give the extents that it is made of by shape_dict"
             raise LoopwrightError(explain(what, got="symbolic extents combined", instead=hint))
 
-    def known(self, elements: Any, dtype: str) -> Value:
+    def from_elements(self, elements: Any, dtype: str) -> Value:
         """A value of which every element is known: an object array, or a list of elements."""
         if not isinstance(elements, np.ndarray):
             elements = object_array(elements)
@@ -237,13 +237,13 @@ class Context:
             raise ValueError(explain(f"input {what} is missing"))
         elements = value.elements
         if elements is not None:
-            known = [literal(e) for e in elements.flat]
-            return not_negative(known) if dims else known
+            literals = [literal(e) for e in elements.flat]
+            return not_negative(literals) if dims else literals
         if count is None or value.ndim != 1 or isinstance(value.shape[0], IntImm):
-            given = self.count(value, what)
-            if count not in (None, given):
-                raise ValueError(explain(f"input {what} must hold {count} numbers", got=given))
-            count = given
+            length = self.count(value, what)
+            if count not in (None, length):
+                raise ValueError(explain(f"input {what} must hold {count} numbers", got=length))
+            count = length
         name = "relax.run.sizes" if dims else "vm.builtin.tensor_to_shape"
         return self.read(name, count, value.expr, nonnegative=dims)
 
@@ -263,13 +263,13 @@ class Context:
             what = f"at most {_MOST_TOLD} axes, sizes or places can be told by the run"
             raise ValueError(explain(what, got=count, instead="a constant input"))
         info = ShapeStructInfo(ndim=count)
-        found = self.emit(op.call_pure_packed(name, *args, sinfo_args=info))
+        shape = self.emit(op.call_pure_packed(name, *args, sinfo_args=info))
         symbols = [TirVar("read", "int64") for _ in range(count)]
         self._told.update(symbols)
         if nonnegative:
             for symbol in symbols:
                 self.analyzer.assume_nonnegative(symbol)
-        self.builder.match_cast(found, ShapeStructInfo(symbols))
+        self.builder.match_cast(shape, ShapeStructInfo(symbols))
         return list(symbols)
 
     def numbers(self, value: Value | None, what: str) -> list[int]:
@@ -299,13 +299,13 @@ class Context:
             return expr.data.view()
         fixed: set[Any] = set()  # first of all: weights are large, and what uses them may vary
         for var, bound in self._from_below(expr, fixed):
-            known = (
+            constants = (
                 v.vid in fixed or self._constants.get(v.vid) is not None for v in _variables(bound)
             )
             if (
                 bound is not None
                 and (not isinstance(bound, RelaxCall) or _foldable(bound))
-                and all(known)
+                and all(constants)
             ):
                 fixed.add(var.vid)
             else:
@@ -417,13 +417,15 @@ class Context:
         ready, extents = self.meeting(list(values), axes)
         shapes = [list(v.shape) for v in ready]
         for group, extent in zip(axes, extents, strict=True):
-            places = [(k, a) for k, a in enumerate(group) if a is not None]
-            kept = extent  # of names alone, inference knows the common extent of one and of others
-            for k, axis in sorted(places, key=lambda place: -ready[place[0]].ndim):
+            positions = [(k, a) for k, a in enumerate(group) if a is not None]
+            common = (
+                extent  # of names alone, inference knows the common extent of one and of others
+            )
+            for k, axis in sorted(positions, key=lambda position: -ready[position[0]].ndim):
                 dim = shapes[k][axis]
-                if isinstance(dim, TirVar) and dim is not kept:
-                    keeps = kept is extent and not isinstance(extent, (IntImm, TirVar))
-                    kept, shapes[k][axis] = (dim, dim) if keeps else (kept, extent)
+                if isinstance(dim, TirVar) and dim is not common:
+                    keeps = common is extent and not isinstance(extent, (IntImm, TirVar))
+                    common, shapes[k][axis] = (dim, dim) if keeps else (common, extent)
         return [
             v.expr
             if all(a is b for a, b in zip(v.shape, shape, strict=True))
@@ -431,12 +433,12 @@ class Context:
             for v, shape in zip(ready, shapes, strict=True)
         ]
 
-    def met(self, wanted: PrimExpr, have: PrimExpr) -> PrimExpr:
+    def met(self, target: PrimExpr, have: PrimExpr) -> PrimExpr:
         """The extent that a wanted one and a tensor's broadcast to; that the wanted one is 1 or it is
         checked at run time."""
-        extent = broadcast_extent(wanted, have)
+        extent = broadcast_extent(target, have)
         with open_pairs() as pairs:
-            broadcast_differ([wanted], [extent], both=False)
+            broadcast_differ([target], [extent], both=False)
         for dim, want in pairs:
             self.builder.match_cast(rx.ShapeExpr([dim]), ShapeStructInfo([want]))
         return extent
@@ -515,12 +517,12 @@ def in_float32(convert: Callable[..., Any]) -> Callable[..., Any]:
     because in float16 the square of 256 is infinite already. Its result is rounded once."""
 
     @wraps(convert)
-    def run(cx: Context, *args: Any) -> Any:
+    def run(cx: Context, *args: Any, **attributes: Any) -> Any:
         short = [a for a in args if isinstance(a, Value) and a.dtype.is_float and a.dtype.bits < 32]
         if not short:
-            return convert(cx, *args)
+            return convert(cx, *args, **attributes)
         wide = {id(a): cx.value(op.astype(a.expr, "float32")) for a in short}
-        out = cx.emit(convert(cx, *(wide.get(id(a), a) for a in args)))
+        out = cx.emit(convert(cx, *(wide.get(id(a), a) for a in args), **attributes))
         return op.astype(out, short[0].dtype)
 
     return run

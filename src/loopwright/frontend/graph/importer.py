@@ -164,8 +164,8 @@ class Importer(GraphWalk):
         if not isinstance(dim, str) or iskeyword(dim) or not re.search("[A-Za-z]", dim):
             return self._symbol(self._fresh_dim(fresh))
         if dim not in self.dims:
-            known = bool(_IDENTIFIER.match(dim))
-            self.dims[dim] = self._symbol(dim if known else self._fresh_dim(_identifier(dim, "d")))
+            plain = bool(_IDENTIFIER.match(dim))
+            self.dims[dim] = self._symbol(dim if plain else self._fresh_dim(_identifier(dim, "d")))
         return self.dims[dim]
 
     def _symbol(self, name: str) -> TirVar:
@@ -175,9 +175,9 @@ class Importer(GraphWalk):
         return symbol
 
     def _fresh_dim(self, name: str) -> str:
-        taken = {d for p in self.model.inputs for d in p.dims or () if isinstance(d, str)}
-        taken |= self.symbols
-        while name in taken:
+        used = {d for p in self.model.inputs for d in p.dims or () if isinstance(d, str)}
+        used |= self.symbols
+        while name in used:
             name += "_"
         return name
 

@@ -66,26 +66,26 @@ class Loop:
         cx, self.count = self.cx, collected
         infos: list[Any] = [v.info if v.is_tensor else form_of(v) for v in carried]
         for _ in range(_TRIES):
-            made = self.attempt(infos)
-            wider = [self.joined(k, a, b) for k, (a, b) in enumerate(zip(infos, made.state))]
+            attempt = self.attempt(infos)
+            wider = [self.joined(k, a, b) for k, (a, b) in enumerate(zip(infos, attempt.state))]
             if all(a is b for a, b in zip(infos, wider, strict=True)):
                 break
             infos = wider
         else:
             what = "the shapes of a Loop's state change in a way that has no common form"
             raise ValueError(explain(what, got=", ".join(map(str, infos))))
-        cx.builder.update_func(made.gvar, copy_with_new_vars(made.func))
+        cx.builder.update_func(attempt.gvar, copy_with_new_vars(attempt.func))
         start: list[Any] = [rx.const(np.array(0, np.int64))]
         start.append(rx.const(np.array(True)) if self.go is None else _scalar(cx, self.go))
         if self.limit is not None:
             start.append(_scalar(cx, self.limit))
-        empty = [cx.builder.emit(op.null_value()) for _ in made.items]
-        args = [*start, *(v.expr for v in carried), *empty, *made.captured]
-        result = cx.builder.emit(rx.Call(made.gvar, args))
+        empty = [cx.builder.emit(op.null_value()) for _ in attempt.items]
+        args = [*start, *(v.expr for v in carried), *empty, *attempt.captured]
+        result = cx.builder.emit(rx.Call(attempt.gvar, args))
         fields = [result[k] for k in range(len(infos) + len(empty))]
         state = [self.found(f, i) for f, i in zip(fields, infos)]
         lists = fields[len(infos) :]
-        return [*state, *(self.stacked(f, v) for f, v in zip(lists, made.items, strict=True))]
+        return [*state, *(self.stacked(f, v) for f, v in zip(lists, attempt.items, strict=True))]
 
     def found(self, expr: Any, info: Any) -> Value:
         """A part of the state after the loop."""
@@ -100,8 +100,8 @@ class Loop:
         info = TensorStructInfo(dtype=item.dtype, ndim=len(dims) + 1)
         shape = rx.ShapeExpr([d or 0 for d in dims])
         kind = rx.StringImm(str(item.dtype))
-        given = [self.cx.builder.emit(items), shape, kind]
-        called = op.call_pure_packed("relax.run.stack", *given, sinfo_args=info)
+        inputs = [self.cx.builder.emit(items), shape, kind]
+        called = op.call_pure_packed("relax.run.stack", *inputs, sinfo_args=info)
         return self.cx.found(self.cx.builder.emit(called), None, *dims)
 
     def joined(self, k: int, info: Any, value: Value) -> Any:
@@ -152,12 +152,14 @@ class Loop:
         turns = builder.branch(inside)
         more = builder.branch(lambda: self.test(turn, go, *limit))
         params = [turn, go, *limit, *state, *lists]
-        held = set(params)
-        captured = [v for v in free_vars(turns) if v not in held]
+        bound = set(params)
+        captured = [v for v in free_vars(turns) if v not in bound]
         gvar = GlobalVar(free_name("loop", {g.name_hint for g in builder.get().functions}))
         ret = TupleStructInfo([*(self.erased(i) for i in infos), *(v.struct_info for v in lists)])
-        given = [*following[:2], *limit, *following[2:], *captured]
-        first = _function(gvar, [*params, *captured], ret, (more, turns, given), [*state, *lists])
+        arguments = [*following[:2], *limit, *following[2:], *captured]
+        first = _function(
+            gvar, [*params, *captured], ret, (more, turns, arguments), [*state, *lists]
+        )
         symbols = free_symbolic_vars(first)
         numbers = [rx.Var(s.name, PrimStructInfo(value=s)) for s in symbols]
         values = [rx.PrimValue(s) for s in symbols]
@@ -165,7 +167,7 @@ class Loop:
             gvar,
             [*params, *captured, *numbers],
             ret,
-            (more, turns, [*given, *values]),
+            (more, turns, [*arguments, *values]),
             [*state, *lists],
         )
         items = outs[1 + len(state) :]
@@ -219,9 +221,9 @@ def _function(
     result: list[rx.Var],
 ) -> rx.Function:
     """The function: test, body and next call, or the result."""
-    more, turns, given = parts
+    more, turns, inputs = parts
     again, done, out = rx.Var("again", ret), rx.Var("done", ret), rx.Var("out", ret)
-    call = rx.Call(gvar, given)
+    call = rx.Call(gvar, inputs)
     call._update_struct_info(ret)
     true = _seq(turns.blocks, rx.VarBinding(again, call))
     whole = rx.Tuple(result)

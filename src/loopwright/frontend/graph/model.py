@@ -19,6 +19,7 @@ from ...ir.trace import ModelNode
 from ...runtime.tensor import Tensor
 
 _MISSING = object()
+PORT = 5  # nodes that an input or output of a model costs: its entry checks or allocates it
 N = TypeVar("N", bound="Node")
 
 
@@ -188,31 +189,31 @@ def remember(nodes: Sequence[Node], titles: set[str]) -> None:
     if recording is None:
         return
     for node in nodes:
-        made = ModelNode(node.title, node.op_type, tuple(node.reads), tuple(node.outputs))
-        recording.nodes.setdefault(node.title, made)
+        record = ModelNode(node.title, node.op_type, tuple(node.reads), tuple(node.outputs))
+        recording.nodes.setdefault(node.title, record)
 
 
-def ordered(nodes: list[N], known: set[str], wanted: list[str]) -> list[N]:
+def ordered(nodes: list[N], available: set[str], outputs: list[str]) -> list[N]:
     """The nodes that `wanted` needs, each after those that give its inputs."""
     giver: dict[str, N] = {}
     for node in nodes:
         for name in node.outputs:
             if not name:
                 continue
-            if name in giver or name in known:
+            if name in giver or name in available:
                 first = giver[name].title if name in giver else "an input or initializer"
                 what = f"two nodes give the value {name}"
                 got = f"{first} and {node.title}"
                 raise LoopwrightError(explain(what, got=got, instead="each name is given once"))
             giver[name] = node
-    for name in wanted:
-        if name not in giver and name not in known:
+    for name in outputs:
+        if name not in giver and name not in available:
             what = f"no node gives the output {name}"
             raise LoopwrightError(explain(what, got=_short(sorted(giver))))
     order: list[N] = []
     state: dict[int, int] = {}  # 1: on the way, 2: done
     # Depth first without recursion: graphs may be thousands of nodes deep.
-    for name in wanted:
+    for name in outputs:
         stack = [(giver[name], iter(giver[name].reads))] if name in giver else []
         while stack:
             node, rest = stack[-1]
@@ -220,7 +221,7 @@ def ordered(nodes: list[N], known: set[str], wanted: list[str]) -> list[N]:
                 stack.pop()
                 continue
             state[id(node)] = 1
-            before = next((n for n in rest if n not in known), None)
+            before = next((n for n in rest if n not in available), None)
             if before is None:
                 state[id(node)] = 2
                 order.append(node)

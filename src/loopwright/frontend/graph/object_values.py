@@ -91,8 +91,8 @@ class ObjectValue(Value):
 
 def called(cx: Context, name: str, *args: Any, info: Any = OBJECT) -> Any:
     """The result of `relax.run.NAME`; numbers and strings of Python are its arguments, too."""
-    given = [_argument(a) for a in args]
-    return cx.emit(op.call_pure_packed(f"relax.run.{name}", *given, sinfo_args=info))
+    inputs = [_argument(a) for a in args]
+    return cx.emit(op.call_pure_packed(f"relax.run.{name}", *inputs, sinfo_args=info))
 
 
 def _argument(value: Any) -> Any:
@@ -183,9 +183,9 @@ def taken(cx: Context, form: Any, name: str, *args: Any) -> Value:
 def known_texts(cx: Context, array: np.ndarray) -> ObjectValue:
     """A constant tensor of texts."""
     data = json.dumps([list(array.shape), [_plain(t) for t in array.reshape(-1)]])
-    made = ObjectValue(cx, Texts(array.ndim), called(cx, "texts", data))
-    made.dims = list(array.shape)
-    return made
+    texts = ObjectValue(cx, Texts(array.ndim), called(cx, "texts", data))
+    texts.dims = list(array.shape)
+    return texts
 
 
 def _plain(text: Any) -> str:
@@ -198,17 +198,17 @@ def places(cx: Context, table: Any, texts: ObjectValue) -> Value:
     if texts.form.ndim < 0:
         raise ValueError(explain("the rank of an input is not known", got="a tensor of strings"))
     info = TensorStructInfo(dtype="int64", ndim=texts.form.ndim)
-    found = called(cx, "places", table, texts, info=info)
+    indices = called(cx, "places", table, texts, info=info)
     if dims is None:
-        value = cx.found(found, *[None] * info.ndim)
+        value = cx.found(indices, *[None] * info.ndim)
         texts.dims = list(value.shape)
         return value
-    return cx.found(found, *dims)
+    return cx.found(indices, *dims)
 
 
 def at_places(cx: Context, table: Any, where: Value) -> ObjectValue:
     """The texts at places of a table."""
-    made = ObjectValue(cx, Texts(where.info.ndim), called(cx, "texts_at", table, where))
+    texts = ObjectValue(cx, Texts(where.info.ndim), called(cx, "texts_at", table, where))
     dims = where.info.get_shape()
-    made.dims = None if dims is None else list(dims)
-    return made
+    texts.dims = None if dims is None else list(dims)
+    return texts

@@ -93,8 +93,8 @@ def converter(op_type: str, since: int = 1, *, domain: str) -> Callable[[Convert
 def find_converter(op_type: str, opset: int, domain: str) -> Entry | None:
     """The converter that holds at this version of the domain, or None."""
     versions = _known().get((domain, op_type), [])
-    place = bisect_right(versions, opset)
-    return CONVERTERS[domain, op_type, versions[place - 1]] if place else None
+    count = bisect_right(versions, opset)
+    return CONVERTERS[domain, op_type, versions[count - 1]] if count else None
 
 
 def supported_operators(domain: str) -> dict[str, list[int]]:
@@ -131,19 +131,21 @@ def _same_operator(since: int, name: str, renamed: Mapping[str, str]) -> Entry:
         hint = "write a converter: register_converter(op_type, since, f)"
         raise LoopwrightError(explain(what, got=str(operator.signature), instead=hint))
     own = {p.name: p.name for p in operator.attr_params}
-    unknown = [ours for ours in renamed.values() if ours not in own]
+    unknown = [attribute for attribute in renamed.values() if attribute not in own]
     if unknown:
         what = f"{name} has no attribute {unknown[0]}"
         raise LoopwrightError(explain(what, instead=f"it takes {operator.signature}"))
-    own.update({ours: theirs for theirs, ours in renamed.items()})
+    own.update({attribute: alias for alias, attribute in renamed.items()})
 
     def convert(cx: Any, node: Any, *inputs: Any) -> Any:
         tensors: list[Any] = [None if x is None else x.expr for x in inputs]
         if many:
             tensors[len(kinds) - 1 :] = [tensors[len(kinds) - 1 :]]
-        given = {ours: node.attributes[theirs] for ours, theirs in own.items() if node.has(theirs)}
+        attrs = {
+            attribute: node.attributes[alias] for attribute, alias in own.items() if node.has(alias)
+        }
         node.skip(*own.values())
-        return operator.builder(*tensors, **given)
+        return operator.builder(*tensors, **attrs)
 
     least = sum(not p.optional for p in operator.graph_params)
     names = tuple(p.name for p in operator.graph_params)

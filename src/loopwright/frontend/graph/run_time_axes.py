@@ -32,8 +32,8 @@ def length(value: Value) -> int | None:
 def sizes(cx: Context, name: str, count: int, x: Value, *args: Any) -> list[Any]:
     """Symbols for what `relax.run.NAME` makes of the shape of x and further arguments."""
     shape = ShapeExpr(list(x.shape))
-    given = [a.expr if isinstance(a, Value) else a for a in args]
-    return cx.read(f"relax.run.{name}", count, shape, *given, nonnegative=True)
+    inputs = [a.expr if isinstance(a, Value) else a for a in args]
+    return cx.read(f"relax.run.{name}", count, shape, *inputs, nonnegative=True)
 
 
 def view(cx: Context, x: Value, dims: list[Any]) -> Value:

@@ -85,7 +85,7 @@ class Value:
         return self._elements
 
     @property
-    def known(self) -> np.ndarray:
+    def integers(self) -> np.ndarray:
         """`elements` of a value that has them."""
         elements = self.elements
         assert elements is not None
@@ -147,11 +147,11 @@ class Value:
 class Dimensions(tuple[PrimExpr, ...]):
     """The dimensions of an input. One that it has not is an error of the model."""
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         try:
-            return super().__getitem__(place)
+            return super().__getitem__(index)
         except IndexError:
-            least = place + 1 if place >= 0 else -place
+            least = index + 1 if index >= 0 else -index
             what = f"an input needs {least} dimensions or more"
             raise ValueError(explain(what, got=f"the shape {shape_text(self)}")) from None
 

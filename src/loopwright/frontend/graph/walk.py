@@ -168,7 +168,7 @@ class GraphWalk:
         raise LoopwrightError(explain(what, got="\n".join(lines), instead=hint))
 
     def nodes(
-        self, nodes: Sequence[Node], entries: Sequence[Entry], wanted: list[str], region: Region
+        self, nodes: Sequence[Node], entries: Sequence[Entry], names: list[str], region: Region
     ) -> list[Value]:
         """Convert nodes in order; the values named `wanted`."""
         for k, (node, entry) in enumerate(zip(nodes, entries, strict=True)):
@@ -190,19 +190,19 @@ class GraphWalk:
                 budget.spend(nodes=len(nodes) - k)
                 results = self.at(Step(self, inner, False), branch)
                 self.values.update(zip(node.outputs, results, strict=False))
-                return self.nodes(nodes[k + 1 :], entries[k + 1 :], wanted, inner)
+                return self.nodes(nodes[k + 1 :], entries[k + 1 :], names, inner)
 
             rest = [partial(after, branch) for branch in branches]
             results = self.either(condition, rest, even=region.yields, lenient=True)
             if results is None:
                 region.fork = condition, name
-                return self.placeholders(wanted)
+                return self.placeholders(names)
             return results
-        return [self.values[name] for name in wanted]
+        return [self.values[name] for name in names]
 
     def placeholders(self, names: Sequence[Any]) -> list[Value]:
         """Values in place of results that a fork further out converts again."""
-        return [self.context.known([0], "int64") for _ in names]
+        return [self.context.from_elements([0], "int64") for _ in names]
 
     def at(self, step: Step, run: Callable[[], T]) -> T:
         """Run a part of a node's conversion."""

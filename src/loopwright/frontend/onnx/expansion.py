@@ -11,12 +11,12 @@ from ...base import budget
 from ...base.errors import LoopwrightError, explain
 from ...base.names import free_name
 from ...base.span import Span
+from ..graph.model import PORT
 from .reader import check_versions, domain_name, graphs_of, name_of, stamp, versions_of
 from .tensors import EXTERNAL
 
 Key = tuple[str, str, str]
 Cost = tuple[int, int, int]  # nodes, their weights, bytes
-PORT = 5  # nodes that an input or output of the model costs: its entry checks or allocates it
 
 
 def own_size(model: Any, proto: Any, folder: Path | None) -> int:

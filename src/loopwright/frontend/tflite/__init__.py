@@ -1,5 +1,5 @@
 """TFLite models: `from_tflite`. Converters, the models' own operators' too, are registered as ONNX's
-are, with the domain "tflite" and the operator's name: `onnx.register_converter`."""
+are, with the domain "tflite" and the operator's name: `graph.registry.register_converter`."""
 
 from . import converters as converters
 from .importer import from_path as from_path

@@ -13,12 +13,11 @@ from ...base.errors import explain
 from ...ir.module import IRModule
 from ...relax.transform import SinkPermutes
 from ..graph import registry
-from ..graph.importer import Options
-from ..graph.model import ordered
+from ..graph.importer import Importer, Options
+from ..graph.model import PORT, ordered
 from ..graph.values import Value
 from ..graph.walk import Region
-from ..onnx.expansion import PORT
-from ..onnx.importer import OnnxImporter
+from .context import TFLiteContext
 from .reader import DOMAIN, TFLiteModel, load, read
 
 
@@ -79,14 +78,16 @@ class Part:
         return self.graph.outputs
 
 
-class _Import(OnnxImporter):
+class _Import(Importer):
     def __init__(self, graphs: list[TFLiteModel], options: Options) -> None:
         main = graphs[0]
         main.nodes = _live(main)
-        super().__init__(main, options)
         self.graphs = graphs
         self.depth = 0
-        self.context.graphs = graphs
+        super().__init__(main, options)
+
+    def new_context(self) -> TFLiteContext:
+        return TFLiteContext(self.builder, self.graphs)
 
     def subgraph(self, graph: Any, feeds: Mapping[str, Value], region: Region) -> list[Value]:
         """The outputs of a graph; its values are its own."""

@@ -364,5 +364,5 @@ def group_query_attention(
 
 def _whole(cx: Context, extent: Any) -> Value:
     """A dimension as a 0-d tensor."""
-    found = cx.known([extent], "int64")
+    found = cx.from_elements([extent], "int64")
     return cx.onnx.Squeeze(found, [0])

@@ -66,7 +66,7 @@ def bifurcation_detector(
     parts = []
     for k, dims in enumerate(([None], [])):
         info = TensorStructInfo(dtype="int64", ndim=len(dims))
-        part = called(cx, "sequence_at", pair, cx.known([k], "int64"), info=info)
+        part = called(cx, "sequence_at", pair, cx.from_elements([k], "int64"), info=info)
         parts.append(cx.found(part, *dims))
     return parts
 
@@ -88,7 +88,7 @@ def word_conv_embedding(
     found = o.Squeeze(o.Tanh(o.Conv(letters, weight, bias)), [3])  # (count, filters, windows)
     there = o.Cast(o.Greater(words, np.int32(0)), to=7)
     length = o.ReduceSum(there, [1], keepdims=1)
-    last = o.Max(o.Sub(length, cx.known([window], "int64")), np.int64(0))
+    last = o.Max(o.Sub(length, cx.from_elements([window], "int64")), np.int64(0))
     seen = o.LessOrEqual(counted(cx, found.shape[2]), last)
     best = o.ReduceMax(o.Where(o.Unsqueeze(seen, [1]), found, np.float32(-1)), [2], keepdims=0)
     first = o.Slice(there, np.array([0]), np.array([1]), np.array([1]))

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
-from ....ir.prim_expr import PrimExpr
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ...graph.branches import chosen
 from ...graph.context import Context
 from ...graph.values import Value, literal
 from ..reader import Node, name_of
@@ -21,19 +20,6 @@ def branch(cx: Context, node: Node, condition: Value) -> Any:
     node.skip("then_branch", "else_branch")
     then, other = node.graph("then_branch"), node.graph("else_branch")
     return chosen(cx, condition, then, other)
-
-
-def chosen(cx: Context, condition: Value, then: Any, other: Any) -> Any:
-    """The outputs of one of two graphs: only of that taken, where the condition follows from shapes and
-    constants."""
-    elements = condition.elements
-    if elements is not None and elements.size == 1:
-        holds = literal(elements.reshape(-1)[0])
-        if not isinstance(holds, PrimExpr):
-            return cx.walk.inline(then if holds else other)
-    if condition.ndim:
-        condition = cx.value(op.reshape(condition.expr, ShapeExpr([])))
-    return cx.walk.choice(condition, then, other)
 
 
 def fed(graph: Any, values: list[Value]) -> dict[str, Value]:
@@ -127,7 +113,7 @@ def _scanned(cx: Context, body: Any, state: list[Value], read: list[Value]) -> l
     turn gets a part of, along the first axis."""
     read = cx.aligned(read, [[0] * len(read)])
     names = [v.output for v in read]
-    count = cx.value(cx.known([read[0].shape[0]], "int64").expr)
+    count = cx.value(cx.from_elements([read[0].shape[0]], "int64").expr)
 
     def turn(given: list[Value]) -> list[Value]:
         number, go, *kept = given

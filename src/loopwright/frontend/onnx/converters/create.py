@@ -10,8 +10,9 @@ from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import const, maximum, minimum
 from ....relax import op
-from ....relax.expr import PrimValue, ShapeExpr
+from ....relax.expr import ShapeExpr
 from ...graph.context import Context
+from ...graph.operators import indices as indexing
 from ...graph.values import Value, literal
 from ..reader import Node
 from ..registry import converter
@@ -53,24 +54,7 @@ def constant_of_shape(cx: Context, node: Node, shape: Value) -> Any:
 
 @converter("Range", 11)
 def arange(cx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Any:
-    parts = (start, limit, delta)
-    if all(v.elements is not None or v.constant is not None for v in parts):
-        bounds = [
-            cx.integers(v, "bound")[0] if v.elements is not None else cx.number(v, "bound")
-            for v in parts
-        ]
-        if isinstance(bounds[2], (int, float)) and bounds[2] == 0:
-            raise ValueError("input delta may not be 0")
-        row = cx.value(op.arange(*bounds, dtype=str(start.dtype)))
-        count = cx.simplify(row.shape[0])  # sizes are not negative
-        return cx.with_dims(row, {0: count} if isinstance(count, PrimExpr) else {})
-    given = [v.expr for v in parts]
-    (count,) = cx.read("relax.run.range_count", 1, *given, nonnegative=True)
-    kind = str(start.dtype)
-    wide = "float32" if start.dtype.is_float and start.dtype.bits < 32 else kind
-    first, _, step = (op.astype(op.reshape(v, ShapeExpr([])), wide) for v in given)
-    places = op.astype(cx.emit(op.arange(0, PrimValue(count), 1, "int64")), wide)
-    return op.astype(op.add(op.multiply(places, step), first), kind)
+    return indexing.arange(cx, start, limit, delta)
 
 
 @converter("EyeLike", 9)
@@ -99,29 +83,7 @@ def trilu(cx: Context, node: Node, x: Value, k: Value | None = None) -> Any:
 
 @converter("Gather")
 def gather(cx: Context, node: Node, data: Value, indices: Value) -> Any:
-    axis = node.integer("axis", 0)
-    if not -data.ndim <= axis < data.ndim:
-        what = "attribute axis is out of range"
-        raise ValueError(explain(what, got=f"{axis} for rank {data.ndim}"))
-    extent = literal(data.shape[axis])
-    if isinstance(extent, int) and indices.constant is not None:
-        return op.take(data.expr, _wrapped(cx, indices, extent), axis)
-    return op.take(data.expr, indices.expr, axis)
-
-
-def _wrapped(cx: Context, indices: Value, extent: int, checked: bool = True) -> Any:
-    """Indices of which negative ones count from the end, as non-negative ones."""
-    known = indices.constant
-    if known is not None:
-        if checked and known.size and not (-extent <= known.min() and known.max() < extent):
-            what = "an index is out of range"
-            raise ValueError(explain(what, got=f"{known.min()} to {known.max()} of {extent}"))
-        wide = known.astype(np.int64)  # an extent may be larger than the indices' type
-        kind = known.dtype if extent <= np.iinfo(known.dtype).max else np.int64
-        return cx.constant(np.where(wide < 0, wide + extent, wide).astype(kind))
-    kind = str(indices.dtype)
-    below = op.astype(op.less(indices.expr, cx.scalar(0, kind)), kind)
-    return op.add(indices.expr, op.multiply(below, cx.scalar(extent, kind)))
+    return indexing.take(cx, data, indices, node.integer("axis", 0))
 
 
 @converter("GatherElements", 11)
@@ -131,7 +93,7 @@ def gather_elements(cx: Context, node: Node, data: Value, indices: Value) -> Any
 
 @converter("GatherND", 11)
 def gather_nd(cx: Context, node: Node, data: Value, indices: Value) -> Any:
-    return op.gather_nd(data.expr, indices.expr, node.integer("batch_dims", 0))
+    return indexing.gather_nd(cx, data, indices, node.integer("batch_dims", 0))
 
 
 @converter("Where", 9)
@@ -141,32 +103,4 @@ def where(cx: Context, node: Node, condition: Value, x: Value, y: Value) -> Any:
 
 @converter("OneHot", 9)
 def one_hot(cx: Context, node: Node, indices: Value, depth: Value, values: Value) -> Any:
-    axis = node.integer("axis", -1)
-    known = depth.constant
-    size = (
-        cx.integers(depth, "depth", dims=True, count=1)[0] if known is None else int(known.item())
-    )
-    if not -indices.ndim - 1 <= axis <= indices.ndim:
-        what = "attribute axis is out of range"
-        raise ValueError(explain(what, got=f"{axis} for rank {indices.ndim + 1}"))
-    if indices.dtype.is_float:
-        indices = cx.value(op.astype(indices.expr, "int64"))
-    if isinstance(size, int):
-        places = _wrapped(cx, indices, size, checked=False)
-        lit = op.one_hot(places, PrimValue(True), PrimValue(False), size, axis)
-    else:
-        places = op.expand_dims(op.astype(indices.expr, "int64"), [axis])
-        row = [size if a == axis % (indices.ndim + 1) else 1 for a in range(indices.ndim + 1)]
-        numbers = cx.emit(op.reshape(op.arange(0, PrimValue(size), 1, "int64"), ShapeExpr(row)))
-        back = op.subtract(numbers, _tensor(cx, size))  # negative indices count from the end
-        lit = op.logical_or(op.equal(places, numbers), op.equal(places, back))
-    off, on = (op.squeeze(cx.emit(v), [0]) for v in _halves(values))
-    return op.where(lit, on, off)
-
-
-def _tensor(cx: Context, size: Any) -> Any:
-    return cx.known([size], "int64").expr
-
-
-def _halves(values: Value) -> list[Any]:
-    return [op.strided_slice(values.expr, [0], [k], [k + 1]) for k in (0, 1)]
+    return indexing.one_hot(cx, indices, depth, values, node.integer("axis", -1))

@@ -13,6 +13,7 @@ from ....base.errors import explain
 from ....ir.dtype import DataType, numpy_dtype
 from ....relax import op
 from ...graph.context import Context
+from ...graph.operators import elementwise
 from ...graph.values import Value, literal
 from ..reader import Node
 from ..registry import converter, register_converter
@@ -102,7 +103,7 @@ def _cast(cx: Context, node: Node, x: Value, dtype: str) -> Any:
     if dtype == "float8_e8m0fnu" and x.dtype != dtype:
         return _exponents(cx, x, mode, bool(saturate))
     if not dtype.startswith("float8") or not x.dtype.is_float or x.dtype.bits <= 8:
-        return _as_type(cx, x, dtype)
+        return elementwise.astype(cx, x, dtype)
     return saturated(x.expr, dtype) if saturate else op.astype(x.expr, dtype)
 
 
@@ -141,14 +142,6 @@ def saturated(x: Any, dtype: str) -> Any:
     return op.astype(op.clip(x, -edge, edge), dtype)
 
 
-def _as_type(cx: Context, x: Value, dtype: str) -> Any:
-    if x.dtype == dtype:
-        return x
-    if dtype == "bool":
-        return op.not_equal(x.expr, cx.scalar(0, x.dtype))
-    return op.astype(x.expr, dtype)
-
-
 @converter("CastLike", 15)
 def cast_like(cx: Context, node: Node, x: Value, like: Value) -> Any:
     return _cast(cx, node, x, str(like.dtype))
@@ -182,14 +175,13 @@ def prelu(cx: Context, node: Node, x: Value, slope: Value) -> Any:
     shared = slope.ndim == 1 and literal(slope.shape[0]) == 1
     if node.opset < 7 and slope.ndim == 1 and x.ndim > 2 and not shared:  # one for each channel
         return op.nn.prelu(x.expr, slope.expr, 1)
-    a, b = cx.broadcast(x, slope)
-    return op.where(op.less(a, cx.scalar(0, x.dtype)), op.multiply(a, b), a)
+    return elementwise.prelu(cx, x, slope)
 
 
 @converter("Elu")
 def elu(cx: Context, node: Node, x: Value) -> Any:
     node.skip("consumed_inputs")
-    return _exponential(cx, x, node.real("alpha", 1.0), 1.0)
+    return elementwise.exponential(cx, x, node.real("alpha", 1.0), 1.0)
 
 
 @converter("Selu")
@@ -198,16 +190,7 @@ def selu(cx: Context, node: Node, x: Value) -> Any:
     old = node.opset < 6
     alpha = node.real("alpha", 1.6732 if old else 1.67326319217681884765625)
     gamma = node.real("gamma", 1.0507 if old else 1.05070102214813232421875)
-    return _exponential(cx, x, alpha * gamma, gamma)
-
-
-def _exponential(cx: Context, x: Value, alpha: float, positive: float) -> Any:
-    """alpha * (exp(x) - 1) where x < 0, else positive * x. A choice, not a sum: alpha may be
-    infinite."""
-    zero = cx.scalar(0, x.dtype)
-    below = op.multiply(op.expm1(op.minimum(x.expr, zero)), cx.scalar(alpha, x.dtype))
-    above = x.expr if positive == 1.0 else op.multiply(x.expr, cx.scalar(positive, x.dtype))
-    return op.where(op.less(x.expr, zero), below, above)
+    return elementwise.exponential(cx, x, alpha * gamma, gamma)
 
 
 @converter("Celu", 12)
@@ -325,30 +308,14 @@ def shrink(cx: Context, node: Node, x: Value) -> Any:
 def clip_attributes(cx: Context, node: Node, x: Value) -> Any:
     node.skip("consumed_inputs")
     low = node.real("min", None)
-    return _clip(cx, x, low, node.real("max", None))
+    return elementwise.clipped(cx, x, low, node.real("max", None))
 
 
 @converter("Clip", 11)
 def clip(
     cx: Context, node: Node, x: Value, low: Value | None = None, high: Value | None = None
 ) -> Any:
-    bounds = [None if v is None else v.constant for v in (low, high)]
-    known = all(v is None or b is not None for v, b in zip((low, high), bounds, strict=True))
-    if known:
-        return _clip(cx, x, *[None if b is None else b.reshape(()).item() for b in bounds])
-    clipped = x.expr if low is None else op.maximum(x.expr, low.expr)
-    return clipped if high is None else op.minimum(clipped, high.expr)
-
-
-def _clip(cx: Context, x: Value, low: Any, high: Any) -> Any:
-    if low is None and high is None:
-        return x
-    if high is None:
-        return op.maximum(x.expr, cx.scalar(low, x.dtype))
-    if low is None or low > high:  # ONNX: where the bounds cross, all becomes `high`
-        clipped = x.expr if low is None else op.maximum(x.expr, cx.scalar(low, x.dtype))
-        return op.minimum(clipped, cx.scalar(high, x.dtype))
-    return op.clip(x.expr, low, high)
+    return elementwise.clip(cx, x, low, high)
 
 
 # ---------------------------------------------------------------- two inputs
@@ -407,17 +374,7 @@ def power_old(cx: Context, node: Node, a: Value, b: Value) -> Any:
 
 @converter("Pow", 7)
 def power(cx: Context, node: Node, a: Value, b: Value) -> Any:
-    exponent = b.constant
-    if exponent is not None and exponent.size == 1 and b.ndim <= a.ndim and exponent.item() == 2:
-        return op.multiply(a.expr, a.expr)
-    # The exponent may have another type than the base, whose type the result has. Integers wrap around,
-    # in a longer type of the exponent as well.
-    kind = str(a.dtype)
-    if a.dtype.is_integer:
-        kind = "float64" if b.dtype.is_float else str(max(b.dtype, a.dtype, key=lambda t: t.bits))
-    sides = [cx.value(_as_type(cx, v, kind)) for v in (a, b)]
-    out = op.power(*cx.broadcast(*sides))
-    return out if kind == a.dtype else op.astype(out, a.dtype)
+    return elementwise.power(cx, a, b)
 
 
 @converter("Mod", 10)

@@ -11,6 +11,7 @@ from ....ir.prim_expr import IntImm
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...graph.context import Context, size_of
+from ...graph.operators import elementwise
 from ...graph.values import Value, literal
 from ..reader import Node
 from ..registry import converter
@@ -25,21 +26,7 @@ def matmul(cx: Context, node: Node, a: Value, b: Value) -> Any:
     )
     if weight is not None and literal(a.shape[-1]) == weight.rows:
         return block_quantized.product(cx, a, weight)
-    return product(cx, a, b)
-
-
-def product(cx: Context, a: Value, b: Value) -> Any:
-    """The matrix product, the inner dimension aligned and the batch dimensions broadcast."""
-    if a.ndim == 0 or b.ndim == 0:
-        return op.matmul(a.expr, b.expr)
-    a, b = cx.aligned([a, b], [[a.ndim - 1, max(b.ndim - 2, 0)]])
-    rank = max(a.ndim, b.ndim)
-    axes = [[v.ndim - k if k <= v.ndim else None for v in (a, b)] for k in range(rank, 2, -1)]
-    (a, b), batch = cx.meeting([a, b], axes)
-    out = cx.emit(op.matmul(a.expr, b.expr))
-    if out.struct_info.get_shape() is not None:
-        return out
-    return cx.found(out, *batch, *a.shape[-2:-1], *b.shape[-1:])
+    return elementwise.matmul(cx, a, b)
 
 
 @converter("Gemm")
@@ -53,7 +40,7 @@ def gemm(cx: Context, node: Node, a: Value, b: Value, c: Value | None = None) ->
         a = cx.value(op.permute_dims(a.expr))
     if node.integer("transB", 0):
         b = cx.value(_transposed(cx, b))
-    out = cx.value(product(cx, a, b))
+    out = cx.value(elementwise.matmul(cx, a, b))
     if alpha != 1.0:
         out = cx.value(op.multiply(out.expr, cx.scalar(alpha, out.dtype)))
     if c is None or beta == 0.0:

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from operator import add
 from typing import Any
 
-from ....base import budget
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...common import padded, same_padding, same_padding_transposed
 from ...graph.context import Context, in_float32
+from ...graph.operators import images, windows
 from ...graph.values import Value, literal
 from ..reader import Node
 from ..registry import converter
 
-_CONV = {1: op.nn.conv1d, 2: op.nn.conv2d, 3: op.nn.conv3d}
 _AUTO = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
-
-
-def spatial_rank(x: Value) -> int:
-    """The number of axes after batch and channel. Raises ValueError unless it is 1 to 3."""
-    rank = x.ndim - 2
-    if rank not in (1, 2, 3):
-        what = "the input must be [N, C, ...] with 1 to 3 spatial axes"
-        raise ValueError(explain(what, got=str(x.info)))
-    return rank
 
 
 def per_axis(node: Node, name: str, rank: int, default: list[int] | None = None) -> list[int]:
@@ -59,23 +46,7 @@ def window_padding(
         what = f"attribute auto_pad must be one of {', '.join(_AUTO)}"
         raise ValueError(explain(what, got=auto))
     pads = padding_of(node, "pads", 2 * rank)
-    if auto == "NOTSET":
-        return pads
-    if auto == "VALID":
-        return [0] * (2 * rank)
-    windows = zip(x.shape[2:], known_window(kernel), strides, dilations, strict=True)
-    sides = [same_padding(*w, upper=auto == "SAME_UPPER") for w in windows]
-    return [b for b, _ in sides] + [a for _, a in sides]
-
-
-def framed(cx: Context, x: Value, pads: list[Any], fill: float = 0.0) -> tuple[Value, list[int]]:
-    """(x, its padding), with a padding that only the run tells made part of x."""
-    if all(isinstance(p, int) for p in pads):
-        return x, pads
-    rank = len(pads) // 2
-    lead = [0] * (x.ndim - rank)
-    grown = padded(x.expr, lead + pads[:rank], lead + pads[rank:], fill=fill)
-    return cx.value(grown), [0] * len(pads)
+    return windows.window_padding(x, kernel, strides, dilations, pads if auto == "NOTSET" else auto)
 
 
 def windowed(cx: Context, node: Node, x: Value, weight: Value) -> tuple[Value, Value, list[Any]]:
@@ -94,40 +65,15 @@ def windowed(cx: Context, node: Node, x: Value, weight: Value) -> tuple[Value, V
     return x, cx.with_dims(weight, more), given
 
 
-def known_window(kernel: list[Any]) -> list[int]:
-    """The window, for what is computed from it. Raises ValueError where only the run tells it."""
-    if not all(isinstance(k, int) for k in kernel):
-        what = "auto_pad and output_shape need the weight's window"
-        hint = "give attribute kernel_shape, or the weight's extents by shape_dict"
-        raise ValueError(explain(what, got=", ".join(map(str, kernel)), instead=hint))
-    return kernel
-
-
 @converter("Conv")
 def conv(cx: Context, node: Node, x: Value, weight: Value, bias: Value | None = None) -> Any:
     x, weight, kernel = windowed(cx, node, x, weight)
-    rank = spatial_rank(x)
+    rank = windows.spatial_rank(x)
     strides = per_axis(node, "strides", rank, [1] * rank)
     dilations = per_axis(node, "dilations", rank, [1] * rank)
-    x, pads = framed(cx, x, window_padding(node, x, kernel, strides, dilations))
-    group = node.integer("group", 1)
-    out = _CONV[rank](x.expr, weight.expr, strides, pads, dilations, group)
-    return with_bias(cx, out, bias, rank)
-
-
-def with_bias(cx: Context, out: Any, bias: Value | None, rank: int) -> Any:
-    if bias is None:
-        return out
-    out = cx.emit(out)
-    shape = [1, -1, *[1] * rank]
-    return op.add(out, _reshaped(cx, bias, shape))
-
-
-def _reshaped(cx: Context, value: Value, shape: list[int]) -> Any:
-    """A vector in another shape; a literal constant is reshaped right here."""
-    if value.is_constant:
-        return cx.constant(value.expr.data.view().reshape(shape), str(value.dtype))
-    return op.reshape(value.expr, shape)
+    pads = window_padding(node, x, kernel, strides, dilations)
+    how = {"strides": strides, "padding": pads, "dilations": dilations}
+    return windows.conv(cx, x, weight, bias, **how, groups=node.integer("group", 1))
 
 
 @converter("ConvTranspose")
@@ -135,74 +81,13 @@ def conv_transpose(
     cx: Context, node: Node, x: Value, weight: Value, bias: Value | None = None
 ) -> Any:
     x, weight, kernel = windowed(cx, node, x, weight)
-    rank = spatial_rank(x)
+    rank = windows.spatial_rank(x)
     strides = per_axis(node, "strides", rank, [1] * rank)
     dilations = per_axis(node, "dilations", rank, [1] * rank)
     extra = padding_of(node, "output_padding", rank)
     pads = _transposed_padding(node, x, kernel, strides, dilations, extra)
-    group = node.integer("group", 1)
-    if rank == 3:
-        out = _transposed_3d(cx, x, weight, strides, pads, extra, dilations, group)
-        return with_bias(cx, out, bias, rank)
-    if rank == 2:
-        out = op.nn.conv2d_transpose(x.expr, weight.expr, strides, pads, extra, dilations, group)
-        return with_bias(cx, out, bias, rank)
-    # One spatial axis is two of which the first has extent 1.
-    wide = op.nn.conv2d_transpose(
-        op.expand_dims(x.expr, [2]),
-        op.expand_dims(weight.expr, [2]),
-        [1, *strides],
-        [0, pads[0], 0, pads[1]],
-        [0, *extra],
-        [1, *dilations],
-        group,
-    )
-    return with_bias(cx, op.squeeze(cx.emit(wide), [2]), bias, rank)
-
-
-def _transposed_3d(
-    cx: Context,
-    x: Value,
-    weight: Value,
-    strides: list[int],
-    pads: list[int],
-    extra: list[int],
-    dilations: list[int],
-    group: int,
-) -> Any:
-    """The convolution of the data, with zeros between its elements, by the turned weight."""
-    kernel, axes = [literal(d) for d in weight.shape[2:]], [2, 3, 4]
-    wide = x
-    for axis, stride in zip(axes, strides, strict=True):
-        if stride > 1:  # a new axis of which the element is the first, zeros the others
-            split = op.expand_dims(wide.expr, [axis + 1])
-            width = [0] * 2 * (axis + 1) + [0, stride - 1] + [0] * 2 * (4 - axis)
-            dims = [d * stride if a == axis else d for a, d in enumerate(wide.shape)]
-            dims = ShapeExpr([cx.simplify(d) for d in dims])
-            spread = op.reshape(cx.emit(op.nn.pad(split, width)), dims)
-            end = cx.simplify(dims[axis] - (stride - 1))
-            wide = cx.value(op.strided_slice(spread, [axis], [0], [end], assume_inbound=True))
-    # As many zeros around as the window reaches, less what pads cut off.
-    reach = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
-    sides = [r - p for r, p in zip(reach, pads[:3], strict=True)]
-    sides += [r - p + e for r, p, e in zip(reach, pads[3:], extra, strict=True)]
-    if not all(isinstance(s, int) for s in sides):  # pad in full, cut afterwards
-        wide = cx.value(padded(wide.expr, [0, 0, *reach], [0, 0, *map(add, reach, extra)]))
-        sides = [-p for p in pads]
-    ends = [cx.simplify(d + min(s, 0)) for d, s in zip(wide.shape[2:], sides[3:], strict=True)]
-    if min(sides) < 0:
-        starts = [max(-s, 0) for s in sides[:3]]
-        wide = cx.value(op.strided_slice(wide.expr, axes, starts, ends, assume_inbound=True))
-    inner, outer = literal(weight.shape[0]) // group, literal(weight.shape[1])
-    turned = op.reshape(weight.expr, ShapeExpr([group, inner, outer, *kernel]))
-    turned = op.reshape(
-        cx.emit(op.permute_dims(turned, [0, 2, 1, 3, 4, 5])),
-        ShapeExpr([group * outer, inner, *kernel]),
-    )
-    for axis in axes:
-        turned = op.flip(cx.emit(turned), axis)
-    padding = [max(s, 0) for s in sides]
-    return op.nn.conv3d(wide.expr, cx.emit(turned), [1, 1, 1], padding, dilations, group)
+    how = {"strides": strides, "padding": pads, "dilations": dilations, "output_padding": extra}
+    return windows.conv_transpose(cx, x, weight, bias, **how, groups=node.integer("group", 1))
 
 
 def _transposed_padding(
@@ -221,15 +106,10 @@ def _transposed_padding(
     pads = padding_of(node, "pads", 2 * rank)
     if wanted is not None:
         return _padding_for(
-            x, known_window(kernel), strides, dilations, extra, wanted[-rank:], auto
+            x, windows.known_window(kernel), strides, dilations, extra, wanted[-rank:], auto
         )
-    if auto == "NOTSET":
-        return pads
-    if auto == "VALID":
-        return [0] * (2 * rank)
-    windows = zip(known_window(kernel), strides, dilations, strict=True)
-    sides = [same_padding_transposed(*w, upper=auto == "SAME_UPPER") for w in windows]
-    return [b for b, _ in sides] + [a for _, a in sides]
+    padding = pads if auto == "NOTSET" else auto
+    return windows.transposed_padding(kernel, strides, dilations, padding)
 
 
 def _padding_for(
@@ -296,7 +176,7 @@ def _trained(
     spread = cx.emit(op.mean(op.multiply(center, center), axes, True))
     factor = cx.emit(op.rsqrt(op.add(spread, cx.scalar(epsilon, wide.dtype))))
     shape = [1, -1, *[1] * (x.ndim - 2)]
-    gain, shift = (cx.emit(_reshaped(cx, v, shape)) for v in (scale, bias))
+    gain, shift = (cx.emit(windows.vector_as(cx, v, shape)) for v in (scale, bias))
     normal = _as(cx, cx.value(op.multiply(center, factor)), x.dtype)
     gain, shift = (_as(cx, cx.value(v), x.dtype) for v in (gain, shift))
     outs, own = [op.add(op.multiply(normal, gain), shift)], []
@@ -318,7 +198,9 @@ def instance_normalization(cx: Context, node: Node, x: Value, scale: Value, bias
     node.skip("consumed_inputs")
     shape = [1, -1, *[1] * (x.ndim - 2)]
     normal = _normalized(cx, x, list(range(2, x.ndim)), node.real("epsilon", 1e-5))
-    return op.add(op.multiply(normal, _reshaped(cx, scale, shape)), _reshaped(cx, bias, shape))
+    return op.add(
+        op.multiply(normal, windows.vector_as(cx, scale, shape)), windows.vector_as(cx, bias, shape)
+    )
 
 
 def _normalized(cx: Context, x: Value, axes: list[int], epsilon: float) -> Any:
@@ -432,11 +314,14 @@ def group_normalization(cx: Context, node: Node, x: Value, scale: Value, bias: V
     if literal(scale.shape[0]) == groups and groups != c:  # opset 18: one for each group
         out = cx.emit(out)
         shape = [1, groups, *[1] * (grouped.ndim - 2)]
-        out = op.add(op.multiply(out, _reshaped(cx, scale, shape)), _reshaped(cx, bias, shape))
+        out = op.add(
+            op.multiply(out, windows.vector_as(cx, scale, shape)),
+            windows.vector_as(cx, bias, shape),
+        )
         return op.reshape(cx.emit(out), ShapeExpr(x.shape))
     flat = cx.emit(op.reshape(cx.emit(out), ShapeExpr(x.shape)))
     shape = [1, c, *[1] * len(rest)]
-    gain, shift = (_reshaped(cx, v, shape) for v in each)
+    gain, shift = (windows.vector_as(cx, v, shape) for v in each)
     return op.add(op.multiply(flat, gain), shift)
 
 
@@ -455,25 +340,6 @@ def lp_normalization(cx: Context, node: Node, x: Value) -> Any:
 
 
 @converter("LRN")
-@in_float32
 def local_response_normalization(cx: Context, node: Node, x: Value) -> Any:
     size, bias = node.integer("size"), node.real("bias", 1.0)
-    alpha, beta = node.real("alpha", 1e-4), node.real("beta", 0.75)
-    if size < 1:
-        raise ValueError(explain("attribute size must be positive", got=size))
-    before, after = (size - 1) // 2, size // 2
-    channels = literal(x.shape[1])
-    if isinstance(channels, int):  # what lies further away than there are channels is padding
-        before, after = (min(side, max(channels, 1) - 1) for side in (before, after))
-    budget.spend(nodes=before + after)
-    width = [0, 0, before, after] + [0, 0] * (x.ndim - 2)
-    squares = cx.emit(op.nn.pad(op.multiply(x.expr, x.expr), width))
-    ends = [x.shape[1] + k for k in range(before + after + 1)]
-    parts = [
-        op.strided_slice(squares, [1], [k], [end], assume_inbound=True)
-        for k, end in enumerate(ends)
-    ]
-    scaled = op.multiply(functools.reduce(op.add, parts), cx.scalar(alpha / size, x.dtype))
-    return op.divide(
-        x.expr, op.power(op.add(scaled, cx.scalar(bias, x.dtype)), cx.scalar(beta, x.dtype))
-    )
+    return images.lrn(cx, x, size, node.real("alpha", 1e-4), node.real("beta", 0.75), bias)

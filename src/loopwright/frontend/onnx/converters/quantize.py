@@ -9,12 +9,13 @@ from ....ir.prim_op import max_value, min_value
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...graph.context import Context
+from ...graph.operators.windows import spatial_rank
 from ...graph.values import Value, literal
 from ..reader import Node
 from ..registry import converter
 from ..tensors import dtype_of
 from .elementwise import saturated
-from .nn import conv, spatial_rank
+from .nn import conv
 
 
 def _along(cx: Context, v: Value, x: Value, axis: int, block: int = 0) -> Any:

@@ -132,7 +132,9 @@ def _layer(kind: str) -> Callable[..., Any]:
         length, batch, _ = data.shape
         late = kind == "gru" and node.flag("linear_before_reset")
         added, inner = _biases(cx, bias, made, (ways, many, size), late)
-        every = cx.known([literal(length)], "int64").expr if lengths is None else lengths.expr
+        every = (
+            cx.from_elements([literal(length)], "int64").expr if lengths is None else lengths.expr
+        )
         extra = None if peepholes is None else made(peepholes.expr)
         results = cx.emit(
             op.nn.recurrence(

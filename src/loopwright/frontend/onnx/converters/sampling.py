@@ -11,10 +11,11 @@ from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...common import padded
 from ...graph.context import Context
+from ...graph.operators.windows import with_bias
 from ...graph.values import Value
 from ..reader import Node
 from ..registry import converter
-from .nn import padding_of, per_axis, windowed, with_bias
+from .nn import padding_of, per_axis, windowed
 
 _METHODS = {"linear": "bilinear", "cubic": "bicubic"}  # as they are called from opset 20 on
 

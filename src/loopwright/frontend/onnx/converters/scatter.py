@@ -8,6 +8,7 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...graph.context import Context
+from ...graph.operators.indices import reverse_sequence as reversed_sequences
 from ...graph.values import Value
 from ..reader import Node
 from ..registry import converter
@@ -47,19 +48,7 @@ def scatter_nd(cx: Context, node: Node, data: Value, indices: Value, updates: Va
 @converter("ReverseSequence", 10)
 def reverse_sequence(cx: Context, node: Node, data: Value, lengths: Value) -> Any:
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
-    if {batch, time} != {0, 1} or data.ndim < 2:
-        what = "batch_axis and time_axis are 0 and 1, in either order"
-        raise ValueError(explain(what, got=f"{batch} and {time} for rank {data.ndim}"))
-
-    def spread(values: Any, axis: int) -> Any:
-        dims = [data.shape[axis] if i == axis else 1 for i in range(data.ndim)]
-        return cx.emit(op.reshape(values, ShapeExpr(dims)))
-
-    number = spread(op.arange(0, data.shape[time], 1, "int64"), time)
-    length = spread(op.astype(lengths.expr, "int64"), batch)
-    mirrored = op.subtract(op.subtract(length, number), cx.scalar(1, "int64"))
-    source = cx.emit(op.where(op.less(number, length), mirrored, number))
-    return op.gather_elements(data.expr, op.broadcast_to(source, ShapeExpr(data.shape)), time)
+    return reversed_sequences(cx, data, lengths, batch, time)
 
 
 @converter("TensorScatter", 24)

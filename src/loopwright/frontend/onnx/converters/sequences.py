@@ -120,7 +120,7 @@ def sequence_erase(cx: Context, node: Node, sequence: Value, position: Value | N
 def sequence_length(cx: Context, node: Node, sequence: Value) -> Any:
     given = _sequence(sequence)
     if given.items is not None:
-        return cx.known(np.asarray(len(given.items), object), "int64")
+        return cx.from_elements(np.asarray(len(given.items), object), "int64")
     return called(cx, "sequence_length", given, info=TensorStructInfo((), "int64"))
 
 
@@ -236,7 +236,7 @@ def _known_optional(value: Value | None) -> list[Value] | None:
 def optional_has_element(cx: Context, node: Node, value: Value | None = None) -> Any:
     items = _known_optional(value)
     if items is not None:
-        return cx.known(np.asarray(bool(items), object), "bool")
+        return cx.from_elements(np.asarray(bool(items), object), "bool")
     return called(cx, "has_element", value, info=TensorStructInfo((), "bool"))
 
 

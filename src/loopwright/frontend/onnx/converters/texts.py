@@ -34,9 +34,9 @@ def string_split(cx: Context, node: Node, x: Value) -> Any:
     given = texts_of(x)
     most, ndim = node.integer("maxsplit", -1), given.form.ndim
     pair = called(cx, "texts_split", given, node.text("delimiter", ""), most)
-    parts = called(cx, "sequence_at", pair, cx.known([0], "int64"))
+    parts = called(cx, "sequence_at", pair, cx.from_elements([0], "int64"))
     info = TensorStructInfo(dtype="int64", ndim=ndim)
-    counts = called(cx, "sequence_at", pair, cx.known([1], "int64"), info=info)
+    counts = called(cx, "sequence_at", pair, cx.from_elements([1], "int64"), info=info)
     if ndim < 0:
         return [ObjectValue(cx, Texts(-1), parts), counts]
     return [

@@ -1,6 +1,6 @@
 """How converters are registered, and how quantized tensors come to them.
 
-A converter computes its operator in real numbers, by the standard operators (`cx.onnx`) where it can. For
+A converter computes its operator in real numbers, by operators on values (`cx.ops`) where it can. For
 an operator on quantized tensors the first of these holds:
 
 1. `integer.py` has a converter of its own, with TFLite's arithmetic;
@@ -20,14 +20,12 @@ import numpy as np
 from ....base.errors import explain
 from ....base.registry import Registry
 from ....relax import op
-from ...graph.context import Context
 from ...graph.registry import register_converter
 from ...graph.values import Value
-from ...onnx.tensors import DTYPES
+from ..context import TFLiteContext as Context
 from ..reader import DOMAIN, Operator, Tensor
 
 Converter = Callable[..., Any]
-ONNX_TYPES = {dtype: number for number, dtype in DTYPES.items()}
 # For each operator, how quantized tensors come in.
 HOW: Registry[str, str] = Registry("TFLite operator")
 # Integer arithmetic; None as an answer: not this one.
@@ -116,11 +114,11 @@ def limited_real(cx: Context, x: Value, kind: int) -> Any:
     if kind == 0:
         return x
     if kind == 1:
-        return cx.onnx.Relu(x)
+        return cx.ops.relu(x)
     if kind in _LIMITS:
-        return cx.onnx.Clip(x, *map(np.float32, _LIMITS[kind]))
+        return cx.ops.clip(x, *map(np.float32, _LIMITS[kind]))
     if kind == 4:
-        return cx.onnx.Tanh(x)
+        return cx.ops.tanh(x)
     raise ValueError(explain("a fused activation that is not supported", got=kind))
 
 
@@ -159,8 +157,8 @@ def codes(real: Any, tensor: Tensor) -> np.ndarray:
 
 def away(cx: Context, x: Any) -> Value:
     """Real numbers rounded to the nearest, halves away from zero."""
-    o, x = cx.onnx, cx.value(x)
-    return o.Mul(o.Sign(x), o.Floor(o.Add(o.Abs(x), 0.5)))
+    o, x = cx.ops, cx.value(x)
+    return o.multiply(o.sign(x), o.floor(o.add(o.abs(x), 0.5)))
 
 
 def stored(cx: Context, x: Any, tensor: Tensor, low: int | None = None, high: Any = None) -> Any:
@@ -177,7 +175,7 @@ def quantized(cx: Context, x: Any, tensor: Tensor) -> Any:
     q = tensor.quantization
     assert q is not None
     scaled = away(cx, op.divide(cx.emit(x), cx.scalar(q.one_scale, "float32")))
-    return stored(cx, cx.onnx.Add(scaled, float(q.one_zero)), tensor)
+    return stored(cx, cx.ops.add(scaled, float(q.one_zero)), tensor)
 
 
 def dequantized(cx: Context, x: Value | None, tensor: Tensor) -> Value | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ....base.errors import explain
-from ...graph.context import Context
+from ...graph.branches import chosen
 from ...graph.values import Value
-from ...onnx.converters.control import chosen
+from ..context import TFLiteContext as Context
 from ..importer import Part
 from ..reader import Operator, TFLiteModel
 from .base import operator
 
 
-def _graph(cx: Any, node: Operator, option: str, count: int) -> TFLiteModel:
+def _graph(cx: Context, node: Operator, option: str, count: int) -> TFLiteModel:
     number = node.option(option)
     if not 0 < number < len(cx.graphs):
         raise ValueError(explain(f"there is no graph {number}", got=f"{len(cx.graphs)} graphs"))

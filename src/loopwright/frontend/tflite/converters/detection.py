@@ -8,8 +8,8 @@ import numpy as np
 
 from ....base.errors import explain
 from ....relax import op
-from ...graph.context import Context
 from ...graph.values import Value, literal
+from ..context import TFLiteContext as Context
 from ..reader import Operator
 from .base import operator
 
@@ -49,17 +49,17 @@ def _options(node: Operator) -> dict[str, Any]:
 def detections(cx: Context, node: Operator, codes: Value, scores: Value, anchors: Value) -> Any:
     """(boxes, classes, scores, their number) of the best boxes that overlap none that is better. Boxes
     are coded relative to anchors (y, x, height, width)."""
-    o, given = cx.onnx, _options(node)
+    o, given = cx.ops, _options(node)
     most, classes = int(given["max_detections"]), int(given["num_classes"])
     first = literal(scores.shape[2]) - classes
     scale = np.array([given[f"{c}_scale"] for c in "yxhw"], np.float32)
     where, size = (
-        o.Slice(anchors, np.array([b]), np.array([b + 2]), np.array([1])) for b in (0, 2)
+        o.strided_slice(anchors, np.array([b]), np.array([b + 2]), np.array([1])) for b in (0, 2)
     )
-    moved, grown = o.Split(o.Div(codes, scale), axis=2, num_outputs=2, outputs=2)
-    middle = o.Add(o.Mul(moved, size), where)
-    half = o.Mul(o.Mul(o.Exp(grown), size), 0.5)
-    boxes = o.Concat(o.Sub(middle, half), o.Add(middle, half), axis=2)
+    moved, grown = o.split(o.divide(codes, scale), axis=2, count=2)
+    middle = o.add(o.multiply(moved, size), where)
+    half = o.multiply(o.multiply(o.exp(grown), size), 0.5)
+    boxes = o.concat(o.subtract(middle, half), o.add(middle, half), axis=2)
     if given["use_regular_nms"]:
         each = int(given["detections_per_class"])
         limits = float(given["nms_iou_threshold"]), float(given["nms_score_threshold"])
@@ -77,33 +77,33 @@ def _best(
     cx: Context, boxes: Value, scores: Value, given: dict[str, Any], most: int, first: int
 ) -> list[Any]:
     """Each box with its best class."""
-    o = cx.onnx
-    named = o.Slice(scores, np.array([first]), np.array([2**31]), np.array([2]))
-    best = o.ReduceMax(named, np.array([2]), keepdims=0)
-    kinds = o.Cast(o.ArgMax(named, axis=2, keepdims=0), to=1)
+    o = cx.ops
+    named = o.strided_slice(scores, np.array([first]), np.array([2**31]), np.array([2]))
+    best = o.max(named, [2])
+    kinds = o.astype(o.argmax(named, axis=2), dtype="float32")
     # The threshold itself is enough.
     least = np.nextafter(np.float32(given["nms_score_threshold"]), np.float32(-np.inf))
     found = cx.emit(
         op.vision.all_class_non_max_suppression(
             boxes.expr,
-            o.Unsqueeze(best, np.array([1])).expr,
+            o.expand_dims(best, np.array([1])).expr,
             cx.scalar(most, "int64"),
             cx.scalar(given["nms_iou_threshold"], "float32"),
             cx.scalar(least, "float32"),
             "onnx_exact",
         )
     )
-    rows, count = cx.value(found[0]), o.Reshape(cx.value(found[1]), np.array([1]))
+    rows, count = cx.value(found[0]), o.reshape(cx.value(found[1]), np.array([1]))
     have = literal(rows.shape[0])
     if not isinstance(have, int):
         raise ValueError(explain("the number of boxes must be known", got=str(boxes.info)))
-    chosen = o.Slice(rows, np.array([0, 2]), np.array([most, 3]), np.array([0, 1]))
-    chosen = o.Pad(chosen, np.array([0, 0, max(most - have, 0), 0]))
-    inside = o.Less(cx.value(cx.constant(np.arange(most))), count)
+    chosen = o.strided_slice(rows, np.array([0, 2]), np.array([most, 3]), np.array([0, 1]))
+    chosen = o.pad(chosen, np.array([0, 0, max(most - have, 0), 0]))
+    inside = o.less(cx.value(cx.constant(np.arange(most))), count)
 
     def picked(v: Value) -> Any:
-        part = o.Gather(v, o.Reshape(chosen, np.array([most])), axis=1)
-        mask = o.Unsqueeze(inside, np.arange(1, v.ndim - 1)) if v.ndim > 2 else inside
-        return o.Where(mask, part, 0.0)
+        part = o.take(v, o.reshape(chosen, np.array([most])), axis=1)
+        mask = o.expand_dims(inside, np.arange(1, v.ndim - 1)) if v.ndim > 2 else inside
+        return o.where(mask, part, 0.0)
 
-    return [picked(boxes), picked(kinds), picked(best), o.Cast(count, to=1)]
+    return [picked(boxes), picked(kinds), picked(best), o.astype(count, dtype="float32")]

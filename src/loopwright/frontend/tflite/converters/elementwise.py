@@ -6,68 +6,67 @@ from typing import Any
 
 import numpy as np
 
-from ....base.errors import explain
 from ....relax import op
-from ...graph.context import Context
 from ...graph.values import Value
+from ..context import TFLiteContext as Context
 from ..reader import Operator
-from .base import ONNX_TYPES, dequantized, limited_real, operator, quantized
+from .base import dequantized, limited_real, operator, quantized
 
 _UNARY = {
-    "ABS": "Abs",
-    "CEIL": "Ceil",
-    "COS": "Cos",
-    "ELU": "Elu",
-    "EXP": "Exp",
-    "FLOOR": "Floor",
-    "HARD_SWISH": "HardSwish",
-    "LOG": "Log",
-    "LOGICAL_NOT": "Not",
-    "LOGISTIC": "Sigmoid",
-    "NEG": "Neg",
-    "RELU": "Relu",
-    "ROUND": "Round",
-    "SIGN": "Sign",
-    "SIN": "Sin",
-    "SQRT": "Sqrt",
-    "TANH": "Tanh",
+    "ABS": "abs",
+    "CEIL": "ceil",
+    "COS": "cos",
+    "ELU": "elu",
+    "EXP": "exp",
+    "FLOOR": "floor",
+    "HARD_SWISH": "hardswish",
+    "LOG": "log",
+    "LOGICAL_NOT": "logical_not",
+    "LOGISTIC": "sigmoid",
+    "NEG": "negative",
+    "RELU": "relu",
+    "ROUND": "round",
+    "SIGN": "sign",
+    "SIN": "sin",
+    "SQRT": "sqrt",
+    "TANH": "tanh",
 }
 _BINARY = {
-    "ADD": "Add",
-    "BITWISE_XOR": "BitwiseXor",
-    "DIV": "Div",
-    "EQUAL": "Equal",
-    "FLOOR_MOD": "Mod",
-    "GREATER": "Greater",
-    "GREATER_EQUAL": "GreaterOrEqual",
-    "LESS": "Less",
-    "LESS_EQUAL": "LessOrEqual",
-    "LOGICAL_AND": "And",
-    "LOGICAL_OR": "Or",
-    "MAXIMUM": "Max",
-    "MINIMUM": "Min",
-    "MUL": "Mul",
-    "POW": "Pow",
-    "SUB": "Sub",
+    "ADD": "add",
+    "BITWISE_XOR": "bitwise_xor",
+    "DIV": "divide",
+    "EQUAL": "equal",
+    "FLOOR_MOD": "floor_mod",
+    "GREATER": "greater",
+    "GREATER_EQUAL": "greater_equal",
+    "LESS": "less",
+    "LESS_EQUAL": "less_equal",
+    "LOGICAL_AND": "logical_and",
+    "LOGICAL_OR": "logical_or",
+    "MAXIMUM": "maximum",
+    "MINIMUM": "minimum",
+    "MUL": "multiply",
+    "POW": "power",
+    "SUB": "subtract",
 }
 
 
-def _unary(name: str, theirs: str) -> None:
+def _unary(name: str, ours: str) -> None:
     @operator(name, unary=True)
     def convert(cx: Context, node: Operator, x: Value) -> Any:
-        return getattr(cx.onnx, theirs)(x)
+        return getattr(cx.ops, ours)(x)
 
 
-def _binary(name: str, theirs: str) -> None:
+def _binary(name: str, ours: str) -> None:
     @operator(name, moves=name in ("MAXIMUM", "MINIMUM"))
     def convert(cx: Context, node: Operator, a: Value, b: Value) -> Any:
-        return getattr(cx.onnx, theirs)(*same_rank(cx, a, b))
+        return getattr(cx.ops, ours)(*same_rank(cx, a, b))
 
 
-for _name, _theirs in _UNARY.items():
-    _unary(_name, _theirs)
-for _name, _theirs in _BINARY.items():
-    _binary(_name, _theirs)
+for _name, _ours in _UNARY.items():
+    _unary(_name, _ours)
+for _name, _ours in _BINARY.items():
+    _binary(_name, _ours)
 
 
 def same_rank(cx: Context, *values: Any) -> list[Value]:
@@ -90,27 +89,27 @@ def relu_limited(cx: Context, node: Operator, x: Value) -> Any:
 
 @operator("RELU_0_TO_1", unary=True)
 def relu_0_to_1(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.onnx.Clip(x, 0.0, 1.0)
+    return cx.ops.clip(x, 0.0, 1.0)
 
 
 @operator("LEAKY_RELU", unary=True)
 def leaky_relu(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.onnx.LeakyRelu(x, alpha=float(node.option("Alpha")))
+    return cx.ops.leakyrelu(x, alpha=float(node.option("Alpha")))
 
 
 @operator("GELU", unary=True)
 def gelu(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.onnx.Gelu(x, approximate="tanh" if node.option("Approximate", False) else "none")
+    return cx.ops.gelu_tanh(x) if node.option("Approximate", False) else cx.ops.gelu(x)
 
 
 @operator("RSQRT", unary=True)
 def rsqrt(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.onnx.Div(1.0, cx.onnx.Sqrt(x))
+    return cx.ops.divide(1.0, cx.ops.sqrt(x))
 
 
 @operator("SQUARE", unary=True)
 def square(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.onnx.Mul(x, x)
+    return cx.ops.multiply(x, x)
 
 
 @operator("ZEROS_LIKE")
@@ -121,24 +120,24 @@ def zeros_like(cx: Context, node: Operator, x: Value) -> Any:
 @operator("PRELU")
 def prelu(cx: Context, node: Operator, x: Value, slope: Value) -> Any:
     x, slope = same_rank(cx, x, slope)
-    return cx.onnx.PRelu(x, slope)
+    return cx.ops.prelu(x, slope)
 
 
 @operator("SQUARED_DIFFERENCE")
 def squared_difference(cx: Context, node: Operator, a: Value, b: Value) -> Any:
-    gap = cx.onnx.Sub(*same_rank(cx, a, b))
-    return cx.onnx.Mul(gap, gap)
+    gap = cx.ops.subtract(*same_rank(cx, a, b))
+    return cx.ops.multiply(gap, gap)
 
 
 @operator("NOT_EQUAL")
 def not_equal(cx: Context, node: Operator, a: Value, b: Value) -> Any:
-    return cx.onnx.Not(cx.onnx.Equal(a, b))
+    return cx.ops.logical_not(cx.ops.equal(a, b))
 
 
 @operator("FLOOR_DIV")
 def floor_div(cx: Context, node: Operator, a: Value, b: Value) -> Any:
     if a.dtype.is_float:
-        return cx.onnx.Floor(cx.onnx.Div(a, b))
+        return cx.ops.floor(cx.ops.divide(a, b))
     return op.floor_divide(*cx.broadcast(a, b))
 
 
@@ -149,26 +148,19 @@ def atan2(cx: Context, node: Operator, y: Value, x: Value) -> Any:
 
 @operator("ADD_N")
 def add_n(cx: Context, node: Operator, *values: Value) -> Any:
-    return cx.onnx.Sum(*values)
+    return cx.ops.add(*values)
 
 
 @operator("SELECT", "SELECT_V2", moves=True)
 def select(cx: Context, node: Operator, condition: Value, x: Value, y: Value) -> Any:
     if node.op_type == "SELECT" and condition.ndim == 1 and x.ndim > 1:
-        condition = cx.onnx.Unsqueeze(condition, np.arange(1, x.ndim))
-    return cx.onnx.Where(condition, x, y)
+        condition = cx.ops.expand_dims(condition, np.arange(1, x.ndim))
+    return cx.ops.where(condition, x, y)
 
 
 @operator("CAST", moves=True)
 def cast(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.onnx.Cast(x, to=onnx_type(node.gives[0].dtype))
-
-
-def onnx_type(dtype: str) -> int:
-    """ONNX's number of a dtype. Raises ValueError for what has none."""
-    if dtype not in ONNX_TYPES:
-        raise ValueError(explain("element type is not supported", got=dtype))
-    return ONNX_TYPES[dtype]
+    return cx.ops.astype(x, dtype=node.gives[0].dtype)
 
 
 @operator("QUANTIZE", moves=True)
@@ -189,11 +181,11 @@ def dequantize(cx: Context, node: Operator, x: Value) -> Any:
 def fake_quant(cx: Context, node: Operator, x: Value) -> Any:
     """The numbers that `num_bits` bits can stand for; the range is moved so that zero is one, in
     float32, as TFLite does."""
-    o, least, most = cx.onnx, np.float32(node.option("Min")), np.float32(node.option("Max"))
+    o, least, most = cx.ops, np.float32(node.option("Min")), np.float32(node.option("Max"))
     first, last = int(node.option("NarrowRange", False)), (1 << node.option("NumBits", 8)) - 1
     step = (most - least) / np.float32(last - first)
     zero = min(max(int(np.floor(first - least / step + np.float32(0.5))), first), last)
     low, high = (first - zero) * step, (last - zero) * step
-    limited = o.Clip(x, np.float32(low), np.float32(high))
-    steps = o.Floor(o.Add(o.Div(o.Sub(limited, low), step), 0.5))
-    return o.Add(o.Mul(steps, step), low)
+    limited = o.clip(x, np.float32(low), np.float32(high))
+    steps = o.floor(o.add(o.divide(o.subtract(limited, low), step), 0.5))
+    return o.add(o.multiply(steps, step), low)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
+from ....ops.resizing import Style
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context
 from ...graph.values import Value, literal
+from ..context import TFLiteContext as Context
 from ..reader import Operator
 from .base import channels_first, channels_last, operator
 
@@ -24,10 +25,10 @@ _AXES = {
 
 
 def window(node: Operator, rank: int = 2) -> dict[str, Any]:
-    """Steps and padding of a sliding window as ONNX says them."""
+    """The strides, padding and dilations of a sliding window."""
     letters = "DHW"[3 - rank :]
     found: dict[str, Any] = {"strides": [node.option(f"Stride{s}") for s in letters]}
-    found["auto_pad"] = "VALID" if node.option("Padding") else "SAME_UPPER"
+    found["padding"] = "VALID" if node.option("Padding") else "SAME_UPPER"
     found["dilations"] = [node.option(f"Dilation{s}Factor", 1) for s in letters]
     return found
 
@@ -54,7 +55,7 @@ def rearranged(cx: Context, value: Value, axes: list[int]) -> Value:
 def conv(cx: Context, node: Operator, x: Value, weight: Value, bias: Value | None = None) -> Any:
     weight, group = weight_of(cx, node, x, weight)
     sizes = window(node, x.ndim - 2)
-    out = cx.onnx.Conv(channels_first(cx, x), weight, bias, group=group, **sizes)
+    out = cx.ops.conv(channels_first(cx, x), weight, bias, groups=group, **sizes)
     return channels_last(cx, out)
 
 
@@ -87,77 +88,70 @@ def _transposed(
     kernel = [literal(d) for d in weight.shape[2:]]
     have = [literal(d) for d in x.shape[1:3]]
     wanted = [None, None] if shape is None else cx.integers(shape, "output_shape")[1:3]
-    sizes: dict[str, Any] = {"auto_pad": "SAME_UPPER" if same else "VALID"}
+    sizes: dict[str, Any] = {"padding": "SAME_UPPER" if same else "VALID"}
     if all(isinstance(d, int) for d in (*have, *wanted)):
         # What the result has beyond the windows that lie side by side.
         more = [w - ((h - 1) * s + k) for h, w, s, k in zip(have, wanted, strides, kernel)]
         cut = [max(-m, 0) for m in more]
         pads = [c // 2 for c in cut] + [c - c // 2 for c in cut]
-        sizes = {"pads": pads, "output_padding": [max(m, 0) for m in more]}
-    out = cx.onnx.ConvTranspose(channels_first(cx, x), weight, bias, strides=strides, **sizes)
+        sizes = {"padding": pads, "output_padding": [max(m, 0) for m in more]}
+    out = cx.ops.conv_transpose(channels_first(cx, x), weight, bias, strides=strides, **sizes)
     return channels_last(cx, out)
 
 
-def _pool(cx: Context, node: Operator, x: Value, kind: str, **more: Any) -> Any:
-    sizes = window(node)
-    if kind != "MaxPool":
-        del sizes["dilations"]
-    kernel = [node.option("FilterHeight"), node.option("FilterWidth")]
-    out = getattr(cx.onnx, kind)(channels_first(cx, x), kernel_shape=kernel, **sizes, **more)
-    return channels_last(cx, out)
+def _window(node: Operator) -> dict[str, Any]:
+    return window(node) | {"kernel": [node.option("FilterHeight"), node.option("FilterWidth")]}
 
 
 @operator("MAX_POOL_2D", moves=True)
 def max_pool(cx: Context, node: Operator, x: Value) -> Any:
-    return _pool(cx, node, x, "MaxPool")
+    return channels_last(cx, cx.ops.max_pool(channels_first(cx, x), **_window(node)))
 
 
 @operator("AVERAGE_POOL_2D")
 def average_pool(cx: Context, node: Operator, x: Value) -> Any:
-    return _pool(cx, node, x, "AveragePool", count_include_pad=0)
+    return channels_last(cx, cx.ops.avg_pool(channels_first(cx, x), **_window(node)))
 
 
 @operator("L2_POOL_2D")
 def l2_pool(cx: Context, node: Operator, x: Value) -> Any:
-    squares = cx.onnx.Mul(x, x)
-    return cx.onnx.Sqrt(cx.value(average_pool(cx, node, squares)))
+    squares = cx.ops.multiply(x, x)
+    return cx.ops.sqrt(cx.value(average_pool(cx, node, squares)))
 
 
 @operator("RESIZE_BILINEAR")
 def resize_bilinear(cx: Context, node: Operator, x: Value, size: Value) -> Any:
-    return _resized(cx, node, x, size, "linear", "asymmetric", "floor")
+    return _resized(cx, node, x, size, "linear", "floor")
 
 
 @operator("RESIZE_NEAREST_NEIGHBOR", moves=True)
 def resize_nearest(cx: Context, node: Operator, x: Value, size: Value) -> Any:
     centers = node.option("HalfPixelCenters", False) or node.option("AlignCorners", False)
-    nearest = "round_prefer_ceil" if centers else "floor"
-    return _resized(cx, node, x, size, "nearest", "asymmetric", nearest)
+    rounding = "round_prefer_ceil" if centers else "floor"
+    return _resized(cx, node, x, size, "nearest_neighbor", rounding)
 
 
-def _resized(
-    cx: Context, node: Operator, x: Value, size: Value, mode: str, places: str, nearest: str
-) -> Any:
+def _resized(cx: Context, node: Operator, x: Value, size: Value, method: str, rounding: str) -> Any:
+    positions = "asymmetric"
     if node.option("AlignCorners", False):
-        places = "align_corners"
+        positions = "align_corners"
     elif node.option("HalfPixelCenters", False):
-        places = "half_pixel"
-    image = channels_first(cx, x)
-    sizes = cx.onnx.Concat(cx.onnx.Shape(image, end=2), cx.onnx.Cast(size, to=7), axis=0)
-    modes = {"coordinate_transformation_mode": places, "nearest_mode": nearest}
-    return channels_last(cx, cx.onnx.Resize(image, None, None, sizes, mode=mode, **modes))
+        positions = "half_pixel"
+    style, lengths = Style(method, positions, rounding), cx.ops.astype(size, dtype="int64")
+    image = cx.ops.resize(channels_first(cx, x), lengths, axes=[2, 3], style=style)
+    return channels_last(cx, image)
 
 
 @operator("SPACE_TO_DEPTH", moves=True)
 def space_to_depth(cx: Context, node: Operator, x: Value) -> Any:
     size = node.option("BlockSize")
-    return channels_last(cx, cx.onnx.SpaceToDepth(channels_first(cx, x), blocksize=size))
+    return channels_last(cx, cx.ops.space_to_depth(channels_first(cx, x), size=size))
 
 
 @operator("DEPTH_TO_SPACE", moves=True)
 def depth_to_space(cx: Context, node: Operator, x: Value) -> Any:
     size = node.option("BlockSize")
-    return channels_last(cx, cx.onnx.DepthToSpace(channels_first(cx, x), blocksize=size))
+    return channels_last(cx, cx.ops.depth_to_space(channels_first(cx, x), size=size))
 
 
 def _blocks(cx: Context, block: Value) -> tuple[list[int], int]:
@@ -174,7 +168,7 @@ def space_to_batch(cx: Context, node: Operator, x: Value, block: Value, paddings
     widths = np.array(cx.numbers(paddings, "paddings"), np.int64).reshape(rank, 2)
     pads = np.zeros((x.ndim, 2), np.int64)
     pads[1 : rank + 1] = widths
-    x = cx.onnx.Pad(x, pads.T.reshape(-1), fill)
+    x = cx.ops.pad(x, pads.T.reshape(-1), fill)
     dims = [cx.simplify(literal(d)) for d in x.shape]
     parts = [p for d, b in zip(dims[1:], sizes) for p in (d // b, b)]
     split = cx.value(op.reshape(x.expr, ShapeExpr([dims[0], *parts, *dims[rank + 1 :]])))
@@ -198,7 +192,7 @@ def batch_to_space(cx: Context, node: Operator, x: Value, block: Value, crops: V
     whole = cx.value(op.reshape(moved, ShapeExpr([batch, *grown, *dims[rank + 1 :]])))
     ends = [cx.simplify(d - int(c)) for d, c in zip(grown, cut[:, 1])]
     axes = np.arange(1, rank + 1)
-    return cx.onnx.Slice(whole, cut[:, 0], cx.known(ends, "int64"), axes)
+    return cx.ops.strided_slice(whole, cut[:, 0], cx.from_elements(ends, "int64"), axes)
 
 
 def zero_of(node: Operator, x: Value) -> Any:
@@ -212,15 +206,15 @@ def zero_of(node: Operator, x: Value) -> Any:
 @operator("LOCAL_RESPONSE_NORMALIZATION")
 def local_response(cx: Context, node: Operator, x: Value) -> Any:
     """x / (bias + alpha * the sum of the squares of `radius` channels on each side) ** beta"""
-    o, radius = cx.onnx, node.option("Radius")
+    o, radius = cx.ops, node.option("Radius")
     image = channels_first(cx, x)
-    around = {"size": 2 * radius + 1, "alpha": float(node.option("Alpha") * (2 * radius + 1))}
-    made = o.LRN(image, beta=float(node.option("Beta")), bias=float(node.option("Bias")), **around)
-    return channels_last(cx, made)
+    alpha = float(node.option("Alpha") * (2 * radius + 1))
+    factors = {"beta": float(node.option("Beta")), "bias": float(node.option("Bias"))}
+    return channels_last(cx, o.lrn(image, size=2 * radius + 1, alpha=alpha, **factors))
 
 
 @operator("L2_NORMALIZATION")
 def l2_normalization(cx: Context, node: Operator, x: Value) -> Any:
-    o = cx.onnx
-    squares = o.ReduceSum(o.Mul(x, x), np.array([-1]), keepdims=1)
-    return o.Div(x, o.Sqrt(o.Max(squares, 1e-6)))
+    o = cx.ops
+    squares = o.sum(o.multiply(x, x), [-1], keepdims=True)
+    return o.divide(x, o.sqrt(o.maximum(squares, 1e-6)))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ....relax import op
-from ...graph.context import Context
 from ...graph.values import Value
+from ..context import TFLiteContext as Context
 from ..reader import Operator, Quantization, Tensor
 from .base import away, bounds, channels_first, channels_last, integer, stored
 from .elementwise import same_rank
@@ -60,7 +60,7 @@ def _centered(cx: Context, x: Value, tensor: Tensor, dtype: str = "int32") -> Va
     """x less its zero point."""
     wide = cx.value(op.astype(x.expr, dtype))
     q = tensor.quantization
-    return wide if q is None or not q.one_zero else cx.onnx.Sub(wide, q.one_zero)
+    return wide if q is None or not q.one_zero else cx.ops.subtract(wide, q.one_zero)
 
 
 def _are_quantized(node: Operator, *places: int) -> bool:
@@ -92,9 +92,9 @@ def conv(cx: Context, node: Operator, x: Value, weight: Value, bias: Value | Non
     weight, group = weight_of(cx, node, x, weight)
     image = _centered(cx, channels_first(cx, x), node.given[0], kind)  # type: ignore[arg-type]
     taps = _weight(cx, node, weight, kind)
-    total = cx.onnx.Conv(image, taps, group=group, **sizes)
+    total = cx.ops.conv(image, taps, groups=group, **sizes)
     if bias is not None:
-        total = cx.onnx.Add(total, cx.onnx.Reshape(_as(cx, bias, kind), np.array([-1, 1, 1])))
+        total = cx.ops.add(total, cx.ops.reshape(_as(cx, bias, kind), np.array([-1, 1, 1])))
     return channels_last(cx, _requantized(cx, node, total, _products(node), 1))
 
 
@@ -102,7 +102,7 @@ def _weight(cx: Context, node: Operator, weight: Value, kind: str) -> Value:
     """The second input less its zero point; those of channels are zero."""
     q = _given(node, 1)[0]
     wide = _as(cx, weight, kind)
-    return cx.onnx.Sub(wide, int(q.zero[0])) if q.zero.any() else wide
+    return cx.ops.subtract(wide, int(q.zero[0])) if q.zero.any() else wide
 
 
 def _as(cx: Context, value: Value, kind: str) -> Value:
@@ -118,9 +118,9 @@ def fully_connected(
     kind = _wide(node)
     rows, weight = rows_of(cx, node, x, weight)
     left = _centered(cx, rows, node.given[0], kind)  # type: ignore[arg-type]
-    total = cx.onnx.MatMul(left, _weight(cx, node, weight, kind))
+    total = cx.ops.matmul(left, _weight(cx, node, weight, kind))
     if bias is not None:
-        total = cx.onnx.Add(total, _as(cx, bias, kind))
+        total = cx.ops.add(total, _as(cx, bias, kind))
     return _requantized(cx, node, total, _products(node), total.ndim - 1)
 
 
@@ -130,7 +130,7 @@ def batch_matmul(cx: Context, node: Operator, a: Value, b: Value) -> Any:
         return None
     sides = zip(turned(cx, node, a, b), node.given, strict=True)
     left, right = (_centered(cx, v, t, _wide(node)) for v, t in sides)  # type: ignore[arg-type]
-    return _requantized(cx, node, cx.onnx.MatMul(left, right), _products(node))
+    return _requantized(cx, node, cx.ops.matmul(left, right), _products(node))
 
 
 @integer("ADD", "SUB")
@@ -145,7 +145,7 @@ def add(cx: Context, node: Operator, a: Value, b: Value) -> Any:
         _in_units(cx, v, t, multiplier_of(s / twice), bits)  # type: ignore[arg-type]
         for v, t, s in zip(same_rank(cx, a, b), node.given, scales, strict=False)
     ]
-    total = (cx.onnx.Add if node.op_type == "ADD" else cx.onnx.Sub)(*sides)
+    total = (cx.ops.add if node.op_type == "ADD" else cx.ops.subtract)(*sides)
     assert out.quantization is not None
     return _requantized(cx, node, total, twice / ((1 << bits) * out.quantization.one_scale))
 
@@ -158,7 +158,7 @@ def _in_units(cx: Context, x: Value, tensor: Tensor, by: Any, bits: int) -> Valu
         return cx.value(op.requantize(wide, multiplier, shift))
 
     if tensor.dtype == "int16":
-        return units(cx.onnx.Mul(_centered(cx, x, tensor), 1 << bits).expr)
+        return units(cx.ops.multiply(_centered(cx, x, tensor), 1 << bits).expr)
     info = np.iinfo(tensor.dtype)
     every = np.arange(info.min, info.max + 1) - tensor.quantization.one_zero  # type: ignore[union-attr]
     table = units(cx.constant((every << bits).astype(np.int32))).constant
@@ -171,7 +171,7 @@ def multiply(cx: Context, node: Operator, a: Value, b: Value) -> Any:
         return None
     pairs = zip(same_rank(cx, a, b), node.given, strict=False)
     left, right = (_centered(cx, v, t) for v, t in pairs)  # type: ignore[arg-type]
-    return _requantized(cx, node, cx.onnx.Mul(left, right), _products(node))
+    return _requantized(cx, node, cx.ops.multiply(left, right), _products(node))
 
 
 @integer("PRELU")
@@ -182,8 +182,8 @@ def prelu(cx: Context, node: Operator, x: Value, slope: Value) -> Any:
     left, right = (_centered(cx, v, t) for v, t in pairs)  # type: ignore[arg-type]
     real = _given(node, 0)[0].one_scale / node.gives[0].quantization.one_scale  # type: ignore[union-attr]
     kept = _requantized(cx, node, left, real)
-    steep = _requantized(cx, node, cx.onnx.Mul(left, right), _products(node))
-    return cx.onnx.Where(cx.onnx.Less(left, 0), steep, kept)
+    steep = _requantized(cx, node, cx.ops.multiply(left, right), _products(node))
+    return cx.ops.where(cx.ops.less(left, 0), steep, kept)
 
 
 @integer("AVERAGE_POOL_2D")
@@ -203,9 +203,9 @@ def mean(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
     if not which or None in extents or 0 in extents:
         return None
     count, out = math.prod(extents), node.gives[0]
-    keep = int(node.option("KeepDims", False))
+    keep = bool(node.option("KeepDims", False))
     wide = _centered(cx, x, node.given[0])  # type: ignore[arg-type]
-    total = cx.onnx.ReduceSum(wide, np.array(which), keepdims=keep)
+    total = cx.ops.sum(wide, np.array(which), keepdims=keep)
     assert out.quantization is not None
     factor, shift = (
         int(v) for v in multiplier_of(_given(node, 0)[0].one_scale / out.quantization.one_scale)
@@ -231,16 +231,16 @@ def softmax(cx: Context, node: Operator, x: Value) -> Any:
     out, q = node.gives[0], _given(node, 0)[0]
     if out.dtype not in ("int8", "uint8") or x.dtype not in ("int8", "uint8"):
         return None
-    o = cx.onnx
+    o = cx.ops
     scale = np.float32(q.one_scale) * np.float32(node.option("Beta", 1.0))
     table = np.exp(-scale * np.arange(256, dtype=np.float32))
     wide = cx.value(op.astype(x.expr, "int32"))
-    distance = o.Sub(o.ReduceMax(wide, np.array([-1])), wide)
+    distance = o.subtract(o.max(wide, [-1], keepdims=True), wide)
     powers = cx.value(op.byte_lookup(op.astype(distance.expr, "uint8"), cx.constant(table)))
     assert out.quantization is not None
-    total = o.Mul(o.ReduceSum(powers, np.array([-1])), out.quantization.one_scale)
-    scaled = o.Floor(o.Add(o.Mul(powers, o.Div(1.0, total)), 0.5))
-    return stored(cx, o.Add(scaled, float(out.quantization.one_zero)), out)
+    total = o.multiply(o.sum(powers, [-1], keepdims=True), out.quantization.one_scale)
+    scaled = o.floor(o.add(o.multiply(powers, o.divide(1.0, total)), 0.5))
+    return stored(cx, o.add(scaled, float(out.quantization.one_zero)), out)
 
 
 @integer("RESIZE_BILINEAR")
@@ -249,20 +249,20 @@ def resize_bilinear(cx: Context, node: Operator, x: Value, size: Value) -> Any:
     extents: list[Any] = [getattr(x.shape[axis], "value", None) for axis in (1, 2)]
     if x.dtype != "int8" or None in extents or not size.is_constant:
         return None
-    o, kind = cx.onnx, _wide(node)
+    o, kind = cx.ops, _wide(node)
     total = cx.value(op.astype(x.expr, kind))
     for axis, before, after in zip((1, 2), extents, cx.numbers(size, "size"), strict=True):
         dims = [-1 if k == axis else 1 for k in range(4)]
         first, second, weight = _neighbours(node, before, after)
         sides = [(first, 1024 - weight), (second, weight)]
-        total = o.Add(
+        total = o.add(
             *(
-                o.Mul(o.Gather(total, at, axis=axis), part.reshape(dims).astype(kind))
+                o.multiply(o.take(total, at, axis=axis), part.reshape(dims).astype(kind))
                 for at, part in sides
             )
         )
-    half = o.Where(o.Greater(total, 0), *(np.array(h, kind) for h in (1 << 19, -1 << 19)))
-    nearest = o.Div(o.Add(total, half), 1 << 20)  # toward zero
+    half = o.where(o.greater(total, 0), *(np.array(h, kind) for h in (1 << 19, -1 << 19)))
+    nearest = o.divide(o.add(total, half), 1 << 20)  # toward zero
     return stored(cx, nearest, node.gives[0])
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context
 from ...graph.values import Value, literal
+from ..context import TFLiteContext as Context
 from ..reader import Operator
 from .base import limited_real, operator
 from .image import rearranged
@@ -21,8 +21,8 @@ def fully_connected(
     cx: Context, node: Operator, x: Value, weight: Value, bias: Value | None = None
 ) -> Any:
     rows, weight = rows_of(cx, node, x, weight)
-    out = cx.onnx.MatMul(rows, weight)
-    return out if bias is None else cx.onnx.Add(out, bias)
+    out = cx.ops.matmul(rows, weight)
+    return out if bias is None else cx.ops.add(out, bias)
 
 
 def rows_of(cx: Context, node: Operator, x: Value, weight: Value) -> tuple[Value, Value]:
@@ -32,13 +32,13 @@ def rows_of(cx: Context, node: Operator, x: Value, weight: Value) -> tuple[Value
     depth = literal(weight.shape[1])
     kept = node.option("KeepNumDims", False) or x.ndim == 2
     if not kept or not cx.equal(x.shape[-1], depth):
-        x = cx.onnx.Reshape(x, np.array([-1, depth]))
+        x = cx.ops.reshape(x, np.array([-1, depth]))
     return x, rearranged(cx, weight, [1, 0])
 
 
 @operator("BATCH_MATMUL")
 def batch_matmul(cx: Context, node: Operator, a: Value, b: Value) -> Any:
-    return cx.onnx.MatMul(*turned(cx, node, a, b))
+    return cx.ops.matmul(*turned(cx, node, a, b))
 
 
 def turned(cx: Context, node: Operator, a: Value, b: Value) -> list[Value]:
@@ -63,12 +63,12 @@ def _steps(cx: Context, node: Operator, x: Value) -> tuple[list[Value], int]:
         what = "the number of time steps must be known"
         raise ValueError(explain(what, got=str(x.info), instead="give it by shape_dict"))
     at = [np.array([axis])] * 2
-    parts = cx.onnx.Split(x, axis=axis, num_outputs=count, outputs=count) if count > 1 else [x]
-    return [cx.onnx.Squeeze(p, at[0]) for p in parts], axis
+    parts = cx.ops.split(x, axis=axis, count=count) if count > 1 else [x]
+    return [cx.ops.squeeze(p, at[0]) for p in parts], axis
 
 
 def _joined(cx: Context, steps: list[Value], axis: int) -> Value:
-    return cx.onnx.Concat(*(cx.onnx.Unsqueeze(s, np.array([axis])) for s in steps), axis=axis)
+    return cx.ops.concat(*(cx.ops.expand_dims(s, np.array([axis])) for s in steps), axis=axis)
 
 
 def _started(cx: Context, state: Value | None, batch: Any) -> Value:
@@ -83,12 +83,12 @@ def _started(cx: Context, state: Value | None, batch: Any) -> Value:
 def rnn(
     cx: Context, node: Operator, x: Value, w: Value, r: Value, bias: Value, state: Value
 ) -> Any:
-    o, kind = cx.onnx, node.option("FusedActivationFunction")
+    o, kind = cx.ops, node.option("FusedActivationFunction")
     steps, axis = _steps(cx, node, x)
     w, r = (rearranged(cx, v, [1, 0]) for v in (w, r))
     held, outs = _started(cx, state, steps[0].shape[0]), []
     for step in steps:
-        total = o.Add(o.Add(o.MatMul(step, w), o.MatMul(held, r)), bias)
+        total = o.add(o.add(o.matmul(step, w), o.matmul(held, r)), bias)
         held = cx.value(limited_real(cx, total, kind))
         outs.append(held)
     return _joined(cx, outs, axis)
@@ -103,7 +103,7 @@ _PEEPHOLES, _PROJECTION, _STATES, _NORMS = (9, 10, None, 11), (16, 17), (18, 19)
 def lstm(cx: Context, node: Operator, x: Value, *given: Value | None) -> Any:
     """Each gate: an activation of x W + h R + (c P) + b, normalized where there are norms. Without
     weights of its own the input gate is 1 - the forget gate."""
-    o = cx.onnx
+    o = cx.ops
     inputs = [x, *given, *[None] * (24 - len(given))]
     pick = lambda places: [None if k is None else inputs[k] for k in places]  # noqa: E731
     steps, axis = _steps(cx, node, x)
@@ -111,7 +111,7 @@ def lstm(cx: Context, node: Operator, x: Value, *given: Value | None) -> Any:
 
     def joined(places: Any) -> Value:
         """The weights of all gates, as (in, gates * units)."""
-        return rearranged(cx, o.Concat(*(inputs[places[k]] for k in own), axis=0), [1, 0])
+        return rearranged(cx, o.concat(*(inputs[places[k]] for k in own), axis=0), [1, 0])
 
     every = rearranged_constant(cx, joined(_WEIGHTS)), rearranged_constant(cx, joined(_RECURRENT))
     peepholes, norms, biases = pick(_PEEPHOLES), pick(_NORMS), pick(_BIASES)
@@ -123,28 +123,28 @@ def lstm(cx: Context, node: Operator, x: Value, *given: Value | None) -> Any:
     outs = []
 
     def clipped(v: Value, most: float) -> Value:
-        return o.Clip(v, np.float32(-most), np.float32(most)) if most > 0 else v
+        return o.clip(v, np.float32(-most), np.float32(most)) if most > 0 else v
 
     def gate(total: Value, k: int, cell: Value) -> Value:
         if peepholes[k] is not None:
-            total = o.Add(total, o.Mul(cell, peepholes[k]))
+            total = o.add(total, o.multiply(cell, peepholes[k]))
         if norms[k] is not None:
-            gap = o.Sub(total, o.ReduceMean(total, np.array([-1])))
-            spread = o.ReduceMean(o.Mul(gap, gap), np.array([-1]))
-            total = o.Mul(o.Div(gap, o.Sqrt(o.Add(spread, 1e-8))), norms[k])
-        total = total if biases[k] is None else o.Add(total, biases[k])
-        return cx.value(limited_real(cx, total, kind)) if k == 2 else o.Sigmoid(total)
+            gap = o.subtract(total, o.mean(total, [-1], keepdims=True))
+            spread = o.mean(o.multiply(gap, gap), [-1], keepdims=True)
+            total = o.multiply(o.divide(gap, o.sqrt(o.add(spread, 1e-8))), norms[k])
+        total = total if biases[k] is None else o.add(total, biases[k])
+        return cx.value(limited_real(cx, total, kind)) if k == 2 else o.sigmoid(total)
 
     for step in steps:
-        total = o.Add(o.MatMul(step, every[0]), o.MatMul(h, every[1]))
-        parts = dict(zip(own, o.Split(total, axis=1, num_outputs=len(own), outputs=len(own))))
+        total = o.add(o.matmul(step, every[0]), o.matmul(h, every[1]))
+        parts = dict(zip(own, o.split(total, axis=1, count=len(own))))
         forget = gate(parts[1], 1, c)
-        enter = gate(parts[0], 0, c) if 0 in parts else o.Sub(1.0, forget)
-        c = clipped(o.Add(o.Mul(forget, c), o.Mul(enter, gate(parts[2], 2, c))), clips[0])
-        h = o.Mul(gate(parts[3], 3, c), cx.value(limited_real(cx, c, kind)))
+        enter = gate(parts[0], 0, c) if 0 in parts else o.subtract(1.0, forget)
+        c = clipped(o.add(o.multiply(forget, c), o.multiply(enter, gate(parts[2], 2, c))), clips[0])
+        h = o.multiply(gate(parts[3], 3, c), cx.value(limited_real(cx, c, kind)))
         if projection is not None:
-            h = o.MatMul(h, rearranged(cx, projection, [1, 0]))
-            h = clipped(h if shift is None else o.Add(h, shift), clips[1])
+            h = o.matmul(h, rearranged(cx, projection, [1, 0]))
+            h = clipped(h if shift is None else o.add(h, shift), clips[1])
         outs.append(h)
     return _joined(cx, outs, axis)
 
@@ -161,16 +161,16 @@ def svdf(
 ) -> Any:
     """Each filter sums its features of this and earlier steps with weights by time; `rank` filters
     make an output."""
-    o, rank = cx.onnx, node.option("Rank")
+    o, rank = cx.ops, node.option("Rank")
     bias, state = rest if len(rest) == 2 else (None, rest[0])
     filters, memory = (literal(d) for d in times.shape)
     batch = x.shape[0]
-    now = o.Unsqueeze(o.MatMul(x, rearranged(cx, features, [1, 0])), np.array([2]))
+    now = o.expand_dims(o.matmul(x, rearranged(cx, features, [1, 0])), np.array([2]))
     before = cx.value(
         op.reshape(_started(cx, state, batch).expr, ShapeExpr([batch, filters, memory]))
     )
-    before = o.Slice(before, np.array([1]), np.array([memory]), np.array([2]))
-    weighted = o.Mul(o.Concat(before, now, axis=2), o.Unsqueeze(times, np.array([0])))
-    grouped = o.Reshape(weighted, np.array([-1, filters // rank, rank * memory]))
-    out = o.ReduceSum(grouped, np.array([2]), keepdims=0)
-    return out if bias is None else o.Add(out, bias)
+    before = o.strided_slice(before, np.array([1]), np.array([memory]), np.array([2]))
+    weighted = o.multiply(o.concat(before, now, axis=2), o.expand_dims(times, np.array([0])))
+    grouped = o.reshape(weighted, np.array([-1, filters // rank, rank * memory]))
+    out = o.sum(grouped, [2])
+    return out if bias is None else o.add(out, bias)

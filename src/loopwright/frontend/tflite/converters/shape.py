@@ -8,26 +8,25 @@ import numpy as np
 
 from ....base.errors import explain
 from ....relax import op
-from ...graph.context import Context
 from ...graph.values import Value, literal
+from ..context import TFLiteContext as Context
 from ..reader import Operator
 from .base import operator
-from .elementwise import onnx_type
 from .image import zero_of
 
 _LAST = np.iinfo(np.int64).max
 _REDUCE = {
-    "MEAN": "ReduceMean",
-    "SUM": "ReduceSum",
-    "REDUCE_MAX": "ReduceMax",
-    "REDUCE_MIN": "ReduceMin",
-    "REDUCE_PROD": "ReduceProd",
+    "MEAN": "mean",
+    "SUM": "sum",
+    "REDUCE_MAX": "max",
+    "REDUCE_MIN": "min",
+    "REDUCE_PROD": "prod",
 }
 
 
 def long(cx: Context, value: Value) -> Value:
     """Integers as int64."""
-    return value if value.dtype == "int64" else cx.onnx.Cast(value, to=7)
+    return value if value.dtype == "int64" else cx.ops.astype(value, dtype="int64")
 
 
 def _axis(cx: Context, value: Value, what: str = "axis") -> int:
@@ -41,23 +40,23 @@ def _axis(cx: Context, value: Value, what: str = "axis") -> int:
 @operator("RESHAPE", moves=True)
 def reshape(cx: Context, node: Operator, x: Value, shape: Value | None = None) -> Any:
     target = np.array(node.numbers("NewShape"), np.int64) if shape is None else long(cx, shape)
-    return cx.onnx.Reshape(x, target, allowzero=1)
+    return cx.ops.reshape(x, target)
 
 
 @operator("SQUEEZE", moves=True)
 def squeeze(cx: Context, node: Operator, x: Value) -> Any:
     axes = node.numbers("SqueezeDims")
-    return cx.onnx.Squeeze(x, np.array(axes, np.int64)) if axes else cx.onnx.Squeeze(x)
+    return cx.ops.squeeze(x, np.array(axes, np.int64)) if axes else cx.ops.squeeze(x)
 
 
 @operator("EXPAND_DIMS", moves=True)
 def expand_dims(cx: Context, node: Operator, x: Value, axis: Value) -> Any:
-    return cx.onnx.Unsqueeze(x, long(cx, axis))
+    return cx.ops.expand_dims(x, long(cx, axis))
 
 
 @operator("SHAPE")
 def shape_of(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.onnx.Cast(cx.onnx.Shape(x), to=onnx_type(node.gives[0].dtype))
+    return cx.ops.astype(cx.ops.shape_of(x), dtype=node.gives[0].dtype)
 
 
 @operator("RANK")
@@ -72,17 +71,17 @@ def densify(cx: Context, node: Operator, x: Value) -> Any:
 
 @operator("FILL")
 def fill(cx: Context, node: Operator, dims: Value, value: Value) -> Any:
-    return cx.onnx.Expand(value, long(cx, dims))
+    return cx.ops.broadcast_to(value, long(cx, dims))
 
 
 @operator("BROADCAST_TO", moves=True)
 def broadcast_to(cx: Context, node: Operator, x: Value, dims: Value) -> Any:
-    return cx.onnx.Expand(x, long(cx, dims))
+    return cx.ops.broadcast_to(x, long(cx, dims))
 
 
 @operator("RANGE")
 def arange(cx: Context, node: Operator, start: Value, limit: Value, delta: Value) -> Any:
-    return cx.onnx.Range(start, limit, delta)
+    return cx.ops.arange(start, limit, delta)
 
 
 # ---------------------------------------------------------------- joining and cutting
@@ -90,27 +89,26 @@ def arange(cx: Context, node: Operator, start: Value, limit: Value, delta: Value
 
 @operator("CONCATENATION", moves=True)
 def concatenation(cx: Context, node: Operator, *values: Value) -> Any:
-    return cx.onnx.Concat(*values, axis=node.option("Axis"))
+    return cx.ops.concat(*values, axis=node.option("Axis"))
 
 
 @operator("PACK", moves=True)
 def pack(cx: Context, node: Operator, *values: Value) -> Any:
     axis = node.option("Axis")
-    parts = [cx.onnx.Unsqueeze(v, np.array([axis])) for v in values]
-    return cx.onnx.Concat(*parts, axis=axis)
+    parts = [cx.ops.expand_dims(v, np.array([axis])) for v in values]
+    return cx.ops.concat(*parts, axis=axis)
 
 
 @operator("UNPACK", moves=True)
 def unpack(cx: Context, node: Operator, x: Value) -> Any:
     axis, count = node.option("Axis"), len(node.outputs)
-    return [cx.onnx.Squeeze(p, np.array([axis])) for p in _parts(cx, x, axis, count)]
+    return [cx.ops.squeeze(p, np.array([axis])) for p in _parts(cx, x, axis, count)]
 
 
 def _parts(cx: Context, x: Value, axis: int, count: int, sizes: Value | None = None) -> list[Any]:
     if count == 1:
         return [x]
-    more = {"num_outputs": count} if sizes is None else {}
-    return cx.onnx.Split(x, sizes, axis=axis, outputs=count, **more)
+    return cx.ops.split(x, sizes, axis=axis, count=count)
 
 
 @operator("SPLIT", moves=True)
@@ -124,7 +122,7 @@ def split_sizes(cx: Context, node: Operator, x: Value, sizes: Value, axis: Value
     if given.count(-1) == 1:
         rest = cx.simplify(literal(x.shape[which]) - sum(g for g in given if g >= 0))
         given = [rest if g == -1 else g for g in given]
-    return _parts(cx, x, which, len(given), cx.known(given, "int64"))
+    return _parts(cx, x, which, len(given), cx.from_elements(given, "int64"))
 
 
 @operator("SLICE", moves=True)
@@ -136,8 +134,8 @@ def cut(cx: Context, node: Operator, x: Value, begin: Value, size: Value) -> Any
 
 def _sliced(cx: Context, x: Value, first: list[Any], ends: list[Any], steps: list[Any]) -> Value:
     ends = [cx.simplify(e) for e in ends]
-    known = [cx.known(v, "int64") for v in (first, ends, list(range(len(first))), steps)]
-    return cx.onnx.Slice(x, *known)
+    known = [cx.from_elements(v, "int64") for v in (first, ends, list(range(len(first))), steps)]
+    return cx.ops.strided_slice(x, *known)
 
 
 @operator("STRIDED_SLICE", moves=True)
@@ -174,15 +172,15 @@ def strided_slice(
         for part, v in zip(plain, (b, e, s), strict=True):
             part.append(v)
     out = _sliced(cx, x, *plain)
-    out = cx.onnx.Unsqueeze(out, np.array(new)) if new else out
-    return cx.onnx.Squeeze(out, np.array(gone)) if gone else out
+    out = cx.ops.expand_dims(out, np.array(new)) if new else out
+    return cx.ops.squeeze(out, np.array(gone)) if gone else out
 
 
 @operator("PAD", "PADV2", moves=True)
 def pad(cx: Context, node: Operator, x: Value, paddings: Value, value: Value | None = None) -> Any:
-    widths = cx.onnx.Reshape(cx.onnx.Transpose(long(cx, paddings), perm=[1, 0]), np.array([-1]))
+    widths = cx.ops.reshape(cx.ops.permute_dims(long(cx, paddings), axes=[1, 0]), np.array([-1]))
     given = zero_of(node, x) if value is None else value
-    return cx.onnx.Pad(x, widths, given)
+    return cx.ops.pad(x, widths, given)
 
 
 @operator("MIRROR_PAD", moves=True)
@@ -202,18 +200,18 @@ def mirror_pad(cx: Context, node: Operator, x: Value, paddings: Value) -> Any:
             raise ValueError(explain(what, instead="give it by shape_dict"))
         mode = "symmetric" if symmetric else "reflect"
         places = np.pad(np.arange(extent), (before, after), mode)
-        x = cx.onnx.Gather(x, places, axis=axis)
+        x = cx.ops.take(x, places, axis=axis)
     return x
 
 
 @operator("TRANSPOSE", moves=True)
 def transpose(cx: Context, node: Operator, x: Value, order: Value) -> Any:
-    return cx.onnx.Transpose(x, perm=cx.numbers(order, "perm"))
+    return cx.ops.permute_dims(x, axes=cx.numbers(order, "perm"))
 
 
 @operator("TILE", moves=True)
 def tile(cx: Context, node: Operator, x: Value, repeats: Value) -> Any:
-    return cx.onnx.Tile(x, long(cx, repeats))
+    return cx.ops.tile(x, long(cx, repeats))
 
 
 @operator("REVERSE_V2", moves=True)
@@ -228,11 +226,11 @@ def reverse(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
 def reverse_sequence(cx: Context, node: Operator, x: Value, lengths: Value) -> Any:
     batch, time, counts = node.option("BatchDim"), node.option("SeqDim"), long(cx, lengths)
     if {batch, time} == {0, 1}:
-        return cx.onnx.ReverseSequence(x, counts, batch_axis=batch, time_axis=time)
+        return cx.ops.reverse_sequence(x, counts, batch_axis=batch, time_axis=time)
     order = [batch, time, *(a for a in range(x.ndim) if a not in (batch, time))]
-    first = cx.onnx.Transpose(x, perm=order)
-    out = cx.onnx.ReverseSequence(first, counts, batch_axis=0, time_axis=1)
-    return cx.onnx.Transpose(out, perm=[order.index(a) for a in range(x.ndim)])
+    first = cx.ops.permute_dims(x, axes=order)
+    out = cx.ops.reverse_sequence(first, counts, batch_axis=0, time_axis=1)
+    return cx.ops.permute_dims(out, axes=[order.index(a) for a in range(x.ndim)])
 
 
 # ---------------------------------------------------------------- indices
@@ -244,109 +242,108 @@ def gather(cx: Context, node: Operator, x: Value, indices: Value) -> Any:
     if batch < 0:
         batch += indices.ndim
     if not batch:
-        return cx.onnx.Gather(x, indices, axis=axis)
+        return cx.ops.take(x, indices, axis=axis)
     moved = [*range(batch), axis, *(a for a in range(batch, x.ndim) if a != axis)]
-    picked = cx.onnx.GatherND(
-        x if axis == batch else cx.onnx.Transpose(x, perm=moved),
-        long(cx, cx.onnx.Unsqueeze(indices, np.array([-1]))),
+    picked = cx.ops.gather_nd(
+        x if axis == batch else cx.ops.permute_dims(x, axes=moved),
+        long(cx, cx.ops.expand_dims(indices, np.array([-1]))),
         batch_dims=batch,
     )
     if axis == batch:
         return picked
     own = list(range(batch, indices.ndim))  # the axes of the indices, which stand at `axis`
     rest = list(range(indices.ndim, picked.ndim))
-    return cx.onnx.Transpose(
-        picked, perm=[*range(batch), *rest[: axis - batch], *own, *rest[axis - batch :]]
+    return cx.ops.permute_dims(
+        picked, axes=[*range(batch), *rest[: axis - batch], *own, *rest[axis - batch :]]
     )
 
 
 @operator("GATHER_ND", moves=True)
 def gather_nd(cx: Context, node: Operator, x: Value, indices: Value) -> Any:
-    return cx.onnx.GatherND(x, long(cx, indices))
+    return cx.ops.gather_nd(x, long(cx, indices))
 
 
 @operator("SCATTER_ND", moves=True)
 def scatter_nd(cx: Context, node: Operator, indices: Value, updates: Value, dims: Value) -> Any:
-    zeros = cx.onnx.Expand(cx.value(cx.scalar(0, str(updates.dtype))), long(cx, dims))
-    return cx.onnx.ScatterND(zeros, long(cx, indices), updates, reduction="add")
+    zeros = cx.ops.broadcast_to(cx.value(cx.scalar(0, str(updates.dtype))), long(cx, dims))
+    return cx.ops.scatter_nd(zeros, long(cx, indices), updates, reduction="add")
 
 
 @operator("EMBEDDING_LOOKUP")
 def embedding_lookup(cx: Context, node: Operator, indices: Value, table: Value) -> Any:
-    return cx.onnx.Gather(table, indices, axis=0)
+    return cx.ops.take(table, indices, axis=0)
 
 
 @operator("ONE_HOT")
 def one_hot(cx: Context, node: Operator, i: Value, depth: Value, on: Value, off: Value) -> Any:
-    both = cx.onnx.Concat(*(cx.onnx.Reshape(v, np.array([1])) for v in (off, on)), axis=0)
-    return cx.onnx.OneHot(i, depth, both, axis=node.option("Axis", -1))
+    both = cx.ops.concat(*(cx.ops.reshape(v, np.array([1])) for v in (off, on)), axis=0)
+    return cx.ops.one_hot(i, depth, both, axis=node.option("Axis", -1))
 
 
 @operator("WHERE")
 def where(cx: Context, node: Operator, condition: Value) -> Any:
-    return cx.onnx.Transpose(cx.onnx.NonZero(condition), perm=[1, 0])
+    return cx.ops.permute_dims(cx.ops.nonzero(condition), axes=[1, 0])
 
 
 @operator("DYNAMIC_UPDATE_SLICE", moves=True)
 def dynamic_update_slice(cx: Context, node: Operator, x: Value, part: Value, at: Value) -> Any:
     """x with `part` at a place that is moved so that it lies inside."""
-    o, dims = cx.onnx, [literal(d) for d in part.shape]
+    o, dims = cx.ops, [literal(d) for d in part.shape]
     if not all(isinstance(d, int) for d in dims):
         raise ValueError(explain("the extents of the update must be known", got=str(part.info)))
-    room = o.Sub(o.Shape(x), np.array(dims, np.int64))
-    first = o.Max(o.Min(long(cx, at), room), 0)
+    room = o.subtract(o.shape_of(x), np.array(dims, np.int64))
+    first = o.maximum(o.minimum(long(cx, at), room), 0)
     grid: Any = np.indices(dims)
     places = np.stack(grid, -1).astype(np.int64)
-    return o.ScatterND(x, o.Add(first, places), part)
+    return o.scatter_nd(x, o.add(first, places), part)
 
 
 # ---------------------------------------------------------------- along axes
 
 
-def _reduction(name: str, theirs: str) -> None:
+def _reduction(name: str, ours: str) -> None:
     @operator(name, moves=name in ("REDUCE_MAX", "REDUCE_MIN"))
     def convert(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
-        keep = int(node.option("KeepDims", False))
-        which = cx.onnx.Reshape(long(cx, axes), np.array([-1]))
-        return getattr(cx.onnx, theirs)(x, which, keepdims=keep, noop_with_empty_axes=1)
+        keep = bool(node.option("KeepDims", False))
+        which = cx.ops.reshape(long(cx, axes), np.array([-1]))
+        return getattr(cx.ops, ours)(x, which, keepdims=keep)
 
 
-for _name, _theirs in _REDUCE.items():
-    _reduction(_name, _theirs)
+for _name, _ours in _REDUCE.items():
+    _reduction(_name, _ours)
 
 
 @operator("REDUCE_ANY", "REDUCE_ALL")
 def reduce_bool(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
-    theirs = cx.onnx.ReduceMax if node.op_type == "REDUCE_ANY" else cx.onnx.ReduceMin
-    return theirs(x, long(cx, axes), keepdims=int(node.option("KeepDims", False)))
+    reduce = cx.ops.max if node.op_type == "REDUCE_ANY" else cx.ops.min
+    return reduce(x, long(cx, axes), keepdims=bool(node.option("KeepDims", False)))
 
 
 @operator("ARG_MAX", "ARG_MIN", moves=True)
 def arg_extreme(cx: Context, node: Operator, x: Value, axis: Value) -> Any:
-    theirs = cx.onnx.ArgMax if node.op_type == "ARG_MAX" else cx.onnx.ArgMin
-    found = theirs(x, axis=_axis(cx, axis), keepdims=0)
-    return cx.onnx.Cast(found, to=onnx_type(node.gives[0].dtype))
+    extreme = cx.ops.argmax if node.op_type == "ARG_MAX" else cx.ops.argmin
+    return cx.ops.astype(extreme(x, axis=_axis(cx, axis)), dtype=node.gives[0].dtype)
 
 
 @operator("SOFTMAX")
 def softmax(cx: Context, node: Operator, x: Value) -> Any:
     beta = node.option("Beta", 1.0)
-    return cx.onnx.Softmax(x if beta == 1 else cx.onnx.Mul(x, float(beta)), axis=-1)
+    return cx.ops.softmax(x if beta == 1 else cx.ops.multiply(x, float(beta)), axis=-1)
 
 
 @operator("LOG_SOFTMAX")
 def log_softmax(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.onnx.LogSoftmax(x, axis=-1)
+    return cx.ops.log_softmax(x, axis=-1)
 
 
 @operator("CUMSUM")
 def cumsum(cx: Context, node: Operator, x: Value, axis: Value) -> Any:
-    ways = {name.lower(): int(node.option(name)) for name in ("Exclusive", "Reverse")}
-    return cx.onnx.CumSum(x, axis, **ways)
+    flags = {name.lower(): bool(node.option(name)) for name in ("Exclusive", "Reverse")}
+    return cx.ops.cumsum(x, axis, **flags)
 
 
 @operator("TOPK_V2", moves=True)
 def top_k(cx: Context, node: Operator, x: Value, k: Value) -> Any:
-    count = cx.onnx.Reshape(long(cx, k), np.array([1]))
-    values, places = cx.onnx.TopK(x, count, axis=-1, outputs=2)
-    return [values, cx.onnx.Cast(places, to=onnx_type(node.gives[1].dtype))]
+    count = cx.ops.reshape(long(cx, k), np.array([1]))
+    values, places = cx.ops.topk(x, count, axis=-1)
+    return [values, cx.ops.astype(places, dtype=node.gives[1].dtype)]
