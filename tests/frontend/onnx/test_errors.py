@@ -299,8 +299,7 @@ def set_sequence(model):
         ),
         (
             set_type(TensorProto.STRING),
-            "Relu: relax.nn.relu: argument data must be a tensor\n  got: R.Object\n"
-            " --> onnx:Relu:y",
+            "Relu: an input is not a tensor\n  got: R.Object\n --> onnx:Relu:y",
         ),
         (
             set_type(99),
@@ -314,8 +313,7 @@ def set_sequence(model):
         ),
         (
             set_sequence,
-            "Relu: relax.nn.relu: argument data must be a tensor\n  got: R.Object\n"
-            " --> onnx:Relu:y",
+            "Relu: an input is not a tensor\n  got: R.Object\n --> onnx:Relu:y",
         ),
         (lambda m: m.graph.ClearField("output"), "this ONNX graph has no outputs\n  got: test"),
         (

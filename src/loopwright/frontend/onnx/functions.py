@@ -7,9 +7,9 @@ from typing import Any
 
 from ...base.errors import explain
 from ...relax.struct_info import TensorStructInfo
-from ..graph.context import Context
 from ..graph.registry import Entry
 from ..graph.values import Value
+from .context import OnnxContext as Context
 from .expansion import bind
 from .reader import Node, domain_name, graphs_of, node_of
 from .tensors import DTYPES

@@ -14,19 +14,17 @@ from ...base import budget
 from ...base.errors import LoopwrightError, explain
 from ...ir.module import IRModule
 from ...relax.expr import Var as RelaxVar
-from ..graph.context import Context
 from ..graph.importer import Importer, Options
 from ..graph.model import Port, ordered, remember
 from ..graph.object_values import OBJECT, ObjectValue, Texts
 from ..graph.registry import Entry
 from ..graph.values import UnknownRankError, Value
 from ..graph.walk import Region
+from .context import OnnxContext
 from .expansion import count_nodes, inlined, own_size
 from .functions import expanding
-from .integer_rules import apply_rule
 from .object_types import declared, moving_texts
 from .reader import Node, dim_of, load, name_of, node_of, read
-from .standard import Standard
 from .tensors import array_of
 
 _RANKS = 7  # ranks that are tried: up to those of a batch of volumes, and one more
@@ -127,15 +125,6 @@ def from_path_or_proto(model: Any) -> IRModule | None:
     return None
 
 
-class OnnxContext(Context):
-    """What converters have whose operators are made of ONNX's."""
-
-    @property
-    def onnx(self) -> Standard:
-        """ONNX's operators as functions."""
-        return Standard(self)
-
-
 class OnnxImporter(Importer):
     """An import of an ONNX graph, or of one whose converters use ONNX's operators (`cx.onnx`)."""
 
@@ -166,9 +155,6 @@ class OnnxImporter(Importer):
 
     def call(self, node: Any, entry: Entry, inputs: list[Value | None]) -> Any:
         _check_complex(node, inputs)
-        outputs = apply_rule(self.context, node, inputs)
-        if outputs is not None:
-            return outputs
         return moving_texts(node, entry.convert, inputs)(self.context, node, *inputs)
 
     def subgraph(self, graph: Any, feeds: Mapping[str, Value], region: Region) -> list[Value]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from ...base.errors import explain
 from ...relax.struct_info import TensorStructInfo
-from ..graph.context import Context
 from ..graph.object_values import (
     Map,
     ObjectValue,
@@ -20,6 +19,7 @@ from ..graph.object_values import (
     tensor_form,
 )
 from ..graph.values import Value
+from .context import OnnxContext as Context
 from .reader import Node
 from .tensors import STRING, dtype_of
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_op import const, convert, maximum
@@ -35,6 +37,22 @@ def shape_of(cx: Context, data: Value, start: int = 0, end: int | None = None) -
     if start == 0 and end is None:
         return extents
     return op.strided_slice(extents, [0], [start], [(1 << 31) - 1 if end is None else end])
+
+
+@function
+def size(cx: Context, data: Value) -> Any:
+    """The number of elements of data."""
+    return op.prod(op.shape_to_tensor(op.shape_of(data.expr)), [0])
+
+
+@function
+def full(cx: Context, shape: Value, fill: np.ndarray) -> Any:
+    """A tensor of one number."""
+    return op.full(
+        ShapeExpr(cx.integers(shape, "input", dims=True)),
+        cx.constant(fill.reshape(())),
+        fill.dtype.name,
+    )
 
 
 @function

@@ -13,8 +13,8 @@ import numpy as np
 from ....ops import nbits
 from ....relax import op
 from ....relax.expr import Constant, ShapeExpr
-from ...graph.context import Context
 from ...graph.values import Value
+from ..context import OnnxContext as Context
 
 _INT8 = 3  # TensorProto's data type
 _KINDS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (2, 4, 8)}

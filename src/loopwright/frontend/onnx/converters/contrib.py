@@ -14,8 +14,8 @@ from ....base import budget
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import NEWEST_OPSET, Node
 from ..registry import register_converter
 from .block_quantized import Weight, product, unpacked

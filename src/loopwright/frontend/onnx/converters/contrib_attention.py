@@ -14,8 +14,8 @@ from ....base.errors import explain
 from ....ir.prim_op import maximum
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context
 from ...graph.values import Value, in_type, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from .contrib import DOMAIN, counted, matmul_integer_to_float

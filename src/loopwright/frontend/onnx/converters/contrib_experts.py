@@ -10,8 +10,8 @@ from ....base.errors import explain
 from ....ir.prim_op import floordiv
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from .block_quantized import unpacked
 from .contrib import (

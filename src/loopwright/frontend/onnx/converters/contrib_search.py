@@ -8,8 +8,8 @@ import numpy as np
 
 from ....base.errors import explain
 from ....ir.dtype import numpy_dtype
-from ...graph.context import Context
 from ...graph.values import Value
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from ..tensors import DTYPES

@@ -11,10 +11,10 @@ import numpy as np
 from ....base.errors import explain
 from ....relax import op
 from ....relax.struct_info import TensorStructInfo
-from ...graph.context import Context
 from ...graph.object_values import ObjectValue, Texts, called
 from ...graph.registry import REFUSALS
 from ...graph.values import Value
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from .contrib import DOMAIN, counted

@@ -9,8 +9,8 @@ import numpy as np
 from ....base.errors import explain
 from ....relax import op
 from ...graph.branches import chosen
-from ...graph.context import Context
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node, name_of
 from ..registry import converter
 

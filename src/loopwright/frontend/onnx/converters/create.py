@@ -11,9 +11,8 @@ from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import const, maximum, minimum
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context
-from ...graph.operators import indices as indexing
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from ..tensors import dtype_of
@@ -48,13 +47,12 @@ def constant_of_shape(cx: Context, node: Node, shape: Value) -> Any:
     fill = node.tensor("value", np.zeros(1, np.float32))
     if fill.size != 1:
         raise ValueError(explain("attribute value must hold one element", got=list(fill.shape)))
-    dims = cx.integers(shape, "input", dims=True)
-    return op.full(ShapeExpr(dims), cx.constant(fill.reshape(())), fill.dtype.name)
+    return cx.ops.full(shape, fill=fill)
 
 
 @converter("Range", 11)
 def arange(cx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Any:
-    return indexing.arange(cx, start, limit, delta)
+    return cx.ops.arange(start, limit, delta)
 
 
 @converter("EyeLike", 9)
@@ -83,7 +81,7 @@ def trilu(cx: Context, node: Node, x: Value, k: Value | None = None) -> Any:
 
 @converter("Gather")
 def gather(cx: Context, node: Node, data: Value, indices: Value) -> Any:
-    return indexing.take(cx, data, indices, node.integer("axis", 0))
+    return cx.ops.take(data, indices, axis=node.integer("axis", 0))
 
 
 @converter("GatherElements", 11)
@@ -93,14 +91,14 @@ def gather_elements(cx: Context, node: Node, data: Value, indices: Value) -> Any
 
 @converter("GatherND", 11)
 def gather_nd(cx: Context, node: Node, data: Value, indices: Value) -> Any:
-    return indexing.gather_nd(cx, data, indices, node.integer("batch_dims", 0))
+    return cx.ops.gather_nd(data, indices, batch_dims=node.integer("batch_dims", 0))
 
 
 @converter("Where", 9)
 def where(cx: Context, node: Node, condition: Value, x: Value, y: Value) -> Any:
-    return op.where(*cx.broadcast(condition, x, y))
+    return cx.ops.where(condition, x, y)
 
 
 @converter("OneHot", 9)
 def one_hot(cx: Context, node: Node, indices: Value, depth: Value, values: Value) -> Any:
-    return indexing.one_hot(cx, indices, depth, values, node.integer("axis", -1))
+    return cx.ops.one_hot(indices, depth, values, axis=node.integer("axis", -1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import ml_dtypes
@@ -12,9 +11,9 @@ import ml_dtypes
 from ....base.errors import explain
 from ....ir.dtype import DataType, numpy_dtype
 from ....relax import op
-from ...graph.context import Context
 from ...graph.operators import elementwise
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter, register_converter
 from ..tensors import STRING, dtype_of
@@ -23,44 +22,35 @@ from .texts import cast_texts, written
 # ---------------------------------------------------------------- one input
 
 
-def _unary(name: str, build: Callable[[Any], Any], since: int = 1) -> None:
+def _unary(name: str, ours: str) -> None:
     def convert(cx: Context, node: Node, x: Value) -> Any:
         node.skip("consumed_inputs")  # opset 1's, which says nothing about values
-        return build(x.expr)
+        return getattr(cx.ops, ours)(x)
 
-    register_converter(name, since, convert)
+    register_converter(name, 1, convert)
 
 
-for _name, _build in (
-    ("Abs", op.abs),
-    ("Acos", op.acos),
-    ("Acosh", op.acosh),
-    ("Asin", op.asin),
-    ("Asinh", op.asinh),
-    ("Atan", op.atan),
-    ("Atanh", op.atanh),
-    ("Ceil", op.ceil),
-    ("Cos", op.cos),
-    ("Cosh", op.cosh),
-    ("Erf", op.erf),
-    ("Exp", op.exp),
-    ("Floor", op.floor),
-    ("IsNaN", op.isnan),
-    ("Log", op.log),
-    ("Neg", op.negative),
-    ("Not", op.logical_not),
-    ("Relu", op.nn.relu),
-    ("Round", op.round),
-    ("Sigmoid", op.sigmoid),
-    ("Sign", op.sign),
-    ("Sin", op.sin),
-    ("Sinh", op.sinh),
-    ("Sqrt", op.sqrt),
-    ("Tan", op.tan),
-    ("Tanh", op.tanh),
-    ("BitwiseNot", op.bitwise_not),
+for _name in (
+    *(
+        "Abs",
+        "Acos",
+        "Acosh",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "Ceil",
+        "Cos",
+        "Cosh",
+        "Erf",
+        "Exp",
+    ),
+    *("Floor", "IsNaN", "Log", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Tan"),
+    "Tanh",
 ):
-    _unary(_name, _build)
+    _unary(_name, _name.lower())
+for _name, _ours in {"BitwiseNot": "bitwise_not", "Neg": "negative", "Not": "logical_not"}.items():
+    _unary(_name, _ours)
 
 
 @converter("Identity")
@@ -103,7 +93,7 @@ def _cast(cx: Context, node: Node, x: Value, dtype: str) -> Any:
     if dtype == "float8_e8m0fnu" and x.dtype != dtype:
         return _exponents(cx, x, mode, bool(saturate))
     if not dtype.startswith("float8") or not x.dtype.is_float or x.dtype.bits <= 8:
-        return elementwise.astype(cx, x, dtype)
+        return cx.ops.astype(x, dtype=dtype)
     return saturated(x.expr, dtype) if saturate else op.astype(x.expr, dtype)
 
 
@@ -175,7 +165,7 @@ def prelu(cx: Context, node: Node, x: Value, slope: Value) -> Any:
     shared = slope.ndim == 1 and literal(slope.shape[0]) == 1
     if node.opset < 7 and slope.ndim == 1 and x.ndim > 2 and not shared:  # one for each channel
         return op.nn.prelu(x.expr, slope.expr, 1)
-    return elementwise.prelu(cx, x, slope)
+    return cx.ops.prelu(x, slope)
 
 
 @converter("Elu")
@@ -315,7 +305,7 @@ def clip_attributes(cx: Context, node: Node, x: Value) -> Any:
 def clip(
     cx: Context, node: Node, x: Value, low: Value | None = None, high: Value | None = None
 ) -> Any:
-    return elementwise.clip(cx, x, low, high)
+    return cx.ops.clip(x, low, high)
 
 
 # ---------------------------------------------------------------- two inputs
@@ -336,35 +326,36 @@ def _old_sides(cx: Context, node: Node, a: Value, b: Value) -> list[Any]:
     return cx.broadcast(a, wide)
 
 
-def _binary(name: str, build: Callable[[Any, Any], Any]) -> None:
+def _binary(name: str, ours: str) -> None:
     def old(cx: Context, node: Node, a: Value, b: Value) -> Any:
-        return build(*_old_sides(cx, node, a, b))
+        return getattr(op, ours)(*_old_sides(cx, node, a, b))
 
     def convert(cx: Context, node: Node, a: Value, b: Value) -> Any:
-        return build(*cx.broadcast(a, b))
+        return getattr(cx.ops, ours)(a, b)
 
     register_converter(name, 1, old)
     register_converter(name, 7, convert)
 
 
-for _name, _build2 in (
-    ("Add", op.add),
-    ("Sub", op.subtract),
-    ("Mul", op.multiply),
-    ("Div", op.divide),
-    ("And", op.logical_and),
-    ("Or", op.logical_or),
-    ("Xor", op.logical_xor),
-    ("Equal", op.equal),
-    ("Less", op.less),
-    ("LessOrEqual", op.less_equal),
-    ("Greater", op.greater),
-    ("GreaterOrEqual", op.greater_equal),
-    ("BitwiseAnd", op.bitwise_and),
-    ("BitwiseOr", op.bitwise_or),
-    ("BitwiseXor", op.bitwise_xor),
-):
-    _binary(_name, _build2)
+_BINARY = {
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "Div": "divide",
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+    "Equal": "equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+}
+for _name, _ours in _BINARY.items():
+    _binary(_name, _ours)
 
 
 @converter("Pow")
@@ -374,13 +365,12 @@ def power_old(cx: Context, node: Node, a: Value, b: Value) -> Any:
 
 @converter("Pow", 7)
 def power(cx: Context, node: Node, a: Value, b: Value) -> Any:
-    return elementwise.power(cx, a, b)
+    return cx.ops.power(a, b)
 
 
 @converter("Mod", 10)
 def mod(cx: Context, node: Node, a: Value, b: Value) -> Any:
-    sides = cx.broadcast(a, b)
-    return op.mod(*sides) if node.integer("fmod", 0) else op.floor_mod(*sides)
+    return op.mod(*cx.broadcast(a, b)) if node.integer("fmod", 0) else cx.ops.floor_mod(a, b)
 
 
 @converter("BitShift", 11)
@@ -394,22 +384,20 @@ def bit_shift(cx: Context, node: Node, a: Value, b: Value) -> Any:
 # ---------------------------------------------------------------- any number of inputs
 
 
-def _variadic(name: str, build: Callable[[Any, Any], Any], mean: bool = False) -> None:
+def _variadic(name: str, ours: str) -> None:
     def convert(cx: Context, node: Node, first: Value, *rest: Value) -> Any:
         node.skip("consumed_inputs")
-
-        def join(a: Value, b: Value) -> Value:
-            return cx.value(build(*cx.broadcast(a, b)))
-
-        out = reduce(join, rest, first)
-        if mean and rest:
-            return op.divide(out.expr, cx.scalar(1 + len(rest), first.dtype))
-        return out
+        return getattr(cx.ops, ours)(first, *rest)
 
     register_converter(name, 1, convert)
 
 
-_variadic("Max", op.maximum)
-_variadic("Min", op.minimum)
-_variadic("Sum", op.add)
-_variadic("Mean", op.add, mean=True)
+_variadic("Max", "maximum")
+_variadic("Min", "minimum")
+_variadic("Sum", "add")
+
+
+@converter("Mean")
+def mean(cx: Context, node: Node, first: Value, *rest: Value) -> Any:
+    node.skip("consumed_inputs")
+    return cx.ops.divide(cx.ops.add(first, *rest), 1 + len(rest))

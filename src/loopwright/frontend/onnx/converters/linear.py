@@ -10,9 +10,9 @@ from ....base.errors import explain
 from ....ir.prim_expr import IntImm
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
-from ...graph.context import Context, size_of
-from ...graph.operators import elementwise
+from ...graph.context import size_of
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from . import block_quantized
@@ -26,7 +26,7 @@ def matmul(cx: Context, node: Node, a: Value, b: Value) -> Any:
     )
     if weight is not None and literal(a.shape[-1]) == weight.rows:
         return block_quantized.product(cx, a, weight)
-    return elementwise.matmul(cx, a, b)
+    return cx.ops.matmul(a, b)
 
 
 @converter("Gemm")
@@ -40,7 +40,7 @@ def gemm(cx: Context, node: Node, a: Value, b: Value, c: Value | None = None) ->
         a = cx.value(op.permute_dims(a.expr))
     if node.integer("transB", 0):
         b = cx.value(_transposed(cx, b))
-    out = cx.value(elementwise.matmul(cx, a, b))
+    out = cx.ops.matmul(a, b)
     if alpha != 1.0:
         out = cx.value(op.multiply(out.expr, cx.scalar(alpha, out.dtype)))
     if c is None or beta == 0.0:

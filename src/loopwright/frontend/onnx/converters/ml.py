@@ -10,9 +10,9 @@ import numpy as np
 
 from ....base.errors import explain
 from ....relax import op
-from ...graph.context import Context
 from ...graph.object_values import at_places, known_texts, places
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from .texts import texts_of

@@ -15,8 +15,8 @@ import numpy as np
 
 from ....base.errors import explain
 from ....base.host import native_arch, this_machine
-from ...graph.context import Context
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Model, Node
 from ..registry import converter
 from .contrib import DOMAIN, first_channels, fused_conv, last_channels

@@ -9,9 +9,10 @@ from ....base.errors import explain
 from ....ir.prim_expr import IntImm
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context, in_float32
-from ...graph.operators import images, windows
+from ...graph.context import in_float32
+from ...graph.operators import windows
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 
@@ -73,7 +74,7 @@ def conv(cx: Context, node: Node, x: Value, weight: Value, bias: Value | None = 
     dilations = per_axis(node, "dilations", rank, [1] * rank)
     pads = window_padding(node, x, kernel, strides, dilations)
     how = {"strides": strides, "padding": pads, "dilations": dilations}
-    return windows.conv(cx, x, weight, bias, **how, groups=node.integer("group", 1))
+    return cx.ops.conv(x, weight, bias, **how, groups=node.integer("group", 1))
 
 
 @converter("ConvTranspose")
@@ -87,7 +88,7 @@ def conv_transpose(
     extra = padding_of(node, "output_padding", rank)
     pads = _transposed_padding(node, x, kernel, strides, dilations, extra)
     how = {"strides": strides, "padding": pads, "dilations": dilations, "output_padding": extra}
-    return windows.conv_transpose(cx, x, weight, bias, **how, groups=node.integer("group", 1))
+    return cx.ops.conv_transpose(x, weight, bias, **how, groups=node.integer("group", 1))
 
 
 def _transposed_padding(
@@ -342,4 +343,6 @@ def lp_normalization(cx: Context, node: Node, x: Value) -> Any:
 @converter("LRN")
 def local_response_normalization(cx: Context, node: Node, x: Value) -> Any:
     size, bias = node.integer("size"), node.real("bias", 1.0)
-    return images.lrn(cx, x, size, node.real("alpha", 1e-4), node.real("beta", 0.75), bias)
+    return cx.ops.lrn(
+        x, size=size, alpha=node.real("alpha", 1e-4), beta=node.real("beta", 0.75), bias=bias
+    )

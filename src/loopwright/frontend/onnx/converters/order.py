@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ....relax import op
-from ...graph.context import Context
-from ...graph.operators import indices
-from ...graph.operators.table import FUNCTIONS
 from ...graph.values import Value
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter, register_converter
 
 
-def _running(name: str, since: int, build: Callable[..., Any]) -> None:
+def _running(name: str, since: int, ours: str) -> None:
     def convert(cx: Context, node: Node, x: Value, axis: Value) -> Any:
-        return build(cx, x, axis, node.flag("exclusive"), node.flag("reverse"))
+        flags = {name: node.flag(name) for name in ("exclusive", "reverse")}
+        return getattr(cx.ops, ours)(x, axis, **flags)
 
     register_converter(name, since, convert)
 
 
-_running("CumSum", 11, FUNCTIONS["cumsum"])
-_running("CumProd", 26, FUNCTIONS["cumprod"])
+_running("CumSum", 11, "cumsum")
+_running("CumProd", 26, "cumprod")
 
 
 @converter("TopK")
 def top_k_attribute(cx: Context, node: Node, x: Value) -> Any:
     node.skip("sorted")
-    return indices.first_k(
-        cx, x, node.integer("k"), node.integer("axis", -1), node.flag("largest", True)
-    )
+    return top_k(cx, node, x, cx.from_elements([node.integer("k")], "int64"))
 
 
 @converter("TopK", 10)
 def top_k(cx: Context, node: Node, x: Value, k: Value) -> Any:
     node.skip("sorted")  # sorted is one of the orders that sorted=0 allows
-    return indices.topk(cx, x, k, node.integer("axis", -1), node.flag("largest", True))
+    return cx.ops.topk(x, k, axis=node.integer("axis", -1), largest=node.flag("largest", True))
 
 
 @converter("NonZero", 9)
 def non_zero(cx: Context, node: Node, x: Value) -> Any:
-    return indices.nonzero(cx, x)
+    return cx.ops.nonzero(x)
 
 
 @converter("Compress", 9)

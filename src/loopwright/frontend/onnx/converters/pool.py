@@ -12,10 +12,11 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...common import padded
-from ...graph.context import Context, in_float32
+from ...graph.context import in_float32
 from ...graph.operators import windows
 from ...graph.operators.windows import Window
 from ...graph.values import Value, object_array
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from .nn import per_axis, window_padding

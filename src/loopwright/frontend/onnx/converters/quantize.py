@@ -8,9 +8,9 @@ from ....base.errors import explain
 from ....ir.prim_op import max_value, min_value
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context
 from ...graph.operators.windows import spatial_rank
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from ..tensors import dtype_of

@@ -9,8 +9,9 @@ from ....ir.dtype import DataType
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm
 from ....relax.struct_info import TensorStructInfo
-from ...graph.context import Context, not_negative
+from ...graph.context import not_negative
 from ...graph.values import Value
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter, register_converter
 from ..tensors import dtype_of

@@ -9,8 +9,8 @@ from ....base.errors import explain
 from ....ops.recurrent import ACTIVATIONS, GATES, LANES, WAYS
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import register_converter
 

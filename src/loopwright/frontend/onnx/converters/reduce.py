@@ -8,11 +8,12 @@ from typing import Any
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...graph.context import Context, in_float32
+from ...graph.operators.integers import evaluated
 from ...graph.operators.reductions import REDUCE, Reduce, reduced
 from ...graph.operators.shapes import axis_of
-from ...graph.operators.table import FUNCTIONS
 from ...graph.run_time_axes import known_numbers
 from ...graph.values import Value
+from ..context import OnnxContext
 from ..reader import Node
 from ..registry import register_converter
 
@@ -61,9 +62,15 @@ _REDUCTIONS: dict[str, tuple[int, Reduce]] = {
 
 
 def _reduction(name: str, by_input: int, build: Reduce) -> None:
+    def _reduced(cx: Context, x: Value, axes: Value | None, keep: bool, noop: bool) -> Any:
+        ours = {"ReduceSum": "sum", "ReduceProd": "prod"}.get(name)
+        known = None if ours is None else evaluated(cx, ours, [x, axes], keepdims=keep)
+        return reduced(cx, x, axes, keep, noop, build) if known is None else known
+
     def by_attribute(cx: Context, node: Node, x: Value) -> Any:
         axes = node.integers("axes", None) or None  # an empty list is none
-        return build(cx, x, axes, node.flag("keepdims", True))
+        which = None if axes is None else cx.from_elements(axes, "int64")
+        return _reduced(cx, x, which, node.flag("keepdims", True), False)
 
     def convert(cx: Context, node: Node, x: Value, axes: Value | None = None) -> Any:
         keep = node.flag("keepdims", True)
@@ -71,7 +78,7 @@ def _reduction(name: str, by_input: int, build: Reduce) -> None:
         nothing = axes is None or known_numbers(axes) == []
         if noop and nothing and name in _IDENTITIES:
             return x
-        return reduced(cx, x, axes, keep, noop, build)
+        return _reduced(cx, x, axes, keep, noop)
 
     register_converter(name, 1, by_attribute)
     register_converter(name, by_input, convert)
@@ -82,16 +89,18 @@ for _name, (_since, _build) in _REDUCTIONS.items():
     _reduction(_name, _since, _build)
 
 
-def _arg(name: str, build: Callable[..., Any]) -> None:
-    def convert(cx: Context, node: Node, x: Value) -> Any:
+def _arg(name: str, ours: str) -> None:
+    def convert(cx: OnnxContext, node: Node, x: Value) -> Any:
         axis, keep = node.integer("axis", 0), node.flag("keepdims", True)
-        return build(cx, x, axis, keep, node.flag("select_last_index"))
+        return getattr(cx.ops, ours)(
+            x, axis=axis, keepdims=keep, last=node.flag("select_last_index")
+        )
 
     register_converter(name, 1, convert)
 
 
-_arg("ArgMax", FUNCTIONS["argmax"])
-_arg("ArgMin", FUNCTIONS["argmin"])
+_arg("ArgMax", "argmax")
+_arg("ArgMin", "argmin")
 
 
 # ---------------------------------------------------------------- softmax

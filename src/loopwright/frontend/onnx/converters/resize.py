@@ -7,9 +7,9 @@ from typing import Any
 
 from ....base.errors import explain
 from ....ops.resizing import PLACES, ROUNDING, Style
-from ...graph.context import Context
 from ...graph.operators.images import Resized, factors_of, resized
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 

@@ -10,9 +10,9 @@ from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...common import padded
-from ...graph.context import Context
 from ...graph.operators.windows import with_bias
 from ...graph.values import Value
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from .nn import padding_of, per_axis, windowed

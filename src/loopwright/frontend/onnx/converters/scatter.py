@@ -7,9 +7,8 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context
-from ...graph.operators.indices import reverse_sequence as reversed_sequences
 from ...graph.values import Value
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 
@@ -42,13 +41,13 @@ def scatter_elements(cx: Context, node: Node, data: Value, indices: Value, updat
 @converter("ScatterND", 16)
 @converter("ScatterND", 18)
 def scatter_nd(cx: Context, node: Node, data: Value, indices: Value, updates: Value) -> Any:
-    return op.scatter_nd(data.expr, indices.expr, updates.expr, _reduction(node))
+    return cx.ops.scatter_nd(data, indices, updates, reduction=_reduction(node))
 
 
 @converter("ReverseSequence", 10)
 def reverse_sequence(cx: Context, node: Node, data: Value, lengths: Value) -> Any:
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
-    return reversed_sequences(cx, data, lengths, batch, time)
+    return cx.ops.reverse_sequence(data, lengths, batch_axis=batch, time_axis=time)
 
 
 @converter("TensorScatter", 24)

@@ -10,7 +10,6 @@ import numpy as np
 from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....relax.struct_info import TensorStructInfo
-from ...graph.context import Context
 from ...graph.object_values import (
     Map,
     ObjectValue,
@@ -23,6 +22,7 @@ from ...graph.object_values import (
     taken,
 )
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..object_types import declared
 from ..reader import Node, name_of
 from ..registry import converter

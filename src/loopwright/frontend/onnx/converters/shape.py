@@ -7,32 +7,32 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context
 from ...graph.operators import shapes
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 
 
 @converter("Shape")
 def shape_of(cx: Context, node: Node, data: Value) -> Any:
-    return shapes.shape_of(cx, data, node.integer("start", 0), node.integer("end", None))
+    return cx.ops.shape_of(data, start=node.integer("start", 0), end=node.integer("end", None))
 
 
 @converter("Size")
 def size_of(cx: Context, node: Node, data: Value) -> Any:
-    return op.prod(op.shape_to_tensor(op.shape_of(data.expr)), [0])
+    return cx.ops.size(data)
 
 
 @converter("Reshape")
 def reshape_attribute(cx: Context, node: Node, data: Value) -> Any:
     node.skip("consumed_inputs")
-    return shapes.reshaped(cx, data, node.integers("shape"), False)
+    return cx.ops.reshape(data, node.integers("shape"), allow_zero=False)
 
 
 @converter("Reshape", 5)
 def reshape(cx: Context, node: Node, data: Value, shape: Value) -> Any:
-    return shapes.reshape(cx, data, shape, node.flag("allowzero"))
+    return cx.ops.reshape(data, shape, allow_zero=node.flag("allowzero"))
 
 
 @converter("Flatten")
@@ -48,48 +48,48 @@ def flatten(cx: Context, node: Node, data: Value) -> Any:
 
 @converter("Squeeze")
 def squeeze_attribute(cx: Context, node: Node, data: Value) -> Any:
-    return shapes.squeezed(cx, data, node.integers("axes", None))
+    return cx.ops.squeeze(data, node.integers("axes", None))
 
 
 @converter("Squeeze", 13)
 def squeeze(cx: Context, node: Node, data: Value, axes: Value | None = None) -> Any:
-    return shapes.squeeze(cx, data, axes)
+    return cx.ops.squeeze(data, axes)
 
 
 @converter("Unsqueeze")
 def unsqueeze_attribute(cx: Context, node: Node, data: Value) -> Any:
-    return op.expand_dims(data.expr, node.integers("axes"))
+    return cx.ops.expand_dims(data, node.integers("axes"))
 
 
 @converter("Unsqueeze", 13)
 def unsqueeze(cx: Context, node: Node, data: Value, axes: Value) -> Any:
-    return shapes.expand_dims(cx, data, axes)
+    return cx.ops.expand_dims(data, axes)
 
 
 @converter("Transpose")
 def transpose(cx: Context, node: Node, data: Value) -> Any:
-    return shapes.permute_dims(cx, data, node.integers("perm", None))
+    return cx.ops.permute_dims(data, axes=node.integers("perm", None))
 
 
 @converter("Concat")
 def concat_default(cx: Context, node: Node, *inputs: Value) -> Any:
-    return shapes.concat(cx, *inputs, axis=node.integer("axis", 1))
+    return cx.ops.concat(*inputs, axis=node.integer("axis", 1))
 
 
 @converter("Concat", 4)
 def concat(cx: Context, node: Node, *inputs: Value) -> Any:
-    return shapes.concat(cx, *inputs, axis=node.integer("axis"))
+    return cx.ops.concat(*inputs, axis=node.integer("axis"))
 
 
 @converter("Split")
 def split_attribute(cx: Context, node: Node, data: Value) -> Any:
     lengths, axis = node.integers("split", None), node.integer("axis", 0)
-    return shapes.parts_of(cx, data, axis, len(node.outputs), lengths)
+    return cx.ops.split(data, lengths, axis=axis, count=len(node.outputs))
 
 
 @converter("Split", 13)
 def split(cx: Context, node: Node, data: Value, split: Value | None = None) -> Any:
-    return shapes.split(cx, data, split, axis=node.integer("axis", 0), count=len(node.outputs))
+    return cx.ops.split(data, split, axis=node.integer("axis", 0), count=len(node.outputs))
 
 
 @converter("Split", 18)
@@ -105,7 +105,7 @@ def split_count(cx: Context, node: Node, data: Value, lengths: Value | None = No
 def slice_attributes(cx: Context, node: Node, data: Value) -> Any:
     starts, ends = node.integers("starts"), node.integers("ends")
     axes = node.integers("axes", list(range(len(starts))))
-    return shapes.sliced(cx, data, starts, ends, axes, [1] * len(starts))
+    return cx.ops.strided_slice(data, starts, ends, axes)
 
 
 @converter("Slice", 10)
@@ -118,12 +118,12 @@ def slice_inputs(
     axes: Value | None = None,
     steps: Value | None = None,
 ) -> Any:
-    return shapes.strided_slice(cx, data, starts, ends, axes, steps)
+    return cx.ops.strided_slice(data, starts, ends, axes, steps)
 
 
 @converter("Expand", 8)
 def expand(cx: Context, node: Node, data: Value, shape: Value) -> Any:
-    return shapes.broadcast_to(cx, data, shape)
+    return cx.ops.broadcast_to(data, shape)
 
 
 @converter("Tile")
@@ -143,7 +143,7 @@ def tile_1(cx: Context, node: Node, data: Value, tiles: Value, axis: Value) -> A
 
 @converter("Tile", 6)
 def tile(cx: Context, node: Node, data: Value, repeats: Value) -> Any:
-    return shapes.tile(cx, data, repeats)
+    return cx.ops.tile(data, repeats)
 
 
 @converter("Pad")
@@ -162,14 +162,18 @@ def pad(
     value: Value | None = None,
     axes: Value | None = None,
 ) -> Any:
-    return shapes.pad(cx, data, pads, value, axes, node.text("mode", "constant"))
+    return cx.ops.pad(data, pads, value, axes, mode=node.text("mode", "constant"))
 
 
 @converter("DepthToSpace")
 def depth_to_space(cx: Context, node: Node, data: Value) -> Any:
-    return shapes.depth_to_space(cx, data, node.integer("blocksize"), node.text("mode", "DCR"))
+    return cx.ops.depth_to_space(
+        data, size=node.integer("blocksize"), mode=node.text("mode", "DCR")
+    )
 
 
 @converter("SpaceToDepth")
 def space_to_depth(cx: Context, node: Node, data: Value) -> Any:
-    return shapes.space_to_depth(cx, data, node.integer("blocksize"), node.text("mode", "DCR"))
+    return cx.ops.space_to_depth(
+        data, size=node.integer("blocksize"), mode=node.text("mode", "DCR")
+    )

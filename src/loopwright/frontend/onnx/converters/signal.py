@@ -8,9 +8,9 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
-from ...graph.context import Context
 from ...graph.run_time_axes import known_numbers, sizes, view
 from ...graph.values import Value
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter, register_converter
 from ..tensors import dtype_of

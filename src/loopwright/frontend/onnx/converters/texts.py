@@ -8,9 +8,9 @@ from typing import Any
 
 from ....base.errors import explain
 from ....relax.struct_info import TensorStructInfo
-from ...graph.context import Context
 from ...graph.object_values import ObjectValue, Texts, called
 from ...graph.values import Value
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 

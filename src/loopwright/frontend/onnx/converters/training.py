@@ -8,8 +8,8 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.context import Context
 from ...graph.values import Value
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import register_converter
 

@@ -10,8 +10,8 @@ import numpy as np
 from ....base import budget
 from ....base.errors import explain
 from ....relax import op
-from ...graph.context import Context
 from ...graph.values import Value, literal
+from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from .ml import DOMAIN, both_classes, class_labels, floating, transformed
