@@ -132,13 +132,13 @@ class AnnotatedRegionSet:
         ended = (a for a in args if isinstance(a, Call) and a.op is self.end_op)
         closed = {id(a) for a in ended}
         regions = [self.get_region(a) for a in args if id(a) not in closed]
-        found = [r for r in regions if r is not None]
-        if not found:
+        inner = [r for r in regions if r is not None]
+        if not inner:
             return
-        if len(found) < len(regions):
+        if len(inner) < len(regions):
             what = "some arguments are in a region, and some are not"
             hint = "compiler_begin on each argument of what is in the region"
             raise LoopwrightError(explain(what, got=str(node), instead=hint, span=node.span))
-        for other in found[1:]:
-            self.merge(other.last(), found[0])
-        self._add(found[0], node)
+        for other in inner[1:]:
+            self.merge(other.last(), inner[0])
+        self._add(inner[0], node)

@@ -43,16 +43,16 @@ def build(
     params: arrays by the names of parameters of `main`; they become part of the code.
     target_host, runtime: accepted for compatibility; the host runs the code.
     """
-    for given, name in ((workspace_memory_pools, "workspace"), (constant_memory_pools, "constant")):
-        if given is not None:
+    for pools, name in ((workspace_memory_pools, "workspace"), (constant_memory_pools, "constant")):
+        if pools is not None:
             what = f"{name}_memory_pools has no meaning here"
             raise ValueError(explain(what, instead="loopwright.compile(mod, arenas=[...])"))
     chosen = one_target(target)
     mod = optimized(as_relay_module(ir_mod), chosen, params)
     lib, graph = compiled(mod, chosen, mod_name)
-    kept = {} if params is None else dict(params)
-    made = {"graph": GraphExecutorFactoryModule, "aot": AOTExecutorFactoryModule}[executor.name]
-    return made(mod, chosen, executor, lib, mod_name, kept, graph)
+    bound_params = {} if params is None else dict(params)
+    factory = {"graph": GraphExecutorFactoryModule, "aot": AOTExecutorFactoryModule}[executor.name]
+    return factory(mod, chosen, executor, lib, mod_name, bound_params, graph)
 
 
 def lower(

@@ -375,19 +375,19 @@ def _with_fields(cls: type, names: Sequence[str] = (), **renamed: str) -> Callab
     order = [*names, "virtual_device", "span"]
 
     def with_fields(node: Any, *args: Any, **changes: Any) -> Any:
-        given = {**dict(zip(order, args, strict=False)), **changes}
-        given = {renamed.get(k, k): v for k, v in given.items() if v is not None}
-        given.pop("virtual_device", None)
-        unknown: set[Any] = set(given) - {*names, "span"}
+        fields = {**dict(zip(order, args, strict=False)), **changes}
+        fields = {renamed.get(k, k): v for k, v in fields.items() if v is not None}
+        fields.pop("virtual_device", None)
+        unknown: set[Any] = set(fields) - {*names, "span"}
         if unknown:
             what = f"{cls.__name__} has no field {sorted(unknown)}"
             raise TypeError(explain(what, instead=f"it has {names}"))
-        for name, value in given.items():
+        for name, value in fields.items():
             if isinstance(value, list):
-                given[name] = tuple(value)
-        if isinstance(given.get("attrs"), dict):
-            given["attrs"] = as_attrs(given["attrs"])
-        new = node.replace(**given)
+                fields[name] = tuple(value)
+        if isinstance(fields.get("attrs"), dict):
+            fields["attrs"] = as_attrs(fields["attrs"])
+        new = node.replace(**fields)
         if new is not node and new.struct_info is None:
             new.struct_info = node.struct_info
         return new
@@ -416,10 +416,10 @@ def VarWithFields(
     span: Span | None = None,
 ) -> Var:
     """A variable with some fields changed; the same one if nothing changes."""
-    kept = variable.type_annotation if type_annotation is None else type_annotation
-    if (vid is None or vid is variable.vid) and kept is variable.type_annotation:
+    annotation = variable.type_annotation if type_annotation is None else type_annotation
+    if (vid is None or vid is variable.vid) and annotation is variable.type_annotation:
         return variable.with_span(span)
-    new = Var(variable.vid if vid is None else vid, kept, span or variable.span)
+    new = Var(variable.vid if vid is None else vid, annotation, span or variable.span)
     new.struct_info = variable.struct_info
     return new
 

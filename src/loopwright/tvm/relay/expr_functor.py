@@ -48,8 +48,8 @@ class ExprFunctor:
         if name is None:
             what = "this is no kind of expression that a functor visits"
             raise TypeError(explain(what, got=repr(expr), instead=", ".join(HOOKS.values())))
-        found = self.memo_map[expr] = getattr(self, name)(expr)
-        return found
+        result = self.memo_map[expr] = getattr(self, name)(expr)
+        return result
 
     def visit_type(self, typ: Any) -> Any:
         """The type itself."""

@@ -155,10 +155,10 @@ def call_type(
 ) -> Type:
     """The type of a call of an operator. Raises what Relax's inference raises."""
     hook = row.hooks.get("infer")
-    found = None
+    result = None
     if hook is not None:
-        found = hook(types, attrs, args) if row.reads_values else hook(types, attrs)
-    return relax_type(row, types, attrs) if found is None else found
+        result = hook(types, attrs, args) if row.reads_values else hook(types, attrs)
+    return relax_type(row, types, attrs) if result is None else result
 
 
 def relax_type(row: Row, types: list[Type], attrs: dict[str, AnyValue]) -> Type:
@@ -244,12 +244,12 @@ class Typer:
         self._same(var, self.types[id(let.value)], let, let.value)
 
     def _var(self, var: Var) -> Type:
-        known = self.types.get(id(var))
-        if known is None:
-            known = var.type_annotation
-            known = IncompleteType() if known is None else known
-            self.types[id(var)] = known
-        return known
+        type_ = self.types.get(id(var))
+        if type_ is None:
+            type_ = var.type_annotation
+            type_ = IncompleteType() if type_ is None else type_
+            self.types[id(var)] = type_
+        return type_
 
     def _visit(self, node: AnyValue) -> AnyValue:
         if isinstance(node, Var):
@@ -293,11 +293,11 @@ class Typer:
         func = self.mod[gvar]
         if not isinstance(func, Function):
             return self._globals.setdefault(gvar, IncompleteType())
-        known = func.checked_type_ or func.func_type_annotation()
-        self._globals[gvar] = known
-        if self.unifier.is_open(known):
-            found = self.run(func) if id(func) not in self.types else self.types[id(func)]
-            self._globals[gvar] = self._same(known, found, func, func)
+        declared = func.checked_type_ or func.func_type_annotation()
+        self._globals[gvar] = declared
+        if self.unifier.is_open(declared):
+            inferred = self.run(func) if id(func) not in self.types else self.types[id(func)]
+            self._globals[gvar] = self._same(declared, inferred, func, func)
         return self._globals[gvar]
 
     # ------------------------------------------------------------------ calls
@@ -320,8 +320,8 @@ class Typer:
 
     def _call(self, call: Call) -> Type:
         if isinstance(call.op, Op):
-            found = self._op_call(call)
-            return self._wait(call) if found is None else found
+            type_ = self._op_call(call)
+            return self._wait(call) if type_ is None else type_
         callee = self.unifier.shallow(self.types[id(call.op)])
         args = [self.types[id(a)] for a in call.args]
         if isinstance(callee, IncompleteType):
@@ -352,20 +352,20 @@ class Typer:
         types = [self.unifier.full(self.types[id(a)]) for a in call.args]
         hook = row.hooks.get("arguments")
         if hook is not None and any(map(self.unifier.is_open, types)):
-            told = hook(types, attrs)
-            for i, type_ in enumerate(told or ()):
+            arg_types = hook(types, attrs)
+            for i, type_ in enumerate(arg_types or ()):
                 if type_ is not None and i < len(types):
                     types[i] = self._same(types[i], type_, call, call.args[i])
         if any(map(self.unifier.is_open, types)):
             return None
         self.type_args[id(call)] = types
         key = _key(row, types, attrs)
-        found = self._by_key.get(key) if key is not None else None
-        if found is None:
-            found = self._inferred(row, types, attrs, call)
+        result = self._by_key.get(key) if key is not None else None
+        if result is None:
+            result = self._inferred(row, types, attrs, call)
             if key is not None:
-                self._by_key[key] = found
-        return found
+                self._by_key[key] = result
+        return result
 
     def _own_type(self, call: Call, types: list[Type]) -> Type | None:
         """The type of a call of a user's operator."""
@@ -378,8 +378,8 @@ class Typer:
             return rule(types, call.attrs)
         if rule not in TYPE_RELATIONS:
             what = f"there is no type relation {rule!r}"
-            known = ", ".join(TYPE_RELATIONS)
-            raise self._error(explain(what, instead=f"a function, or one of: {known}"), call, rule)
+            names = ", ".join(TYPE_RELATIONS)
+            raise self._error(explain(what, instead=f"a function, or one of: {names}"), call, rule)
         row = ROWS.get(TYPE_RELATIONS[rule])
         return types[0] if row is None else self._inferred(row, types, {}, call)
 
@@ -402,14 +402,14 @@ class Typer:
             waiting, self._waiting, progress = self._waiting, [], False
             for node, result in waiting:
                 if isinstance(node, Call):
-                    found = self._op_call(node)
+                    inferred = self._op_call(node)
                 else:
                     whole = self.unifier.shallow(self.types[id(node.tuple_value)])
-                    found = None if isinstance(whole, IncompleteType) else self._field(node)
-                if found is None:
+                    inferred = None if isinstance(whole, IncompleteType) else self._field(node)
+                if inferred is None:
                     self._waiting.append((node, result))
                 else:
-                    self._same(result, found, node, node)
+                    self._same(result, inferred, node, node)
                     progress = True
 
     def _same(self, a: AnyValue, b: AnyValue, node: AnyValue, other: AnyValue) -> Type:
@@ -436,17 +436,17 @@ class Typer:
     def _typed_node(self, node: AnyValue, new: dict[int, AnyValue]) -> AnyValue:
         if isinstance(node, (Op, GlobalVar, Constant)):
             return node
-        found = self.types.get(id(node))
-        found = None if found is None else self.unifier.full(found)
+        type_ = self.types.get(id(node))
+        type_ = None if type_ is None else self.unifier.full(type_)
         if isinstance(node, Var):
-            closed = found is not None and not self.unifier.is_open(found)
+            closed = type_ is not None and not self.unifier.is_open(type_)
             said = node.type_annotation
             if closed and (said is None or self.unifier.full(said) is not said):
-                node = Var(node.vid, found, node.span)
-            return _with_type(node, found)
+                node = Var(node.vid, type_, node.span)
+            return _with_type(node, type_)
         copy = rebuilt(node, new)
-        if isinstance(copy, Function) and isinstance(found, FuncType):
-            ret = found.ret_type
+        if isinstance(copy, Function) and isinstance(type_, FuncType):
+            ret = type_.ret_type
             said = copy.ret_type
             if said is None or self.unifier.full(said) is not said:
                 copy = copy.replace(ret_type=ret)
@@ -454,15 +454,15 @@ class Typer:
             args = tuple(map(self.unifier.full, self.type_args[id(node)]))
             if len(args) != len(copy.type_args) or not all(map(same_type, args, copy.type_args)):
                 copy = copy.replace(type_args=args)
-        return _with_type(copy, found)
+        return _with_type(copy, type_)
 
 
 def _with_type(node: AnyValue, type_: AnyValue) -> AnyValue:
     """A node with its type; a copy where it has another one already."""
-    known = node.struct_info
-    if type_ is None or (known is not None and same_type(known, type_)):
+    old = node.struct_info
+    if type_ is None or (old is not None and same_type(old, type_)):
         return node
-    if known is not None and not isinstance(node, Var):
+    if old is not None and not isinstance(node, Var):
         node = type(node)._make(*node.field_values(), span=node.span)
     node.struct_info = type_
     return node
@@ -531,8 +531,8 @@ class _LocalTyper(Typer):
         return getattr(node, "struct_info", None) is None and super()._enter(node)
 
     def _visit(self, node: AnyValue) -> AnyValue:
-        known = getattr(node, "struct_info", None)
-        return super()._visit(node) if known is None else known
+        info = getattr(node, "struct_info", None)
+        return super()._visit(node) if info is None else info
 
 
 def with_types(expr: AnyValue, mod: IRModule | None = None) -> AnyValue:

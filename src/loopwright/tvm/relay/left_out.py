@@ -58,13 +58,13 @@ def refusing(name: str) -> type:
     return type(name, (), {"__init__": refuse, "__doc__": "Left out."})
 
 
-def served(place: str) -> Callable[[str], type]:
+def served(module: str) -> Callable[[str], type]:
     """The `__getattr__` of a module in which TVM has names that are left out."""
 
     def get(name: str) -> type:
         if name not in LEFT_OUT:
-            close = difflib.get_close_matches(name, vars(sys.modules[place]), 3)
-            what = f"module {place!r} has no attribute {name!r}"
+            close = difflib.get_close_matches(name, vars(sys.modules[module]), 3)
+            what = f"module {module!r} has no attribute {name!r}"
             hint = f"did you mean {', '.join(close)}?" if close else None
             raise AttributeError(explain(what, instead=hint))
         return refusing(name)

@@ -24,12 +24,12 @@ class Names:
 
     def unique(self, name: str) -> str:
         """A name that was not given yet: that one, else with a number behind."""
-        found = name
-        while found in self._given:
+        unique = name
+        while unique in self._given:
             self._given[name] += 1
-            found = f"{name}{self._given[name]}"
-        self._given[found] = 0
-        return found
+            unique = f"{name}{self._given[name]}"
+        self._given[unique] = 0
+        return unique
 
 
 def float_text(value: float, dtype: str = "float32") -> str:

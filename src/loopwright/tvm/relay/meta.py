@@ -52,8 +52,8 @@ def type_key(value: Any) -> str:
         return value.key
     if isinstance(value, (GlobalVar, Op)):
         return type(value).__name__
-    known = _SCALAR_KEYS.get(type(value))
-    return known or getattr(type(value), "node_key", type(value).__name__)
+    key = _SCALAR_KEYS.get(type(value))
+    return key or getattr(type(value), "node_key", type(value).__name__)
 
 
 class MetaTable:
@@ -69,13 +69,13 @@ class MetaTable:
 
     def ref(self, value: Any) -> str:
         """The name of a value, which is kept."""
-        known = self.texts.get(id(value))
-        if known is None:
+        text = self.texts.get(id(value))
+        if text is None:
             key = type_key(value)
             others = self.values.setdefault(key, [])
-            known = self.texts[id(value)] = f"meta[{key}][{len(others)}]"
+            text = self.texts[id(value)] = f"meta[{key}][{len(others)}]"
             others.append(value)
-        return known
+        return text
 
     def json(self) -> str:
         """The section of the text."""
@@ -150,9 +150,9 @@ class Writer:
         """The number of a value."""
         if value is None:
             return 0
-        known = self.index.get(id(value))
-        if known is not None:
-            return known
+        index = self.index.get(id(value))
+        if index is not None:
+            return index
         entry = self.entry(value)
         self.nodes.append(entry)
         self.keep.append(value)
@@ -241,19 +241,19 @@ class Reader:
     def __init__(self, whole: dict[str, Any]) -> None:
         self.nodes = whole["nodes"]
         self.tensors = whole.get("b64ndarrays", [])
-        self.known: dict[int, Any] = {0: None}
+        self.built: dict[int, Any] = {0: None}
         self.open: set[int] = set()
 
     def value(self, number: int) -> Any:
         """A node of the table."""
         number = int(number)
-        if number not in self.known:
+        if number not in self.built:
             if number in self.open or not 0 <= number < len(self.nodes):
                 raise ValueError(f"node {number} is not there, or refers to itself")
             self.open.add(number)
-            self.known[number] = self.node(self.nodes[number])
+            self.built[number] = self.node(self.nodes[number])
             self.open.discard(number)
-        return self.known[number]
+        return self.built[number]
 
     def node(self, entry: dict[str, Any]) -> Any:
         key, attrs = entry["type_key"], entry.get("attrs", {})

@@ -67,8 +67,8 @@ class Scopes:
             scope = self.of[id(node)]
             first = self._first.get(id(node))
             if first is not None and not isinstance(node, Op):
-                user, place = first
-                if self.inner[id(user)][place] is not scope:
+                user, position = first
+                if self.inner[id(user)][position] is not scope:
                     self.lifted[id(node)] = node
             self.inner[id(node)] = inner = _inner_scopes(node, scope)
             for part, own in zip(_parts(node), inner, strict=True):
@@ -79,8 +79,8 @@ class Scopes:
 
         def note(node: Any) -> tuple[Any, ...]:
             parts = _parts(node)
-            for place, part in enumerate(parts):
-                self._first.setdefault(id(part), (node, place))
+            for position, part in enumerate(parts):
+                self._first.setdefault(id(part), (node, position))
             return parts
 
         def enter(node: Any) -> tuple[Any, ...]:
@@ -127,11 +127,11 @@ class Binder:
 
     def _enter(self, node: Any) -> tuple[Any, ...]:
         if isinstance(node, Let):
-            known = self.new.get(id(node.value))
-            if known is None:
+            value = self.new.get(id(node.value))
+            if value is None:
                 self.names[id(node.value)] = node.var
             else:
-                self.scopes.of[id(node.value)].bind(node.var, known)
+                self.scopes.of[id(node.value)].bind(node.var, value)
             return (node.value, node.body)
         return () if isinstance(node, Var) else _parts(node)
 
@@ -139,16 +139,16 @@ class Binder:
         name = self.names.get(id(node))
         if isinstance(node, (Var, GlobalVar, Op)):
             return node if name is None else self.scopes.of[id(node)].bind(name, node)
-        made = self._rebuilt(node)
+        new = self._rebuilt(node)
         if node is self.root and isinstance(node, Function):
-            return made
+            return new
         if name is None and not self.all and id(node) not in self.scopes.lifted:
-            return made
+            return new
         scope = self.scopes.of[id(node)]
-        while isinstance(made, Let):  # no `let` in a bound value
-            scope.bind(made.var, made.value)
-            made = made.body
-        return scope.bind(Var("x") if name is None else name, made)
+        while isinstance(new, Let):  # no `let` in a bound value
+            scope.bind(new.var, new.value)
+            new = new.body
+        return scope.bind(Var("x") if name is None else name, new)
 
     def _rebuilt(self, node: Any) -> Any:
         """An expression with its new parts, each below what is bound in its scope."""

@@ -109,7 +109,7 @@ class Printer:
             # A constant knows its type at all times: it is shown where others know theirs.
             self.typed = not isinstance(root, Constant) and root.checked_type_ is not None
         # What stands for a node that was printed; the lines of the body that is being printed.
-        self.known: dict[int, str] = {}
+        self.texts: dict[int, str] = {}
         self.lines: list[str] = []
         self.count = 0
         self.names = literals.Names()
@@ -121,7 +121,7 @@ class Printer:
     def scope(self, node: Any) -> Step:
         """The lines of a body, in a text."""
         outer, self.lines = self.lines, []
-        while isinstance(node, Let) and self.uses[id(node)] <= 1 and id(node) not in self.known:
+        while isinstance(node, Let) and self.uses[id(node)] <= 1 and id(node) not in self.texts:
             declared = self.declaration(node.var)
             value = yield self.value(node.value, inline=True)
             self.lines.append(f"let {declared} = {value};")
@@ -137,12 +137,12 @@ class Printer:
 
     def value(self, node: Any, inline: bool = False) -> Step:
         """What stands for a node where it is used: its text, or the name of its line."""
-        known = self.known.get(id(node))
-        if known is not None:
-            return known
+        cached = self.texts.get(id(node))
+        if cached is not None:
+            return cached
         if isinstance(node, Var):
             self.lines.append(f"free_var {self.declaration(node)};")
-            return self.known[id(node)]
+            return self.texts[id(node)]
         simple = isinstance(node, (Constant, GlobalVar, Op))
         one_use = inline and self.uses[id(node)] <= 1
         text = (self.leaf(node) if simple else (yield self.inner(node))) + self.note(node)
@@ -151,7 +151,7 @@ class Printer:
             self.count += 1
             self.lines.append(f"{temp} = {text};")
             text = temp
-        self.known[id(node)] = text
+        self.texts[id(node)] = text
         return text
 
     def leaf(self, node: Any) -> str:
@@ -184,8 +184,8 @@ class Printer:
         """What stands for several nodes."""
         texts = []
         for node in nodes:
-            known = self.known.get(id(node))
-            texts.append((yield self.value(node)) if known is None else known)
+            text = self.texts.get(id(node))
+            texts.append((yield self.value(node)) if text is None else text)
         return texts
 
     def call(self, call: Call) -> Step:
@@ -235,8 +235,8 @@ class Printer:
             return "" if not said else f" {said}" if "/*" in said else f" {comment(said)}"
         if not isinstance(node, _NOTED):
             return ""
-        known = node.checked_type_ if self.typed or not isinstance(node, Constant) else None
-        parts = [] if known is None else [f"ty={self.type(known)}"]
+        type_ = node.checked_type_ if self.typed or not isinstance(node, Constant) else None
+        parts = [] if type_ is None else [f"ty={self.type(type_)}"]
         spans = _places(node.span)
         parts += [f"span={', '.join(spans)}"] if spans else []
         return f" {comment(' '.join(parts))}" if parts else ""
@@ -245,13 +245,13 @@ class Printer:
 
     def declaration(self, var: Var) -> str:
         """A variable where it is bound, with its type."""
-        if id(var) not in self.known:
+        if id(var) not in self.texts:
             hint = var.name_hint
             start = hint if hint[:1].isalpha() or hint[:1] == "_" else f"v{hint}"
-            self.known[id(var)] = f"%{literals.name_text(self.names.unique(start))}"
+            self.texts[id(var)] = f"%{literals.name_text(self.names.unique(start))}"
         kind = var.type_annotation
         annotation = "" if kind is None else f": {self.type(kind)}"
-        return f"{self.known[id(var)]}{annotation}{self.note(var)}"
+        return f"{self.texts[id(var)]}{annotation}{self.note(var)}"
 
     def type_params(self, params: tuple[TypeVar, ...]) -> str:
         """The type variables that a function is generic in."""
@@ -268,11 +268,11 @@ class Printer:
 
     def type(self, kind: Any) -> str:
         """The text of a type."""
-        known = self.types.get(id(kind))
-        if known is None:
-            known = self.types[id(kind)] = self._type(kind)
+        text = self.types.get(id(kind))
+        if text is None:
+            text = self.types[id(kind)] = self._type(kind)
             self.meta.keep.append(kind)
-        return known
+        return text
 
     def _type(self, kind: Any) -> str:
         if isinstance(kind, TensorType):
@@ -391,8 +391,8 @@ def _tuple(fields: list[str]) -> str:
 def _places(span: Span | None) -> list[str]:
     """Where a node came from, but for places in texts of Relay, which this is one of."""
     spans = span.spans if isinstance(span, SequentialSpan) else (span,)
-    known = [s for s in spans if s is not None and not isinstance(s, TextSpan)]
-    return [f"{s.source}:{s.line}:{s.column}" for s in known]
+    located = [s for s in spans if s is not None and not isinstance(s, TextSpan)]
+    return [f"{s.source}:{s.line}:{s.column}" for s in located]
 
 
 __all__ = ["HEADER", "Attrs", "DictAttrs", "pretty_print", "text"]

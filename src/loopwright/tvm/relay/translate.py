@@ -44,8 +44,8 @@ class CallSpan(Span):
         if span is None:
             super().__init__(f"relay:{call.op.name}")
         else:
-            places = (span.line, span.end_line, span.column, span.end_column)
-            super().__init__(str(span) if span.line == 0 else span.source, *places)
+            bounds = (span.line, span.end_line, span.column, span.end_column)
+            super().__init__(str(span) if span.line == 0 else span.source, *bounds)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -137,7 +137,7 @@ class Translator:
 
     # ------------------------------------------------------------------ values
 
-    def known(self, node: Any) -> Any:
+    def met(self, node: Any) -> Any:
         """The value of a node that was met, None before."""
         return next((s[id(node)] for s in reversed(self.scopes) if id(node) in s), None)
 
@@ -150,7 +150,7 @@ class Translator:
         for node in post_order(root, self._enter, seen):
             if not isinstance(node, (Op, GlobalVar)):
                 self.scopes[-1][id(node)] = self._visit(node)
-        return self.known(root)
+        return self.met(root)
 
     def _enter(self, node: Any) -> bool:
         return not isinstance(node, (If, Function, Let))
@@ -163,9 +163,9 @@ class Translator:
         if isinstance(node, Constant):
             return rx.Constant(node.data)
         if isinstance(node, Tuple):
-            return rx.Tuple([self.known(f) for f in node.fields])
+            return rx.Tuple([self.met(f) for f in node.fields])
         if isinstance(node, TupleGetItem):
-            whole = self.known(node.tuple_value)
+            whole = self.met(node.tuple_value)
             if isinstance(whole, rx.Tuple):
                 return whole.fields[node.index]
             return self.bb.emit(rx.TupleGetItem(whole, node.index))
@@ -185,7 +185,7 @@ class Translator:
 
     def _lets(self, node: Any) -> Any:
         """A chain of `let`s, one after another."""
-        while isinstance(node, Let) and self.known(node) is None:
+        while isinstance(node, Let) and self.met(node) is None:
             self.scopes[-1][id(node.var)] = self.value(node.value)
             node = node.body
         return self.value(node)
@@ -208,12 +208,12 @@ class Translator:
     # ------------------------------------------------------------------ calls
 
     def _call(self, call: Call) -> Any:
-        args = [self.known(a) if not isinstance(a, GlobalVar) else a for a in call.args]
+        args = [self.met(a) if not isinstance(a, GlobalVar) else a for a in call.args]
         if isinstance(call.op, GlobalVar):
             return self.bb.emit(self._global_call(call, args))
         if isinstance(call.op, Op):
             return self._emit(self._operator(call, args))
-        callee = self.known(call.op)
+        callee = self.met(call.op)
         if isinstance(callee, Closure) and id(callee.func) in self.composites:
             local = self.bb.emit(self.composites[id(callee.func)])
             return self.bb.emit(rx.Call(local, args))
@@ -224,11 +224,11 @@ class Translator:
         raise LoopwrightError(explain(what, got=str(call.op), instead=hint, span=call.span))
 
     def _global_call(self, call: Call, args: list[Any]) -> Any:
-        made = rx.Call(self.regions.get(call.op.name_hint, call.op), args)
+        result = rx.Call(self.regions.get(call.op.name_hint, call.op), args)
         if isinstance(self.mod[call.op], Function):
             type_ = call.checked_type_ or infer_function(call, self.mod).checked_type
-            made.struct_info = self.extents.info(type_)
-        return made
+            result.struct_info = self.extents.info(type_)
+        return result
 
     def _emit(self, value: Any) -> Any:
         """Bind a value; a tuple's fields each."""
@@ -254,8 +254,8 @@ class Translator:
     def _applied(self, closure: Closure, args: list[Any]) -> Any:
         """The body of a function that is called where it stands, with its parameters bound."""
         func = closure.func
-        around, given = self.scopes, zip(func.params, args, strict=True)
-        self.scopes = [*closure.scopes, {id(p): a for p, a in given}]
+        around, pairs = self.scopes, zip(func.params, args, strict=True)
+        self.scopes = [*closure.scopes, {id(p): a for p, a in pairs}]
         result = self.value(func.body)
         self.scopes = around
         return result

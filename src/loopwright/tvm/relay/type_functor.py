@@ -34,10 +34,10 @@ HOOKS: dict[type, str] = {
 
 def parts(typ: Any) -> list[Any]:
     """The types directly inside one: type variables that it binds, arguments, the result."""
-    found: list[Any] = []
+    values: list[Any] = []
     for value in typ.field_values():
-        found += value if isinstance(value, tuple) else [value]
-    return [part for part in found if isinstance(part, Type)]
+        values += value if isinstance(value, tuple) else [value]
+    return [part for part in values if isinstance(part, Type)]
 
 
 class TypeFunctor:

@@ -38,10 +38,10 @@ def children(node: Any) -> tuple[Any, ...]:
 
 def _other_children(node: Any) -> tuple[Any, ...]:
     """Those of a class made by a user of the house: its fields that are expressions."""
-    found: list[Any] = []
+    values: list[Any] = []
     for value in node.field_values():
-        found += value if isinstance(value, (tuple, list)) else [value]
-    return tuple(value for value in found if isinstance(value, Expr))
+        values += value if isinstance(value, (tuple, list)) else [value]
+    return tuple(value for value in values if isinstance(value, Expr))
 
 
 def values_first(node: Any) -> tuple[Any, ...]:
@@ -173,11 +173,11 @@ def bind(expr: Any, binds: dict[Var, Any]) -> Any:
     params = [p for p in expr.params if id(p) not in table]
     if body is expr.body and len(params) == len(expr.params):
         return expr
-    known = {id(p) for p in params}
+    bound = {id(p) for p in params}
     for value in binds.values():
         for var in free_vars(value):
-            if id(var) not in known:
-                known.add(id(var))
+            if id(var) not in bound:
+                bound.add(id(var))
                 params.append(var)
     return Function(params, body, expr.ret_type, expr.type_params, expr.attrs, expr.span)
 
@@ -224,9 +224,9 @@ def compare(a: Any, b: Any, comparer: Any, path: Any) -> None:
             continue
         shared = isinstance(a, _SHARED) and not (type(a) is Tuple and not a.fields)
         if shared:
-            known = comparer.forward.get(id(a))
-            if known is not None or id(b) in comparer.backward:
-                if known is not b:
+            match = comparer.forward.get(id(a))
+            if match is not None or id(b) in comparer.backward:
+                if match is not b:
                     comparer.fail(path, a, b, "shared on one side only")
                 continue
             comparer.forward[id(a)], comparer.backward[id(b)] = b, a
@@ -285,11 +285,11 @@ def graph_hash(root: Any, hasher: Any) -> int:
             seen.add(id(node))
             fields = [(r, getattr(node, name)) for name, r in _fields(node) if r != "plain"]
             stack.extend(reversed(fields))
-    known: dict[int, int] = {}
+    hashes: dict[int, int] = {}
     shared = 0
     for node in post_order(root):
         if type(node) not in _FIELDS:
-            known[id(node)] = hasher.hash(node, False)
+            hashes[id(node)] = hasher.hash(node, False)
             continue
         shared += type(node) in _SHARED
         parts: list[Any] = [type(node).__name__]
@@ -297,8 +297,8 @@ def graph_hash(root: Any, hasher: Any) -> int:
             value = getattr(node, name)
             if role == "":
                 items = value if isinstance(value, tuple) else (value,)
-                parts.append(tuple(known[id(item)] for item in items))
+                parts.append(tuple(hashes[id(item)] for item in items))
             else:
                 parts.append(hasher.hash(value, False))  # variables are bound above
-        known[id(node)] = hash(tuple(parts))
-    return hash((tuple(defined), shared, known[id(root)]))
+        hashes[id(node)] = hash(tuple(parts))
+    return hash((tuple(defined), shared, hashes[id(root)]))

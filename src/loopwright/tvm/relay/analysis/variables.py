@@ -68,19 +68,19 @@ def free_type_vars(expr: Any, mod: Any = None) -> list[TypeVar]:
 
 def all_dtypes(expr: Any) -> set[str]:
     """The dtypes of all tensors in an expression whose types are known."""
-    found: set[str] = set()
+    dtypes: set[str] = set()
 
     def walk(kind: Any) -> None:
         if hasattr(kind, "dtype"):
-            found.add(str(kind.dtype))
+            dtypes.add(str(kind.dtype))
         for part in parts(kind):
             walk(part)
 
     for node in post_order(expr):
-        known = getattr(node, "struct_info", None)
-        if isinstance(known, Type):
-            walk(known)
-    return found
+        info = getattr(node, "struct_info", None)
+        if isinstance(info, Type):
+            walk(info)
+    return dtypes
 
 
 def well_formed(expr: Any) -> bool:

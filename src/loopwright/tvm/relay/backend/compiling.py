@@ -38,17 +38,17 @@ def as_relay_module(model: Any) -> IRModule:
 
 def one_target(target: Any) -> Target:
     """The target of a build: of a list or a dict of targets, the only one."""
-    found = Target.current() if target is None else target
-    if isinstance(found, Mapping):
-        found = list(found.values())
-    if isinstance(found, (list, tuple)):
-        if len(found) != 1:
+    targets = Target.current() if target is None else target
+    if isinstance(targets, Mapping):
+        targets = list(targets.values())
+    if isinstance(targets, (list, tuple)):
+        if len(targets) != 1:
             what = "a module is built for one target"
-            raise ValueError(explain(what, got=f"{len(found)}", instead="relax.build"))
-        found = found[0]
-    if found is None:
+            raise ValueError(explain(what, got=f"{len(targets)}", instead="relax.build"))
+        targets = targets[0]
+    if targets is None:
         raise ValueError(explain("Target is not set in env or passed as argument."))
-    return found if isinstance(found, Target) else Target(found)
+    return targets if isinstance(targets, Target) else Target(targets)
 
 
 def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
@@ -56,14 +56,14 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
     two parameters have one of the names."""
     binds: dict[Any, Any] = {}
     for name, value in params.items():
-        found = [p for p in func.params if p.name_hint == name]
-        if len(found) > 1:
+        same_name = [p for p in func.params if p.name_hint == name]
+        if len(same_name) > 1:
             what = f"Multiple args in the function have name {name}"
             raise CallValueError(explain(what, instead="give them names of their own"))
-        if found:
-            made = value if isinstance(value, Expr) else const(value, _dtype(value))
-            _check_type(found[0], made)
-            binds[found[0]] = made
+        if same_name:
+            bound = value if isinstance(value, Expr) else const(value, _dtype(value))
+            _check_type(same_name[0], bound)
+            binds[same_name[0]] = bound
     return bind(func, binds) if binds else func
 
 
@@ -149,6 +149,6 @@ def lowered(mod: IRModule, target: Any, mod_name: str = "default") -> tuple[IRMo
     names = [step.info.name for step in whole.passes]
     with chosen:
         steps_there = [*whole.passes[: names.index(SCHEDULED) + 1], naming]
-        made = Sequential(steps_there)(_in_relax(mod, chosen))
-    rest = [g for g, f in made.functions.items() if not isinstance(f, PrimFunc)]
-    return made.with_functions(remove=rest), naming.graph.get("json", "{}")
+        result = Sequential(steps_there)(_in_relax(mod, chosen))
+    rest = [g for g, f in result.functions.items() if not isinstance(f, PrimFunc)]
+    return result.with_functions(remove=rest), naming.graph.get("json", "{}")

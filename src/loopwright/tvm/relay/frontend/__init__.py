@@ -39,9 +39,9 @@ def from_onnx(
     main = mod["main"]
     count = int(main.attrs["num_input"])
     names = [p.name_hint for p in main.params]
-    given = main.attrs.get("params", ())
+    params = main.attrs.get("params", ())
     transposed = bool((convert_config or {}).get("use_nt_batch_matmul", False))
-    return from_relax(mod, transposed), dict(zip(names[count:], given, strict=True))
+    return from_relax(mod, transposed), dict(zip(names[count:], params, strict=True))
 
 
 def from_tflite(

@@ -84,10 +84,10 @@ def register_schedule(op_name: str, schedule: Any, level: int = 10) -> Any:
     te.Schedule`, or a generic function of these."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
-        made = OpStrategy()
+        result = OpStrategy()
         name = f"{op_name.rpartition('.')[2]}.generic"
-        made.add_implementation(_compute_of(op_name), schedule, name, level)
-        return made
+        result.add_implementation(_compute_of(op_name), schedule, name, level)
+        return result
 
     register_op(op_name).set_attr(STRATEGY, strategy, level)
     return schedule

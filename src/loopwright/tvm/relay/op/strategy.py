@@ -66,8 +66,8 @@ def wrap_compute_concat(topi_compute: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
-def _results(made: Any) -> list[Any]:
-    return list(made) if isinstance(made, (list, tuple)) else [made]
+def _results(outputs: Any) -> list[Any]:
+    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
 
 def _taken(word: str, attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
@@ -84,14 +84,16 @@ def _taken(word: str, attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
 
 def _wrapper(name: str, row: str) -> Callable[..., Any]:
     words = [word.partition("?") for word in row.split()]
-    known = [option for _, _, option in words if option]
+    options_known = [option for _, _, option in words if option]
 
-    def wrap(topi_compute: Callable[..., Any], *given: Any, **options: Any) -> Callable[..., Any]:
-        options = {**dict(zip(known, given, strict=False)), **options}
-        unknown = set(options) - {*known, *_SEARCHES}
-        if unknown or len(given) > len(known):
-            what = f"wrap_compute_{name} has no option {sorted(unknown) or given}"
-            raise TypeError(explain(what, instead=f"it has {known}"))
+    def wrap(
+        topi_compute: Callable[..., Any], *positional: Any, **options: Any
+    ) -> Callable[..., Any]:
+        options = {**dict(zip(options_known, positional, strict=False)), **options}
+        unknown = set(options) - {*options_known, *_SEARCHES}
+        if unknown or len(positional) > len(options_known):
+            what = f"wrap_compute_{name} has no option {sorted(unknown) or positional}"
+            raise TypeError(explain(what, instead=f"it has {options_known}"))
         for option in _SEARCHES:
             if options.get(option):
                 what = "there are no layouts of searches here"
@@ -109,8 +111,10 @@ def _wrapper(name: str, row: str) -> Callable[..., Any]:
         return compute
 
     wrap.__name__ = wrap.__qualname__ = f"wrap_compute_{name}"
-    taken = ", ".join("None" if word == "-" else word for word, _, _ in words)
-    wrap.__doc__ = f"A function of the inputs and ({taken}) as the compute of an implementation."
+    signature = ", ".join("None" if word == "-" else word for word, _, _ in words)
+    wrap.__doc__ = (
+        f"A function of the inputs and ({signature}) as the compute of an implementation."
+    )
     return wrap
 
 
@@ -130,24 +134,24 @@ def _schedule(attrs: Any, outs: Any, target: Any) -> Any:
 def _strategy(name: str) -> GenericFunc | None:
     """The strategy of the operator `name`, to which versions for targets can be registered. It is
     the operator's own if that is generic; else it becomes it, where the operator has none."""
-    places = ("nn.", "", "vision.", "image.", "nn.contrib_")
-    row = next((ROWS[place + name] for place in places if place + name in ROWS), None)
+    prefixes = ("nn.", "", "vision.", "image.", "nn.contrib_")
+    row = next((ROWS[prefix + name] for prefix in prefixes if prefix + name in ROWS), None)
     if row is None:
         return None
     own = row.op.get_attr(STRATEGY)
     if isinstance(own, GenericFunc):
         return own
-    made = GenericFunc(f"{name}_strategy", lambda *about: default_strategy(row))
+    generic = GenericFunc(f"{name}_strategy", lambda *about: default_strategy(row))
     if own is None:
-        row.op.set_attr(STRATEGY, made)
-    return made
+        row.op.set_attr(STRATEGY, generic)
+    return generic
 
 
 def __getattr__(name: str) -> Any:
     """`dense_strategy`, `schedule_dense`: as the operators are called."""
     if name.startswith("schedule_"):
         return _schedule
-    found = _strategy(name.removesuffix("_strategy")) if name.endswith("_strategy") else None
-    if found is None:
+    strategy = _strategy(name.removesuffix("_strategy")) if name.endswith("_strategy") else None
+    if strategy is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return found
+    return strategy

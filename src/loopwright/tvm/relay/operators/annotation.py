@@ -65,16 +65,19 @@ def _on_device(
 ) -> Any:
     """The same value, computed on a device: the value, its result, or both are held to it."""
     free = not (constrain_result or constrain_body)
-    place = VirtualDevice() if free else _place(device)
-    return on_device.builder(body, place, constrain_result, constrain_body)
+    virtual_device = VirtualDevice() if free else _place(device)
+    return on_device.builder(body, virtual_device, constrain_result, constrain_body)
 
 
 @view("annotation.function_on_device")
 def _function_on_device(function: Any, param_devices: Any, result_device: Any) -> Any:
     """The function with the devices of its parameters and result as attributes."""
-    places = tuple(_place(d) for d in param_devices)
-    given = {"param_virtual_devices": places, "result_virtual_device": _place(result_device)}
-    return function.with_attrs(given)
+    param_places = tuple(_place(d) for d in param_devices)
+    devices = {
+        "param_virtual_devices": param_places,
+        "result_virtual_device": _place(result_device),
+    }
+    return function.with_attrs(devices)
 
 
 @op("device_copy", attrs="DeviceCopyAttrs", view=False)

@@ -45,14 +45,14 @@ class _Typed:
         self._view = view
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._view, name)
+        member = getattr(self._view, name)
 
         def informed(*args: Any, **kwargs: Any) -> Any:
-            return _informed(found(*args, **kwargs))
+            return _informed(member(*args, **kwargs))
 
-        made: Any = _Typed(found) if isinstance(found, ModuleType) else informed
-        setattr(self, name, made)
-        return made
+        value: Any = _Typed(member) if isinstance(member, ModuleType) else informed
+        setattr(self, name, value)
+        return value
 
 
 def _informed(value: Any) -> Any:
@@ -144,12 +144,12 @@ class Row:
                 what = f"relay.{row.name}: {error}"
                 raise TypeError(explain(what, instead=f"it takes {row.signature}")) from None
             bound.apply_defaults()
-            given = dict(bound.arguments)
+            attrs = dict(bound.arguments)
             if "build" in row.hooks:
-                given = row.hooks["build"](**given)
-                if not isinstance(given, dict):
-                    return given
-            return row.call(given)
+                attrs = row.hooks["build"](**attrs)
+                if not isinstance(attrs, dict):
+                    return attrs
+            return row.call(attrs)
 
         builder.__name__ = builder.__qualname__ = self.name.rsplit(".", 1)[-1]
         builder.__doc__ = inspect.cleandoc(self.body.__doc__ or "")
@@ -157,23 +157,23 @@ class Row:
         builder.row = self
         return builder
 
-    def call(self, given: dict[str, Any]) -> Any:
+    def call(self, values: dict[str, Any]) -> Any:
         """The call with all arguments and attributes given by name."""
         args = []
         for name, kind in self.inputs.items():
-            value = given[name]
+            value = values[name]
             if value is None and name in self.optional:
                 continue
             args.append(_input(self.name, name, kind, value))
-        attrs = {name: _plain(given[name]) for name in self.attr_names}
-        made = Call(self.op, args, Attrs(self.attrs_key, attrs) if attrs else None)
-        count: Any = self.results(attrs, given) if callable(self.results) else self.results
-        return made if count is None else TupleWrapper(made, count)
+        attrs = {name: _plain(values[name]) for name in self.attr_names}
+        call = Call(self.op, args, Attrs(self.attrs_key, attrs) if attrs else None)
+        count: Any = self.results(attrs, values) if callable(self.results) else self.results
+        return call if count is None else TupleWrapper(call, count)
 
     def values_of(self, call: Call) -> dict[str, Any]:
         """The attributes of a call by name; those it does not have are the defaults."""
-        known = {} if call.attrs is None else dict(call.attrs.items())
-        return {name: known.get(name, self.defaults.get(name)) for name in self.attr_names}
+        attrs = {} if call.attrs is None else dict(call.attrs.items())
+        return {name: attrs.get(name, self.defaults.get(name)) for name in self.attr_names}
 
     def apply(self, args: list[Any], attrs: dict[str, Any], bb: Any) -> Any:
         """The Relax expression of a call: its arguments are Relax expressions. bb: the BlockBuilder
@@ -184,8 +184,8 @@ class Row:
         if len(left_out) != missing:
             needed = [n for n in names if n not in self.optional]
             raise ValueError(explain(f"{self.name} needs {needed}", got=f"{len(args)} arguments"))
-        given = iter(args)
-        by_name = {n: None if n in left_out else next(given) for n in names}
+        rest = iter(args)
+        by_name = {n: None if n in left_out else next(rest) for n in names}
         token = _BUILDER.set(bb)
         try:
             return self.body(**by_name, **attrs)

@@ -133,8 +133,8 @@ def _resize_view(rank: int) -> None:
         if rank != 2:
             what = f"resize{rank}d takes a size of numbers"
             raise NotImplementedError(explain(what, got="an expression", instead="resize2d"))
-        given = expression(size, "int64"), expression(roi, "float32")
-        return dyn_resize2d.builder(data, *given, *options)
+        dynamic = expression(size, "int64"), expression(roi, "float32")
+        return dyn_resize2d.builder(data, *dynamic, *options)
 
 
 for _rank in LETTERS:
@@ -209,12 +209,12 @@ def dilation2d(
 
 
 @dilation2d.build
-def _(data_layout: str, **given: Any) -> dict[str, Any]:
+def _(data_layout: str, **attrs: Any) -> dict[str, Any]:
     for name in ("strides", "dilations"):
-        if isinstance(given[name], (list, tuple)) and len(given[name]) == 4:  # of all axes
-            steps = dict(zip(data_layout, given[name], strict=True))
+        if isinstance(attrs[name], (list, tuple)) and len(attrs[name]) == 4:  # of all axes
+            steps = dict(zip(data_layout, attrs[name], strict=True))
             if steps.pop("N") != 1 or steps.pop("C") != 1:
                 what = f"dilation2d: {name} of N and C are 1"
-                raise ValueError(explain(what, got=f"{list(given[name])} of {data_layout}"))
-            given[name] = list(steps.values())
-    return windows({"data_layout": data_layout, **given}, 2, "strides", "dilations")
+                raise ValueError(explain(what, got=f"{list(attrs[name])} of {data_layout}"))
+            attrs[name] = list(steps.values())
+    return windows({"data_layout": data_layout, **attrs}, 2, "strides", "dilations")

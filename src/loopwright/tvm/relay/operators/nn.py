@@ -113,8 +113,8 @@ def _weight(types: list[Any], attrs: dict[str, Any]) -> Any:
     if units is None or not isinstance(data, TensorType):
         return None
     inner = data.shape[-2 if attrs.get("transpose_a") else -1]
-    turned = attrs.get("transpose_b", True)
-    return None, TensorType((units, inner) if turned else (inner, units), data.dtype)
+    transposed = attrs.get("transpose_b", True)
+    return None, TensorType((units, inner) if transposed else (inner, units), data.dtype)
 
 
 def _check_product(types: list[Any], attrs: dict[str, Any]) -> None:
@@ -122,10 +122,10 @@ def _check_product(types: list[Any], attrs: dict[str, Any]) -> None:
     data, weight = types
     if len(weight.shape) != 2 or not data.shape:
         raise ValueError(explain("takes a tensor and a matrix", got=f"{data} and {weight}"))
-    turned = attrs.get("transpose_b", True)
-    units, inner = weight.shape if turned else reversed(weight.shape)
-    given = (units, attrs["units"]), (inner, data.shape[-2 if attrs.get("transpose_a") else -1])
-    for have, want in given:
+    transposed = attrs.get("transpose_b", True)
+    units, inner = weight.shape if transposed else reversed(weight.shape)
+    checks = (units, attrs["units"]), (inner, data.shape[-2 if attrs.get("transpose_a") else -1])
+    for have, want in checks:
         if isinstance(have, IntImm) and isinstance(want, (int, IntImm)) and have.value != int(want):
             what = f"the matrix must have an extent of {want} here"
             raise ValueError(explain(what, got=f"{weight} for {data}"))
@@ -169,9 +169,9 @@ def contrib_dense_pack(
 def fifo_buffer(data: Input, buffer: Input, axis: int) -> Any:
     """The buffer without its first elements along an axis, and the data after what is left."""
     which = axis % buffer.struct_info.ndim
-    gone = shape_of(data)[which]
-    end = shape_of(buffer)[which] + gone
-    return R.strided_slice(R.concat([buffer, data], which), [which], [gone], [end])
+    shift = shape_of(data)[which]
+    end = shape_of(buffer)[which] + shift
+    return R.strided_slice(R.concat([buffer, data], which), [which], [shift], [end])
 
 
 fifo_buffer.infer(lambda types, attrs: types[1])

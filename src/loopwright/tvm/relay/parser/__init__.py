@@ -47,12 +47,12 @@ def _parser(
     text: str,
     name: str,
     init_meta: Mapping[str, Sequence[Any]] | None = None,
-    known: IRModule | None = None,
+    module: IRModule | None = None,
 ) -> Parser:
     register_source(name, text)
     source = Source(name, text)
     try:
-        return Parser(source, init_meta or {}, known)
+        return Parser(source, init_meta or {}, module)
     except DiagnosticError as error:
         report(error)
         raise

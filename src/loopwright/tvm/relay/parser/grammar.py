@@ -48,7 +48,7 @@ class Parser:
         self,
         source: Source,
         more: Mapping[str, Sequence[Any]],
-        known: IRModule | None = None,
+        module: IRModule | None = None,
     ) -> None:
         self.source = source
         self.words = list(tokens(source))
@@ -59,7 +59,7 @@ class Parser:
         self.locals: dict[str, list[Var]] = {}
         self.type_vars: dict[str, list[TypeVar]] = {}
         self.graph: dict[str, Any] = {}
-        before = () if known is None else known.functions
+        before = () if module is None else module.functions
         self.globals: dict[str, GlobalVar] = {gvar.name_hint: gvar for gvar in before}
 
     def _metadata(self) -> dict[str, list[Any]]:
@@ -92,9 +92,9 @@ class Parser:
 
     def accept(self, text: str) -> bool:
         """Read this sign or name if it is next."""
-        found = self.sees(text)
-        self.at += found
-        return found
+        seen = self.sees(text)
+        self.at += seen
+        return seen
 
     def expect(self, text: str) -> None:
         """Read this sign or name."""
@@ -196,12 +196,12 @@ class Parser:
 
     def local(self, word: Token) -> Var:
         """The variable of a name like %x."""
-        found = self.locals.get(_bare(word))
-        if not found:
-            names = [f"%{name}" for name, known in self.locals.items() if known]
+        variables = self.locals.get(_bare(word))
+        if not variables:
+            names = [f"%{name}" for name, shadowing in self.locals.items() if shadowing]
             hint = suggest(word.text, names, "the variables here are") if names else None
             raise self.error("this variable is not defined here", word, hint)
-        return found[-1]
+        return variables[-1]
 
     # ------------------------------------------------------------------ expressions
 
@@ -251,8 +251,8 @@ class Parser:
 
     def var(self, word: Token, kind: Any, first: int) -> Var:
         """A new variable. A type that is to be found is no annotation."""
-        known = None if isinstance(kind, IncompleteType) else kind
-        return Var(_bare(word), known, self.span(first))
+        type_ = None if isinstance(kind, IncompleteType) else kind
+        return Var(_bare(word), type_, self.span(first))
 
     def annotation(self) -> Step:
         """A type behind a colon, if there is one."""
@@ -312,16 +312,16 @@ class Parser:
     def call(self, callee: Any, first: int) -> Step:
         """The arguments of a call, and its attributes."""
         args: list[Any] = []
-        given: dict[str, Any] = {}
-        places: dict[str, Token] = {}
+        attrs_given: dict[str, Any] = {}
+        words: dict[str, Token] = {}
         attrs: Any = None
         while not self.accept(")"):
             word = self.next
             name = self.attr_name()
             if name is not None:
-                if name in given:
+                if name in attrs_given:
                     raise self.error("this attribute was given before", word)
-                given[name], places[name] = (yield self.attr_value()), word
+                attrs_given[name], words[name] = (yield self.attr_value()), word
             else:
                 value = self.short()
                 value = (yield self.expression()) if value is None else value
@@ -332,7 +332,7 @@ class Parser:
             if not self.sees(")"):
                 self.expect(",")
         if attrs is None:
-            attrs = self.attrs(callee, given, places, self.words[first])
+            attrs = self.attrs(callee, attrs_given, words, self.words[first])
         return Call(callee, args, attrs, span=self.span(first))
 
     def short(self) -> Any:
@@ -483,7 +483,7 @@ class Parser:
 
     def type_params(self) -> list[TypeVar]:
         """Type variables in brackets, if there are any."""
-        found: list[TypeVar] = []
+        variables: list[TypeVar] = []
         if self.accept("["):
             while not self.accept("]"):
                 name = self.word("name", "the name of a type").text
@@ -493,11 +493,11 @@ class Parser:
                     if kind not in _KINDS:
                         hint = suggest(kind, _KINDS)
                         raise self.error("this is no kind", self.words[self.at - 1], hint)
-                found.append(TypeVar(name, _KINDS[kind]))
-                self.type_vars.setdefault(name, []).append(found[-1])
+                variables.append(TypeVar(name, _KINDS[kind]))
+                self.type_vars.setdefault(name, []).append(variables[-1])
                 if not self.sees("]"):
                     self.expect(",")
-        return found
+        return variables
 
     # ------------------------------------------------------------------ attributes
 
@@ -539,30 +539,30 @@ class Parser:
         return (yield self.calls())
 
     def attrs(
-        self, callee: Any, given: dict[str, Any], places: dict[str, Token], word: Token
+        self, callee: Any, values: dict[str, Any], tokens: dict[str, Token], word: Token
     ) -> Attrs | None:
         """The attributes of a call, with those that are as by default."""
-        if "attrs_type_key" in given:
-            key = str(given.pop("attrs_type_key"))
-            return DictAttrs(given) if key == "DictAttrs" else Attrs(key, given)
+        if "attrs_type_key" in values:
+            key = str(values.pop("attrs_type_key"))
+            return DictAttrs(values) if key == "DictAttrs" else Attrs(key, values)
         row = row_of(callee)
         if row is not None:
-            return self.row_attrs(row, given, places, word)
-        if given:
+            return self.row_attrs(row, values, tokens, word)
+        if values:
             what = "it is not known what attributes this call takes"
             raise self.error(what, word, 'name their class: attrs_type_key="..."')
         return None
 
     def row_attrs(
-        self, row: Row, given: dict[str, Any], places: dict[str, Token], word: Token
+        self, row: Row, values_given: dict[str, Any], tokens: dict[str, Token], word: Token
     ) -> Attrs | None:
         """The attributes of a call of an operator with a row."""
-        for name in given:
+        for name in values_given:
             if name not in row.attr_names:
                 hint = suggest(name, row.attr_names, f"{row.name} has")
                 what = f"{row.name} has no attribute of this name"
-                raise self.error(what, places[name], hint if row.attr_names else None)
-        values = {n: given.get(n, row.defaults.get(n, REQUIRED)) for n in row.attr_names}
+                raise self.error(what, tokens[name], hint if row.attr_names else None)
+        values = {n: values_given.get(n, row.defaults.get(n, REQUIRED)) for n in row.attr_names}
         missing = [n for n, value in values.items() if value is REQUIRED]
         if missing:
             raise self.error(f"{row.name} needs the attribute {', '.join(missing)}", word)

@@ -59,8 +59,8 @@ def dense_alter_layout(attrs: Any, inputs: Any, tinfos: Any, out_type: Any) -> A
 
 def _static(tensor: Any) -> Any:
     dims = list(tensor.shape)
-    known = all(isinstance(d, (int, IntImm)) for d in dims)
-    return [int(d) for d in dims] if known else None
+    is_static = all(isinstance(d, (int, IntImm)) for d in dims)
+    return [int(d) for d in dims] if is_static else None
 
 
 def _lanes(*dtypes: Any) -> int:

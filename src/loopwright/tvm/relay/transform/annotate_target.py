@@ -72,8 +72,8 @@ class _Annotator:
             parts = (new.cond, new.true_branch, new.false_branch)
             return If(*map(self._ended, parts), span=new.span)
         if isinstance(old, Let):
-            kept = isinstance(new.value, Function)
-            value = new.value if kept else self._between([new.value])[1][0]
+            is_function = isinstance(new.value, Function)
+            value = new.value if is_function else self._between([new.value])[1][0]
             return Let(new.var, value, self._ended(new.body), new.span)
         return None
 
@@ -120,10 +120,10 @@ class _Annotator:
         else:
             target, parts = None, [self._ended(part) for part in parts]
         if isinstance(new, Tuple):
-            made: Any = Tuple(parts, new.span)
+            result: Any = Tuple(parts, new.span)
         else:
-            made = TupleGetItem(parts[0], new.index, new.span)
-        return self._assigned(made, target) if target else made
+            result = TupleGetItem(parts[0], new.index, new.span)
+        return self._assigned(result, target) if target else result
 
     # ------------------------------------------------------------------ marks
 
@@ -135,8 +135,8 @@ class _Annotator:
         for arg in args:
             own = DEFAULT
             if is_begin(arg):  # by an earlier run
-                kept = arg.attrs.compiler != DEFAULT
-                ready.append((arg if kept else arg.args[0], kept))
+                is_annotated = arg.attrs.compiler != DEFAULT
+                ready.append((arg if is_annotated else arg.args[0], is_annotated))
                 own = arg.args[0].attrs.compiler if is_end(arg.args[0]) else DEFAULT
             elif id(arg) in self.target:
                 own = self.target[id(arg)]

@@ -32,7 +32,7 @@ class Combiner:
     op: str
     least: int
     supported: Callable[[Call], bool]
-    alike: Callable[[Call, Call], bool]
+    same: Callable[[Call, Call], bool]
     joined: Callable[[list[Branch]], Any]
     fits: Callable[[Call, Call, int], bool]
     follow: Callable[[Any, list[Branch], int], Any]
@@ -68,7 +68,7 @@ class Combiner:
             open_groups: list[list[Branch]] = []
             for call in same_input:
                 branch = self._branch(call, users)
-                group = next((g for g in open_groups if self.alike(g[0][0], call)), None)
+                group = next((g for g in open_groups if self.same(g[0][0], call)), None)
                 if group is None:
                     open_groups.append([branch])
                 else:
@@ -83,9 +83,9 @@ class Combiner:
             following = users.get(id(branch[-1]), [])
             if len(following) != 1:
                 return branch
-            user, place = following[0]
+            user, position = following[0]
             simple = isinstance(user.op, Op) and kind_of(user.op) <= BROADCAST
-            if not simple or place != 0:
+            if not simple or position != 0:
                 return branch
             branch.append(user)
 
@@ -106,10 +106,10 @@ class Combiner:
             call = branch[at]
             if call.op is not first.op or not structural_equal(call.attrs, first.attrs):
                 return False
-            places = range(len(call.args))
-            if not all(self.fits(branch[0], call, i) for i in places):
+            positions = range(len(call.args))
+            if not all(self.fits(branch[0], call, i) for i in positions):
                 return False
-            if not all(self._same_shape(call, first, i) for i in places[1:]):
+            if not all(self._same_shape(call, first, i) for i in positions[1:]):
                 return False
         return True
 

@@ -30,11 +30,11 @@ def _supported(product: Call) -> bool:
 
 
 def _alike(a: Call, b: Call) -> bool:
-    place = _row_axis(a)
+    axis = _row_axis(a)
     if any(a.attrs[n] != b.attrs[n] for n in ("out_dtype", "transpose_a", "transpose_b")):
         return False
     pairs = enumerate(zip(extents(a.args[1]), extents(b.args[1]), strict=True))
-    return all(same_extent(x, y) for i, (x, y) in pairs if i != place)
+    return all(same_extent(x, y) for i, (x, y) in pairs if i != axis)
 
 
 def _joined(branches: list[Branch]) -> Call:

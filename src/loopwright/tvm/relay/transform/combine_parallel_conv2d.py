@@ -38,15 +38,15 @@ def _supported(conv: Call) -> bool:
 def _alike(a: Call, b: Call) -> bool:
     if any(a.attrs[name] != b.attrs[name] for name in _SHARED):
         return False
-    place = a.attrs.kernel_layout.index("O")
+    axis = a.attrs.kernel_layout.index("O")
     pairs = list(zip(extents(a.args[1]), extents(b.args[1]), strict=True))
-    return all(same_extent(x, y) for i, (x, y) in enumerate(pairs) if i != place)
+    return all(same_extent(x, y) for i, (x, y) in enumerate(pairs) if i != axis)
 
 
 def _joined(branches: list[Branch]) -> Call:
     first = branches[0][0]
-    place = first.attrs.kernel_layout.index("O")
-    weight = VIEWS["concatenate"]([b[0].args[1] for b in branches], place)
+    axis = first.attrs.kernel_layout.index("O")
+    weight = VIEWS["concatenate"]([b[0].args[1] for b in branches], axis)
     total = sum(_channels(b[0]) for b in branches)
     values = {**first.attrs.values, "channels": total}
     return Call(first.op, [first.args[0], weight], first.attrs.replace(values=values))
@@ -59,8 +59,8 @@ def _place(conv: Call, rank: int) -> int:
 
 def _fits(conv: Call, call: Call, i: int) -> bool:
     dims = extents(call.args[i])
-    place = _place(conv, len(dims))
-    return keeps_axes(conv, call) and place >= 0 and dims[place] == _channels(conv)
+    axis = _place(conv, len(dims))
+    return keeps_axes(conv, call) and axis >= 0 and dims[axis] == _channels(conv)
 
 
 def _follow(value: Any, branches: list[Branch], at: int) -> Call:

@@ -46,10 +46,10 @@ def _batch_follow(value: Any, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
     args = [value]
     for i in range(1, len(call.args)):
-        given = [b[at].args[i] for b in branches]
-        if len(extents(given[0])) < len(extents(call)):
-            given = [VIEWS["expand_dims"](g, 0) for g in given]
-        args.append(VIEWS["stack"](given, axis=0))
+        values = [b[at].args[i] for b in branches]
+        if len(extents(values[0])) < len(extents(call)):
+            values = [VIEWS["expand_dims"](g, 0) for g in values]
+        args.append(VIEWS["stack"](values, axis=0))
     return Call(call.op, args, call.attrs)
 
 
@@ -87,7 +87,7 @@ def _flat_follow(value: Any, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
     args = [value]
     for i in range(1, len(call.args)):
-        given = []
+        values = []
         for branch in branches:
             arg, units = branch[at].args[i], _units(branch[0])
             dims = extents(arg)
@@ -95,9 +95,9 @@ def _flat_follow(value: Any, branches: list[Branch], at: int) -> Call:
                 arg = VIEWS["repeat"](VIEWS["expand_dims"](arg, -1), units, 0)
             elif dims[-1] != units:
                 arg = VIEWS["repeat"](arg, units, len(dims) - 1)
-            given.append(arg)
+            values.append(arg)
         axis = max(0, len(extents(call.args[i])) - 1)
-        args.append(VIEWS["concatenate"](given, axis))
+        args.append(VIEWS["concatenate"](values, axis))
     return Call(call.op, args, call.attrs)
 
 

@@ -58,9 +58,9 @@ class _Eliminator:
         new: dict[int, Any] = {}
         for node in nodes:
             if isinstance(node, Let):
-                kept = self._let(node, new)
-                if kept is not None:
-                    new[id(node)] = kept
+                binding = self._let(node, new)
+                if binding is not None:
+                    new[id(node)] = binding
                     continue
             new[id(node)] = rebuilt(node, new)
         result = new[id(self.func)]

@@ -41,10 +41,10 @@ class EliminateCommonSubexpr(RelayPass):
             if new.op.get_attr(STATEFUL) or (self.fskip is not None and self.fskip(new)):
                 return None
             same = calls.setdefault((new.op.name, structural_hash(new.attrs)), [])
-            known = next((c for c in same if _alike(c, new)), None)
-            if known is None:
+            earlier = next((c for c in same if _alike(c, new)), None)
+            if earlier is None:
                 same.append(new)
-            return known
+            return earlier
 
         return rewrite(func, post)
 

@@ -26,7 +26,7 @@ from ..walk import rewrite
 from .base import RelayPass
 
 # Operators whose calls are kept: they mark a place, or draw numbers.
-KEPT = ("annotation.", "on_device", "device_copy", "debug", "random.", "dyn.")
+NOT_FOLDED = ("annotation.", "on_device", "device_copy", "debug", "random.", "dyn.")
 LARGEST = 1 << 26  # bytes of a result; above it the work is left to the run
 
 
@@ -93,7 +93,7 @@ def _shape(old: Call, new: Call) -> Constant | None:
 
 
 def _value(call: Call) -> Any:
-    if any(call.op.name.startswith(prefix) for prefix in KEPT) or not call.args:
+    if any(call.op.name.startswith(prefix) for prefix in NOT_FOLDED) or not call.args:
         return None
     fields = [f for a in call.args for f in (a.fields if isinstance(a, Tuple) else [a])]
     if not all(isinstance(f, Constant) for f in fields):

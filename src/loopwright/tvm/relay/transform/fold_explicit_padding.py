@@ -32,8 +32,8 @@ class FoldExplicitPadding(RelayPass):
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         def post(old: Any, new: Any) -> Any:
-            known = isinstance(new, Call) and isinstance(new.op, Op) and new.op.name in LAYOUTS
-            return _folded(old, new) if known else None
+            has_layout = isinstance(new, Call) and isinstance(new.op, Op) and new.op.name in LAYOUTS
+            return _folded(old, new) if has_layout else None
 
         return rewrite(func, post)
 

@@ -25,8 +25,8 @@ class FoldScaleAxis(RelayPass):
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        found = func
+        result = func
         for step in (BackwardFoldScaleAxis(), ForwardFoldScaleAxis()):
-            changed = step.run_function(found, mod)
-            found = found if changed is found else infer_function(changed, mod)
-        return func if found is func else FoldConstant().run_function(found, mod)
+            changed = step.run_function(result, mod)
+            result = result if changed is result else infer_function(changed, mod)
+        return func if result is func else FoldConstant().run_function(result, mod)

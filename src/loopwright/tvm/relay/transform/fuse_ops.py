@@ -90,20 +90,20 @@ class _Fuser:
 
     def _grouped(self, node: Any, args: Any, make: Any) -> Any:
         group = self.partition.of(node)
-        made = make(self._arguments(args, group))
-        if isinstance(node, Call) and isinstance(made, Call):
-            made.span = node.span
-        return self._kernel(group, made) if group.root is node else made
+        result = make(self._arguments(args, group))
+        if isinstance(node, Call) and isinstance(result, Call):
+            result.span = node.span
+        return self._kernel(group, result) if group.root is node else result
 
     def _arguments(self, args: Any, group: Group) -> list[Any]:
         """What a node of a group takes: nodes of the group, and parameters for all others."""
-        found = []
+        new = []
         for arg in args:
             if id(arg) in self.partition.uses.by_id and self.partition.of(arg) is group:
-                found.append(self.new[id(arg)])
+                new.append(self.new[id(arg)])
             else:
-                found.append(self._param(arg, group))
-        return found
+                new.append(self._param(arg, group))
+        return new
 
     def _param(self, arg: Any, group: Group) -> Var:
         value = self.new[id(arg)]

@@ -24,7 +24,7 @@ class MergeComposite(RelayPass):
     name = "relay.MergeComposite"
 
     def __init__(self, pattern_table: Iterable[Any]) -> None:
-        self.pattern_table = [_row(given) for given in pattern_table]
+        self.pattern_table = [_row(row) for row in pattern_table]
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         for name, pattern, check in self.pattern_table:
@@ -33,9 +33,9 @@ class MergeComposite(RelayPass):
         return func
 
 
-def _row(given: Any) -> tuple[str, Any, Any]:
-    if isinstance(given, (tuple, list)) and len(given) in (2, 3):
-        name, pattern, *check = given
-        return name, pattern, check[0] if check else lambda found: True
+def _row(row: Any) -> tuple[str, Any, Any]:
+    if isinstance(row, (tuple, list)) and len(row) in (2, 3):
+        name, pattern, *check = row
+        return name, pattern, check[0] if check else lambda match: True
     what = "a row of a pattern table is (name, pattern) or (name, pattern, check)"
-    raise ValueError(explain(what, got=repr(given)))
+    raise ValueError(explain(what, got=repr(row)))

@@ -36,5 +36,5 @@ class RemoveUnusedFunctions(RelayPass):
             func = mod[name]
             if isinstance(func, Function):
                 waiting += [n.name_hint for n in post_order(func) if isinstance(n, GlobalVar)]
-        gone = [g for g in mod.functions if g.name_hint not in reached]
-        return mod.with_functions(remove=gone)
+        unused = [g for g in mod.functions if g.name_hint not in reached]
+        return mod.with_functions(remove=unused)

@@ -116,8 +116,8 @@ def _with_names(first: Call, second: Call) -> tuple[Any, Any]:
         if not target.isupper():
             return None, None
         source = [""] * len(target)
-        for place, axis in enumerate(_axes(first)):
-            source[axis] = target[place]
+        for position, axis in enumerate(_axes(first)):
+            source[axis] = target[position]
         a = ("".join(source), target)
     if b is None and a is not None:
         if not a[1].isupper():
@@ -219,13 +219,13 @@ NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}
 def _with_fill(call: Call) -> Any:
     """An operand of one value: it goes if it changes nothing, else becomes a scalar."""
     neutral, type_ = NEUTRAL[name_of(call)], _type(call)
-    for place, (fill, other) in enumerate((call.args, call.args[::-1])):
+    for position, (fill, other) in enumerate((call.args, call.args[::-1])):
         value = _fill(fill)
         if value is None or not same_type(_type(other), type_) or _unknown(type_):
             continue
         if type_.dtype == "bool":
             value = int(bool(value))
-        right = place == 1
+        right = position == 1
         if value == neutral and (right or name_of(call) in ("add", "multiply")):
             return other
         if not isinstance(fill, Constant) and _static(_type(fill)):
@@ -310,14 +310,14 @@ def _binomial(call: Call) -> Any:
 
 def _operands(node: Any, name: str, most: int) -> list[Any]:
     """The operands of a tree of calls of one operator; no more than `most` and one."""
-    found, rest = [], [node]
-    while rest and len(found) + len(rest) <= most + 1:
+    operands, rest = [], [node]
+    while rest and len(operands) + len(rest) <= most + 1:
         one = rest.pop()
-        if name_of(one) == name and len(found) + len(rest) < most:
+        if name_of(one) == name and len(operands) + len(rest) < most:
             rest += reversed(one.args)
         else:
-            found.append(one)
-    return found + rest
+            operands.append(one)
+    return operands + rest
 
 
 def _product(node: Any) -> tuple[float, Any, Any] | None:

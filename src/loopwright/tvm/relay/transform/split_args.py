@@ -53,11 +53,11 @@ class SplitArgs(RelayPass):
         axis = int(new.attrs.axis)
         stop, concatenate = VIEWS["annotation.stop_fusion"], VIEWS["concatenate"]
         parts: list[Any] = []
-        taken = 0
+        total = 0
         for field, count in zip(new.args[0].fields, counts, strict=True):
-            if parts and taken + count > limit:
+            if parts and total + count > limit:
                 parts = [concatenate(stop(Tuple(parts)), axis)]
-                taken = count
-            taken += count
+                total = count
+            total += count
             parts.append(field)
         return concatenate(stop(Tuple(parts)), axis)
