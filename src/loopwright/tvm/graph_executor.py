@@ -66,16 +66,16 @@ class GraphRuntime(Module):
             return
         index = self._index(key)
         converted = _converted(self.args[index], value)
-        known = self.values[index]
-        if known is not None and known.shape == converted.shape:
-            known.copyfrom(converted)
+        current = self.values[index]
+        if current is not None and current.shape == converted.shape:
+            current.copyfrom(converted)
         else:
             self.values[index] = tensor(converted)
 
     def _check_fixed(self, name: str, value: Any) -> None:
         """Refuse another value of a parameter that is part of the code."""
-        known = np.asarray(self.fixed[name])
-        if not np.array_equal(known, np.asarray(value), equal_nan=known.dtype.kind == "f"):
+        fixed = np.asarray(self.fixed[name])
+        if not np.array_equal(fixed, np.asarray(value), equal_nan=fixed.dtype.kind == "f"):
             what = f"the parameter {name} was compiled into the model, with other values"
             raise ValueError(explain(what, instead="build the model without params, or again"))
 
@@ -146,9 +146,9 @@ class GraphRuntime(Module):
     def get_input_info(self) -> dict[str, dict[str, Any]]:
         """{"shape": ..., "dtype": ...}, each by the name of an input; dimensions that are not known are
         texts."""
-        known = {arg.name: arg.shape() for arg in self.args}
-        fixed = {n for n, shape in known.items() if all(isinstance(d, int) for d in shape)}
-        shapes = {n: ShapeTuple(shape) if n in fixed else shape for n, shape in known.items()}
+        shapes_all = {arg.name: arg.shape() for arg in self.args}
+        fixed = {n for n, shape in shapes_all.items() if all(isinstance(d, int) for d in shape)}
+        shapes = {n: ShapeTuple(shape) if n in fixed else shape for n, shape in shapes_all.items()}
         return {"shape": shapes, "dtype": {arg.name: arg.dtype for arg in self.args}}
 
     def load_params(self, params_bytes: bytes | bytearray) -> None:
@@ -176,10 +176,10 @@ def _converted(arg: Argument, value: Any) -> Any:
     shape."""
     if not isinstance(value, Tensor) or value.dtype != arg.dtype:
         value = np.asarray(value).astype(numpy_dtype(arg.dtype), copy=False)
-    wanted = arg.shape()
-    same = len(wanted) == len(value.shape)
-    if not same or any(isinstance(w, int) and w != h for w, h in zip(wanted, value.shape)):
-        raise ValueError(explain(f"input {arg.name} has shape {wanted}", got=tuple(value.shape)))
+    shape = arg.shape()
+    same = len(shape) == len(value.shape)
+    if not same or any(isinstance(w, int) and w != h for w, h in zip(shape, value.shape)):
+        raise ValueError(explain(f"input {arg.name} has shape {shape}", got=tuple(value.shape)))
     return value
 
 
@@ -197,14 +197,14 @@ class GraphModule:
         have are left out, as in TVM."""
         if key is not None:
             self.module.set_input(key, value)
-        for name, given in params.items():
+        for name, array in params.items():
             if self.module.get_input_index(name) >= 0 or name in self.module.fixed:
-                self.module.set_input(name, given)
+                self.module.set_input(name, array)
 
     def set_input_zero_copy(self, key: Any = None, value: Any = None, **params: Any) -> None:
         """As `set_input`, but the model reads the given tensors' memory at each run."""
-        given = {} if key is None else {key: value}
-        for name, one in {**given, **params}.items():
+        tensors = {} if key is None else {key: value}
+        for name, one in {**tensors, **params}.items():
             self.module.set_input_zero_copy(name, one)
 
     def set_output_zero_copy(self, key: Any, value: Any) -> None:

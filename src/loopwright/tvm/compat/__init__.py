@@ -42,10 +42,10 @@ def _tvm_name(paths: Sequence[str], name: str, of: ModuleType) -> Any:
         if module is not None and (module is not of or below in PATHS):  # else merged with `of`
             return module
     for path in paths:
-        for place in ALSO.get(path, "").split():
-            held = _held(find_entry(place), name)
-            if held is not None:
-                return held
+        for dotted in ALSO.get(path, "").split():
+            member = _held(find_entry(dotted), name)
+            if member is not None:
+                return member
     return None
 
 
@@ -99,7 +99,7 @@ def _merged(path: str) -> ModuleType | None:
         if type(module) is ModuleType:
             module.__class__ = _Merged
         return module
-    if any(known.startswith(f"{path}.") for known in PATHS):
+    if any(served.startswith(f"{path}.") for served in PATHS):
         module = ModuleType(f"{PACKAGE}.{path}", "A folder of TVM's.")
         module.__path__ = []
         ask_for_names(module)
@@ -139,9 +139,9 @@ class _Wing:
         self.served = named_modules()
 
     def name(self, module: ModuleType, name: str) -> Any:
-        place = module.__name__.partition(".")[2]
-        paths = self.served.get(place)
-        return None if paths is None else _tvm_name([*paths, place], name, module)
+        dotted = module.__name__.partition(".")[2]
+        paths = self.served.get(dotted)
+        return None if paths is None else _tvm_name([*paths, dotted], name, module)
 
 
 WING = _Wing()

@@ -44,10 +44,10 @@ def _converted(func: Callable[..., Any], kinds: dict[str, str]) -> Callable[...,
             if name not in kinds:
                 continue
             convert = _one if kinds[name] == "one" else _list
-            way = signature.parameters[name].kind
-            if way is inspect.Parameter.VAR_POSITIONAL:
+            kind = signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_POSITIONAL:
                 value = tuple(map(convert, value))
-            elif way is inspect.Parameter.VAR_KEYWORD:
+            elif kind is inspect.Parameter.VAR_KEYWORD:
                 value = {key: convert(item) for key, item in value.items()}
             else:
                 value = convert(value)

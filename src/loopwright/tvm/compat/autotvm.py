@@ -102,7 +102,7 @@ def get_workload(
     channels = image[c] * prod(image[4:])
     depthwise = data_layout == "NCHWc" or (filters[o] == channels > filters[i])
     out = filters[o] * filters[i] * prod(filters[4:]) if depthwise else filters[o]
-    strides, steps = ((listed(given) * 2)[:2] for given in (stride, dilation))
+    strides, steps = ((listed(value) * 2)[:2] for value in (stride, dilation))
     spans = [(filters[k] - 1) * step + 1 for k, step in zip((kh, kw), steps, strict=True)]
     sizes = (image[h], image[w], channels, out, filters[kh], filters[kw])
     pads = get_pad_tuple(padding, spans)

@@ -48,8 +48,8 @@ def create_shared(
     ccache_env: dict[str, str] | None = None,
 ) -> None:
     """Link objects or sources to a shared library. Raises LoopwrightError."""
-    place = Path(cwd or ".")
-    _link(place / output, objects, ["-shared", "-fPIC", *(options or ())], cc)
+    folder = Path(cwd or ".")
+    _link(folder / output, objects, ["-shared", "-fPIC", *(options or ())], cc)
 
 
 def create_executable(
@@ -114,10 +114,10 @@ def cross_compiler(
 def find_clang(required: bool = True) -> list[str]:
     """The clangs on the path. Raises RuntimeError where one is required and there is none."""
     names = ["clang", *(f"clang-{n}" for n in range(30, 10, -1))]
-    found = [path for path in map(shutil.which, names) if path]
-    if required and not found:
+    paths = [path for path in map(shutil.which, names) if path]
+    if required and not paths:
         raise LoopwrightError(explain("there is no clang", got="none on PATH"))
-    return found
+    return paths
 
 
 def create_llvm(
@@ -197,7 +197,7 @@ def memoize(key: str, save_at_exit: bool = False) -> Callable[[Callable[..., Any
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @cache
-        def known() -> dict[Any, Any]:
+        def saved() -> dict[Any, Any]:
             """What the file has, and what is written to it at exit."""
             folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
             file = folder / "tvm" / "pkl_memoize_py3" / f"{key}.pkl"
@@ -213,7 +213,7 @@ def memoize(key: str, save_at_exit: bool = False) -> Callable[[Callable[..., Any
 
         @wraps(function)
         def call(*args: Any) -> Any:
-            results = known()
+            results = saved()
             if args not in results:
                 results[args] = function(*args)
             return results[args]

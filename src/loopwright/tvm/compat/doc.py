@@ -489,15 +489,15 @@ def _all_docs(value: Any) -> Iterator[Doc]:
 
 def _shown(doc: Doc, paths: Sequence[ObjectPath]) -> set[int]:
     """The documents that show the paths, or the closest places above them that are shown."""
-    known: dict[ObjectPath, set[int]] = {}
+    parts_at: dict[ObjectPath, set[int]] = {}
     for part in _all_docs(doc):
         for path in part.source_paths:
-            known.setdefault(path, set()).add(id(part))
-    found: set[int] = set()
+            parts_at.setdefault(path, set()).add(id(part))
+    result: set[int] = set()
     for path in paths:
-        above = (p for p in reversed(path.steps()) if p in known)
-        found |= known.get(next(above, path), set())
-    return found
+        above = (p for p in reversed(path.steps()) if p in parts_at)
+        result |= parts_at.get(next(above, path), set())
+    return result
 
 
 def to_python_script(

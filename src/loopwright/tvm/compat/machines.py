@@ -85,7 +85,7 @@ def names(schedules: bool, spelled: dict[str, Callable[..., Any]]) -> Callable[[
             for module in (nn, topi):
                 if callable(getattr(module, base, None)):
                     return getattr(module, base)
-            if not schedules and any(name.startswith(f"{known}_") for known in dir(nn)):
+            if not schedules and any(name.startswith(f"{kernel}_") for kernel in dir(nn)):
                 return _refused(name)  # a variant of a computation
         raise AttributeError(f"topi has no {name!r} by machine")
 

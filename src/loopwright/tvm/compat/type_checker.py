@@ -38,11 +38,11 @@ def type_checked(func: F) -> F:
     return checked  # type: ignore[return-value]
 
 
-def _misfit(value: Any, wanted: Any, place: str) -> str | None:
+def _misfit(value: Any, annotation: Any, path: str) -> str | None:
     """Why a value is none of a type: the message of the first part that is not; else None."""
-    origin, parts = get_origin(wanted) or wanted, get_args(wanted)
+    origin, parts = get_origin(annotation) or annotation, get_args(annotation)
     if origin in (Union, types.UnionType):
-        fits = any(_misfit(value, part, place) is None for part in parts)
+        fits = any(_misfit(value, part, path) is None for part in parts)
     elif origin is collections.abc.Callable:
         fits = callable(value)
     elif origin is Any or not isinstance(origin, type):  # type variables, too
@@ -51,13 +51,13 @@ def _misfit(value: Any, wanted: Any, place: str) -> str | None:
         fits = isinstance(value, (origin, *_ALSO.get(origin, ())))
         fixed = origin is tuple and parts and parts[-1] is not ...
         if fits and not (fixed and len(parts) != len(value)):
-            found = (
-                _misfit(v, part, f"{place}{at}") for v, part, at in _inner(value, origin, parts)
+            misfits = (
+                _misfit(v, part, f"{path}{at}") for v, part, at in _inner(value, origin, parts)
             )
-            return next((misfit for misfit in found if misfit is not None), None)
+            return next((misfit for misfit in misfits if misfit is not None), None)
         fits = False
-    shown = wanted.__name__ if wanted in (int, str, float, bool) else str(wanted)
-    return None if fits else explain(f"{place} is no {shown}", got=repr(value))
+    shown = annotation.__name__ if annotation in (int, str, float, bool) else str(annotation)
+    return None if fits else explain(f"{path} is no {shown}", got=repr(value))
 
 
 def _inner(value: Any, origin: type, parts: tuple[Any, ...]) -> list[tuple[Any, Any, str]]:

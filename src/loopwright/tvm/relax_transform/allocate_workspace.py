@@ -62,8 +62,8 @@ class AllocateWorkspace(ModulePass):
             return mod
         work = _Callers(mod, max(int(f.attrs[SIZE]) for f in users.values()))
         for gvar, func in users.items():
-            taken = {g.name_hint for g in work.builder.get().functions}
-            name = free_name(f"{gvar.name_hint}1", taken)
+            names = {g.name_hint for g in work.builder.get().functions}
+            name = free_name(f"{gvar.name_hint}1", names)
             new = _Users(mod).with_workspace(func, "workspace").with_attr("global_symbol", name)
             work.renamed[gvar] = renamed = GlobalVar(name)
             work.builder.update_func(renamed, new)

@@ -151,10 +151,10 @@ class _Replacer(GraphRewriter):
         new = call.replace(args=operands, sinfo_args=(info,)).with_span(call.span)
         if all(t.index_map is None for t in behind):
             return new
-        made = self.builder.emit(new)
+        value = self.builder.emit(new)
         if not isinstance(out, TupleStructInfo):
-            return self.restored(made, behind[0], outs[0])
-        parts = [rx.TupleGetItem(made, n) for n in range(len(outs))]
+            return self.restored(value, behind[0], outs[0])
+        parts = [rx.TupleGetItem(value, n) for n in range(len(outs))]
         triples = zip(parts, behind, outs, strict=True)
         return rx.Tuple([self.restored(*t) for t in triples])
 
@@ -193,13 +193,13 @@ class _Replacer(GraphRewriter):
         return relax_op.call_tir(kernel, [whole], info)
 
 
-def _index_map(given: Any) -> IndexMap | None:
+def _index_map(map_: Any) -> IndexMap | None:
     """What the user gave for a buffer as an index map; separators count in their own table."""
-    if isinstance(given, (list, tuple)):
-        given = given[0]
-    if given is None or isinstance(given, IndexMap):
-        return given
-    return IndexMap.from_func_with_separators(given)[0]
+    if isinstance(map_, (list, tuple)):
+        map_ = map_[0]
+    if map_ is None or isinstance(map_, IndexMap):
+        return map_
+    return IndexMap.from_func_with_separators(map_)[0]
 
 
 def _dims(info: TensorStructInfo) -> Sequence[Any]:

@@ -48,9 +48,9 @@ class AttachExternModules(ModulePass):
         return attach_externals(mod, self.extern_modules)
 
 
-def _module(given: Any) -> Any:
+def _module(loader: Any) -> Any:
     """An external module or library, loaded if necessary."""
-    module = given.load() if hasattr(given, "load") else given
+    module = loader.load() if hasattr(loader, "load") else loader
     if not isinstance(module, ExternLibrary) and not hasattr(module, "function_names"):
         what = "an external module is a runtime.Module or an ExternLibrary"
         raise TypeError(explain(what, got=repr(module)))

@@ -71,8 +71,8 @@ class _Overwriter(GraphRewriter):
     def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         self.chosen = {}
         if isinstance(block, rx.DataflowBlock):
-            for place, args in in_place_calls(block, self.inputs):
-                self.chosen[block.bindings[place].var] = max(args)
+            for index, args in in_place_calls(block, self.inputs):
+                self.chosen[block.bindings[index].var] = max(args)
         return super().block(block)
 
     def binding(self, binding: Any) -> None:

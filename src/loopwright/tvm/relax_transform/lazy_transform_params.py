@@ -97,24 +97,24 @@ class LazyTransformParams(ModulePass):
         extra = tuple(self.extra_set_item_params or ())
 
         def stores(var: Any) -> list[Any]:
-            places = [i for i, output in enumerate(outputs) if output is var]
+            positions = [i for i, output in enumerate(outputs) if output is var]
             calls = [
                 call_packed(
                     self.fset_item, *extra, rx.PrimValue(i), var, sinfo_args=ObjectStructInfo()
                 )
-                for i in places
+                for i in positions
             ]
             return [called(call) for call in calls]
 
         last: dict[rx.Var, int] = {}
-        for place, binding in enumerate(flat.bindings):
-            last[binding.var] = place
-            last.update(dict.fromkeys(used_vars(binding.value), place))
+        for index, binding in enumerate(flat.bindings):
+            last[binding.var] = index
+            last.update(dict.fromkeys(used_vars(binding.value), index))
         new: list[Any] = []
-        for place, binding in enumerate(flat.bindings):
+        for index, binding in enumerate(flat.bindings):
             new.append(binding)
             for var in dict.fromkeys((*used_vars(binding.value), binding.var)):
-                if last[var] == place:
+                if last[var] == index:
                     new += stores(var)
                     new += [called(vm_kill_object(var))] if var in weights else []
         flat.bindings = new
@@ -142,9 +142,9 @@ def _unbundled(flat: Flat, params: tuple[rx.Var, ...]) -> list[rx.Var]:
 
 def _symbols_of_shapes(weights: list[rx.Var]) -> list[rx.Var]:
     """A parameter for the symbols that no tensor among the weights tells."""
-    told = known_symbols(w for w in weights if isinstance(w.struct_info, TensorStructInfo))
+    of_tensors = known_symbols(w for w in weights if isinstance(w.struct_info, TensorStructInfo))
     scalars = [w for w in weights if isinstance(w.struct_info, (ShapeStructInfo, PrimStructInfo))]
-    symbols = [s for w in scalars for s in known_symbols([w]) if s not in told]
+    symbols = [s for w in scalars for s in known_symbols([w]) if s not in of_tensors]
     shape = ShapeStructInfo(list(dict.fromkeys(symbols)))
     return [rx.Var("symbols", shape)] if symbols else []
 

@@ -84,24 +84,24 @@ def _plan(func: rx.Function, calls: list[rx.Call]) -> Signature | None:
         if unknown.intersection(definable_tir_vars_in_struct_info(info)):
             used.add(param)
     symbols = _missing(func, used)
-    kept = [i for i, param in enumerate(func.params) if param in used]
-    if len(kept) == len(func.params):
+    remaining = [i for i, param in enumerate(func.params) if param in used]
+    if len(remaining) == len(func.params):
         return None
-    params = [func.params[i] for i in kept]
+    params = [func.params[i] for i in remaining]
     params += [rx.Var(f"param_{s.name}", PrimStructInfo(value=s)) for s in symbols]
 
     def arguments(call: rx.Call) -> list[Any]:
         table = _symbols_of(func, call)
-        return [*(call.args[i] for i in kept), *(rx.PrimValue(table[s]) for s in symbols)]
+        return [*(call.args[i] for i in remaining), *(rx.PrimValue(table[s]) for s in symbols)]
 
     return Signature(func.replace(params=tuple(params)), arguments)
 
 
 def _missing(func: rx.Function, used: set[rx.Var]) -> list[TirVar]:
     """The symbols that only parameters outside `used` define."""
-    kept = tuple(p for p in func.params if p in used)
+    remaining = tuple(p for p in func.params if p in used)
     before = free_symbolic_vars(func)
-    after: Sequence[TirVar] = free_symbolic_vars(func.replace(params=kept))
+    after: Sequence[TirVar] = free_symbolic_vars(func.replace(params=remaining))
     return [s for s in reversed(after) if s not in before]
 
 

@@ -36,10 +36,10 @@ class ReorderTakeAfterMatmul(PatternPass):
 
     def rules(self, func: rx.Function) -> list[Any]:
         x, table, routes = wildcard(), wildcard(), wildcard()
-        taken = calls("take", table, routes)
+        rows = calls("take", table, routes)
 
         def reorder(value: rx.Call, m: dict[Any, Any]) -> Any:
-            take = m[taken]
+            take = m[rows]
             ranks = [m[p].struct_info.ndim for p in (x, table, routes)]
             if take.attrs.axis is None or -1 in ranks or ranks[2] != 1 or not keeps_dtype(value):
                 return None
@@ -50,7 +50,7 @@ class ReorderTakeAfterMatmul(PatternPass):
                 return _diagonal(m[x], m[table], m[routes], mode)
             return None
 
-        return [(calls("matmul", x, taken), reorder)]
+        return [(calls("matmul", x, rows), reorder)]
 
 
 def _diagonal(x: Any, table: Any, routes: Any, mode: str) -> Any:

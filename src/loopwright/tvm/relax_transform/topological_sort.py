@@ -54,11 +54,11 @@ class TopologicalSort(FunctionPass):
     direction: str = "from-inputs"
 
     def __post_init__(self) -> None:
-        for what, known in (("order", ORDERS), ("direction", DIRECTIONS)):
-            if getattr(self, what) not in known:
+        for what, allowed in (("order", ORDERS), ("direction", DIRECTIONS)):
+            if getattr(self, what) not in allowed:
                 got = repr(getattr(self, what))
                 what = f"TopologicalSort: no such {what}"
-                raise ValueError(explain(what, got=got, instead=f"one of {', '.join(known)}"))
+                raise ValueError(explain(what, got=got, instead=f"one of {', '.join(allowed)}"))
 
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
         return _Sorter(mod, self.order == ORDERS[0], self.direction == DIRECTIONS[0]).function(func)

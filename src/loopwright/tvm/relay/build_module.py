@@ -121,7 +121,7 @@ class BuildModule:
         return self._built().ir_mod
 
     def get_devices(self) -> list[str]:
-        """The kinds of devices that the model runs on, beside the host."""
+        """The kinds of devices that the model runs on, without the host."""
         return self._built().get_devices()
 
 

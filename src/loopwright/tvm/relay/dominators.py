@@ -35,7 +35,7 @@ def _used(node: Any) -> tuple[Any, ...]:
 
 
 class Flow:
-    """The places of an expression and of all that is in it, what is used first."""
+    """The nodes of an expression and of all its parts, operands first."""
 
     def __init__(self, root: Any) -> None:
         order = enumerate(post_order(root, parts=values_first))
@@ -52,7 +52,7 @@ class Flow:
 
     def _connect(self, expr: Any, user: FlowNode) -> None:
         node = self.of(expr)
-        if node.index < user.index:  # not what a recursive function says of itself
+        if node.index < user.index:  # not a recursive function's use of itself
             node.users.append(user)
             user.inputs.append(node)
 
@@ -76,7 +76,7 @@ class Flow:
         return self._by_id[id(expr)]
 
     def dominates(self, expr: Any, node: FlowNode) -> bool:
-        """Whether all ways from a place lead through an expression after it."""
+        """Whether all paths from a node lead through an expression after it."""
         at = node.parent
         goal = self.of(expr)
         while at is not None and at is not goal:

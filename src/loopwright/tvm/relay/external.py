@@ -44,8 +44,8 @@ def kept_attrs(func: Function) -> dict[str, Any]:
 
 
 def lifted(mod: IRModule) -> IRModule:
-    """The module in which functions for other compilers that are called where they stand are functions
-    of the module."""
+    """The module in which functions for other compilers that are called where they are defined
+    are functions of the module."""
     functions: dict[GlobalVar, Function] = {}
     by_identity: dict[int, GlobalVar] = {}
 

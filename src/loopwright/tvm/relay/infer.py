@@ -1,7 +1,7 @@
 """Type inference: what each expression's value is, by unification and by the operators' rows.
 
 A call of an operator whose arguments' types are known has the type that Relax infers of its body. Where
-an argument's type is open (a weight without a shape), the row may tell it from the others; else the call
+an argument's type is open (a weight without a shape), the row may infer it from the others; else the call
 waits until the rest is known. Reference for unification: Robinson, "A Machine-Oriented Logic Based on the
 Resolution Principle", 1965.
 """
@@ -40,7 +40,7 @@ class Mismatch(Exception):
 
 
 class Unifier:
-    """What is known of the types that are open."""
+    """The facts inferred about the types that are open."""
 
     def __init__(self) -> None:
         self._known: dict[int, Type] = {}
@@ -222,7 +222,7 @@ class Typer:
     # ------------------------------------------------------------------ the walk
 
     def run(self, expr: AnyValue) -> Type:
-        """The type of an expression; those of what is inside are in `types`."""
+        """The type of an expression; those of its parts are in `types`."""
         self._keep.append(expr)
         for node in post_order(expr, self._enter, _Seen(self.types) if self.types else None):
             self.types[id(node)] = self._visit(node)
@@ -377,7 +377,7 @@ class Typer:
         if not isinstance(rule, str):
             return rule(types, call.attrs)
         if rule not in TYPE_RELATIONS:
-            what = f"there is no type relation {rule!r}"
+            what = f"unknown type relation {rule!r}"
             names = ", ".join(TYPE_RELATIONS)
             raise self._error(explain(what, instead=f"a function, or one of: {names}"), call, rule)
         row = ROWS.get(TYPE_RELATIONS[rule])
@@ -413,7 +413,7 @@ class Typer:
                     progress = True
 
     def _same(self, a: AnyValue, b: AnyValue, node: AnyValue, other: AnyValue) -> Type:
-        """The one type of two places of the program. Raises an error that names both."""
+        """The one type of two expressions of the program. Raises an error that names both."""
         try:
             return self.unifier.unify(a, b)
         except Mismatch as mismatch:
@@ -477,7 +477,7 @@ def _place(node: AnyValue) -> str:
 
 
 def _key(row: Row, types: list[Type], attrs: dict[str, AnyValue]) -> AnyValue:
-    """What a call's type is remembered by; None where an extent is no number."""
+    """The cache key of a call's type; None where an extent is not a number."""
     parts = [_type_key(t) for t in types]
     return None if row.reads_values or None in parts else (row.name, tuple(parts), repr(attrs))
 
@@ -494,7 +494,7 @@ def _type_key(type_: AnyValue) -> AnyValue:
 
 def infer_function(func: AnyValue, mod: IRModule | None = None) -> AnyValue:
     """An expression with all types that can be inferred. Raises DiagnosticError where types do not
-    go together."""
+    match."""
     return _typed(Typer(mod), func)
 
 
@@ -536,7 +536,7 @@ class _LocalTyper(Typer):
 
 
 def with_types(expr: AnyValue, mod: IRModule | None = None) -> AnyValue:
-    """An expression made of others whose types are known, with its type and those of what is new."""
+    """An expression made of others whose types are known, with its type and those of its new parts."""
     if getattr(expr, "struct_info", None) is not None:
         return expr
     typer = _LocalTyper(mod)

@@ -93,7 +93,7 @@ def _float(body: str, dtype: str, sign: int) -> tuple[float, str]:
 
 
 def name_text(name: str, dotted: bool = False) -> str:
-    """A name as it stands in a text: quoted where it would not be read as one."""
+    """A name as it is printed: quoted where it would not be parsed as one."""
     return name if (_DOTTED if dotted else _NAME).fullmatch(name) else quoted(name)
 
 

@@ -18,7 +18,7 @@ _SCOPED = (Function, If, Let)
 
 
 class Scope:
-    """A scope, and what is bound in it, in order."""
+    """A scope and its bindings, in order."""
 
     def __init__(self, parent: Scope | None = None) -> None:
         self.parent = parent
@@ -75,7 +75,7 @@ class Scopes:
                 self.of[id(part)] = _common(self.of.get(id(part)), own)
 
     def _walk(self, root: Any) -> Any:
-        """What is used first; notes the first use of each."""
+        """The parts in the order of use; records the first use of each."""
 
         def note(node: Any) -> tuple[Any, ...]:
             parts = _parts(node)
@@ -109,7 +109,7 @@ def _inner_scopes(node: Any, scope: Scope) -> list[Scope]:
 
 
 class Binder:
-    """A program with `let` for its expressions, in their scopes: for all that are no variables, or
+    """A program with `let` for its expressions, in their scopes: for all that are not variables, or
     (all=False) for those that are used in other scopes than their own, where a graph would not say
     where they are computed."""
 
@@ -117,7 +117,7 @@ class Binder:
         self.root, self.all = root, all
         self.scopes = Scopes(root)
         self.new: dict[int, Any] = {}
-        self.names: dict[int, Var] = {}  # the variables that `let` gives to values
+        self.names: dict[int, Var] = {}  # the variables that `let` binds to values
 
     def run(self) -> Any:
         """The new program."""
@@ -151,7 +151,7 @@ class Binder:
         return scope.bind(Var("x") if name is None else name, new)
 
     def _rebuilt(self, node: Any) -> Any:
-        """An expression with its new parts, each below what is bound in its scope."""
+        """An expression with its new parts, each below the bindings of its scope."""
         inner = self.scopes.inner[id(node)]
         if isinstance(node, Let):
             return inner[-1].around(self.new[id(node.body)])

@@ -2,8 +2,8 @@
 
 A strategy is the fact "FTVMStrategy" of an operator: `fn(attrs, inputs, out_type, target) -> OpStrategy`,
 mostly a `target.generic_func`. An implementation is a tensor expression with a te schedule, or a
-function that gives a TensorIR PrimFunc (its buffers the arguments, then the results). The one of the
-highest `plevel` whose condition holds is taken; what is scheduled is not scheduled again.
+function that returns a TensorIR PrimFunc (its buffers the arguments, then the results). The one of the
+highest `plevel` whose condition holds is used; a scheduled function is not scheduled again.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _te_value(value: Any, values: dict[Any, Any], bb: BlockBuilder) -> Any:
     if isinstance(value, rx.Call) and value.op is Op.get("relax.call_tir"):
         func = bb.get()[value.args[0]]
         return te.extern_primfunc([_te_value(f, values, bb) for f in value.args[1].fields], func)
-    what = "this operator is no tensor expression of its arguments alone"
+    what = "this operator is not a tensor expression of its arguments alone"
     raise LoopwrightError(explain(what, got=str(value), instead="use relax.build"))
 
 
@@ -220,7 +220,7 @@ def get_valid_implementations(
     op: Op, attrs: Any, inputs: Any, out_type: Any, target: Any
 ) -> list[OpImplementation]:
     """The implementations of the operator's strategy whose condition holds; the default one where
-    it has none. Raises where there is none."""
+    it has none. Raises if that is missing, too."""
     row = row_of(op)
     implementations = _holding(strategy_of(op, attrs, inputs, out_type, target))
     if not implementations and row is not None:
@@ -241,9 +241,9 @@ def select_implementation(
 
 
 class StrategyChoice:
-    """Asked by the translation for each call: the kernel of the operator's strategy.
+    """Called by the translation for each call: the kernel of the operator's strategy.
 
-    None, and so the row, where there is no strategy or its best is not above the default."""
+    None, so that the row is used, without a strategy or where its best is not above the default."""
 
     def __init__(self, target: Any) -> None:
         self.target = Target(target)

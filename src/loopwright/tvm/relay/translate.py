@@ -3,7 +3,7 @@
 A function for another compiler (`Compiler="x"`) becomes a region of the back end x, as `relax.byoc` makes
 them: see `external`.
 
-Each call becomes the body of its operator's row. What stands for a call instead may be chosen: an
+Each call becomes the body of its operator's row. A call's replacement may be chosen: an
 operator strategy's kernel, a function given at the place of the translation. See `Choice`.
 """
 
@@ -34,8 +34,8 @@ Choice = Callable[[Call, list[Any], BlockBuilder], Any]
 
 
 class CallSpan(Span):
-    """Where a Relax binding came from: a call of an operator of Relay, at its place. Each is its
-    own, so that what is made of two calls of one operator knows of both."""
+    """Where a Relax binding came from: a call of an operator of Relay, at its position. Each call has
+    its own, so that a binding built from two calls of one operator names both."""
 
     __slots__ = ("call",)
 
@@ -130,7 +130,7 @@ class Translator:
     def _param(self, param: Var) -> rx.Var:
         if isinstance(param.checked_type, IncompleteType):
             what = "the type of a parameter is not known"
-            hint = "give it one, or its operator what tells it (units, channels and kernel_size)"
+            hint = "give it one, or its operator the attributes that imply it (units, channels and kernel_size)"
             got = f"%{param.name_hint}"
             raise LoopwrightError(explain(what, got=got, instead=hint, span=param.span))
         return rx.Var(param.name_hint, self.extents.info(param.checked_type))
@@ -143,7 +143,7 @@ class Translator:
 
     def value(self, root: Any) -> Any:
         """The value of an expression, whose calls are emitted; the graph is walked without
-        recursion, but for branches."""
+        recursion, except for branches."""
         if isinstance(root, GlobalVar):
             return root
         seen = {key for scope in self.scopes for key in scope}
@@ -252,7 +252,7 @@ class Translator:
             raise LoopwrightError(explain(f"{row.name}: {error}", span=call.span)) from error
 
     def _applied(self, closure: Closure, args: list[Any]) -> Any:
-        """The body of a function that is called where it stands, with its parameters bound."""
+        """The body of a function that is called where it is defined, with its parameters bound."""
         func = closure.func
         around, pairs = self.scopes, zip(func.params, args, strict=True)
         self.scopes = [*closure.scopes, {id(p): a for p, a in pairs}]

@@ -55,9 +55,9 @@ def post_order(
     seen: set[int] | None = None,
     parts: Callable[[Any], tuple[Any, ...]] = children,
 ) -> Iterator[Any]:
-    """The nodes of a graph, each once, what it uses first. enter: whether what is inside a node
-    counts too (by default all of it). seen: identities of nodes to leave out. parts: what is
-    directly inside a node, in order."""
+    """The nodes of a graph, each once, operands first. enter: whether the parts of a node
+    count too (by default all of it). seen: identities of nodes to leave out. parts: the
+    direct parts of a node, in order."""
     seen = set() if seen is None else seen
     stack: list[tuple[Any, Iterator[Any]]] = []
 
@@ -111,9 +111,9 @@ def rewrite(
     pre: Callable[[Any], Any] | None = None,
     enter: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """Rebuild a graph, what a node uses first: `post(old, new)` gets each node and its copy with
-    replaced children, and gives what stands in its place (None: the copy). pre: what it gives
-    (not None) replaces a node, and what is inside is not looked at. enter: see `post_order`."""
+    """Rebuild a graph, operands first: `post(old, new)` gets each node and its copy with
+    replaced children, and returns the replacement (None: the copy). pre: its result
+    (not None) replaces a node, whose parts are not visited. enter: see `post_order`."""
     new: dict[int, Any] = {}
 
     def inside(node: Any) -> bool:
@@ -216,7 +216,7 @@ def compare(a: Any, b: Any, comparer: Any, path: Any) -> None:
     stack: list[tuple[str, Any, Any, Any]] = [("", a, b, path)]
     while stack:
         step, a, b, path = stack.pop()
-        if step:  # what is no expression: attributes, types, operators, variables that are bound
+        if step:  # not an expression: attributes, types, operators, bound variables
             comparer.compare(a, b, path, step == "def")
             continue
         if isinstance(a, Var) or type(a) not in _FIELDS or type(a) is not type(b):
@@ -269,7 +269,7 @@ def _pairs(a: Any, b: Any, comparer: Any, path: Any) -> Iterator[tuple[str, Any,
 
 
 def graph_hash(root: Any, hasher: Any) -> int:
-    """The hash that goes with `compare`."""
+    """The hash that agrees with `compare`."""
     stack: list[tuple[str, Any]] = [("", root)]
     seen: set[int] = set()
     defined: list[int] = []

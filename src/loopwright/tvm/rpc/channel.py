@@ -156,8 +156,8 @@ def greet(channel: Channel, secret: str) -> dict[str, Any]:
     channel.send_json(rpc=VERSION, nonce=nonce, secret=bool(secret))
     answer = channel.receive_json(GREETING_SECONDS)
     other, proof = str(answer.get("nonce", "")), str(answer.get("proof", ""))
-    wanted = _proof(secret, "client", nonce, other)
-    if secret and not (proof.isascii() and hmac.compare_digest(proof, wanted)):
+    expected = _proof(secret, "client", nonce, other)
+    if secret and not (proof.isascii() and hmac.compare_digest(proof, expected)):
         channel.send_json(error="the secret is wrong" if proof else "a secret is needed")
         channel.close(1008, "wrong secret")
         raise PeerError(explain(f"{channel.peer} does not know the secret"))
@@ -171,8 +171,8 @@ def answer_greeting(channel: Channel, secret: str, about: dict[str, Any]) -> dic
     if hello.get("rpc") != VERSION or not isinstance(hello.get("nonce"), str):
         what, hint = f"{channel.peer} speaks another version", "use one version on both sides"
         raise PeerError(explain(what, got=hello.get("rpc"), instead=hint))
-    nonce, theirs = secrets.token_hex(16), hello["nonce"]
-    proof = _proof(secret, "client", theirs, nonce) if secret else ""
+    nonce, peer_nonce = secrets.token_hex(16), hello["nonce"]
+    proof = _proof(secret, "client", peer_nonce, nonce) if secret else ""
     channel.send_json(**about, nonce=nonce, proof=proof)
     answer = channel.receive_json(GREETING_SECONDS)
     if "error" in answer:
@@ -180,7 +180,7 @@ def answer_greeting(channel: Channel, secret: str, about: dict[str, Any]) -> dic
         raise PeerError(explain(what, instead=hint))
     shown = str(answer.get("proof", ""))
     if secret and not hmac.compare_digest(
-        shown.encode(), _proof(secret, "server", theirs, nonce).encode()
+        shown.encode(), _proof(secret, "server", peer_nonce, nonce).encode()
     ):
         raise PeerError(explain(f"{channel.peer} does not know the secret", got="no proof of it"))
     return hello
@@ -190,24 +190,24 @@ def open_channel(
     host: str, port: int, secret: str | None, tls: Tls, about: dict[str, Any]
 ) -> tuple[Channel, dict[str, Any]]:
     """A connection as a client, and what the server tells of itself. Raises PeerError, ValueError."""
-    known, context = secret_of(secret), client_context(tls)
-    check_safe(host, known, context)
+    shared_secret, context = secret_of(secret), client_context(tls)
+    check_safe(host, shared_secret, context)
     peer = f"{host}:{port}"
     library = websockets()
     address = f"[{host}]" if ":" in host else host
     try:
-        made = library.sync.client.connect(
+        context_manager = library.sync.client.connect(
             f"{'ws' if context is None else 'wss'}://{address}:{port}/", ssl=context, proxy=None,
             open_timeout=OPEN_SECONDS, **_OPTIONS,
         )  # fmt: skip
-        connection = ExitStack().enter_context(made)  # `Channel.close` closes it
+        connection = ExitStack().enter_context(context_manager)  # `Channel.close` closes it
     except (OSError, library.exceptions.WebSocketException, TimeoutError) as error:
         hint = "is the server running, with or without TLS as here?"
         got = f"{type(error).__name__}: {error}"
         raise PeerError(explain(f"cannot connect to {peer}", got=got, instead=hint)) from None
     channel = Channel(connection, peer)
     try:
-        return channel, answer_greeting(channel, known, about)
+        return channel, answer_greeting(channel, shared_secret, about)
     except PeerError:
         channel.close()
         raise

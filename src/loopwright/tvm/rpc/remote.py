@@ -163,12 +163,12 @@ class RemoteTensor(Tensor):
     def numpy(self) -> np.ndarray:
         """A copy of the values."""
         array = np.empty(self._shape, numpy_dtype(self._dtype))
-        place, at = array.reshape(-1).view(np.uint8), 0
-        while at < len(place):
+        raw, at = array.reshape(-1).view(np.uint8), 0
+        while at < len(raw):
             _, (part,) = self.link.request("read", tensor=self.number, at=at)
-            if not 0 < len(part) <= len(place) - at:
+            if not 0 < len(part) <= len(raw) - at:
                 raise PeerError(explain(f"{self.link.peer} sent another array", got=len(part)))
-            place[at : at + len(part)] = np.frombuffer(part, np.uint8)
+            raw[at : at + len(part)] = np.frombuffer(part, np.uint8)
             at += len(part)
         return array
 
@@ -238,16 +238,16 @@ class RemoteFunction:
 
     def __call__(self, *args: Any) -> Any:
         """Call it there. Tensors of results stay there. Raises RemoteError, PeerError."""
-        given = [self.link.departing(a) for a in args]
-        head, _ = self.link.request("call", function=self.number, args=given)
+        values = [self.link.departing(a) for a in args]
+        head, _ = self.link.request("call", function=self.number, args=values)
         return self.link.arrived(head.get("result"))
 
     def timed(self, args: Iterable[Any], timing: dict[str, Any], prepare: Any) -> BenchmarkResult:
         """How long it takes there; see `runtime.module.Timing`."""
-        given = [self.link.departing(a) for a in args]
+        values = [self.link.departing(a) for a in args]
         first = None if prepare is None else prepare.number
         head, _ = self.link.request(
-            "time", function=self.number, args=given, timing=timing, prepare=first
+            "time", function=self.number, args=values, timing=timing, prepare=first
         )
         return BenchmarkResult([float(x) for x in head["results"]])
 

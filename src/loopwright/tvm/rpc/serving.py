@@ -126,10 +126,10 @@ class Serving:
         self, function: int, args: list[Any], timing: dict[str, Any], prepare: int | None
     ) -> dict[str, Any]:
         """Time a function, as `runtime.module.Timing` says; prepare: called before each repeat."""
-        call, given = self._kept(function), [self._arrived(a) for a in args]
+        call, values = self._kept(function), [self._arrived(a) for a in args]
         before = None if prepare is None else self._kept(prepare)
-        first = None if before is None else lambda: before(*given)
-        return {"results": Timing(**timing).of(lambda: call(*given), first).results}
+        first = None if before is None else lambda: before(*values)
+        return {"results": Timing(**timing).of(lambda: call(*values), first).results}
 
     # -- tensors ---------------------------------------------------------------------------------
 
@@ -148,10 +148,10 @@ class Serving:
 
     def do_write(self, blob: memoryview, tensor: int, at: int) -> None:
         """Set bytes of a tensor from a position on."""
-        place = self._bytes(tensor)
-        if not 0 <= at <= at + len(blob) <= len(place):
+        raw = self._bytes(tensor)
+        if not 0 <= at <= at + len(blob) <= len(raw):
             raise ValueError(explain("the bytes do not fit the tensor", got=f"{at}+{len(blob)}"))
-        place[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
+        raw[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
 
     def do_read(self, tensor: int, at: int) -> tuple[dict[str, Any], bytes]:
         """Bytes of a tensor from a position on, as many as a message takes."""

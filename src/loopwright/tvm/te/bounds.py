@@ -71,13 +71,13 @@ class BoundInference:
     def bind_threads(self, stage: Stage) -> None:
         for v, thread in stage.binds.items():
             rng = self.ranges[v]
-            known = self.ranges.get(thread)
-            if known is None:
+            current = self.ranges.get(thread)
+            if current is None:
                 self.ranges[thread] = rng
                 self.ana.bind(thread.var, rng)
-            elif not self.ana.can_prove_equal(cast(rng.extent.dtype, known.extent), rng.extent):
+            elif not self.ana.can_prove_equal(cast(rng.extent.dtype, current.extent), rng.extent):
                 what = f"{thread.var.name} has one extent in all stages"
-                got = f"{known.extent}, and {rng.extent} for {v.var.name} of {stage.op.name}"
+                got = f"{current.extent}, and {rng.extent} for {v.var.name} of {stage.op.name}"
                 hint = "split the loop by the number of threads"
                 raise CallValueError(explain(what, got=got, instead=hint))
 

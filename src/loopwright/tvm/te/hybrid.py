@@ -35,7 +35,7 @@ def build(s: Schedule, inputs: Any, outputs: Any, name: str = "hybrid_func") -> 
     def current(arg: Any) -> Any:
         return normal[arg].op.output(arg.value_index) if isinstance(arg, Tensor) else arg
 
-    args, results = ([current(a) for a in given] for given in (inputs, outputs))
+    args, results = ([current(a) for a in tensors] for tensors in (inputs, outputs))
     return source_of(schedule_ops(normal, infer_bound(normal)), args, results, name)
 
 

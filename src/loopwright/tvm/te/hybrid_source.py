@@ -36,16 +36,16 @@ class Source:
 
     def __init__(self) -> None:
         self.names: dict[Any, str] = {}
-        self.taken: set[str] = {"tvm"}
+        self.used: set[str] = {"tvm"}
         self.lines: list[str] = []
         self.depth = 1
 
     def name(self, of: Any, hint: str) -> str:
         """The name of a tensor or a variable."""
         if of not in self.names:
-            found = free_name(re.sub(r"\W", "_", hint), self.taken)
-            self.taken.add(found)
-            self.names[of] = found
+            name = free_name(re.sub(r"\W", "_", hint), self.used)
+            self.used.add(name)
+            self.names[of] = name
         return self.names[of]
 
     def line(self, text: str) -> None:

@@ -129,11 +129,11 @@ class Schedule(Stages):
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
         """A copy of a tensor in memory `scope`, which the readers use. Returns the copy."""
-        given = _list(readers)
-        if not given:
+        reader_list = _list(readers)
+        if not reader_list:
             what = f"cache_read of {tensor.op.name} needs its readers"
             raise CallValueError(explain(what, got="none", instead="the stages that use the copy"))
-        copy = dataflow.cache_read(self, tensor, scope, given)
+        copy = dataflow.cache_read(self, tensor, scope, reader_list)
         self.record("cache_read")
         return copy
 
@@ -232,10 +232,10 @@ def schedule_to_module(
 ) -> IRModule:
     """The module of a scheduled computation before it is lowered: one PrimFunc `name` of `args`.
     `binds` gives the buffers of some tensors; `debug` keeps loops of one iteration."""
-    given = _arguments(s, args)
+    arguments = _arguments(s, args)
     normal = s.normalize()
     body = ScheduleOps(normal, InferBound(normal), debug)
-    return _module(prim_func(normal, given, body, dict(binds or {})), name)
+    return _module(prim_func(normal, arguments, body, dict(binds or {})), name)
 
 
 _TO_LOOPS = (
@@ -269,14 +269,14 @@ def lower(
 def _arguments(s: Schedule, args: Any) -> list[Any]:
     """The arguments as a list. Raises ValueError where a result that no other stage reads is missing,
     or one is not of the schedule; inputs that nothing reads may be."""
-    given = [args] if isinstance(args, (Tensor, Var)) else list(args)
-    there = {a.op for a in given if isinstance(a, Tensor)}
+    arguments = [args] if isinstance(args, (Tensor, Var)) else list(args)
+    there = {a.op for a in arguments if isinstance(a, Tensor)}
     there |= {t.op for stage in s.stages for t in stage.op.input_tensors}
     missing = [op.name for op in s.outputs if not {op, s.stage_map[op].op} & there]
     if missing:
         what = "the results of a schedule are among its arguments"
         raise CallValueError(explain(what, got=f"{', '.join(missing)} missing"))
-    return given
+    return arguments
 
 
 def _module(func: Any, name: str) -> IRModule:
@@ -288,8 +288,8 @@ def build(
 ) -> Any:
     """Compile a scheduled computation; `f[name](*arrays)` runs it. One whose stages have no steps
     is scheduled by the target's rules."""
-    known = (PlaceholderOp, ComputeOp, ExternOp, ScanOp)
-    free = all(isinstance(stage.op, known) and not stage.is_scheduled for stage in s.stages)
+    classes = (PlaceholderOp, ComputeOp, ExternOp, ScanOp)
+    free = all(isinstance(stage.op, classes) and not stage.is_scheduled for stage in s.stages)
     if free and all(group.attach_type == SCAN_UPDATE for group in s.groups):
         mod = _module(create_prim_func(_arguments(s, args)), name)
     else:

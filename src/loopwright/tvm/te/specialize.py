@@ -22,8 +22,8 @@ class SpecializedCondition(Node):
     _open: ClassVar[list[SpecializedCondition]] = []
 
     def __init__(self, conditions: Any, span: Any = None) -> None:
-        given = conditions if isinstance(conditions, (list, tuple)) else [conditions]
-        clauses = tuple(convert(c) for c in given)
+        listed = conditions if isinstance(conditions, (list, tuple)) else [conditions]
+        clauses = tuple(convert(c) for c in listed)
         for clause in clauses:
             if not isinstance(clause, PrimExpr) or clause.dtype != "bool":
                 raise TypeError(explain("a condition is a bool expression", got=repr(clause)))

@@ -62,20 +62,22 @@ def decl_tensor_intrin(
     if scalar_params:
         what = f"{name}: scalar parameters are not passed to intrinsics"
         raise ValueError(explain(what, got=str(scalar_params), instead="read them from a tensor"))
-    given = binds or {}
+    bound_buffers = binds or {}
     settings = {"offset_factor": 1, **(default_buffer_params or {})}
     tensors = [*op.input_tensors, op.output(0)]
-    for tensor, buffer in given.items():
+    for tensor, buffer in bound_buffers.items():
         if tensor not in tensors:
             what = f"{name} binds a tensor that it does not use"
-            known = ", ".join(t.op.name for t in tensors)
-            raise ValueError(explain(what, got=tensor.op.name, instead=f"one of {known}"))
+            names = ", ".join(t.op.name for t in tensors)
+            raise ValueError(explain(what, got=tensor.op.name, instead=f"one of {names}"))
         if buffer.dtype != tensor.dtype or len(buffer.shape) != tensor.ndim:
             what = f"{name}: {tensor.op.name} is {tensor.dtype} with {tensor.ndim} dimensions"
             got = f"a buffer of {buffer.dtype} with {len(buffer.shape)}"
             raise ValueError(explain(what, got=got))
     buffers = [
-        given[t] if t in given else decl_buffer(t.shape, t.dtype, t.op.name, **settings)
+        bound_buffers[t]
+        if t in bound_buffers
+        else decl_buffer(t.shape, t.dtype, t.op.name, **settings)
         for t in tensors
     ]
     value = fcompute(buffers[:-1], buffers[-1:])

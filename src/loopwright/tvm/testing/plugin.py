@@ -28,9 +28,9 @@ def dev(target: Any) -> Device:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test the targets it may run on, and the sets of its parameters."""
-    for group, places in groups_of(metafunc).items():
-        values = [tuple(values[index] for index, _ in places) for values in group.sets]
-        names = [name for _, name in places]
+    for group, members in groups_of(metafunc).items():
+        values = [tuple(values[index] for index, _ in members) for values in group.sets]
+        names = [name for _, name in members]
         metafunc.parametrize(names, values, indirect=True, ids=group.ids)
     if "target" not in metafunc.fixturenames or metafunc._arg2fixturedefs.get("target"):
         return

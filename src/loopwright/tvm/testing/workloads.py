@@ -450,15 +450,15 @@ def mma_schedule(
     pairs = [(a, b) for a, b in zip(i, j, strict=True)]
     order = [x for pair in pairs[:3] for x in pair] + [*k[:2], *pairs[3], k[2], *pairs[4]]
     sch.reorder(*order)
-    places = [sch.fuse(*pair) for pair in pairs[:3]]
+    grid = [sch.fuse(*pair) for pair in pairs[:3]]
     loads = (ldmatrix_a_intrin, index_map_A), (ldmatrix_b_intrin, index_map_B)
     shared = [sch.cache_read(outer_block, n, shared_scope) for n in range(2)]
     warps = [sch.cache_read(outer_block, n, "warp") for n in range(2)]
     out = sch.cache_write(outer_block, 0, "warp")
-    for blocks, place in ((warps, k[1]), (shared, k[0])):
+    for blocks, target_loop in ((warps, k[1]), (shared, k[0])):
         for moved in blocks:
-            sch.compute_at(moved, place)
-    sch.reverse_compute_at(out, places[2])
+            sch.compute_at(moved, target_loop)
+    sch.reverse_compute_at(out, grid[2])
     for copied in shared:
         lanes = 16 // numpy_dtype(in_dtype).itemsize
         fused = sch.fuse(*sch.get_loops(copied)[-2:])
@@ -467,8 +467,8 @@ def mma_schedule(
         sch.bind(split[2], "threadIdx.x")
         sch.vectorize(split[3])
         sch.storage_align(copied, 0, -2, 32, 8)
-    for place, thread in zip(places, ("blockIdx.x", "blockIdx.y", "threadIdx.y"), strict=True):
-        sch.bind(place, thread)
+    for target_loop, thread in zip(grid, ("blockIdx.x", "blockIdx.y", "threadIdx.y"), strict=True):
+        sch.bind(target_loop, thread)
 
     def tensorize(copied: Any, sizes: Sequence[int], intrin: str) -> None:
         parts = [

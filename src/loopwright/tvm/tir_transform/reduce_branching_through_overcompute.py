@@ -60,11 +60,11 @@ _PLAIN = (BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt)
 
 
 class _Search(NoOpRemover):
-    """Finds the first branch that can go: `found`, and what stands for it."""
+    """Finds the first branch that can go: `removable`, with its replacement."""
 
     def __init__(self, overwritten: bool) -> None:
         super().__init__(overwritten)
-        self.found: tuple[Stmt, Stmt] | None = None
+        self.removable: tuple[Stmt, Stmt] | None = None
         self.dead: set[Stmt] = set()  # branches whose other elements are overwritten later
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
@@ -99,7 +99,7 @@ class _Search(NoOpRemover):
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         then, other = node.then_case, node.else_case
-        if self.found is None and (other is not None or not has_effect(node.condition)):
+        if self.removable is None and (other is not None or not has_effect(node.condition)):
             if other is not None:
                 harmless = structural_equal(NoOpRemover().visit(then), NoOpRemover().visit(other))
                 harmless = harmless and not has_effect(node.condition)
@@ -112,7 +112,7 @@ class _Search(NoOpRemover):
                     node in self.dead or is_no_op(super().visit_IfThenElse(extra))
                 )
             if harmless:
-                self.found = node, then
+                self.removable = node, then
         return super().visit_IfThenElse(node)
 
 
@@ -132,6 +132,6 @@ class ReduceBranchingThroughOvercompute(PrimFuncPass):
             search = _Search(bool(options.get("use_dataflow_analysis")))
             bind_function(search.ana, func)
             search.visit(func.body)
-            if search.found is None:
+            if search.removable is None:
                 return func
-            func = func.replace(body=rewritten(func.body, *search.found))
+            func = func.replace(body=rewritten(func.body, *search.removable))

@@ -22,8 +22,8 @@ proposal = _OPS["proposal"]
 
 def _number(value: Any, dtype: str) -> Any:
     """A limit as a scalar; tensors without axes stay."""
-    known = isinstance(value, (te.Tensor, tir.PrimExpr))
-    return value if known else te.const(value, dtype)
+    is_value = isinstance(value, (te.Tensor, tir.PrimExpr))
+    return value if is_value else te.const(value, dtype)
 
 
 def get_valid_counts(
@@ -133,8 +133,8 @@ def reorg(data: te.Tensor, stride: int) -> te.Tensor:
         flat = (channel * high + y) * wide + x
         column, row = flat % w, flat // w % h
         source, block = flat // (w * h) % few, flat // (w * h * few)
-        place = ((source * h + row) * s + block // s) * (w * s) + column * s + block % s
-        return data(b, place // (h * w), place // w % h, place % w)
+        offset = ((source * h + row) * s + block // s) * (w * s) + column * s + block % s
+        return data(b, offset // (h * w), offset // w % h, offset % w)
 
     shape = [n, c * s * s, high, wide]
     return te.compute([simplify(d) for d in shape], pixel, name="reorg", tag="injective")

@@ -34,7 +34,7 @@ def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
 
 
 def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
-    """The module of what line `%<expr_id>` of the text of `main` stands for."""
+    """The module of the expression that line `%<expr_id>` of the text of `main` defines."""
     body = main_of(mod).body
     lines = [n for n in post_order(body) if isinstance(n, (Call, Tuple, TupleGetItem))]
     if not 0 <= expr_id < len(lines):
@@ -52,9 +52,9 @@ def search_fc_transpose(expr: Any) -> list[str]:
 def get_calibration_data(
     mod: IRModule, data: Mapping[str, Any]
 ) -> dict[GlobalVar, dict[str, list[Any]]]:
-    """What the functions with the attribute "Compiler" get and give while `main` runs.
+    """The inputs and outputs of the functions with the attribute "Compiler" while `main` runs.
 
-    data: the arguments of `main` by name. Gives for each such function its "inputs" and "outputs"
+    data: the arguments of `main` by name. Returns for each such function its "inputs" and "outputs"
     as tensors; a tuple of results is several outputs. Each is to be called once, on tensors.
     """
     mod = InferType()(mod)
@@ -64,7 +64,7 @@ def get_calibration_data(
         func = mod.functions.get(node.op) if _calls_global(node) else None
         if isinstance(func, Function) and "Compiler" in func.attrs:
             if node.op in slots:
-                what = "a function that is called twice has no one value"
+                what = "a function that is called twice has more than one value"
                 raise LoopwrightError(explain(what, got=f"@{node.op.name_hint}"))
             results = _fields(node)
             slots[node.op] = (len(values), len(node.args), len(results))

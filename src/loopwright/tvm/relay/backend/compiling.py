@@ -22,7 +22,7 @@ from .kernels import NameKernels
 
 SCHEDULED = "ApplyDefaultSchedule"  # after it kernels have their last names
 
-# The compiler lies above.
+# The compiler is in a higher layer.
 
 
 def as_relay_module(model: Any) -> IRModule:
@@ -31,7 +31,7 @@ def as_relay_module(model: Any) -> IRModule:
         return model
     if isinstance(model, Expr):
         return IRModule.from_expr(model)
-    what = "this is no module of Relay"
+    what = "this is not a module of Relay"
     hint = "an IRModule, or a relay.Function"
     raise ValueError(explain(what, got=type(model).__name__, instead=hint))
 
@@ -94,8 +94,8 @@ def optimized(mod: IRModule, target: Any, params: Mapping[str, Any] | None = Non
 
 
 def build_prefix() -> Sequential:
-    """The passes of a build before the translation, each at its level: what the context's level is
-    below, is left out."""
+    """The passes of a build before the translation, each at its level: those above the
+    context's level are left out."""
     return Sequential(
         [
             steps.RemoveUnusedFunctions(),
@@ -131,7 +131,7 @@ def _in_relax(mod: IRModule, target: Target) -> IRModule:
 def compiled(mod: IRModule | None, target: Any, mod_name: str = "default") -> tuple[Any, str]:
     """The compiled model of a module, and the graph of its kernels as text."""
     if mod is None:
-        raise ValueError(explain("there is no module to compile", instead="lower(mod) first"))
+        raise ValueError(explain("no module to compile yet", instead="lower(mod) first"))
     chosen, naming = one_target(target), NameKernels(mod_name)
     pipeline: Any = get_default_pipeline(chosen)
     model = compile_model(

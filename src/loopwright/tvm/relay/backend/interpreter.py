@@ -23,7 +23,7 @@ from ..types import TensorType, TupleType
 class ADT(tuple[Any, ...]):
     """The fields of a tuple that an executor computed."""
 
-    tag = 0  # of algebraic data types, tuples are what is left
+    tag = 0  # tuples are the only algebraic data type here
 
 
 def _result(value: Any) -> Any:

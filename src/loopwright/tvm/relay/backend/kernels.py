@@ -1,4 +1,4 @@
-"""Kernels under the names that Relay gives them, and the graph that calls them.
+"""Kernels under their names in Relay, and the graph that calls them.
 
 The translation writes into each Relax binding's span which call of Relay it came from (`CallSpan`), and
 fusion merges spans, so a kernel knows its operators.
@@ -116,7 +116,7 @@ def kernel_origins(mod: IRModule) -> dict[GlobalVar, list[Call]]:
 
 
 def origins(span: Span | None) -> list[CallSpan]:
-    """The calls of Relay that a span tells of."""
+    """The calls of Relay that a span names."""
     parts = span.spans if isinstance(span, SequentialSpan) else (span,)
     return [part for part in parts if isinstance(part, CallSpan)]
 

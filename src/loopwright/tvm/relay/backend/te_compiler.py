@@ -1,4 +1,4 @@
-"""What a function of Relay becomes: its kernel."""
+"""The kernel that a function of Relay is lowered to."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lower_to_primfunc(relay_func: Function, target: Any) -> PrimFunc:
         kernel = fuse(mod["main"].with_attr("Primitive", True), mod)
     if kernel is None:
         what = "this function cannot be one kernel"
-        hint = "relay.lower(mod, target) gives the kernels of a module"
+        hint = "relay.lower(mod, target) returns the kernels of a module"
         raise LoopwrightError(explain(what, got=str(relay_func), instead=hint))
     return kernel.func
 

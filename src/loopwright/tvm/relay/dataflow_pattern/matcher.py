@@ -1,6 +1,6 @@
 """The matcher: compares a pattern with a graph of Relay, greedily and without recursion.
 
-Each pattern is compared once with one expression, and stands for it from then on. What is inside the
+Each pattern is compared once with one expression, and is bound to it from then on. The inside of the
 path of a `DominatorPattern`, and behind a wildcard that was redirected, may match again elsewhere:
 hence a list of expressions for each pattern.
 """
@@ -34,7 +34,7 @@ class Matcher:
         self.flow = Flow(root)
         self.matches: dict[nd.DFPattern, list[Any]] = {}
         self._order: list[nd.DFPattern] = []  # in which the patterns of `found` matched
-        self._once = True  # whether a pattern stands for what it matched
+        self._once = True  # whether a pattern is bound to its match
         self._typer = Typer()
 
     def match(self, pattern: nd.DFPattern, expr: Any) -> bool:
@@ -72,7 +72,7 @@ class Matcher:
                 del self.matches[pattern]
 
     def again(self, pattern: nd.DFPattern, expr: Any) -> Step:
-        """Whether a pattern matches, regardless of what it stands for."""
+        """Whether a pattern matches, regardless of its binding."""
         once, self._once = self._once, False
         good = yield self.compare(pattern, expr)
         self._once = once
@@ -109,7 +109,7 @@ def _structure(kind: type, *names: str) -> Rule:
 
 
 def _typed(test: Callable[[Any, Any], bool]) -> Rule:
-    """The rule of a pattern that asks for a type first."""
+    """The rule of a pattern that checks a type first."""
 
     def rule(m: Matcher, p: Any, e: Any) -> Step:
         type_ = m.type_of(e)

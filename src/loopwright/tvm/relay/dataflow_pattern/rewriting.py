@@ -26,7 +26,7 @@ _MOST_ROUNDS = 100
 @dataclass(eq=False)
 class Group:
     """A match: its last expression, what each pattern matched, and the match as a function of the
-    arguments `args`. inside: the identities of what is computed in it."""
+    arguments `args`. inside: the identities of the expressions computed in it."""
 
     root: Any
     matches: dict[nd.DFPattern, list[Any]]
@@ -56,7 +56,7 @@ def _step(node: Any) -> str:
 
 def groups_of(pattern: nd.DFPattern, root: Any) -> dict[int, Group]:
     """The matches of a pattern in a graph, from its end, by the identity of their last expression:
-    none shares what it computes with another, and what is used outside leads back into it."""
+    none shares what it computes with another, and a value used outside leads back into it."""
     matcher = Matcher(root)
     order = list(post_order(pattern, parts=_parts))
     used: set[int] = set()
@@ -88,7 +88,7 @@ def _group(
     root: Any, order: list[nd.DFPattern], matches: dict[nd.DFPattern, list[Any]], number: int
 ) -> Group:
     """The match that ends in an expression. Its arguments are what patterns without parts matched, but
-    for constants that such a pattern asked for."""
+    for constants that such a pattern requires."""
     fuzzy = _passed_through(order, matches)
     args: list[Any] = []
     params: dict[int, Var] = {}
@@ -104,7 +104,7 @@ def _group(
 
 
 def _passed_through(order: list[nd.DFPattern], matches: dict[nd.DFPattern, list[Any]]) -> set[int]:
-    """What is inside a match wherever a pattern without parts met it: what lies on the path to a
+    """The expressions inside a match that a pattern without parts matched: those on the path to a
     dominator, and the bodies of functions."""
     inside: set[int] = set()
     for pattern in order:
@@ -176,7 +176,7 @@ def partition(
 
 
 class DFPatternCallback:
-    """What stands instead of the matches of `pattern`: a subclass sets it, and defines
+    """Replaces the matches of `pattern`: a subclass sets it, and defines
     `callback(pre, post, node_map)`.
 
     require_type: infer types before. rewrite_once: not again after it changed something.
@@ -192,7 +192,7 @@ class DFPatternCallback:
         return rewrite(self, expr)
 
     def callback(self, pre: Any, post: Any, node_map: dict[Any, list[Any]]) -> Any:
-        """What stands instead of a match. pre: its last expression; post: the same with rewritten
+        """The replacement of a match. pre: its last expression; post: the same with rewritten
         inputs; node_map: the expressions that each pattern matched."""
         raise NotImplementedError(f"{type(self).__name__} has no method callback")
 

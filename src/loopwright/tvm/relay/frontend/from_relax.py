@@ -1,7 +1,7 @@
 """From Relax to Relay: the translation's table read backwards.
 
 Where an operator of Relay is one operator of Relax, that is found in its row (`twins`), or by running
-the body of a row of the same name (`by_trial`); what is several operators stands in `CONVERTERS`. Other calls stay calls of Relax: the operator `relax.call`
+the body of a row of the same name (`by_trial`); converters to several operators are in `CONVERTERS`. Other calls stay calls of Relax: the operator `relax.call`
 has their text as an attribute.
 """
 
@@ -50,8 +50,8 @@ from ..types import TensorType, TupleType, same_type
 
 @op("relax.call", view=False)
 def relax_call(args: Inputs, function: str = "") -> Any:
-    """What a function of Relax, given as JSON, computes of the arguments in one expression, after
-    extents that the run reads."""
+    """The value of a function of Relax, stored as JSON, for the arguments in one expression, after
+    extents that are read at run time."""
     func = load_json(function)
     values = fields(args)
     table = dict(zip(func.params, values, strict=True))
@@ -72,13 +72,13 @@ def relax_call(args: Inputs, function: str = "") -> Any:
 
 
 def _read_by(info: Any) -> list[TirVar]:
-    """The variables that stand alone in a shape that is matched."""
+    """The variables that are whole extents of a shape that is matched."""
     dims = info.values if isinstance(info, ShapeStructInfo) else None
     return [d for d in dims or () if isinstance(d, TirVar)]
 
 
 def _match(want: Any, have: Any, table: dict[Any, Any]) -> None:
-    """Find what the variables are that stand alone in a shape."""
+    """Find the values of variables that are whole extents of a shape."""
     if isinstance(want, TupleStructInfo):
         for w, h in zip(want.fields, have.fields, strict=True):
             _match(w, h, table)
@@ -92,7 +92,7 @@ def _match(want: Any, have: Any, table: dict[Any, Any]) -> None:
 
 
 class _Recorder:
-    """Stands for the operators of Relax while a row's body runs, and notes the one call."""
+    """Replaces the operators of Relax while a row's body runs, and records the one call."""
 
     def __init__(self, calls: list[Any], path: str = "") -> None:
         self._calls, self._path = calls, path
@@ -125,7 +125,7 @@ def _twin(row: Row) -> tuple[str, dict[str, str]] | None:
     try:
         result = copy(**marks)
     except (AttributeError, LookupError, TypeError, ValueError):
-        return None  # the body looks at its arguments: it is no plain call
+        return None  # the body inspects its arguments: not a plain call
     if len(calls) != 1 or calls[0][3] is not result:
         return None
     path, args, kwargs, _ = calls[0]
@@ -188,7 +188,7 @@ def by_trial(c: _Call) -> Any:
 
 def _ways(row: Row, c: _Call) -> Iterator[dict[str, Any]]:
     """The arguments of a row that those of a call may be: by their names, then in their order, an
-    attribute also turned round or taken out of a list."""
+    attribute also negated or taken out of a list."""
     left = {n: _python(v) for n, v in c.values.items() if not isinstance(v, str) or v != "void"}
     bound = {name: left.pop(name) for name in row.signature.parameters if name in left}
     tensors = [name for name, value in left.items() if isinstance(value, rx.Expr)]
@@ -198,7 +198,7 @@ def _ways(row: Row, c: _Call) -> Iterator[dict[str, Any]]:
     if any(bound[n] is None for n in row.inputs if n not in row.optional):
         return
     if any(isinstance(v, rx.ShapeExpr) for n, v in bound.items() if n not in row.inputs):
-        return  # extents of a run are no attributes
+        return  # extents known at run time cannot be attributes
     open_names = [name for name in row.attr_names if name not in bound]
     choices = [list(_choices(row, name, left)) for name in open_names]
     for picked in islice(product(*choices), _TRIALS):
@@ -208,7 +208,7 @@ def _ways(row: Row, c: _Call) -> Iterator[dict[str, Any]]:
 
 
 def _choices(row: Row, name: str, left: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What an attribute may be, after the name of what it is of: its default, or what is left."""
+    """Pairs (source, value) that an attribute may be: its default, or one of the remaining arguments."""
     default = row.defaults.get(name)
     if name in row.defaults:
         yield "", default
@@ -305,13 +305,13 @@ class _Call:
         return value
 
     def shape(self, name: str) -> list[Any]:
-        """The shape of an argument, with None for what is not known."""
+        """The shape of an argument, with None for unknown extents."""
         dims = self.values[name].struct_info.get_shape()
         return [d.value if isinstance(d, IntImm) else None for d in dims or ()]
 
 
 def _builder(name: str) -> Any:
-    """The builder of an operator. Raises KeyError where there is none."""
+    """The builder of an operator. Raises KeyError for an unknown one."""
     row = ROWS.get(name)
     if row is None:
         raise KeyError(name)
@@ -562,7 +562,7 @@ class _Reverser:
         params = []
         for param in func.params:
             if not isinstance(param.struct_info, (TensorStructInfo, TupleStructInfo)):
-                what = f"the parameter {param.name_hint} is no tensor, which Relay needs"
+                what = f"the parameter {param.name_hint} is not a tensor, which Relay needs"
                 raise LoopwrightError(explain(what, got=str(param.struct_info)))
             new = Var(param.name_hint, relay_type(param.struct_info))
             self.values[param] = new
@@ -603,7 +603,7 @@ class _Reverser:
                 self._symbols_of(var)
 
     def definition(self, value: Any) -> Any:
-        """What a variable is bound to."""
+        """The value that a variable is bound to."""
         while isinstance(value, rx.Var) and value in self.definitions:
             value = self.definitions[value]
         return value
@@ -612,7 +612,7 @@ class _Reverser:
         """The expression of Relay of one of Relax."""
         if isinstance(value, rx.Var):
             if value not in self.values:
-                what = "this value of Relax is no tensor, which Relay needs"
+                what = "this value of Relax is not a tensor, which Relay needs"
                 raise LoopwrightError(explain(what, got=f"{value}: {value.struct_info}"))
             return self.values[value]
         if isinstance(value, rx.Constant):
@@ -757,7 +757,7 @@ def _alone(info: Any) -> list[TirVar]:
 
 
 def relay_type(info: Any) -> Any:
-    """The type of a value of Relax; an extent that is no number is not known in Relay."""
+    """The type of a value of Relax; an extent that is not a number is unknown in Relay."""
     if isinstance(info, TupleStructInfo):
         return TupleType([relay_type(f) for f in info.fields])
     if not isinstance(info, TensorStructInfo):

@@ -70,7 +70,7 @@ globals().update({n: f for n, f in vars(_registering).items() if n.startswith(("
 
 
 def get(op_name: str) -> Op:
-    """The operator of that name. Raises AttributeError when there is none."""
+    """The operator of that name. Raises AttributeError for an unknown one."""
     return Op.get(op_name)
 
 

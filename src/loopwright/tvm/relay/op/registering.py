@@ -1,6 +1,6 @@
 """What users say of operators: `relay.op.register_legalize("nn.dense", rule)` and kin.
 
-Each stores a fact under the key that a pass asks for; without a value, it is a decorator.
+Each stores a fact under the key that a pass reads; without a value, it is a decorator.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ register_strategy = _registering("register_strategy", STRATEGY, "fstrategy")
 
 
 def register(op_name: str, describe: str = "") -> Op:
-    """Make an operator of a name; its other facts are told by the functions of this file. Raises
+    """Make an operator of a name; its other facts are set by the functions of this file. Raises
     LoopwrightError when there is one of this name."""
     if Op.find(op_name) is not None:
         what = f"Operator {op_name} is registered before"
@@ -108,7 +108,7 @@ def register_shape_func(
     op_name: str, data_dependent: Any, shape_func: Any = None, level: int = 10
 ) -> Any:
     """The shape of an operator's results as values; Relax's inference says it here, and the function
-    is kept for who asks."""
+    is stored for `get_attr`."""
     register_op_attr(op_name, "TShapeDataDependent", data_dependent, level)
     return register_op_attr(op_name, "FShapeFunc", shape_func, level)
 

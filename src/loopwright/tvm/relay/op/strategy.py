@@ -1,6 +1,6 @@
 """Implementations of a strategy from functions of topi: `wrap_compute_conv2d(topi.nn.conv2d_nchw)`.
 
-What a function takes of a call's attributes, and in which order, is a row of `TAKES`:
+The attributes of a call that a function takes, in their order, are a row of `TAKES`:
 `relay.op.strategy.wrap_compute_<row>`. A word `name?option` is given only with that option.
 """
 
@@ -34,7 +34,7 @@ TAKES: dict[str, str] = {
     "matmul": "- out_dtype transpose_a transpose_b",
     "softmax": "axis",
 }
-# Options of TVM's that ask for layouts of its searches, which there are none of here.
+# Options of TVM that request layouts found by its searches; Loopwright has no such layouts.
 _SEARCHES = ("need_auto_scheduler_layout", "need_meta_schedule_layout")
 
 
@@ -71,7 +71,7 @@ def _results(outputs: Any) -> list[Any]:
 
 
 def _taken(word: str, attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
-    """What a word of a row stands for."""
+    """The value that a word of a row names."""
     if word == "-":
         return None
     if word in ("shape", "dtype"):
@@ -96,7 +96,7 @@ def _wrapper(name: str, row: str) -> Callable[..., Any]:
             raise TypeError(explain(what, instead=f"it has {options_known}"))
         for option in _SEARCHES:
             if options.get(option):
-                what = "there are no layouts of searches here"
+                what = "layouts of searches are not supported"
                 raise NotImplementedError(explain(what, got=option, instead="leave it out"))
 
         def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:

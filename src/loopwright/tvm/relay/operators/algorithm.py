@@ -55,7 +55,7 @@ def topk(
     is_ascend: bool = False,
     dtype: str = "int32",
 ) -> Any:
-    """The first k values along an axis in order, the greatest first unless asked otherwise, and
+    """The first k values along an axis in order, the greatest first unless `is_ascend`, and
     their indices. k below 1 means all."""
     return R.topk(data, int(k), axis, ret_type, not is_ascend, dtype)
 

@@ -1,4 +1,4 @@
-"""Marks in a program: on which device, for which compiler, what is not fused. They compute nothing."""
+"""Marks in a program: the device, the compiler, barriers of fusion. They compute nothing."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ device_copy.infer(same_type)
 
 @view("device_copy")
 def _device_copy(data: Any, src_device: Any, dst_device: Any) -> Any:
-    """The same values on another device, named by itself, its name or a VirtualDevice."""
+    """The same values on another device, a Device, its name or a VirtualDevice."""
     return device_copy.builder(data, _place(src_device), _place(dst_device))

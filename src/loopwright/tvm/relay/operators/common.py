@@ -1,4 +1,4 @@
-"""What the rows of operators of neural networks share: attributes of windows, shapes in layouts."""
+"""Shared parts of the rows of neural networks' operators: attributes of windows, shapes in layouts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def per_axis(value: Any, rank: int) -> tuple[Any, ...]:
 
 
 def sides(value: Any, rank: int) -> tuple[Any, ...]:
-    """The padding before each spatial axis, then after each, from 1, `rank` or twice as many
+    """The padding before each spatial axis, then after each, from 1, `rank` or `2 * rank`
     numbers."""
     values = tuple(map(whole, value)) if hasattr(value, "__len__") else (whole(value),)
     if len(values) not in (1, rank, 2 * rank):

@@ -1,4 +1,4 @@
-"""Convolutions in any layout, and what is a convolution of weights prepared before."""
+"""Convolutions in any layout, and weights of convolutions that are transformed beforehand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def wide(data: Any, weight: Any, out_dtype: Any) -> tuple[Any, Any]:
 
 
 def _one_filter_each(data: Any, weight: Any, groups: int, layouts: tuple[str, str]) -> Any:
-    """The weight of a convolution with as many groups as channels: Relay counts the filters of a
+    """The weight of a convolution with one group per channel: Relay counts the filters of a
     channel where others count input channels."""
     plan = layout_of(layouts[1])
     shape = shape_of(weight)
@@ -51,7 +51,7 @@ def _one_filter_each(data: Any, weight: Any, groups: int, layouts: tuple[str, st
 def _window_types(
     rank: int, lead: Callable[[Any, Any, Any], tuple[Any, Any]]
 ) -> Callable[..., Any]:
-    """The hook `arguments` that gives a weight its shape; lead(channels in, channels out, groups)
+    """The hook `arguments` that infers a weight's shape; lead(channels in, channels out, groups)
     are its extents by O and I."""
 
     def weight(data: Any, attrs: dict[str, Any]) -> Any:
@@ -74,7 +74,7 @@ def _share(dim: Any, groups: Any) -> Any:
 
 
 def _check_weight(types: list[Any], attrs: dict[str, Any], out: str) -> None:
-    """Raise ValueError if a weight is not what the attributes say. out: the letter of the results'
+    """Raise ValueError if a weight does not match the attributes. out: the letter of the results'
     channels (of a transposed one, of a group)."""
     have = extents(types[1], attrs["kernel_layout"])
     layout = attrs["data_layout"]
@@ -83,7 +83,7 @@ def _check_weight(types: list[Any], attrs: dict[str, Any], out: str) -> None:
         want["O"] = attrs["channels"]
     for letter, size in want.items():
         if _known(have[letter]) not in (None, int(size)):
-            what = f"the weight's extent {letter} is not what the attributes say ({size})"
+            what = f"the weight's extent {letter} differs from the attributes ({size})"
             raise ValueError(explain(what, got=f"{types[1]} in layout {attrs['kernel_layout']}"))
     extents(types[0], layout)
 

@@ -13,9 +13,9 @@ Its signature is that of the builder `relay.nn.dense`. A parameter of the annota
 argument of the call, `Inputs` a tuple of them, all others are attributes. The body is the operator's
 meaning: translation to Relax is running it, and the result's type is what Relax infers of it.
 
-Hooks: `arguments(types, attrs)` gives types of arguments which the others decide (None where it
-cannot); `infer(types, attrs)` the result's type, where Relax's inference says less; `build(**given)`
-checks and completes what the builder was given, as a dict; or gives a call of another operator;
+Hooks: `arguments(types, attrs)` infers types of arguments from the others' (None where it
+cannot); `infer(types, attrs)` the result's type, where Relax's inference says less; `build(**attrs)`
+checks and completes the builder's arguments, as a dict; or returns a call of another operator;
 `macs(types, attrs, result)` the multiply-accumulates, from types of known extents.
 """
 
@@ -39,7 +39,7 @@ from ..expr import Call, Expr, Tuple, TupleWrapper
 
 class _Typed:
     """The builders of Relax's operators; what they make has its struct info at once, which the next
-    line of a body may ask for."""
+    line of a body may query."""
 
     def __init__(self, view: Any) -> None:
         self._view = view
@@ -74,7 +74,7 @@ def builder() -> Any:
 
 
 def kernel(fn: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """What a function of te makes of Relax expressions, for meanings without an operator of Relax."""
+    """A te function applied to Relax expressions, for semantics that no operator of Relax has."""
     return builder().emit(builder().call_te(fn, *args, **options))
 
 
@@ -114,12 +114,12 @@ class Row:
         return f"<operator of Relay {self.name}{self.signature}>"
 
     def arguments(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set what gives the types of arguments that follow from the others."""
+        """Set the hook that infers types of arguments from the others'."""
         self.hooks["arguments"] = fn
         return fn
 
     def infer(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set what gives the result's type. With a third parameter, it gets the arguments too."""
+        """Set the hook that infers the result's type. With a third parameter, it gets the arguments too."""
         self.hooks["infer"] = fn
         self.reads_values = len(inspect.signature(fn).parameters) > 2
         return fn
@@ -218,8 +218,8 @@ def op(
 ) -> Callable[[Callable[..., Any]], Row]:
     """Define an operator: see the module's docstring.
 
-    results: how many fields its tuple has, or a function of its attributes and what was given (None:
-    it is no tuple); the builder gives a `TupleWrapper`. attrs: the class of its attributes in TVM. view: whether there is
+    results: how many fields its tuple has, or a function of its attributes and arguments (None:
+    not a tuple); the builder returns a `TupleWrapper`. attrs: the class of its attributes in TVM. view: whether it has
     a builder `relay.<name>`.
     """
 
@@ -242,5 +242,5 @@ def view(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def row_of(operator: Any) -> Row | None:
-    """The definition of an operator, None where there is none."""
+    """The definition of an operator, None if it has none."""
     return ROWS.get(operator.name) if isinstance(operator, Op) else None

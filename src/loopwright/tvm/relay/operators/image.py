@@ -17,8 +17,8 @@ from .core import Input, R, Row, kernel, op, view
 
 
 def _resized(data: Any, size: list[Any], roi: Any, **options: Any) -> Any:
-    """The data in another size, by Relax's operator where it computes the same: what is nearest
-    depends on the last bit of a place."""
+    """The data in another size, by Relax's operator where it computes the same: the nearest
+    element depends on the last bit of a coordinate."""
     options["out_dtype"] = options["out_dtype"] or None
     linear = options["method"] != "nearest_neighbor"
     cropped = options["coordinate_transformation_mode"] == "tf_crop_and_resize"
@@ -165,7 +165,7 @@ def crop_and_resize(
 
 @op("image.affine_grid", attrs="AffineGridAttrs")
 def affine_grid(data: Input, target_shape: Any = None) -> Any:
-    """The places, from -1 to 1, of an image's pixels, moved by matrices (batch, 2, 3)."""
+    """The coordinates, from -1 to 1, of an image's pixels, transformed by matrices (batch, 2, 3)."""
     return kernel(topi_image.affine_grid, data, [int(d) for d in target_shape])
 
 
@@ -178,7 +178,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> Any:
-    """The data at the places of a grid, from -1 to 1 along each axis."""
+    """The data at the coordinates of a grid, from -1 to 1 along each axis."""
     options = (method, layout, padding_mode, bool(align_corners))
     return kernel(topi_image.grid_sample, data, grid, *options)
 

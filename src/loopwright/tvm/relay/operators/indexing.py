@@ -29,7 +29,7 @@ def _wide(data: Any) -> Any:
 
 
 def _bounds(attrs: dict[str, Any], rank: int) -> list[tuple[int, Any, Any, int]]:
-    """(axis, begin, end, stride) of a strided slice; what is not given is None."""
+    """(axis, begin, end, stride) of a strided slice; missing ones are None."""
     begin, end = list(attrs["begin"]), list(attrs["end"])
     strides, axes = list(attrs["strides"] or ()), attrs["axes"]
     axes = list(range(max(len(begin), len(end)))) if axes is None else [int(a) % rank for a in axes]
@@ -118,7 +118,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 def dyn_strided_slice(
     data: Input, begin: Input, end: Input, strides: Input, slice_mode: str = "end", axes: Any = None
 ) -> Any:
-    """`strided_slice` whose places are values."""
+    """`strided_slice` whose bounds are values."""
     rank = data.struct_info.ndim
     (count,) = dims_of(begin)
     count = int(getattr(count, "value", count))
@@ -149,7 +149,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 def _strided_slice(
     data: Any, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end"
 ) -> Any:
-    """A part of a tensor; places may be expressions."""
+    """A part of a tensor; bounds may be expressions."""
     begin, end, strides = (
         as_numbers(begin),
         as_numbers(end),
@@ -158,8 +158,8 @@ def _strided_slice(
     bounds = [begin, end, strides]
     if any(isinstance(g, Expr) for g in bounds):
         if axes is not None:
-            what = "strided_slice: axes need places that are numbers"
-            raise ValueError(explain(what, got=str(axes), instead="give places for all axes"))
+            what = "strided_slice: with axes, the bounds must be numbers"
+            raise ValueError(explain(what, got=str(axes), instead="give bounds for all axes"))
         some = next(g for g in bounds if isinstance(g, Expr))
         exprs = [g if isinstance(g, Expr) else _const(g, "int64") for g in bounds]
         if strides == [1]:
@@ -216,7 +216,7 @@ def known_or(value: Any) -> Any:
 
 @op("slice_like", attrs="SliceLikeAttrs")
 def slice_like(data: Input, shape_like: Input, axes: Any = None) -> Any:
-    """The first elements along axes, as many as another tensor has."""
+    """The first elements along axes, up to the extents of another tensor."""
     dims, other = dims_of(data), dims_of(shape_like)
     picked = _like_axes(axes, len(dims), len(other))
     return R.strided_slice(data, picked, [0] * len(picked), [other[a] for a in picked])
@@ -242,7 +242,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 def _windowed(data: Any, axis: int, sizes: list[Any], strides: Any) -> list[Any]:
-    """The extents after the windows of some axes are made: (places, window) for each."""
+    """The extents after splitting some axes into windows: (number of windows, window) for each."""
     dims = dims_of(data)
     pairs: list[Any] = []
     for i, size in enumerate(sizes):
@@ -252,7 +252,7 @@ def _windowed(data: Any, axis: int, sizes: list[Any], strides: Any) -> list[Any]
 
 @op("sliding_window", attrs="SlidingWindowAttrs")
 def sliding_window(data: Input, axis: int, window_shape: Any, strides: Any) -> Any:
-    """All windows over the axes from `axis` on: an axis for the places of each, then the windows."""
+    """All windows over the axes from `axis` on: an axis for each window's position, then the windows."""
     sizes, out = list(window_shape), data
     rank = data.struct_info.ndim
     for i, (size, step) in enumerate(zip(sizes, strides, strict=True)):
@@ -359,14 +359,14 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 def _coordinates_last(indices: Any) -> Any:
-    """Relay has the coordinates of a place along the first axis, Relax along the last."""
+    """Relay has the coordinates of an element along the first axis, Relax along the last."""
     rank = indices.struct_info.ndim
     return R.permute_dims(_wide(indices), [*range(1, rank), 0])
 
 
 @op("gather_nd", attrs="GatherNDAttrs")
 def gather_nd(data: Input, indices: Input, batch_dims: int = 0, index_rank: Any = None) -> Any:
-    """The elements or parts at places whose coordinates are along the first axis of `indices`."""
+    """The elements or parts whose coordinates are along the first axis of `indices`."""
     return R.gather_nd(data, _coordinates_last(indices), batch_dims)
 
 
@@ -389,13 +389,13 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 def scatter_elements(
     data: Input, indices: Input, updates: Input, axis: int = 0, reduction: str = "update"
 ) -> Any:
-    """`data` with elements of `updates` put at indices along an axis, or combined with what is there."""
+    """`data` with elements of `updates` put at indices along an axis, or combined with the old elements."""
     return R.scatter_elements(data, _wide(indices), updates, axis, reduction)
 
 
 @op("scatter_nd", attrs="ScatterNDAttrs")
 def scatter_nd(data: Input, indices: Input, updates: Input, mode: str = "update") -> Any:
-    """`data` with parts of `updates` put at places, or combined with what is there."""
+    """`data` with parts of `updates` put at indices, or combined with the old parts."""
     return R.scatter_nd(data, _coordinates_last(indices), updates, mode)
 
 
@@ -425,7 +425,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @op("argwhere")
 def argwhere(condition: Input) -> Any:
-    """The indices of what is not zero, a row for each."""
+    """The indices of nonzero elements, a row for each."""
     return R.astype(R.permute_dims(R.nonzero(condition)), "int32")
 
 
@@ -505,7 +505,7 @@ def _one_hot(indices: Any, on_value: Any, off_value: Any, depth: Any, axis: int,
 
 @op("unravel_index")
 def unravel_index(indices: Input, shape: Input) -> Any:
-    """The coordinates, along the first axis, of places in a flat tensor of a shape."""
+    """The coordinates, along the first axis, of positions in a flat tensor of a shape."""
     (count,) = dims_of(shape)
     count = int(getattr(count, "value", count))
     rest, coordinates = indices, []
@@ -540,7 +540,7 @@ def _adv_index(inputs: Any) -> Any:
 
 @op("sequence_mask", attrs="SequenceMaskAttrs")
 def sequence_mask(data: Input, valid_length: Input, mask_value: float = 0, axis: int = 0) -> Any:
-    """`data` with what lies behind the valid length of each row replaced. Axis 0 or 1 is that of the
+    """`data` with the elements behind the valid length of each row replaced. Axis 0 or 1 is that of the
     sequence, the other one that of the batch."""
     dims = dims_of(data)
     rank = len(dims)
@@ -563,7 +563,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 def sparse_to_dense(
     sparse_indices: Input, sparse_values: Input, default_value: Input, output_shape: Any
 ) -> Any:
-    """A tensor of a default value with values at the given places."""
+    """A tensor of a default value with values at the given indices."""
     shape = [int(d) for d in output_shape]
     return _to_dense(sparse_indices, sparse_values, default_value, shape)
 
@@ -609,7 +609,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 def _sparse_to_dense(
     sparse_indices: Any, output_shape: Any, sparse_values: Any, default_value: Any = 0
 ) -> Any:
-    """A tensor of a default value with values at the given places."""
+    """A tensor of a default value with values at the given indices."""
     default = default_value if isinstance(default_value, Expr) else const(default_value)
     shape = as_numbers(output_shape)
     if isinstance(shape, Expr):
@@ -654,7 +654,7 @@ def _matrix_set_diag(data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_L
 
 @op("invert_permutation")
 def invert_permutation(data: Input) -> Any:
-    """Where each number stands in a permutation."""
+    """The position of each number in a permutation."""
     (count,) = dims_of(data)
     numbers = R.arange(0, count, 1, values_dtype(data))
     return R.scatter_elements(R.zeros_like(data), _wide(data), numbers, 0)

@@ -2,8 +2,8 @@
 
 A rule is `rule(attrs, new, old, types) -> InferCorrectLayoutOutput | None`. `old` are the layouts in
 which the arguments were named before (None: not known), `new` those in which they are stored now (None
-before anything moved), `types` the arguments' types before. Its answer says in which layouts the call
-takes its arguments, in which it gives its results, and its attributes for these. None: unknown.
+before anything moved), `types` the arguments' types before. Its answer has the layouts of the call's
+arguments and results, and the attributes for these. None: unknown.
 
     sum, axis=[1], NCHW stored as NCHW16c  ->  axis=[1, 4], NCHW16c -> NHW
     add, NCHW stored as NCHW16c, and HW    ->  NCHW16c, NCHW1c -> NCHW16c
@@ -30,7 +30,7 @@ Rule = Callable[[Any, Layouts | None, Layouts, Sequence[Any]], Any]
 
 @dataclass(frozen=True)
 class InferCorrectLayoutOutput:
-    """In which layouts a call takes its arguments and gives its results, and its attributes."""
+    """The layouts of a call's arguments and results, and its attributes."""
 
     input_layouts: Layouts
     output_layouts: Layouts
@@ -164,8 +164,8 @@ def _is_one(dim: Any) -> bool:
 
 
 def fixed(inputs: Sequence[str], output: str = "") -> Rule:
-    """Layouts are what attributes say, whatever the arguments are stored as. A name that is no
-    attribute is a layout. The result has that of the first argument, or what `out_layout` says."""
+    """Layouts are read from attributes, whatever the arguments are stored as. A name that is not an
+    attribute is a layout. The result has that of the first argument, or that of `out_layout`."""
 
     def rule(attrs: Any, new: Any, old: Any, types: Any) -> Any:
         inputs_new = [layout_of(attrs.get(name, name)) for name in inputs[: len(old)]]
@@ -185,7 +185,7 @@ def imaging(attrs: Any, new: Any, old: Any, types: Any) -> Any:
 
 
 def _keeps_image(new: Layout, old: Layout) -> bool:
-    """Whether rows and columns stand in the same order, and are not split."""
+    """Whether rows and columns are in the same order, and not split."""
     spatial = [c for c in old if c in "DHW"]
     return [c for c in new if c.upper() in "DHW"] == spatial
 
@@ -231,7 +231,7 @@ def along(*names: str, inputs: Sequence[str] = (), outputs: Sequence[str] = ("",
 
 
 def ranking(attrs: Any, new: Any, old: Any, types: Any) -> Any:
-    """Values and their places along an axis, or one of them."""
+    """Values and their indices along an axis, or one of them."""
     count = 2 if attrs["ret_type"] == "both" else 1
     return along("axis", outputs=("",) * count)(attrs, new, old, types)
 
@@ -268,14 +268,14 @@ def splitting(attrs: Any, new: Any, old: Any, types: Any) -> Any:
 
 
 def _new_block(letter: str, old: Layout, new: Layout) -> int:
-    """The elements of an axis that are one element of it now, 0 where that is none."""
+    """The number of elements of an axis that one element now holds, 0 where they do not fit."""
     if new.index_of(letter) < 0 or old.factor_of(letter) == new.factor_of(letter):
         return int(letter in new)
     return 0 if old.factor_of(letter) > 0 else new.factor_of(letter)
 
 
 def squeezing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
-    """Axes of extent 1 go."""
+    """Axes of extent 1 are removed."""
     layout, axes = old[0], attrs["axis"]
     if layout is None:
         return None
@@ -505,7 +505,7 @@ def set_layouts() -> None:
 
 
 def inferred(op: Any, attrs: Any, new: Any, old: Layouts, types: Any) -> Any:
-    """What the rule of an operator answers; None where it has none or where a layout is missing."""
+    """The answer of an operator's rule; None where it has none or where a layout is missing."""
     rule = op.get_attr(LAYOUT_RULE)
     output = None if rule is None else rule(attrs, new, old, types)
     if output is None or any(

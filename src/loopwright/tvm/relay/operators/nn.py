@@ -98,7 +98,7 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> Any:
-    """The product of the matrices of a tensor and a matrix, each transposed if asked for."""
+    """The product of the matrices of a tensor and a matrix, each transposed on request."""
     return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
 
 
@@ -118,7 +118,7 @@ def _weight(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 def _check_product(types: list[Any], attrs: dict[str, Any]) -> None:
-    """Raise ValueError if the matrix has not as many rows, or units, as it must have."""
+    """Raise ValueError if the matrix has the wrong number of rows, or units."""
     data, weight = types
     if len(weight.shape) != 2 or not data.shape:
         raise ValueError(explain("takes a tensor and a matrix", got=f"{data} and {weight}"))
@@ -144,7 +144,7 @@ def batch_matmul(
     transpose_a: bool = False,
     transpose_b: bool = True,
 ) -> Any:
-    """The products of the matrices of two batches, each transposed if asked for."""
+    """The products of the matrices of two batches, each transposed on request."""
     return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
 
 
@@ -167,7 +167,7 @@ def contrib_dense_pack(
 
 @op("nn.fifo_buffer", attrs="FIFOBufferAttrs")
 def fifo_buffer(data: Input, buffer: Input, axis: int) -> Any:
-    """The buffer without its first elements along an axis, and the data after what is left."""
+    """The buffer without its first elements along an axis, and the data after the remaining ones."""
     which = axis % buffer.struct_info.ndim
     shift = shape_of(data)[which]
     end = shape_of(buffer)[which] + shift

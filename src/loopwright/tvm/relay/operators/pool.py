@@ -46,7 +46,7 @@ def _pool(kind: str, rank: int) -> Row:
         ceil_mode: bool = False,
         count_include_pad: bool = False,
     ) -> Any:
-        """The mean of each window; the padding counts only if that is asked for."""
+        """The mean of each window; the padding counts only with `count_include_pad`."""
         options = (*map(list, (pool_size, strides, padding, dilation)), bool(ceil_mode))
         return pool(data, *options, bool(count_include_pad), layout, out_layout or layout)
 

@@ -1,6 +1,6 @@
 """Convolutions by weights that were prepared for an algorithm: Winograd's, or a product of matrices.
 
-What is prepared can be taken back, so the convolution is the usual one of the weight before: its
+The transformation has an inverse, so the convolution is the usual one of the original weight: its
 kernels are chosen for the target. A prepared weight that is a constant is taken back at build time.
 References: Winograd, "Arithmetic Complexity of Computations", 1980; Lavin and Gray, "Fast Algorithms for
 Convolutional Neural Networks", CVPR 2016.

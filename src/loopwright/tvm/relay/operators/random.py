@@ -1,4 +1,4 @@
-"""Random numbers from keys, which each operator gives on."""
+"""Random numbers from keys; each operator returns the next key."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 def _fractions(key: Any, shape: Any, dtype: str) -> tuple[Any, Any]:
-    """The next key, and numbers from 0 to below 1, as many as the fraction of their kind has."""
+    """The next key, and numbers from 0 to below 1, with the precision of their dtype's fraction."""
     new, bits = _bits(key, shape)
     kind, count = _FRACTION[dtype]
     width = int(kind.removeprefix("uint"))

@@ -15,7 +15,7 @@ from .tensor import shape_of_tensor
 
 
 def _steps(shape: Any) -> Any:
-    """How far apart elements are, of a tensor of that shape, along each axis."""
+    """The strides of a tensor of that shape, in elements."""
     return R.flip(R.cumprod(R.flip(shape, 0), 0, exclusive=True), 0)
 
 

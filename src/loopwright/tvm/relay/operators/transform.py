@@ -432,7 +432,7 @@ def reshape_like(
     rhs_begin: int = 0,
     rhs_end: Any = None,
 ) -> Any:
-    """The same elements in the shape of another tensor, or with a stretch of its extents."""
+    """The same elements in the shape of another tensor, or with a range of its extents."""
     attrs = {"lhs_begin": lhs_begin, "lhs_end": lhs_end, "rhs_begin": rhs_begin, "rhs_end": rhs_end}
     return R.reshape(data, like_shape(dims_of(data), dims_of(shape_like), attrs))
 
@@ -552,7 +552,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @view("tile")
 def _tile(data: Any, reps: Any) -> Any:
-    """The whole tensor again and again; how often may be an expression."""
+    """The whole tensor repeated; the count may be an expression."""
     reps = as_numbers(reps)
     row = dyn_tile if isinstance(reps, Expr) else tile
     return row.builder(data, reps)
@@ -568,7 +568,7 @@ def _sections(attrs: dict[str, Any], args: Any) -> int:
 
 @op("split", results=_sections, attrs="SplitAttrs", view=False)
 def split(data: Input, indices_or_sections: Any, axis: int = 0) -> Any:
-    """Parts along an axis: as many of one size, or between given places."""
+    """Parts along an axis: n of one size, or between given indices."""
     parts = indices_or_sections
     parts_ = R.split(data, parts if isinstance(parts, int) else list(parts), axis)
     return parts_ if parts not in (1, [], ()) else rx.Tuple([parts_])
@@ -601,7 +601,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @view("split")
 def _split(data: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    """Parts along an axis: as many of one size, or between given places."""
+    """Parts along an axis: n of one size, or between given indices."""
     parts = indices_or_sections
     parts = parts if isinstance(parts, int) else as_numbers(parts)
     return split.builder(data, parts, axis)

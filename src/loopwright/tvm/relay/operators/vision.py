@@ -21,7 +21,7 @@ def multibox_prior(
     offsets: Any = (0.5, 0.5),
     clip: bool = False,
 ) -> Any:
-    """Boxes of sizes and ratios around the places of an image."""
+    """Boxes of sizes and ratios around the pixels of an image."""
     options = map(_floats, (sizes, ratios, steps, offsets))
     return R.vision.multibox_prior(data, *options, bool(clip))
 
@@ -235,7 +235,7 @@ def proposal(
 @op("vision.yolo_reorg", attrs="YoloReorgAttrs")
 def yolo_reorg(data: Input, stride: int) -> Any:
     """The channels of an image NCHW spread over blocks of pixels, read on as an image of
-    `stride ** 2` times as many channels."""
+    `stride ** 2` times the channels."""
     bb, s = builder(), int(stride)
     n, c, h, w = shape_of(data)
     parts = bb.emit(R.reshape(data, [n, c // (s * s), h, s, w, s]))

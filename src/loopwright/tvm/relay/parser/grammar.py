@@ -48,7 +48,7 @@ class Parser:
         self,
         source: Source,
         more: Mapping[str, Sequence[Any]],
-        module: IRModule | None = None,
+        known: IRModule | None = None,
     ) -> None:
         self.source = source
         self.words = list(tokens(source))
@@ -59,11 +59,11 @@ class Parser:
         self.locals: dict[str, list[Var]] = {}
         self.type_vars: dict[str, list[TypeVar]] = {}
         self.graph: dict[str, Any] = {}
-        before = () if module is None else module.functions
+        before = () if known is None else known.functions
         self.globals: dict[str, GlobalVar] = {gvar.name_hint: gvar for gvar in before}
 
     def _metadata(self) -> dict[str, list[Any]]:
-        """What the section at the end of the text has."""
+        """The metadata at the end of the text."""
         if len(self.words) < 2 or self.words[-2].kind != "metadata":
             return {}
         word = self.words.pop(-2)
@@ -171,7 +171,7 @@ class Parser:
         return result
 
     def refuse(self) -> None:
-        """Raise where the next word belongs to what is left out of Relay here."""
+        """Raise where the next word belongs to a part of Relay that is left out."""
         if self.next.text in _LEFT_OUT and self.next.kind == "name":
             what, instead = refusal(self.next.text)
             raise self.error(what, instead=instead)
@@ -184,7 +184,7 @@ class Parser:
     # ------------------------------------------------------------------ names
 
     def bind(self, name: str, var: Var, bound: list[str]) -> Var:
-        """Let a name stand for a variable, until `unbind(bound)`."""
+        """Bind a name to a variable, until `unbind(bound)`."""
         self.locals.setdefault(name, []).append(var)
         bound.append(name)
         return var
@@ -234,7 +234,7 @@ class Parser:
         return body
 
     def let(self, bound: list[str]) -> Step:
-        """What stands behind `let`: the variable and its value. A function may call itself."""
+        """The part after `let`: the variable and its value. A function may call itself."""
         first = self.at
         word = self.word("local", "a variable: let %x = ...")
         kind = yield self.annotation()
@@ -250,7 +250,7 @@ class Parser:
         return var, value
 
     def var(self, word: Token, kind: Any, first: int) -> Var:
-        """A new variable. A type that is to be found is no annotation."""
+        """A new variable. A type that is to be inferred is not an annotation."""
         type_ = None if isinstance(kind, IncompleteType) else kind
         return Var(_bare(word), type_, self.span(first))
 
@@ -376,7 +376,7 @@ class Parser:
         raise self.error("expected an expression")
 
     def line(self, word: Token) -> Any:
-        """What a line %0 is."""
+        """The value of a line %0."""
         if word.text not in self.graph:
             raise self.error("this line is not defined above", word)
         return self.graph[word.text]
@@ -402,7 +402,7 @@ class Parser:
             return Op.get(name)
         except AttributeError as error:
             hint = str(error).rpartition("instead: ")[2]
-            raise self.error("there is no operator of this name", word, hint) from None
+            raise self.error("no operator of this name", word, hint) from None
 
     def dotted(self) -> str:
         """A name that may have points in it."""
@@ -434,7 +434,7 @@ class Parser:
         return body
 
     def branches(self, first: int) -> Step:
-        """What stands behind `if`."""
+        """The part after `if`."""
         self.expect("(")
         cond = yield self.expression()
         self.expect(")")
@@ -492,7 +492,7 @@ class Parser:
                     kind = self.word("name", "a kind").text
                     if kind not in _KINDS:
                         hint = suggest(kind, _KINDS)
-                        raise self.error("this is no kind", self.words[self.at - 1], hint)
+                        raise self.error("this is not a kind", self.words[self.at - 1], hint)
                 variables.append(TypeVar(name, _KINDS[kind]))
                 self.type_vars.setdefault(name, []).append(variables[-1])
                 if not self.sees("]"):
@@ -576,12 +576,12 @@ class Parser:
         values = self.meta.get(key)
         if values is None:
             hint = suggest(key, self.meta, "there are") if self.meta else "the text has no metadata"
-            raise self.error("there are no metadata of this class", word, hint)
+            raise self.error("the text has no metadata of this class", word, hint)
         if not (_INDEX.fullmatch(index) and int(index) < len(values)):
             raise self.error(f"there are {len(values)} metadata of the class {key}", word)
         value = values[int(index)]
         if not isinstance(value, kind):
-            raise self.error("these metadata cannot stand here", word)
+            raise self.error("these metadata are not allowed here", word)
         return value
 
     # ------------------------------------------------------------------ types
@@ -623,7 +623,7 @@ class Parser:
             return TensorType((), name).dtype
         except ValueError:
             hint = "Tensor[(2, 3), float32], or float32; algebraic data types are left out"
-            raise self.error("this is no type", word, hint) from None
+            raise self.error("this is not a type", word, hint) from None
 
     def shape(self) -> list[Any]:
         """Extents up to a parenthesis."""
@@ -647,7 +647,7 @@ class Parser:
         return value
 
     def function_type(self) -> Step:
-        """What stands behind `fn` in a type."""
+        """The part after `fn` in a type."""
         generic = self.type_params()
         self.expect("(")
         args = yield self.listed(")", self.type)

@@ -83,7 +83,7 @@ def check_grad(
         if any(value is one for one in checked) and arrays[k].dtype.kind == "f"
     ]
     if not tested:
-        raise ValueError("there is no input of floats to differentiate by")
+        raise ValueError("no input of floats to differentiate by")
     adjoint = Gradient("main", [main.params[k] for k in tested])(mod)
     _, grads = Interpreter(adjoint)["main_adjoint"](*arrays)
     run = Interpreter(mod)["main"]

@@ -61,7 +61,7 @@ def conv_bn_relu(data: Any, name: str, layout: str = "NCHW", **options: Any) -> 
 
 
 def conv_kernel_layout(data_layout: str, is_depthwise: bool = False) -> str:
-    """The layout of weights that goes with one of data."""
+    """The layout of weights for one of data."""
     layouts = {"NCHW": ("OIHW", "OIHW"), "NHWC": ("HWIO", "HWOI"), "NCDHW": ("OIDHW", "OIDHW")}
     layouts["NDHWC"] = ("DHWIO", "DHWOI")
     return layouts[data_layout][is_depthwise]

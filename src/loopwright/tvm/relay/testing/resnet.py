@@ -104,7 +104,7 @@ def get_net(
         units, filters = UNITS.get(num_layers, ()), wide if deep else (64, 64, 128, 256, 512)
         is_valid = bool(units)
     if not is_valid:
-        what = "there is no such residual network"
+        what = "unknown residual network"
         raise ValueError(explain(what, got=f"{num_layers} layers", instead=f"{list(UNITS)}"))
     shape = (batch_size, *image_shape)
     return resnet(units, len(units), filters, num_classes, shape, deep, layout, dtype)

@@ -53,7 +53,7 @@ class BackwardFoldScaleAxis(RelayPass):
 
 
 def _taken(call: Call, demands: dict[int, Any]) -> tuple[Demand, tuple[int, ...]] | None:
-    """What a call can take in of a factor on its result, and the arguments that it is passed to."""
+    """The demand of a call for a factor on its result, and the arguments that it is passed to."""
     name = name_of(call)
     have = [demands[id(a)][0] if id(a) in demands else None for a in call.args]
     if name in KEEPING and have[0] is not None:
@@ -96,7 +96,7 @@ def _edits(order: list[Any], demands: dict[int, Any]) -> dict[int, Edit]:
 
 
 def _with_factor(call: Call, scale: Any, axes: tuple[int, ...], positions: tuple[int, ...]) -> Edit:
-    """A call whose result gets a factor: it is passed to the arguments at `places`, the other one
+    """A call whose result gets a factor: it is passed to the arguments at `positions`, the other one
     is multiplied by it; of a product, the weight."""
     roles = consumer(call, of_result=True)
     if roles is not None:

@@ -1,6 +1,6 @@
-"""Several calls of one operator on one input as one: what the three passes that do so share.
+"""Several calls of one operator on one input as one: shared parts of three passes.
 
-A branch is a call and the elementwise calls that follow it as long as all branches have them alike.
+A branch is a call and the elementwise calls that follow it as long as all branches have the same ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Branch = list[Call]
 class Combiner:
     """What differs between operators.
 
-    op: its name. alike: whether two calls of it may be one. joined: the one call of several branches'
+    op: its name. same: whether two calls of it may be one. joined: the one call of several branches'
     first ones. fits: whether an argument of a following call may be joined (its position, the
     call). follow: the one following call, of the joined value and the other arguments at this depth.
     parts: the results of the branches, of the joined value.
@@ -46,7 +46,7 @@ class Combiner:
                 self._combine(group, replaced)
         if not replaced:
             return func
-        while True:  # what stands in a result may be replaced itself
+        while True:  # parts of a result may be replaced themselves
             new = rewrite(func, pre=lambda node: replaced.get(id(node)))
             if new is func:
                 return func
@@ -100,7 +100,7 @@ class Combiner:
             replaced[id(branch[at - 1])] = part
 
     def _same_step(self, branches: list[Branch], at: int) -> bool:
-        """Whether the calls at a depth are alike, and their other arguments can be joined."""
+        """Whether the calls at a depth are the same, and their other arguments can be joined."""
         first = branches[0][at]
         for branch in branches:
             call = branch[at]
@@ -119,8 +119,8 @@ class Combiner:
 
 
 def keeps_axes(first: Call, call: Call) -> bool:
-    """Whether a call has the axes of the first of its branch: as many, and it names none of them, which
-    may be another one of joined values."""
+    """Whether a call has the axes of the first of its branch: the same number, and it names none of
+    them, since joined values may have others."""
     named = call.attrs is not None and "axis" in call.attrs.values
     return not named and len(extents(call)) == len(extents(first))
 

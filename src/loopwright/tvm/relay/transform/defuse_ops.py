@@ -1,4 +1,4 @@
-"""DefuseOps: calls of functions where they stand become their bodies: the inverse of FuseOps.
+"""DefuseOps: calls of functions where they are defined become their bodies: the inverse of FuseOps.
 
 before: fn (%p0, Primitive=1) { exp(negative(%p0)) }(%x)
 after:  exp(negative(%x))

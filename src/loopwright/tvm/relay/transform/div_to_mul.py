@@ -21,7 +21,7 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class DivToMul(RelayPass):
-    """See the file's docstring. Integers stay: their division is no product."""
+    """See the file's docstring. Integers stay: their division is not a product."""
 
     name = "relay.DivToMul"
 

@@ -1,4 +1,4 @@
-"""EliminateCommonSubexpr: what is computed twice is computed once.
+"""EliminateCommonSubexpr: values computed twice are computed once.
 
 before: add(nn.relu(%x), nn.relu(%x))
 after:  %0 = nn.relu(%x); add(%0, %0)

@@ -25,7 +25,7 @@ from ..types import TensorType, TupleType, is_dynamic
 from ..walk import rewrite
 from .base import RelayPass
 
-# Operators whose calls are kept: they mark a place, or draw numbers.
+# Operators whose calls stay: they are marks, or draw numbers.
 NOT_FOLDED = ("annotation.", "on_device", "device_copy", "debug", "random.", "dyn.")
 LARGEST = 1 << 26  # bytes of a result; above it the work is left to the run
 

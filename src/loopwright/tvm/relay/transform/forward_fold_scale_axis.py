@@ -59,7 +59,7 @@ def _demands(order: list[Any]) -> dict[int, Demand | None]:
 
 
 def _wanted(call: Call, own: Demand | None) -> dict[int, Demand]:
-    """By argument, what a call can take in of it."""
+    """The demands of a call, by argument."""
     name = name_of(call)
     if name in KEEPING and own is not None:
         return {0: Demand(own.axes, True, own.nonzero)}

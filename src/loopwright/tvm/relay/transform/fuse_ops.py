@@ -22,7 +22,7 @@ RESHAPES = {
     "reshape", "squeeze", "expand_dims", "reshape_like", "contrib_reverse_reshape",
     "nn.batch_flatten", "dyn.reshape",
 }  # fmt: skip
-# Operators that are no computation of their own stay outside of groups.
+# Operators that compute nothing stay outside of groups.
 APART = ("memory.", "vm.", "on_device", "annotation.compiler")
 
 
@@ -96,7 +96,7 @@ class _Fuser:
         return self._kernel(group, result) if group.root is node else result
 
     def _arguments(self, args: Any, group: Group) -> list[Any]:
-        """What a node of a group takes: nodes of the group, and parameters for all others."""
+        """The arguments of a node of a group: nodes of the group, and parameters for all others."""
         new = []
         for arg in args:
             if id(arg) in self.partition.uses.by_id and self.partition.of(arg) is group:

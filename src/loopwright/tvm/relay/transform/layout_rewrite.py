@@ -1,8 +1,8 @@
 """Calls in other layouts: the walk of AlterOpLayout and ConvertLayout.
 
 A value is kept as it is stored, with the layout by which its producer named it before. A call that a
-rule (`operators.layouts`) knows takes its arguments so; `layout_transform` stands only between layouts
-that differ, once for each value and layout. Any other use gets the value as it was before.
+rule (`operators.layouts`) knows takes its arguments so; `layout_transform` is inserted only between
+different layouts, once for each value and layout. Any other use gets the value in its old layout.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Stored:
 
 
 class LayoutRewriter:
-    """Rewrites one function. alter: what stands for a call in another layout."""
+    """Rewrites one function. alter: returns the replacement of a call in another layout."""
 
     def __init__(self, alter: Alter, asks: Callable[[Op], bool]) -> None:
         self.alter, self.asks = alter, asks
         self.stored: dict[int, Any] = {}  # by node: Stored, or a list of them for a tuple
-        self.plain: dict[int, Any] = {}  # by node: the value as it was before
+        self.plain: dict[int, Any] = {}  # by node: the value in its old layout
         self.moved: dict[tuple[int, str, str], Any] = {}
         self.keep: list[Any] = []
 
@@ -80,7 +80,7 @@ class LayoutRewriter:
         return Stored(self.value(node)) if stored is None else stored
 
     def value(self, node: Any) -> Any:
-        """A value as it was before."""
+        """A value in its old layout."""
         if id(node) not in self.plain:
             stored = self.stored.get(id(node))
             self.plain[id(node)] = node if stored is None else self._restored(stored, node)
@@ -145,8 +145,8 @@ class LayoutRewriter:
             return None
         counts = (len(after.input_layouts), len(after.output_layouts))
         if counts != (len(flat), len(before.output_layouts)):
-            what = f"what stands for {call.op.name} takes and gives as many tensors as it"
-            got = f"{target.op.name}, which takes {counts[0]} and gives {counts[1]}"
+            what = f"the replacement of {call.op.name} has the same numbers of inputs and outputs"
+            got = f"{target.op.name}, with {counts[0]} inputs and {counts[1]} outputs"
             raise LoopwrightError(explain(what, got=got, span=call.span))
         moves = iter(zip(flat, layouts, after.input_layouts, strict=True))
         args = []
@@ -181,7 +181,7 @@ class LayoutRewriter:
 
 
 def _as_stored(state: Any) -> Any:
-    """What the alteration of a call gets as an argument."""
+    """An argument of the altered call."""
     if isinstance(state, list):
         return Tuple([s.value for s in state])
     return state.value
@@ -210,9 +210,9 @@ def _transformed(value: Any, src: Layout, dst: Layout) -> Any:
 
 
 def as_call(value: Any, name: str) -> Any:
-    """What a rule gave, as a call. Raises LoopwrightError."""
+    """The result of a rule, as a call. Raises LoopwrightError."""
     call = value.tuple_value if isinstance(value, TupleWrapper) else value
     if call is not None and not isinstance(call, Call):
-        what = f"the rule of {name} gives a call that stands for its call"
+        what = f"the rule of {name} returns a call that replaces its own"
         raise LoopwrightError(explain(what, got=str(call), instead="or None"))
     return call

@@ -1,4 +1,4 @@
-"""MergeCompilerRegions: neighbouring regions for one compiler become one, where no value would have to
+"""MergeCompilerRegions: adjacent regions for one compiler become one, where no value would have to
 leave it and come back.
 
 before: compiler_end(tanh(compiler_begin(compiler_end(abs(compiler_begin(%x))))))

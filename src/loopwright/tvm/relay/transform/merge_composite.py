@@ -1,4 +1,4 @@
-"""MergeComposite: what a pattern matches becomes the call of a function with the pattern's name.
+"""MergeComposite: a match of a pattern becomes the call of a function with the pattern's name.
 
 before: nn.relu(add(%x, %y))
 after:  fn (%a, %b, Composite="add_relu") { nn.relu(add(%a, %b)) }(%x, %y)

@@ -1,4 +1,4 @@
-"""RemoveUnusedFunctions: functions that no entry function reaches go.
+"""RemoveUnusedFunctions: functions that no entry function reaches are removed.
 
 before: def @main(%x) { @f(%x) }  def @f(%x) { %x }  def @g(%x) { %x }
 after:  def @main(%x) { @f(%x) }  def @f(%x) { %x }

@@ -1,7 +1,7 @@
-"""What the passes share that move a factor along an axis into weights.
+"""Shared parts of the passes that move a factor along an axis into weights.
 
-A demand says along which axes a factor can be taken in; an edit says what becomes of a call: one of its
-arguments stands for it, or arguments are multiplied or divided by a factor.
+A demand says along which axes a factor can be taken in; an edit replaces a call: by one of its
+arguments, or by the same call with arguments multiplied or divided by a factor.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def both(a: Demand | None, b: Demand | None) -> Demand | None:
 
 @dataclass
 class Edit:
-    """What becomes of a call. stands: the argument that stands for it; factors: by argument, the
-    operator and the other operand."""
+    """The replacement of a call. argument: the number of the one that replaces it; factors: by
+    argument, the operator and the other operand."""
 
     argument: int | None = None
     factors: dict[int, tuple[str, Any]] = field(default_factory=dict)
@@ -108,7 +108,7 @@ def _static(type_: TensorType) -> bool:
 
 
 def _places(plan: Layout, letter: str) -> tuple[int, ...] | None:
-    """Where an axis and its block stand; None where they are not in that order."""
+    """The positions of an axis and its block; None where they are not in that order."""
     axes = tuple(n for n, c in enumerate(plan) if c.upper() == letter)
     ordered = len(axes) in (1, 2) and plan[axes[0]] == letter
     return axes if ordered else None

@@ -126,7 +126,7 @@ def _with_names(first: Call, second: Call) -> tuple[Any, Any]:
     return a, b
 
 
-# ---------------------------------------------------------------------- what is like another
+# ---------------------------------------------------------------------- shapes of other tensors
 
 
 def _concrete(name: str, build: Callable[[Call, list[int]], Any], shape_of: int = -1) -> None:
@@ -175,8 +175,8 @@ def _widens(narrow: DataType, wide: DataType) -> bool:
 
 
 def _in_range(source: Any, have: DataType, want: DataType) -> bool:
-    """Whether a value is clipped to the range of an integer dtype; of one that is no integer, what the
-    first cast cuts off must be cut off by the second one too."""
+    """Whether a value is clipped to the range of an integer dtype; of one that is not an integer, the
+    second cast must drop the fraction that the first one drops."""
     if name_of(source) != "clip" or not have.is_integer:
         return False
     low, high = float(min_value(have).value), float(max_value(have).value)
@@ -217,7 +217,7 @@ NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}
 
 @rule("add", "subtract", "multiply", "divide")
 def _with_fill(call: Call) -> Any:
-    """An operand of one value: it goes if it changes nothing, else becomes a scalar."""
+    """An operand of one value: it is removed if it changes nothing, else becomes a scalar."""
     neutral, type_ = NEUTRAL[name_of(call)], _type(call)
     for position, (fill, other) in enumerate((call.args, call.args[::-1])):
         value = _fill(fill)

@@ -137,7 +137,7 @@ class _Converter:
         return isinstance(type_, TensorType) and (not floating or type_.dtype == self.short)
 
     def _attrs_allow(self, attrs: Any) -> bool:
-        """Whether a call does not ask for a dtype that is no floating-point type."""
+        """Whether the dtypes that a call requests are all floating-point types."""
         dtypes = [attrs[n] for n in ("out_dtype", "dtype") if attrs is not None and n in attrs]
         return all(not d or str(d) in FLOATS for d in dtypes)
 
