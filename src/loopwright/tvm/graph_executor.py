@@ -1,6 +1,6 @@
 """TVM's graph executor: a compiled model with inputs that are set, and outputs that are read.
 
-m = GraphModule(lib["default"](cpu()))      # lib: what relay.build gives, or a loaded library
+m = GraphModule(lib["default"](cpu()))      # lib: the result of relay.build, or a loaded library
 m.set_input("x", x)
 m.run()
 y = m.get_output(0)
@@ -49,14 +49,14 @@ class GraphRuntime(Module):
         super().__init__(functions, kind="GraphExecutor")
 
     def get_input_index(self, name: str) -> int:
-        """The position of an input, -1 where there is none of that name."""
+        """The position of an input, -1 for an unknown name."""
         return next((i for i, arg in enumerate(self.args) if arg.name == name), -1)
 
     def _index(self, key: Any) -> int:
         index = self.get_input_index(key) if isinstance(key, str) else int(key)
         if not 0 <= index < len(self.args):
             names = ", ".join(arg.name for arg in self.args)
-            raise ValueError(explain("there is no such input", got=key, instead=f"one of: {names}"))
+            raise ValueError(explain("no such input", got=key, instead=f"one of: {names}"))
         return index
 
     def set_input(self, key: Any, value: Any) -> None:
@@ -107,7 +107,7 @@ class GraphRuntime(Module):
         if isinstance(index, str):
             names = [name for name, _, _ in self.model.outputs()]
             if index not in names:
-                raise ValueError(explain("there is no such output", got=index, instead=str(names)))
+                raise ValueError(explain("no such output", got=index, instead=str(names)))
             return names.index(index)
         if not 0 <= index < len(self.outputs):
             what = f"the model has {len(self.outputs)} outputs"
@@ -230,7 +230,7 @@ class GraphModule:
         return self.module.get_input(index, out)
 
     def get_input_index(self, name: str) -> int:
-        """The position of an input, -1 where there is none of that name."""
+        """The position of an input, -1 for an unknown name."""
         return self.module.get_input_index(name)
 
     def get_input_info(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -299,7 +299,7 @@ class AotModule(GraphModule):
 
 
 def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
-    """A model from what `relay.build` gives as a tuple; the graph's text only describes it."""
+    """A model from the tuple that `relay.build` returns; the graph's text only describes it."""
     if not isinstance(graph_json_str, str):
         what = "the graph is a text in JSON"
         raise ValueError(explain(what, got=type(graph_json_str).__name__))

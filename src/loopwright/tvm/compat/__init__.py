@@ -7,7 +7,7 @@
     $ python -m loopwright.compat script.py --its --own arguments
 
 `tvm.relax.frontend.nn` is the module `loopwright.frontend.nn`, and so on: `paths.PATHS` maps the
-paths that differ, all others keep their name, and `names` has the names that lie in another module
+paths that differ, all others keep their name, and `names` has the names that are in another module
 here. There is one identity: a class imported by either name is the same class. The tables also work
 below `loopwright` itself, so that a script needs nothing but the other package name.
 """
@@ -50,7 +50,7 @@ def _tvm_name(paths: Sequence[str], name: str, of: ModuleType) -> Any:
 
 
 def _held(module: ModuleType, name: str) -> Any:
-    """What a module has under a name without the tables."""
+    """A module's own member of a name, without the tables."""
     if name in vars(module):
         return vars(module)[name]
     own = vars(module).get("__own_getattr__", vars(module).get("__getattr__"))
@@ -130,7 +130,7 @@ def alias(name: str = "tvm") -> None:
 
 
 class _Wing:
-    """What the package's doors ask (`base.doors.Wing`)."""
+    """Answers the package's doors (`base.doors.Wing`)."""
 
     moved = staticmethod(_moved)
     merged = staticmethod(_merged)

@@ -21,7 +21,8 @@ def _list(value: Any) -> Any:
 
 
 def _kind_of(annotation: Any) -> str:
-    """What an annotation asks for; typing's `List` and `Optional` are the same as the builtins."""
+    """The kind of argument that an annotation requests; typing's `List` and `Optional` are the
+    same as the builtins."""
     parts = [p for p in get_args(annotation) if p is not type(None)]
     if annotation is Expr or parts == [Expr]:
         return "list" if _is_list(annotation) else "one"

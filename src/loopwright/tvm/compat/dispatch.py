@@ -1,5 +1,5 @@
 """TVM's `relax.backend.DispatchSortScan`. Here LegalizeOps does all of it; the pass alone is for
-scripts that run it by itself."""
+scripts that run it separately."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from ...ir.literals import is_one
 
 
 def _extern(shape: Any, inputs: Sequence[te.Tensor], func: str, args: Any, **options: Any) -> Any:
-    """A tensor computed by a registered function; args: (what is in front of the inputs and the
-    result, what is behind them)."""
+    """A tensor computed by a registered function; args: (arguments before the inputs and the
+    result, arguments after them)."""
     front, behind = args
 
     def call(ins: Any, outs: Any) -> Any:

@@ -44,7 +44,7 @@ VARIANTS = {
     "batch_matmul_tensorcore": "batch_matmul",
     "depthwise_conv2d_nchw_spatial_pack": "depthwise_conv2d_nchw",
 }
-# What is a file in these folders, and not a name of one.
+# The files in these folders; other names are members of one.
 FILES = frozenset(
     "conv1d conv2d conv3d depthwise_conv2d group_conv2d injective nn pooling reduction".split()  # noqa: SIM905
 )

@@ -1,5 +1,5 @@
 """TVM's `arith._ffi_api.NarrowPredicateExpression`, `DomainTouched` and
-`tir.analysis._ffi_api._identify_memcpy`, questions that its own passes ask, and scripts that look into
+`tir.analysis._ffi_api._identify_memcpy`, queries of its own passes, and of scripts that inspect
 them; its tests' `testing.check_bool_expr_is_true` and `check_int_constraints_trans_consistency`."""
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def check_int_constraints_trans_consistency(
 
 
 def _conditions(system: IntConstraints) -> list[PrimExpr]:
-    """What the solutions of a system fulfil."""
+    """The conditions that the solutions of a system satisfy."""
     return [*(_inside(v, r) for v, r in system.ranges.items()), *system.relations]
 
 

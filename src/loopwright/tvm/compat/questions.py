@@ -1,4 +1,4 @@
-"""What a script asks about the machine before it goes on: TVM's `contrib.nvcc`, `contrib.cudnn` and
+"""Queries of a script about the machine that it runs on: TVM's `contrib.nvcc`, `contrib.cudnn` and
 `contrib.thrust`, and `support`; and its `contrib.dlpack`, functions on tensors of other libraries."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _library_function(target: Target, kinds: tuple[str, ...], func_name: str) ->
     asked = "thrust" in target.libs
     function = get_global_func(func_name, allow_missing=True) if asked else None
     if asked and function is None:
-        logging.warning("%s asks for thrust, but there is no function %s", target, func_name)
+        logging.warning("%s requests thrust, but the function %s is missing", target, func_name)
     return function if target.kind.name in kinds else None
 
 

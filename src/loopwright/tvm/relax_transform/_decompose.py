@@ -34,7 +34,7 @@ class DecomposePass(ModulePass):
         if self.func_name is None:
             return rewriter.run()
         if self.func_name not in mod:
-            what = f"{self.name}: there is no function of this name"
+            what = f"{self.name}: no function of this name"
             names = ", ".join(sorted(g.name_hint for g in mod.functions))
             raise ValueError(explain(what, got=repr(self.func_name), instead=f"one of {names}"))
         gvar = mod.get_global_var(self.func_name)

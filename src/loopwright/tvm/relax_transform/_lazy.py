@@ -1,4 +1,5 @@
-"""What the passes share that load and store weights one by one: functions as lists of bindings."""
+"""Shared parts of the passes that load and store weights one by one: functions as lists of
+bindings."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ...relax.transform.queries import called_functions, expressions, functions_
 class Signature:
     """The new form of a function.
 
-    arguments: what a call passes now, given the call.
+    arguments: the new arguments of a call, given the call.
     outputs: the fields of the result that are left, None for all; one field is returned without a
         tuple.
     """

@@ -144,7 +144,7 @@ class _Order:
         """Whether the first cost is less than the second for all dimensions of at least 1.
 
         Both are linear in each of the four, so that for one with a bound its least and greatest value
-        stand for all in between.
+        cover all in between.
         """
         analyzer = Analyzer()
         for var in vars_in(rx.ShapeExpr(dims)):

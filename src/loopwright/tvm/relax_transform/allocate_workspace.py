@@ -1,4 +1,4 @@
-"""AllocateWorkspace: functions of external code get the scratch memory that they ask for.
+"""AllocateWorkspace: functions of external code get the scratch memory that they request.
 
 Before (-) and after (+)::
 
@@ -29,7 +29,7 @@ Before (-) and after (+)::
               return gv
 
 The size in bytes is the attribute WorkspaceSize. The calls in one block share memory of the largest
-size that a function of the module asks for.
+size that a function of the module requests.
 """
 
 from __future__ import annotations

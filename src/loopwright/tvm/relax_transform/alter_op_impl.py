@@ -194,7 +194,7 @@ class _Replacer(GraphRewriter):
 
 
 def _index_map(map_: Any) -> IndexMap | None:
-    """What the user gave for a buffer as an index map; separators count in their own table."""
+    """The user's index map of a buffer; separators count in their own table."""
     if isinstance(map_, (list, tuple)):
         map_ = map_[0]
     if map_ is None or isinstance(map_, IndexMap):
@@ -211,7 +211,7 @@ def _dims(info: TensorStructInfo) -> Sequence[Any]:
 
 
 def _remove_pad(ndim: int, dtype: str) -> PrimFunc:
-    """The kernel that copies as many elements along each axis as its result has."""
+    """The kernel that copies the leading elements along each axis, up to its result's extents."""
     source = placeholder([Var(f"p{k}", "int64") for k in range(ndim)], dtype, "input")
     sizes = [Var(f"i{k}", "int64") for k in range(ndim)]
     result = compute(sizes, lambda *i: source(*i), "output")

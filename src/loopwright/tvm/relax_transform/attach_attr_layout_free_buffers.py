@@ -1,4 +1,4 @@
-"""AttachAttrLayoutFreeBuffers: tells kernels which of their inputs may be stored in another layout.
+"""AttachAttrLayoutFreeBuffers: kernels list their inputs that may be stored in another layout.
 
 Before (-) and after (+)::
 

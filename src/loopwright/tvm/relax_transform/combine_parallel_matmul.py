@@ -45,7 +45,7 @@ class CombineParallelMatmul(FunctionPass):
     """See the file's docstring.
 
     check: called as check(tensor, weights, biases, {variable: value} of the block) for each group;
-        where it answers False, the group stays. There are no biases where they are not combined.
+        where it answers False, the group stays. The biases are empty where they are not combined.
     """
 
     name = "CombineParallelMatmul"
@@ -167,7 +167,7 @@ def _users(values: dict[rx.Var, Any]) -> dict[rx.Var, list[rx.Var]]:
 def _only_user(
     var: rx.Var, users: dict[rx.Var, list[rx.Var]], values: dict[rx.Var, Any]
 ) -> tuple[rx.Var, Any]:
-    """The one binding that uses a variable; itself and None where there is no such one."""
+    """The one binding that uses a variable; itself and None if it has other uses."""
     uses = users.get(var, [])
     if len(uses) != 1 or not isinstance(var, rx.DataflowVar):
         return var, None

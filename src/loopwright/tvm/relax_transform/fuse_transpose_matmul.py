@@ -1,4 +1,5 @@
-"""FuseTransposeMatmul: a product with a transposed matrix becomes one kernel that reads the matrix as it lies.
+"""FuseTransposeMatmul: a product with a transposed matrix becomes one kernel that reads the matrix
+as it is stored.
 
 Before (-) and after (+)::
 

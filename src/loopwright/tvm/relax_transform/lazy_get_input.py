@@ -1,4 +1,4 @@
-"""LazyGetInput: a function asks for each weight when it needs it.
+"""LazyGetInput: a function fetches each weight when it needs it.
 
 Before (-) and after (+)::
 

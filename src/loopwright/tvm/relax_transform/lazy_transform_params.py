@@ -19,8 +19,8 @@ Before (-) and after (+)::
     +         _1: R.Object = R.call_packed("set_item", R.prim_value(0), t, sinfo_args=(R.Object,))
     +         return R.tuple()
 
-It is for the functions whose names end with "transform_params"; those before the first `num_input`
-are no weights. A weight is fetched where it is first used and dropped after its last use; a result
+It is for the functions whose names end with "transform_params"; their first `num_input` parameters
+are not weights. A weight is fetched where it is first used and dropped after its last use; a result
 is stored after its last use.
 """
 
@@ -141,7 +141,7 @@ def _unbundled(flat: Flat, params: tuple[rx.Var, ...]) -> list[rx.Var]:
 
 
 def _symbols_of_shapes(weights: list[rx.Var]) -> list[rx.Var]:
-    """A parameter for the symbols that no tensor among the weights tells."""
+    """A parameter for the symbols that no weight's shape defines."""
     of_tensors = known_symbols(w for w in weights if isinstance(w.struct_info, TensorStructInfo))
     scalars = [w for w in weights if isinstance(w.struct_info, (ShapeStructInfo, PrimStructInfo))]
     symbols = [s for w in scalars for s in known_symbols([w]) if s not in of_tensors]

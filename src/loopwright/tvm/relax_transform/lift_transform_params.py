@@ -33,9 +33,9 @@ After::
                 R.output(gv)
             return gv
 
-The weights are the parameters after the first `num_input`. What the new function returns takes their
-place: the weights that are still needed, then what was computed of them. Branches, local functions,
-calls with effects and what follows R.builtin.stop_lift_params stay.
+The weights are the parameters after the first `num_input`. The results of the new function replace
+them: the weights that are still needed, then what was computed of them. Branches, local functions,
+calls with effects and bindings after R.builtin.stop_lift_params stay.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class _Plan:
                     self.lifted[binding.var] = binding
 
     def match(self, first: _Plan, name: str) -> None:
-        """Find what is also computed in another function, whose weights must be the same."""
+        """Find the values also computed in another function, whose weights must be the same."""
         infos = [[w.struct_info for w in plan.weights] for plan in (self, first)]
         table: dict[Any, Any] = dict(zip(self.weights, first.weights, strict=False))
         if len(infos[0]) == len(infos[1]):

@@ -1,4 +1,5 @@
-"""RemoveRedundantReshape: of reshapes in a row the last one stays, and one that changes nothing goes.
+"""RemoveRedundantReshape: of reshapes in a row the last one stays, and one that changes nothing is
+removed.
 
 Before (-) and after (+)::
 

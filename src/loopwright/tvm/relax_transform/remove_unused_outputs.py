@@ -1,4 +1,4 @@
-"""RemoveUnusedOutputs: private functions return only what is used of their results.
+"""RemoveUnusedOutputs: private functions return only those of their results that are used.
 
 Before::
 

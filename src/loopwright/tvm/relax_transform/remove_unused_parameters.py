@@ -34,8 +34,8 @@ After::
             gv: R.Tensor((n,), dtype="float32") = R.zeros(R.shape([n]), dtype="float32")
             return gv
 
-A symbolic dimension that only an unused parameter gives becomes a parameter of its own, the last one
-first.
+A symbolic dimension that only an unused parameter defines becomes a parameter of its own, the last
+one first.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _plan(func: rx.Function, calls: list[rx.Call]) -> Signature | None:
     used = {*used_vars(func.body), *shape_vars(func.ret_struct_info)}
     used |= {v for p in func.params for v in shape_vars(p.struct_info)}
     symbols = _missing(func, used)
-    # A symbol that an unused parameter is, or that a call does not tell, needs its parameter.
+    # A symbol that an unused parameter is, or that a call does not determine, needs its parameter.
     unknown = {s for call in calls for s in symbols if s not in _symbols_of(func, call)}
     for param in func.params:
         info = param.struct_info

@@ -1,4 +1,5 @@
-"""ReorderPermuteDimsAfterConcat: tensors permuted alike are joined before they are permuted.
+"""ReorderPermuteDimsAfterConcat: tensors with the same permutation are joined before they are
+permuted.
 
 Before (-) and after (+)::
 

@@ -18,8 +18,8 @@ Before (-) and after (+)::
 
 The definition of each operator says whether it always computes in float16, follows its arguments,
 or never does (`@op(mixed=...)`). What follows does so where all its float32 arguments are there in
-float16, or are constants that float16 can hold. Results of dataflow blocks keep their types; what
-stands outside of them stays.
+float16, or are constants that float16 can hold. Results of dataflow blocks keep their types;
+bindings outside of them stay.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Mixer(SweepingRewriter):
         self.params: tuple[rx.Var, ...] = ()
         self.short_params: dict[
             Any, rx.Var
-        ] = {}  # what is cast at the start -> the parameter of float16
+        ] = {}  # a value cast at the start -> the parameter of float16
         self.casts: dict[Any, rx.Var] = {}  # variable -> what it is in float16, in this block
         self.first: list[rx.Var] = []  # those that are cast at the start of this block
 
@@ -205,7 +205,7 @@ def _policy(value: Any) -> int | None:
 
 
 def _leaves(args: Iterable[Any]) -> Iterator[Any]:
-    """The arguments, with tuples that stand in them taken apart."""
+    """The arguments, with nested tuples taken apart."""
     for arg in args:
         if isinstance(arg, rx.Tuple):
             yield from _leaves(arg.fields)

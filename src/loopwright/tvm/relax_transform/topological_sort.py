@@ -15,7 +15,8 @@ Before (-) and after (+)::
           return gv
 
 From the inputs, a binding comes as soon as the walk meets it and has met all that it uses; from the
-outputs, the same holds backwards, for what uses it. What the order leaves open stays as it is.
+outputs, the same holds backwards, for its users. Where the order leaves a choice, bindings keep
+theirs.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class _Sorter(BodyRewriter):
             free = [var for var, used in uses.items() if not used]
             order = self.walk([*outside, *free], users, uses)
         else:
-            end = rx.Var("end")  # it uses what the block gives
+            end = rx.Var("end")  # it uses the block's results
             outputs = [v for v in live_out if v in uses]
             follows = {v: dict.fromkeys(reversed(used)) for v, used in uses.items()}
             follows[end] = dict.fromkeys(reversed(outputs))
@@ -104,7 +105,7 @@ class _Sorter(BodyRewriter):
         return block if same else rx.DataflowBlock(bindings, block.span)
 
     def walk(self, roots: list[rx.Var], follows: _Arrows, needs: _Arrows) -> list[rx.Var]:
-        """What a walk from the roots meets, each after all that it needs."""
+        """The values that a walk from the roots meets, each after all that it needs."""
         met: dict[rx.Var, None] = {}
         waiting = deque(roots)
         while waiting:

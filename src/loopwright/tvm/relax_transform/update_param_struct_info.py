@@ -1,4 +1,4 @@
-"""UpdateParamStructInfo: gives parameters other struct infos, and what follows from them.
+"""UpdateParamStructInfo: parameters get other struct infos; those of their uses follow.
 
 Pass::
 

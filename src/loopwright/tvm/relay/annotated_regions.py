@@ -117,7 +117,7 @@ class AnnotatedRegionSet:
         target = node.attrs.compiler
         if region is None:
             what = "Cannot find the corresponding region for end annotation"
-            hint = "a compiler_begin for the same compiler, on each argument of the region's expressions"
+            hint = "a compiler_begin for the same compiler, on each argument of the region"
             raise LoopwrightError(explain(what, got=str(node), instead=hint, span=node.span))
         if region.target != target:
             what = f"a region of compiler {region.target} ends as one of {target}"

@@ -1,9 +1,9 @@
 """Type inference: what each expression's value is, by unification and by the operators' rows.
 
 A call of an operator whose arguments' types are known has the type that Relax infers of its body. Where
-an argument's type is open (a weight without a shape), the row may infer it from the others; else the call
-waits until the rest is known. Reference for unification: Robinson, "A Machine-Oriented Logic Based on the
-Resolution Principle", 1965.
+an argument's type is open (a weight without a shape), the row may infer it from the others; else
+the call waits until the rest is known. Reference for unification: Robinson, "A Machine-Oriented
+Logic Based on the Resolution Principle", 1965.
 """
 
 from __future__ import annotations
@@ -536,7 +536,8 @@ class _LocalTyper(Typer):
 
 
 def with_types(expr: AnyValue, mod: IRModule | None = None) -> AnyValue:
-    """An expression made of others whose types are known, with its type and those of its new parts."""
+    """An expression made of others whose types are known, with its type and those of its new
+    parts."""
     if getattr(expr, "struct_info", None) is not None:
         return expr
     typer = _LocalTyper(mod)

@@ -24,8 +24,8 @@ _PARTS: dict[str, str] = {
         StorageInfo StaticMemoryPlan alloc_storage alloc_tensor invoke_tvm_op reshape_tensor
         shape_func flatten_tuple_type from_tuple_type to_tuple_type""",
     "searches for sparse weights": "DenseToSparse Conv2dToSparse Conv2dToSparse2 process_params",
-    "importers other than ONNX": """from_caffe from_caffe2 from_coreml from_darknet from_keras from_mxnet
-        from_oneflow from_paddle from_pytorch from_tensorflow""",
+    "importers other than ONNX": """from_caffe from_caffe2 from_coreml from_darknet from_keras
+        from_mxnet from_oneflow from_paddle from_pytorch from_tensorflow""",
     "searches for partitions": "CollagePartition",
     "differentiation": "gradient FirstOrderGradient LazyGradientInit",
     "loops by recursion": "loops while_loop",

@@ -49,7 +49,8 @@ class ScopeBuilder:
         self._scopes = [_Scope()]
 
     def let(self, var: Any, value: Any) -> Var:
-        """Bind a value to a variable: a `relay.Var`, a name, or (name, type). Returns the variable."""
+        """Bind a value to a variable: a `relay.Var`, a name, or (name, type). Returns the
+        variable."""
         if isinstance(value, TupleWrapper):
             value = value.astuple()
         if isinstance(var, (list, tuple)):

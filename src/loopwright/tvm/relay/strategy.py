@@ -2,8 +2,8 @@
 
 A strategy is the fact "FTVMStrategy" of an operator: `fn(attrs, inputs, out_type, target) -> OpStrategy`,
 mostly a `target.generic_func`. An implementation is a tensor expression with a te schedule, or a
-function that returns a TensorIR PrimFunc (its buffers the arguments, then the results). The one of the
-highest `plevel` whose condition holds is used; a scheduled function is not scheduled again.
+function that returns a TensorIR PrimFunc (its buffers the arguments, then the results). The one of
+the highest `plevel` whose condition holds is used; a scheduled function is not scheduled again.
 """
 
 from __future__ import annotations

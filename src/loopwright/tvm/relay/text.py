@@ -2,8 +2,8 @@
 
 Each call, tuple and function gets a line `%0 = add(%x, %y);` before its use, except the last one of
 a body; a constant with axes, and other values without a text of their own, are in the section of
-metadata at the end. A name that is not an identifier is in quotes (`%"layer1.0.weight"`), so that it reads
-back the same.
+metadata at the end. A name that is not an identifier is in quotes (`%"layer1.0.weight"`), so that
+it reads back the same.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ Choice = Callable[[Call, list[Any], BlockBuilder], Any]
 
 
 class CallSpan(Span):
-    """Where a Relax binding came from: a call of an operator of Relay, at its position. Each call has
-    its own, so that a binding built from two calls of one operator names both."""
+    """Where a Relax binding came from: a call of an operator of Relay, at its position. Each call
+    has its own, so that a binding built from two calls of one operator names both."""
 
     __slots__ = ("call",)
 
@@ -130,7 +130,9 @@ class Translator:
     def _param(self, param: Var) -> rx.Var:
         if isinstance(param.checked_type, IncompleteType):
             what = "the type of a parameter is not known"
-            hint = "give it one, or its operator the attributes that imply it (units, channels and kernel_size)"
+            hint = (
+                "give it one, or set the attributes that imply it (units, channels and kernel_size)"
+            )
             got = f"%{param.name_hint}"
             raise LoopwrightError(explain(what, got=got, instead=hint, span=param.span))
         return rx.Var(param.name_hint, self.extents.info(param.checked_type))

@@ -11,7 +11,7 @@ from .tracker import Tracker
 
 
 def main() -> None:
-    """Serve until interrupted or told to end. The secret is LOOPWRIGHT_RPC_SECRET."""
+    """Serve until interrupted or stopped by a request. The secret is LOOPWRIGHT_RPC_SECRET."""
     parser = argparse.ArgumentParser("loopwright.rpc", description=main.__doc__)
     parser.add_argument("role", choices=["server", "tracker"])
     parser.add_argument("--host", default="127.0.0.1")

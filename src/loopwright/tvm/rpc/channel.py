@@ -52,7 +52,7 @@ def secret_of(secret: str | None) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, reached by nobody else."""
+    """Whether a host is this machine, which others cannot reach."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -61,7 +61,7 @@ def is_loopback(host: str) -> bool:
 
 def check_safe(host: str, secret: str, tls: ssl.SSLContext | None) -> None:
     """Raise ValueError where strangers could take part: off this machine without a secret, and
-    without TLS that asks the other side for its certificate."""
+    without TLS that requires the peer's certificate."""
     proven = tls is not None and tls.verify_mode == ssl.CERT_REQUIRED
     if not is_loopback(host) and not secret and not proven:
         what = "off this machine, rpc needs a secret, or TLS with certificates of both sides"
@@ -150,7 +150,7 @@ def _proof(secret: str, role: str, *nonces: str) -> str:
 
 
 def greet(channel: Channel, secret: str) -> dict[str, Any]:
-    """The server's side of a greeting: what the client tells of itself. Raises PeerError for one
+    """The server's side of a greeting: the client's description of itself. Raises PeerError for one
     that does not know the secret."""
     nonce = secrets.token_hex(16)
     channel.send_json(rpc=VERSION, nonce=nonce, secret=bool(secret))
@@ -166,7 +166,7 @@ def greet(channel: Channel, secret: str) -> dict[str, Any]:
 
 
 def answer_greeting(channel: Channel, secret: str, about: dict[str, Any]) -> dict[str, Any]:
-    """The client's side: what the server tells of itself. Raises PeerError."""
+    """The client's side: the server's description of itself. Raises PeerError."""
     hello = channel.receive_json(GREETING_SECONDS)
     if hello.get("rpc") != VERSION or not isinstance(hello.get("nonce"), str):
         what, hint = f"{channel.peer} speaks another version", "use one version on both sides"
@@ -189,7 +189,8 @@ def answer_greeting(channel: Channel, secret: str, about: dict[str, Any]) -> dic
 def open_channel(
     host: str, port: int, secret: str | None, tls: Tls, about: dict[str, Any]
 ) -> tuple[Channel, dict[str, Any]]:
-    """A connection as a client, and what the server tells of itself. Raises PeerError, ValueError."""
+    """A connection as a client, and the server's description of itself. Raises PeerError,
+    ValueError."""
     shared_secret, context = secret_of(secret), client_context(tls)
     check_safe(host, shared_secret, context)
     peer = f"{host}:{port}"

@@ -1,4 +1,4 @@
-"""What stands here for things on another machine: its device, tensors, functions and modules."""
+"""Proxies of objects on another machine: its device, tensors, functions and modules."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Link:
         return head, parts
 
     def own(self, owner: object, number: int) -> None:
-        """Let go of an object there when `owner` is gone here; the next request tells it."""
+        """Release an object there when `owner` is collected here; the next request reports it."""
         weakref.finalize(owner, self._dropped_later, number)
 
     def _dropped_later(self, number: int) -> None:
@@ -77,7 +77,7 @@ class Link:
         raise TypeError(explain(what, got=type(value).__name__, instead=hint))
 
     def arrived(self, value: Any) -> Any:
-        """A result: tensors and functions stand for those of the other side."""
+        """A result: tensors and functions are proxies of those of the other side."""
         if not isinstance(value, dict):
             return value
         if "tensor" in value:
@@ -153,7 +153,7 @@ class RemoteTensor(Tensor):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Strides in elements, of the copy that `numpy` gives."""
+        """Strides in elements, of the copy that `numpy` returns."""
         return tuple(prod(self._shape[k + 1 :]) for k in range(len(self._shape)))
 
     @property
@@ -272,7 +272,7 @@ class RemoteModule(Timed):
         return list(self._names)
 
     def input_names(self, name: str = "main") -> list[str]:
-        """The names of a function's inputs, where the library tells of them."""
+        """The names of a function's inputs, where the library reports them."""
         return list(self._inputs.get(name, ()))
 
     def get_function(self, name: str, query_imports: bool = False) -> RemoteFunction:

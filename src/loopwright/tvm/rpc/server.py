@@ -45,13 +45,14 @@ def listen(host: str, port: int, port_end: int) -> socket.socket:
 
 
 class Server:
-    """Serves sessions until `terminate`, or until it is collected. `host` and `port` tell where.
+    """Serves sessions until `terminate`, or until it is collected. `host` and `port` are its
+    address.
 
     host: the address to listen on. Off this machine ("0.0.0.0") a secret is needed, or TLS that
-        asks clients for certificates.
+        requires certificates of clients.
     port, port_end: the first free port of these is taken; 0 for any.
     tracker_addr: (host, port) of a tracker that hands this server out, under the name `key`.
-    custom_addr: the host that the tracker is to tell clients.
+    custom_addr: the host that the tracker reports to clients.
     load_library: exported or other shared libraries that each session loads, as names joined by ":".
     secret: what clients must know; by default LOOPWRIGHT_RPC_SECRET.
     tls: (certificate, key) files, and as a third the certificate authority of clients.
@@ -175,7 +176,7 @@ class _Sessions:
             process.stdin.write(json.dumps({**self.config, "folder": folder}) + "\n")
             process.stdin.flush()
         except OSError:
-            pass  # it has ended, which its output tells
+            pass  # it has ended, which its output shows
         return process
 
     def _until_end(self, process: subprocess.Popen[str], served: bool) -> None:

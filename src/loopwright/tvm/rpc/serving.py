@@ -37,7 +37,7 @@ class Serving:
             head.pop("sizes")
             method = getattr(self, f"do_{name}", None) if isinstance(name, str) else None
             if method is None:
-                raise PeerError(explain("there is no such request", got=repr(name)))
+                raise PeerError(explain("no such request", got=repr(name)))
             result = method(*blobs, **head)
             answer, *parts = result if isinstance(result, tuple) else (result,)
             return pack(answer or {}, *parts)
@@ -54,7 +54,7 @@ class Serving:
     def _kept(self, number: Any, kind: Any = object) -> Any:
         value = self._objects.get(number) if isinstance(number, int) else None
         if value is None or not isinstance(value, kind):
-            raise PeerError(explain("there is no such object", got=repr(number)))
+            raise PeerError(explain("no such object", got=repr(number)))
         return value
 
     def _arrived(self, value: Any) -> Any:
@@ -154,7 +154,7 @@ class Serving:
         raw[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
 
     def do_read(self, tensor: int, at: int) -> tuple[dict[str, Any], bytes]:
-        """Bytes of a tensor from a position on, as many as a message takes."""
+        """Bytes of a tensor from a position on, up to the size of a message."""
         return {}, self._bytes(tensor)[at : at + CHUNK].tobytes()
 
     # -- files -----------------------------------------------------------------------------------

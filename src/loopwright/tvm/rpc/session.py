@@ -1,6 +1,7 @@
 """A process that serves one session: `python -m loopwright.tvm.rpc.session SOCKET`, started by `Server`.
 
-Its configuration comes as a line of JSON on standard input, whose end tells that the server is gone.
+Its configuration comes as a line of JSON on standard input, whose end shows that the server has
+ended.
 """
 
 from __future__ import annotations

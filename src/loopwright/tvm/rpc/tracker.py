@@ -1,4 +1,4 @@
-"""The tracker: hands out servers by name, to the clients that ask with the highest priority first.
+"""The tracker: hands out servers by name, to the clients with the highest priority first.
 
 tracker = Tracker(port=9190)                             # on one machine
 Server(tracker_addr=("tracker", 9190), key="board")      # on each board
@@ -57,7 +57,8 @@ class _Desk:
     numbers: Any = field(default_factory=itertools.count)
 
     def take(self, key: str, priority: int, closed: threading.Event) -> _Offer | None:
-        """A free server, when it is this one's turn; None if who asked is gone."""
+        """A free server, when it is this one's turn; None if the client has closed its
+        connection."""
         ticket = (key, -priority, next(self.numbers))
         with self.changed:
             self.waiting.append(ticket)

@@ -2,7 +2,8 @@
 
 What an element of a tensor adds to a result is found read by read. A read at indices f(y, r), for the
 element y of a reduction over r, adds head[y] times its slope to the gradient at x = f(y, r): these
-equations are solved for as many of y and r as they tell, and the gradient is a sum over the others.
+equations are solved for those of y and r that they determine, and the gradient is a sum over the
+others.
 Reference: Griewank and Walther, "Evaluating Derivatives", 2008, ch. 3.
 """
 
@@ -73,7 +74,7 @@ _CALLS: dict[str, Callable[..., list[PrimExpr]]] = {
 
 
 def _slopes(expr: PrimExpr, seed: PrimExpr, leaf: Callable[[Any], bool]) -> Slopes:
-    """(leaf, slope times `seed`) for each place where a leaf stands in an expression."""
+    """(leaf, slope times `seed`) for each occurrence of a leaf in an expression."""
     if leaf(expr):
         yield expr, seed
         return
@@ -122,8 +123,8 @@ def _solved(
     shape: Sequence[PrimExpr],
     axes: Sequence[IterVar],
 ) -> tuple[dict[Var, PrimExpr], list[PrimExpr], list[IterVar]]:
-    """(values of axes that `indices == at` tells, what must hold besides, the other axes), at a point
-    of a tensor of that shape."""
+    """(values of axes that `indices == at` determines, further conditions, the other axes), at a
+    point of a tensor of that shape."""
     ana = Analyzer()
     free = {a.var: a for a in axes}
     for var, dim in zip(at, shape, strict=True):
@@ -171,7 +172,7 @@ def _is_sum(reduced: Reduce) -> bool:
 
 
 def _contributions(result: Tensor, head: Tensor, dependent: set[Tensor]) -> Iterator[Any]:
-    """(tensor, what the gradient of `result` adds to its gradient) for those it reads."""
+    """(tensor, the contribution of the gradient of `result` to its gradient) for those it reads."""
     op: Any = result.op
     body, reduced = op.body[result.value_index], ()
     condition: PrimExpr = const(True, "bool")
@@ -194,7 +195,7 @@ def _reads(node: Any, dependent: set[Tensor]) -> bool:
 def _gathered(
     result: Tensor, head: Tensor, load: Any, slope: PrimExpr, condition: PrimExpr, axes: Any
 ) -> Tensor:
-    """The gradient that one read makes: a sum over what its indices do not tell."""
+    """The gradient that one read makes: a sum over the axes that its indices do not determine."""
     target, op = load.producer, result.op
     width = len(head.shape) - len(result.shape)
 
@@ -305,10 +306,10 @@ def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Te
     """The gradients of a tensor for each of `inputs`: sums over the elements of `output`, each times
     its `head`.
 
-    head: shape (..., *output.shape); by default the identity, which gives whole Jacobians. A gradient
-    has the leading axes of `head` and those of its input; it is 0 where the output does not depend on
-    the input. Raises ValueError for expressions without a known derivative, and for operations that
-    are no `te.compute`.
+    head: shape (..., *output.shape); by default the identity, which results in whole Jacobians. A
+    gradient has the leading axes of `head` and those of its input; it is 0 where the output does
+    not depend on the input. Raises ValueError for expressions without a known derivative, and for
+    operations that are not a `te.compute`.
     """
     listed = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     head = _identity(output) if head is None else head
@@ -325,7 +326,7 @@ def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Te
             if isinstance(op, PlaceholderOp):
                 continue
             if not isinstance(op, ComputeOp):
-                what = "te.gradient goes through computes only"
+                what = "te.gradient differentiates computes only"
                 raise ValueError(explain(what, got=f"{op.name}: {type(op).__name__}"))
             for target, part in _contributions(result, done[result], dependent):
                 parts.setdefault(target, []).append(part)

@@ -125,7 +125,7 @@ class BoundInference:
         return rank <= thread_rank(tag)
 
     def read_by(self, user: Operation, stage: Stage, rank: int, read: Read) -> None:
-        """Add what one consumer reads, in the places where the stage is computed."""
+        """Add the region that one consumer reads, at the stage's attach points."""
         reader = self.stage_of[user]
         path = self.paths[stage.op]
         outside = False
@@ -163,7 +163,7 @@ class BoundInference:
         _reads(user, ana, inside, read)
 
     def gather(self, op: Operation, read: Read) -> None:
-        """The ranges of an operation's axes from what is read of its results."""
+        """The ranges of an operation's axes from the regions read of its results."""
         if isinstance(op, ScanOp):
             self.gather_scan(op, read)
             return

@@ -38,7 +38,7 @@ def new_op(s: Stages, stage: Stage, op: Operation) -> None:
 
 
 def spread(s: Stages, table: dict[Tensor, Tensor]) -> None:
-    """Replace what the stages read."""
+    """Replace the tensors that the stages read."""
     for stage in s.stages:
         if stage.op in {t.op for t in table.values()}:
             continue
@@ -226,7 +226,9 @@ def _check_rfactor(stage: Stage, axis: IterVar, factor_axis: int) -> int:
     op, name = stage.op, stage.origin_op.name
     if not isinstance(op, ComputeOp) or not op.reduce_axis:
         what = f"rfactor: {name} is not a reduction"
-        raise CallValueError(explain(what, got=str(op), instead="a compute of te.sum and the like"))
+        raise CallValueError(
+            explain(what, got=str(op), instead="a compute of te.sum or a similar reduction")
+        )
     stage.position(axis)
     if axis.iter_type != IterVar.CommReduce:
         names = [v.var.name for v in stage.leaf_iter_vars if v.iter_type == IterVar.CommReduce]
@@ -315,7 +317,7 @@ def inline(s: Stages) -> None:
             continue
         op = stage.op
         if not isinstance(op, ComputeOp) or op.reduce_axis or stage.is_output:
-            what = f"compute_inline: {op.name} is no element by element result"
+            what = f"compute_inline: {op.name} is not an elementwise result"
             got = "a result of the schedule" if stage.is_output else str(op)
             raise CallValueError(explain(what, got=got, instead="compute_at, or compute_root"))
         stage.attach_type = INLINED

@@ -134,7 +134,7 @@ def scan_get_body(scan: ScanOp) -> list[Operation]:
 
 def scan_fix_points(scan: ScanOp) -> dict[IterVar, PrimExpr]:
     """For each axis of a scan's results within a row, 1 if an element depends only on elements of
-    previous rows at the same index, else 0: then a part of the row can be computed by itself."""
+    previous rows at the same index, else 0: then a part of the row can be computed separately."""
     body = scan_get_body(scan)
     moves: dict[Any, bool] = {}  # whether what depends on a dimension is at other indices
     joined = _Union()

@@ -8,9 +8,9 @@
                 c[i, j] = a[i] * b[j]
         return c
 
-Called with tensors it gives the tensors that it returns; with numpy arrays Python runs it. Loops are
+Called with tensors it returns tensors; with numpy arrays Python runs it. Loops are
 `range`, `parallel`, `vectorize`, `unroll`, `bind(thread, n)`, and `const_range`, whose iterations are
-written out. A name that is assigned once, a value known now, is that value; other scalars are memory
+expanded. A name that is assigned once, a value known now, is that value; other scalars are memory
 of one element.
 """
 

@@ -128,7 +128,7 @@ class Parser:
     def statement(self, node: ast.stmt) -> None:
         make = getattr(self, f"on_{type(node).__name__}", None)
         if make is None:
-            raise self.error(node, f"{type(node).__name__} is no statement of hybrid scripts")
+            raise self.error(node, f"{type(node).__name__} is not a statement of hybrid scripts")
         make(node)
 
     def on_Pass(self, node: ast.Pass) -> None:
@@ -250,7 +250,7 @@ class Parser:
     def value(self, node: ast.expr, target: ast.expr | None = None) -> Any:
         make = getattr(self, f"of_{type(node).__name__}", None)
         if make is None:
-            raise self.error(node, f"{type(node).__name__} is no expression of hybrid scripts")
+            raise self.error(node, f"{type(node).__name__} is not an expression of hybrid scripts")
         return self.of_Call(node, target) if isinstance(node, ast.Call) else make(node)
 
     def of_Constant(self, node: ast.Constant) -> Any:
@@ -295,7 +295,7 @@ class Parser:
 
     def of_BinOp(self, node: ast.BinOp) -> Any:
         if type(node.op) not in _BINARY:
-            raise self.error(node, f"{type(node.op).__name__} is no operator of hybrid scripts")
+            raise self.error(node, f"{type(node.op).__name__} is not an operator of hybrid scripts")
         return _BINARY[type(node.op)](self.value(node.left), self.value(node.right))
 
     def of_UnaryOp(self, node: ast.UnaryOp) -> Any:
@@ -347,7 +347,7 @@ class Parser:
             return (args[0] + args[1] - 1) // args[1]
         if name in _MATH:
             return getattr(tir_op, name)(*(convert(a) for a in args))
-        raise self.error(node, f"{name} is no function of hybrid scripts")
+        raise self.error(node, f"{name} is not a function of hybrid scripts")
 
     def memory(
         self, how: str, label: str, shape: Any, dtype: str = "float32", scope: str = ""
@@ -385,7 +385,7 @@ def _plain(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _stores(node: ast.FunctionDef) -> dict[str, int]:
-    """How often each name is assigned; once in a loop counts as once."""
+    """The number of assignments of each name; once in a loop counts as once."""
     counts: dict[str, int] = {}
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):

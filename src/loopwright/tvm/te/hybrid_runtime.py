@@ -1,4 +1,4 @@
-"""What the names of hybrid scripts mean where Python runs a script, on numpy arrays."""
+"""The names of hybrid scripts where Python runs a script, on numpy arrays."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class HybridModule:
         node.decorator_list = []
         source = ast.unparse(node)
         scope: dict[str, Any] = {}
-        exec(compile(source, f"<{node.name}>", "exec"), scope)  # a script that its user gives
+        exec(compile(source, f"<{node.name}>", "exec"), scope)  # the user's own script
         self.src_, self.name = text, self.name or node.name
         self.script = HybridScript(scope[node.name], source)
 

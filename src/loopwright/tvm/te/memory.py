@@ -1,6 +1,6 @@
 """`prim_func`: buffers for the tensors of scheduled statements. A tensor that is not an argument is
 allocated where it is realized, as much of it as is computed there; an argument has its own shape,
-in the layout that `transform_layout` gives it."""
+in the layout that `transform_layout` sets."""
 
 from __future__ import annotations
 

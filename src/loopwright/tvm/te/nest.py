@@ -1,6 +1,6 @@
 """`schedule_ops`: the statements of a schedule whose loops' ranges are known. A stage is stored where
 it is computed: the loops of its consumer are around both. Tensors stay tensors (`ProducerStore`,
-`ProducerLoad`, `ProducerRealize`); `memory.py` gives them buffers.
+`ProducerLoad`, `ProducerRealize`); `memory.py` replaces them by buffers.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Nest:
         return [likely(e) for e in bound_checks(self.stage, doms, self.values, whole, skip)]
 
     def around(self, body: st.Stmt, start: int = 0, stop: int | None = None) -> st.Stmt:
-        """The loops, with what is computed in them, around a statement."""
+        """The loops, with the stages computed in them, around a statement."""
         for v, wrap in reversed(self.wraps[start:stop]):
             body = wrap(self.emitter.attached(self.stage, v, body))
             body = self.emitter.kept_around(v, body)
@@ -210,7 +210,7 @@ class Emitter:
         return tuple(Range.upto(e) for e in op.output(n).shape)
 
     def attached(self, stage: Stage, v: IterVar, body: st.Stmt) -> st.Stmt:
-        """What is computed at a loop, before its body."""
+        """The stages computed at a loop, before its body."""
         for other in reversed(self.s.stages):
             spec = other.attach_spec
             at = spec.attach_type == SCOPE and spec.attach_ivar is v
@@ -395,7 +395,7 @@ class Emitter:
             return nest.around(substitute(guarded(tests, bound(intrin.body, binds)), table))
         if intrin.update is None:
             what = f"{intrin.name} is used inside of a reduction, of which it does a part"
-            hint = "fcompute gives (body, reset, update), or tensorize the whole reduction"
+            hint = "fcompute returns (body, reset, update), or tensorize the whole reduction"
             got = "an intrinsic without reset or update"
             raise CallValueError(explain(what, got=got, instead=hint))
         update = bound(intrin.update, binds)

@@ -369,7 +369,7 @@ def bound_checks(
     whole_result: bool,
     skip: Iterable[IterVar] = (),
 ) -> list[PrimExpr]:
-    """The conditions under which `values` are inside of what is to be computed and, unless
+    """The conditions under which `values` are inside of the required region and, unless
     `whole_result`, of the tensor."""
     ana = Analyzer()
     sets: dict[Var, Any] = {}

@@ -18,7 +18,7 @@ from .scan_blocks import scan_blocks
 
 class ScanOp(Operation):
     """Result n is `init[n]` in its first rows and `update[n]` in the others, where
-    `state_placeholder[n]` stands for the result itself.
+    `state_placeholder[n]` is the result itself.
 
     `scan_axis` ranges over the rows after the first; `chain` are the operations that read the
     state, in order; they run row by row.
@@ -165,8 +165,8 @@ def scan(
 ) -> Any:
     """Tensors computed row by row along their first axis.
 
-    `init` gives the first rows, `update` row t from `state_placeholder[t - 1, ...]`, which stands
-    for the result. Lists define several results together. The running sum of the rows of X:
+    `init` has the first rows, `update` computes row t from `state_placeholder[t - 1, ...]`, which
+    is the result. Lists define several results together. The running sum of the rows of X:
 
         state = te.placeholder((m, n))
         first = te.compute((1, n), lambda _, i: X[0, i])

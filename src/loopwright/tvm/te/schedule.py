@@ -8,7 +8,7 @@ How a schedule becomes loops:
 | `dataflow.py` | changes the operations: `cache_read`, `cache_write`, `rfactor`, inlined stages |
 | `bounds.py` | finds the ranges of all loops, from the results to the inputs (`InferBound`) |
 | `nest.py` | makes the loops, with tensors (`ScheduleOps`) |
-| `memory.py` | gives tensors buffers: a PrimFunc (`schedule_to_module`) |
+| `memory.py` | replaces tensors by buffers: a PrimFunc (`schedule_to_module`) |
 
 `lower` then turns it into plain loops over flat memory. A stage whose part is not known to divide
 the tensor computes with a test of each element's index; nothing is computed beyond a tensor's end.
@@ -76,8 +76,8 @@ class Schedule(Stages):
         group.attach_ivar = op.scan_axis
 
     def normalize(self, legacy: bool = False) -> Schedule:
-        """A copy in which inlined stages are inlined, all loops start at 0, and what is computed at
-        a loop that was split or fused since is computed at the loop in its place."""
+        """A copy in which inlined stages are inlined, all loops start at 0, and stages computed at
+        a loop that was split or fused since are computed at the loop that replaced it."""
         new = self.copy()
         dataflow.inline(new)
         moved = _rebase(new)
@@ -206,7 +206,7 @@ def AutoInlineBroadcast(s: Schedule) -> None:
 
 
 def AutoInlineInjective(s: Schedule) -> None:
-    """Inline the stages that compute each element by itself, without a reduction."""
+    """Inline the stages that compute each element separately, without a reduction."""
     _inline_where(s, lambda op: not op.reduce_axis)
 
 
@@ -231,7 +231,7 @@ def schedule_to_module(
     s: Schedule, args: Sequence[Any], name: str = "main", binds: Any = None, debug: bool = False
 ) -> IRModule:
     """The module of a scheduled computation before it is lowered: one PrimFunc `name` of `args`.
-    `binds` gives the buffers of some tensors; `debug` keeps loops of one iteration."""
+    `binds` has the buffers of some tensors; `debug` keeps loops of one iteration."""
     arguments = _arguments(s, args)
     normal = s.normalize()
     body = ScheduleOps(normal, InferBound(normal), debug)

@@ -12,7 +12,7 @@ from ...ir.prim_op import convert
 
 
 class SpecializedCondition(Node):
-    """The conjunction of `clauses`; as a context, what is added to a strategy in it holds for it:
+    """The conjunction of `clauses`; as a context, a condition of the implementations added in it:
 
     with te.SpecializedCondition(n > 16):
         strategy.add_implementation(...)

@@ -99,7 +99,7 @@ class Stage:
     """How one operation is computed: its loops in order, `leaf_iter_vars`, and its placement.
 
     `op` is the operation as currently computed; `origin_op` is the original one, from which
-    `cache_write` and `rfactor` have split off parts. `relations` tell how the loops came from the
+    `cache_write` and `rfactor` have split off parts. `relations` record how the loops came from the
     axes, `iter_var_attrs` how they run. A stage of a group has no operation of its own.
     """
 
@@ -395,7 +395,7 @@ class Stage:
         self.schedule.record("double_buffer")
 
     def rolling_buffer(self) -> None:
-        """Keep the data shared by neighbouring iterations of the consumer's loop. After
+        """Keep the data shared by adjacent iterations of the consumer's loop. After
         `compute_at`."""
         self.rolls = True
         self.schedule.record("rolling_buffer")
@@ -407,7 +407,7 @@ class Stage:
         self.schedule.record("set_store_predicate")
 
     def env_threads(self, threads: Sequence[IterVar] | IterVar) -> None:
-        """Launch threads around the whole of a scan or group; their extents are told by their
+        """Launch threads around the whole of a scan or group; their extents are those of their
         domains."""
         thread_list = [threads] if isinstance(threads, IterVar) else list(threads)
         for thread in thread_list:

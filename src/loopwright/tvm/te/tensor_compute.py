@@ -19,7 +19,7 @@ Region = tuple[Range, ...]
 
 
 class TensorIntrinCall(BodyOperation):
-    """A call of an intrinsic on parts of tensors: what the function of a compute gives."""
+    """A call of an intrinsic on parts of tensors: the result of a compute's function."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ class TensorIntrin:
         return f"TensorIntrin({self.name})"
 
     def __call__(self, *args: Any, reduce_axis: Any = None) -> TensorIntrinCall:
-        """What a compute's function gives: the intrinsic on parts of tensors, `A[i, 0:16]`."""
+        """The result of a compute's function: the intrinsic on parts of tensors, `A[i, 0:16]`."""
         return call_intrin(self, args, reduce_axis)
 
 
@@ -50,7 +50,7 @@ def decl_tensor_intrin(
 
     `op` is the computation, a compute of one result over placeholders. `fcompute(ins, outs)`
     is given buffers and returns the statement; or (body, reset, update) for a reduction of
-    which one call computes a part. `binds` gives the buffers of some tensors, with variable strides
+    which one call computes a part. `binds` has the buffers of some tensors, with variable strides
     if the program's may not be compact; the others are declared with
     `default_buffer_params` (`decl_buffer`'s).
 
@@ -83,7 +83,7 @@ def decl_tensor_intrin(
     value = fcompute(buffers[:-1], buffers[-1:])
     parts = list(value) if isinstance(value, (tuple, list)) else [value]
     if len(parts) not in (1, 3) or parts[0] is None:
-        what = f"{name}: fcompute gives a body, or (body, reset, update)"
+        what = f"{name}: fcompute returns a body, or (body, reset, update)"
         raise ValueError(explain(what, got=f"{len(parts)} statements"))
     body, reset, update = (*map(_stmt, parts), None, None)[:3]
     assert body is not None

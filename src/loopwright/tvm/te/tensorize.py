@@ -73,7 +73,8 @@ class Tensorized:
         return from_sets
 
     def binds(self, intrin: TensorIntrin) -> list[Bind]:
-        """What the intrinsic's buffers are. Raises ValueError if it computes something else."""
+        """The regions that the intrinsic's buffers are bound to. Raises ValueError if it computes
+        something else."""
         inputs = self.op.input_tensors
         intrin_inputs = intrin.op.input_tensors
         if len(inputs) != len(intrin_inputs):

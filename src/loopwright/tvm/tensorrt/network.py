@@ -1,5 +1,5 @@
-"""A network as TensorRT's builder takes it: its description (JSON), what may stand in it, and what
-it means (numpy).
+"""A network as TensorRT's builder takes it: its description (JSON), the layers that it may have,
+and their meaning (numpy).
 
 | layer | inputs | weights | meaning |
 |---|---|---|---|
@@ -15,7 +15,7 @@ it means (numpy).
 | REDUCE | x | | SUM, AVG, MAX, MIN over axes |
 | SOFTMAX | x | | along an axis |
 | CONCATENATION | some | | along an axis |
-| SHUFFLE | x | | transposed, then reshaped; -1: what is left |
+| SHUFFLE | x | | transposed, then reshaped; -1: the remaining elements |
 
 An extent that is known only at run time is a name.
 """
@@ -279,7 +279,7 @@ def _pooling(args: Any, weights: Any, p: Any) -> np.ndarray:
 
 
 def _beyond(extent: int, p: Any, k: int) -> int:
-    """How far the last window extends past the padded input if sizes are rounded up."""
+    """The distance by which the last window exceeds the padded input if sizes are rounded up."""
     whole = extent + p["pre_padding"][k] + p["post_padding"][k] - p["window"][k]
     if p["round"] != "UP":
         return 0

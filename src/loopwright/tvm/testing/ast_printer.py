@@ -64,7 +64,7 @@ _WITHOUT_STRUCT_INFO = (relax.MatchCast, relax.ExternFunc)  # MatchCast has it a
 
 
 class ASTPrinter:
-    """Prints nodes; with or without what is known of values, and attributes of calls."""
+    """Prints nodes; with or without struct infos, and attributes of calls."""
 
     def __init__(
         self,

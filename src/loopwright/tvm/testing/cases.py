@@ -73,7 +73,7 @@ def groups_of(metafunc: pytest.Metafunc) -> dict[Together, list[tuple[int, str]]
 
 
 def fixture(func: Callable[..., Any] | None = None, *, cache_return_value: bool = False) -> Any:
-    """A fixture. A value asked to be kept is made anew all the same: each test has its own."""
+    """A fixture. `cache_return_value` has no effect: each test has its own value."""
     return pytest.fixture if func is None else pytest.fixture(func)
 
 

@@ -1,4 +1,4 @@
-"""A class of tests: a program before a pass, and what the pass must make of it."""
+"""A class of tests: a program before a pass, and the expected program after it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def named(program: Any) -> Any:
 
 
 def apply(transform: Any, program: Any) -> Any:
-    """What a pass makes of a module, or of a function."""
+    """The result of a pass on a module, or on a function."""
     if isinstance(transform, partial) or not isinstance(program, PrimFunc):
         return transform(program)
     return transform(IRModule({"main": named(program)}))["main"]

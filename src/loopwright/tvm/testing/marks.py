@@ -22,7 +22,7 @@ Decorator = Callable[[Any], Any]
 
 
 class Requirement:
-    """A decorator of tests that need something; `marks()` gives it for `pytestmark`."""
+    """A decorator of tests that need something; `marks()` returns it for `pytestmark`."""
 
     def __init__(self, what: str, present: Callable[[], bool]) -> None:
         self.what = what

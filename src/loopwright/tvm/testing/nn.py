@@ -56,8 +56,8 @@ def emit_checkpoint_sequential(
     """Emit functions one after the other, in segments that are checkpoints; the last one is only
     with `checkpoint_last`.
 
-    segments: where they begin, or into how many equal ones the functions are divided; what is left
-        over is one more.
+    segments: where they begin, or into how many equal ones the functions are divided; the rest
+        is one more.
     """
     count = len(functions)
     if isinstance(segments, int):

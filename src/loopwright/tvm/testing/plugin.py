@@ -54,8 +54,8 @@ def _names(mark: pytest.Mark) -> list[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that are skipped or expected to fail by their id, and those of targets that
-    there is no code generator for."""
+    """Mark the tests that are skipped or expected to fail by their id, and those of targets
+    without a code generator."""
     for item in items:
         target = getattr(getattr(item, "callspec", None), "params", {}).get("target")
         for mark in target_marks(target) if isinstance(target, (str, Target)) else ():

@@ -47,8 +47,8 @@ def from_relay(
         call's operator ("op_name") and attributes. Without it, operators stay Relax's, so that
         `relax.build` chooses kernels and layouts.
 
-    Raises ValueError for a kernel that does not take what the operator does, or whose operator is
-    not called.
+    Raises ValueError for a kernel that does not have the operator's parameters, or whose operator
+    is not called.
     """
     chosen = target if isinstance(target, Target) else Target(target)
     options = {"config": pass_config, "instruments": instruments, "disabled_pass": disabled_pass}
@@ -86,7 +86,7 @@ class _Given:
             raise ValueError(explain(what, instead=suggest(name, sorted(called), "it calls")))
 
     def choose(self, call: Call, args: list[Any], bb: Any) -> Any:
-        """The call of the operator's kernel; None where there is none."""
+        """The call of the operator's kernel; None if it has none."""
         name, row = call.op.name, row_of(call.op)
         kernel = self.kernels.get(name)
         if kernel is None or row is None:

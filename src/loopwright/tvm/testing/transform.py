@@ -1,4 +1,5 @@
-"""What tests ask of passes, under TVM's names: normal forms, in-place calls in dataflow blocks."""
+"""Queries of tests of passes, under TVM's names: normal forms, in-place calls in dataflow
+blocks."""
 
 from __future__ import annotations
 

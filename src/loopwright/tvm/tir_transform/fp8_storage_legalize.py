@@ -10,7 +10,7 @@ Before (-) and after (+)::
 
 It runs after `FP8ComputeLegalize`, when such values are only loaded, stored and cast. A cast to a wider
 type decodes the bits; a cast from float32 rounds to nearest, ties to even. Overflow
-gives infinity, or NaN in types without one. Parameters change their type. The
+results in infinity, or NaN in types without one. Parameters change their type. The
 conversions are those of `LowerScalarOps`.
 """
 

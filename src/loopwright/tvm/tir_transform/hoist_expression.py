@@ -97,7 +97,7 @@ class _Find(StmtVisitor):
         self, conditions: HoistedConditionals, values: HoistedLetBindings, inside: set[Var]
     ) -> None:
         self.conditions, self.values, self.inside = conditions, values, inside
-        self.lets: list[LetStmt | Let] = []  # around what is visited, that could move too
+        self.lets: list[LetStmt | Let] = []  # around the visited node, that could move too
         self.hoisted: Any = None
 
     def visit(self, node: Any) -> None:
@@ -238,7 +238,7 @@ def _number(flags: Any) -> int:
 
 @dataclass(frozen=True)
 class HoistExpression(PrimFuncPass):
-    """See the file's docstring. The option `tir.HoistExpression` selects what is moved."""
+    """See the file's docstring. The option `tir.HoistExpression` selects the moved expressions."""
 
     name = "tir.HoistExpression"
 

@@ -19,10 +19,10 @@ Before (-) and after (+)::
 A loop's number is its place in the text; that of the function comes before them (the option
 `tir.lwp_disable_func_prof` leaves out its calls). The numbers of a function begin where the last one's
 end, or at 0 with `tir.reset_start_id`. Loops with fewer than `tir.lwp_min_height`
-(1) levels of loops inside are left alone, and so is what is inside of parallel loops. Of the others,
-those that stand beside another loop have calls; without `tir.instr_siblings`, all down to the depth
-`tir.lwp_max_depth` (0: any). The calls are for a target whose code generator knows the two intrinsics. The default pipeline runs it with
-`tir.instrument_lwp`.
+(1) levels of loops inside are left alone, and so are the bodies of parallel loops. Of the others,
+those that are adjacent to another loop have calls; without `tir.instr_siblings`, all down to the
+depth `tir.lwp_max_depth` (0: any). The calls are for a target whose code generator knows the two
+intrinsics. The default pipeline runs it with `tir.instrument_lwp`.
 """
 
 from __future__ import annotations

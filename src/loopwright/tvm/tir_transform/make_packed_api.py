@@ -35,8 +35,8 @@ Before (-) and after (+)::
     +         return 0
 
 A symbolic dimension is defined by the first tensor that has it and checked against later ones.
-`UnpackSignatures` then gives the functions the signatures that the entries call. The native entries
-of `codegen` perform the same checks and also report the actual value.
+`UnpackSignatures` then rewrites the functions to the signatures that the entries call. The native
+entries of `codegen` perform the same checks and also report the actual value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`MakeUnpackedAPI`: gives public functions the signature of a C function: pointers, and a code of errors.
+"""`MakeUnpackedAPI`: public functions get the signature of a C function: pointers, and a code of
+errors.
 
 Before (-) and after (+)::
 

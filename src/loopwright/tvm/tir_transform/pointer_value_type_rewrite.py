@@ -95,7 +95,7 @@ class _Widths(StmtVisitor):
         self.visit((node.extents, node.body))
 
     def chosen(self) -> dict[Var, int]:
-        """The width of each pointer that is declared anew."""
+        """The width of each pointer that is redeclared."""
         widths_of = {
             data: next(iter(widths))
             for data, widths in self.widths.items()

@@ -32,7 +32,7 @@ LAYOUTS = {
 
 
 def default_kernel(data_layout: str) -> str:
-    """The layout of the kernel that goes with one of the data."""
+    """The layout of the kernel for one of the data."""
     letters = "".join(n for n in data_layout if n in "DHW")
     return f"OI{letters}" if data_layout.startswith("NC") else f"{letters}IO"
 
@@ -66,7 +66,7 @@ def conv(
 
 
 def _spelled(function: Callable[..., te.Tensor], **names: str) -> Callable[..., te.Tensor]:
-    """The function with other names of its parameters: TVM's are not alike."""
+    """The function with other names of its parameters: TVM's differ."""
     plain = inspect.signature(function)
     named = [p.replace(name=names.get(n, n)) for n, p in plain.parameters.items()]
     signature = plain.replace(parameters=named)
@@ -206,7 +206,7 @@ def unpack_NCHWc_to_nchw(packed_out: te.Tensor, out_dtype: Any) -> te.Tensor:
 def _one_filter_each(
     data: te.Tensor, kernel: te.Tensor, layout: str, options: tuple[Any, ...], out_dtype: Any
 ) -> te.Tensor:
-    """A convolution in as many groups as there are channels; kernel C, multiplier, height, width."""
+    """A convolution with one group per channel; kernel C, multiplier, height, width."""
     channels, times, height, width = kernel.shape
 
     def weight(o: Any, i: Any, y: Any, x: Any) -> Any:

@@ -27,7 +27,7 @@ def _known(what: str, value: str, choices: Any) -> str:
 
 
 def _style(method: str, coordinates: str, rounding: str, alpha: float, exclude: Any) -> Style:
-    # TVM rounds down, but where ends lie on ends, and half of an element up there.
+    # TVM rounds down, except with "align_corners", where it rounds halves up.
     nearest = rounding or ("round_prefer_ceil" if coordinates == "align_corners" else "floor")
     _known("method", method, METHODS)
     _known("coordinate_transformation_mode", coordinates, PLACES)
@@ -133,7 +133,7 @@ def crop_and_resize(
     out_dtype: Any = None,
 ) -> te.Tensor:
     """The boxes, rows of (top, left, bottom, right) as parts of an image, of the images `box_indices`, in
-    the size `crop_size`; what lies outside is `extrapolation_value`."""
+    the size `crop_size`; elements outside are `extrapolation_value`."""
     plan = layout_of(layout)
     name = {"bilinear": "linear"}.get(method.lower(), method.lower())
     style = _style(name, "tf_crop_and_resize", "round", -0.75, 0)
@@ -164,8 +164,8 @@ def crop_and_resize(
 
 
 def affine_grid(data: te.Tensor, target_shape: Any) -> te.Tensor:
-    """The places (x, y), between -1 and 1, of the pixels of an image (height, width), moved by matrices
-    (batch, 2, 3)."""
+    """The coordinates (x, y), between -1 and 1, of an image's pixels (height, width), transformed
+    by matrices (batch, 2, 3)."""
     if len(target_shape) != 2 or min(map(int, target_shape)) < 2:
         what = "affine_grid: target_shape is a height and a width of 2 or more"
         raise ValueError(explain(what, got=str(target_shape)))
@@ -180,7 +180,7 @@ def affine_grid(data: te.Tensor, target_shape: Any) -> te.Tensor:
 
 
 def _folded(coordinate: Any, extent: Any, align_corners: bool) -> Any:
-    """A place outside of an axis mirrored at its ends until it lies inside."""
+    """A coordinate outside of an axis mirrored at its ends until it is inside."""
     first, length = (0.0, extent - 1) if align_corners else (-0.5, extent)
     distance = tir.abs(coordinate - te.const(first, coordinate.dtype))
     size = length.astype(coordinate.dtype)
@@ -198,9 +198,10 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> te.Tensor:
-    """The data (NCHW or NCDHW) at the places of a grid: x, y (and z) from -1 to 1 on its axis 1, which
-    are the first and last pixels' middles with `align_corners`, else their sides. `method`: "nearest",
-    "bilinear" or "bicubic"; `padding_mode`, for what lies outside: "zeros", "border" or "reflection".
+    """The data (NCHW or NCDHW) at the coordinates of a grid: x, y (and z) from -1 to 1 on its axis
+    1, which are the first and last pixels' middles with `align_corners`, else their sides.
+    `method`: "nearest", "bilinear" or "bicubic"; `padding_mode`, for elements outside: "zeros",
+    "border" or "reflection".
     """
     rank = data.ndim - 2
     _known("layout", layout, ("NCHW", "NCDHW"))

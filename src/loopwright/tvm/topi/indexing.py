@@ -90,7 +90,7 @@ def matrix_set_diag(
 ) -> te.Tensor:
     """Matrices (the last two axes) with other values on diagonal `k`, or on those from k[0] to k[1],
     which are rows of `diagonal` from the highest on. `align`: at which side those above and those
-    below the main one stand in their rows if they are short."""
+    below the main one are in their rows if they are short."""
     low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])
     above, below = (side == "RIGHT" for side in align.split("_"))
     rows, columns = data.shape[-2:]

@@ -339,7 +339,8 @@ def _deformable(
 
 
 def pixel(data: te.Tensor, put: Callable[..., Any], at: Sequence[Any], axes: Sequence[int]) -> Any:
-    """The element at whole numbers `at` along `axes`, 0 outside; `put` gives its index in the data."""
+    """The element at whole numbers `at` along `axes`, 0 outside; `put` returns its index in the
+    data."""
     rows = list(zip(at, (data.shape[a] for a in axes), strict=True))
     sides = tir.all(*(tir.all(v >= 0, v < d) for v, d in rows))
     clipped = [tir.max(tir.min(v, d - 1), 0) for v, d in rows]

@@ -154,7 +154,7 @@ def batch_norm(
     momentum: float | None = None,
 ) -> list[te.Tensor]:
     """[normalized, moving mean, moving variance] of each channel of `axis` (None: 1); see the graph's
-    operator. Not in training unless asked for."""
+    operator. Not in training unless requested."""
     arguments = {"epsilon": epsilon, "center": center, "scale": scale, "momentum": momentum}
     options = {name: value for name, value in arguments.items() if value is not None}
     which = 1 if axis is None else axis
@@ -214,7 +214,7 @@ def dense_pack(
 
 
 def softmax_common(x: te.Tensor, axis: int, use_fast_exp: bool) -> te.Tensor:
-    """softmax along `axis`, by `fast_exp` if asked for."""
+    """softmax along `axis`, by `fast_exp` on request."""
     return fast_softmax(x, axis) if use_fast_exp else OPERATORS["relax.nn.softmax"](x, axis)
 
 

@@ -37,8 +37,8 @@ def lstm(
     Wi (4 * hidden, inputs), Wh (4 * hidden, hidden or projected), Bi and Bh (4 * hidden) hold the gates
     in the order of `weight_layout`: input, forget, cell, output. h_init, c_init (batch, hidden): the
     states before, 0 if None. proj (projected, hidden): a projection of the hidden state. p_i, p_f, p_o
-    (batch, hidden): what the gates see of the cell. f_act, g_act, h_act: the activations of gates, of
-    the cell's input, and of its output. `reverse`: from the last element on.
+    (batch, hidden): the peephole weights of the gates. f_act, g_act, h_act: the activations of
+    gates, of the cell's input, and of its output. `reverse`: from the last element on.
     """
     if sorted(weight_layout) != sorted("IFGO"):
         what = "lstm: weight_layout names the gates I, F, G and O in any order"

@@ -1,4 +1,5 @@
-"""topi's searches, whose results depend on values: what is not 0, distinct values, places in order."""
+"""topi's searches, whose results depend on values: nonzero elements, distinct values, sorted
+positions."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from ...tir.ir_builder import IRBuilder
 
 
 def argwhere(output_shape: te.Tensor, condition: te.Tensor) -> te.Tensor:
-    """The positions of the elements that are not 0, in order, one a row: as many as `output_shape`, a
-    tensor, has rows."""
+    """The positions of the elements that are not 0, in order, one a row: the number of rows is in
+    the tensor `output_shape`."""
 
     def write(ib: IRBuilder, x: Any, out: Any) -> None:
         count = ib.allocate("int32", (1,), "count")
@@ -75,9 +76,10 @@ def searchsorted(
 
 
 def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False) -> list[te.Tensor]:
-    """The distinct values of a vector: [values, the first place of each, the distinct value's number of
-    each element, how many distinct values there are (1 element), and their counts]. Values are in
-    order, or in that of their first places. What follows the last one is not written."""
+    """The distinct values of a vector: [values, the first position of each, the distinct value's
+    number of each element, how many distinct values there are (1 element), and their counts].
+    Values are in order, or in that of their first positions. Elements after the last one are not
+    written."""
     size = data.shape[0]
     order = OPERATORS["relax.argsort"](data, axis=0, descending=False, dtype="int32")
 

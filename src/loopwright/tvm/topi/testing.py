@@ -3,7 +3,7 @@
     expected = topi.testing.conv2d_nchw_python(a, w, stride=1, padding="SAME")
     compute, schedule = topi.testing.dispatch(target, {"generic": (f, g), "gpu": (h, k)})
 
-The names and arguments are TVM's. What the graph's operators define is their own numpy meaning.
+The names and arguments are TVM's. The graph's operators have numpy references of their own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def compare_numpy_tvm(
     compute: Callable[..., te.Tensor],
     schedule: Callable[[list[te.Tensor]], te.Schedule],
 ) -> None:
-    """Check that a computation, built for a target, gives `output`. Raises AssertionError."""
+    """Check that a computation, built for a target, returns `output`. Raises AssertionError."""
     with Target(target):
         placeholders = [
             te.placeholder(a.shape, str(a.dtype), f"in{n}") for n, a in enumerate(inputs)
@@ -446,7 +446,7 @@ def one_hot(
 def matrix_set_diag(
     input_np: Array, diagonal: Array, k: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Array:
-    """Matrices with other values on diagonal `k`, or on those from k[0] to k[1], which lie in rows
+    """Matrices with other values on diagonal `k`, or on those from k[0] to k[1], which are rows
     from the highest; short ones at the side that `align` says (of those above, below)."""
     out = input_np.copy()
     low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])
@@ -512,7 +512,7 @@ def batch_to_space_nd_python(
 
 def reorg_python(a_np: Array, stride: int) -> Array:
     """YOLO's reorg layer: the channels of an NCHW image spread over blocks of pixels, read on as an
-    image of `stride ** 2` times as many channels."""
+    image of `stride ** 2` times the channels."""
     batch, c, h, w = a_np.shape
     parts = a_np.reshape(batch, c // stride**2, h, stride, w, stride).transpose(0, 3, 5, 1, 2, 4)
     return parts.reshape(batch, c * stride**2, h // stride, w // stride)

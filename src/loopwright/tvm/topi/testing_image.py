@@ -89,7 +89,7 @@ def crop_and_resize_python(
 
 
 def affine_grid_python(data: Array, target_shape: Sequence[int]) -> Array:
-    """The places of pixels, moved by matrices."""
+    """The coordinates of pixels, transformed by matrices."""
     y, x = np.meshgrid(*(np.linspace(-1, 1, n) for n in target_shape), indexing="ij")
     ones = np.stack([x, y, np.ones_like(x)])
     return np.einsum("nik,khw->nihw", data, ones).astype(data.dtype)
@@ -107,7 +107,7 @@ def grid_sample_python(
     data: Array, grid: Array, method: str = "bilinear", layout: str = "NCHW",
     padding_mode: str = "zeros", align_corners: bool = True,
 ) -> Array:  # fmt: skip
-    """The data at the places of a grid."""
+    """The data at the coordinates of a grid."""
 
     def inside(coordinate: Array, extent: int) -> Array:
         if padding_mode == "reflection":

@@ -123,7 +123,7 @@ def roi_pool_nchw(
 
 def reorg(data: te.Tensor, stride: int) -> te.Tensor:
     """The channels of an image NCHW spread over blocks of pixels, read on as an image of `stride ** 2`
-    times as many channels."""
+    times the channels."""
     n, c, h, w = data.shape
     s, wide = stride, w // stride
     few, high = c // (s * s), h // s

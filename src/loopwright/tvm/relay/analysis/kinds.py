@@ -51,7 +51,8 @@ def check_constant(expr: Any) -> bool:
 
 
 class Feature(IntEnum):
-    """Features that a program may use. Those of references and of algebraic data types are never met."""
+    """Features that a program may use. Those of references and of algebraic data types are never
+    met."""
 
     fVar = 0
     fGlobalVar = 1

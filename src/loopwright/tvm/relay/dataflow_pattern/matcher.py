@@ -1,8 +1,8 @@
 """The matcher: compares a pattern with a graph of Relay, greedily and without recursion.
 
-Each pattern is compared once with one expression, and is bound to it from then on. The inside of the
-path of a `DominatorPattern`, and behind a wildcard that was redirected, may match again elsewhere:
-hence a list of expressions for each pattern.
+Each pattern is compared once with one expression, and is bound to it from then on. The inside of
+the path of a `DominatorPattern`, and behind a wildcard that was redirected, may match again
+elsewhere: hence a list of expressions for each pattern.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from ..types import TensorType, Type
 
 
 class DFPattern(nd.DFPattern):
-    """Base class of patterns. A pattern matches one expression: if it occurs twice, both occurrences
-    match the same one."""
+    """Base class of patterns. A pattern matches one expression: if it occurs twice, both
+    occurrences match the same one."""
 
     __slots__ = ()
 

@@ -25,8 +25,8 @@ def from_onnx(
 ) -> tuple[IRModule, dict[str, Tensor]]:
     """Import an ONNX model: (its module, its parameters by name).
 
-    shape, dtype: of inputs by name, instead of the model's. freeze_params: weights are constants, not
-    parameters. convert_config: {"use_nt_batch_matmul": True} expresses products of batches by
+    shape, dtype: of inputs by name, instead of the model's. freeze_params: weights are constants,
+    not parameters. convert_config: {"use_nt_batch_matmul": True} expresses products of batches by
     a transposed matrix; other entries are accepted for compatibility.
 
     Raises what `loopwright.frontend.onnx.from_onnx` raises, which does the work.

@@ -1,8 +1,9 @@
 """From Relax to Relay: the translation's table read backwards.
 
 Where an operator of Relay is one operator of Relax, that is found in its row (`twins`), or by running
-the body of a row of the same name (`by_trial`); converters to several operators are in `CONVERTERS`. Other calls stay calls of Relax: the operator `relax.call`
-has their text as an attribute.
+the body of a row of the same name (`by_trial`); converters to several operators are in
+`CONVERTERS`. Other calls stay calls of Relax: the operator `relax.call` has their text as an
+attribute.
 """
 
 from __future__ import annotations
@@ -208,7 +209,8 @@ def _ways(row: Row, c: _Call) -> Iterator[dict[str, Any]]:
 
 
 def _choices(row: Row, name: str, left: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Pairs (source, value) that an attribute may be: its default, or one of the remaining arguments."""
+    """Pairs (source, value) that an attribute may be: its default, or one of the remaining
+    arguments."""
     default = row.defaults.get(name)
     if name in row.defaults:
         yield "", default

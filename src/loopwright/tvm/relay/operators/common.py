@@ -1,4 +1,5 @@
-"""Shared parts of the rows of neural networks' operators: attributes of windows, shapes in layouts."""
+"""Shared parts of the rows of neural networks' operators: attributes of windows, shapes in
+layouts."""
 
 from __future__ import annotations
 

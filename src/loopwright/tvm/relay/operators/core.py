@@ -14,9 +14,10 @@ argument of the call, `Inputs` a tuple of them, all others are attributes. The b
 meaning: translation to Relax is running it, and the result's type is what Relax infers of it.
 
 Hooks: `arguments(types, attrs)` infers types of arguments from the others' (None where it
-cannot); `infer(types, attrs)` the result's type, where Relax's inference says less; `build(**attrs)`
-checks and completes the builder's arguments, as a dict; or returns a call of another operator;
-`macs(types, attrs, result)` the multiply-accumulates, from types of known extents.
+cannot); `infer(types, attrs)` the result's type, where Relax's inference says less;
+`build(**attrs)` checks and completes the builder's arguments, as a dict; or returns a call of
+another operator; `macs(types, attrs, result)` the multiply-accumulates, from types of known
+extents.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ class Row:
         return fn
 
     def infer(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the hook that infers the result's type. With a third parameter, it gets the arguments too."""
+        """Set the hook that infers the result's type. With a third parameter, it gets the
+        arguments too."""
         self.hooks["infer"] = fn
         self.reads_values = len(inspect.signature(fn).parameters) > 2
         return fn
@@ -219,8 +221,8 @@ def op(
     """Define an operator: see the module's docstring.
 
     results: how many fields its tuple has, or a function of its attributes and arguments (None:
-    not a tuple); the builder returns a `TupleWrapper`. attrs: the class of its attributes in TVM. view: whether it has
-    a builder `relay.<name>`.
+    not a tuple); the builder returns a `TupleWrapper`. attrs: the class of its attributes in TVM.
+    view: whether it has a builder `relay.<name>`.
     """
 
     def define(body: Callable[..., Any]) -> Row:

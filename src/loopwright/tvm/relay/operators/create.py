@@ -148,7 +148,8 @@ def _trilu(data: Any, k: Any, upper: bool = True) -> Any:
     view=False)  # fmt: skip
 def unique(data: Input, sorted: bool = True, return_counts: bool = False) -> Any:
     """The values that occur, the index of the first of each, the place of each element among them,
-    the number of values, and the count of each; each as long as `data`, or valid up to the number."""
+    the number of values, and the count of each; each as long as `data`, or valid up to the
+    number."""
     results = R.unique(data, sorted, True, True, True)
     values, index, inverse, counts = (rx.TupleGetItem(results, i) for i in range(4))
     number = R.shape_to_tensor(R.shape_of(values))

@@ -165,7 +165,8 @@ def crop_and_resize(
 
 @op("image.affine_grid", attrs="AffineGridAttrs")
 def affine_grid(data: Input, target_shape: Any = None) -> Any:
-    """The coordinates, from -1 to 1, of an image's pixels, transformed by matrices (batch, 2, 3)."""
+    """The coordinates, from -1 to 1, of an image's pixels, transformed by matrices (batch, 2,
+    3)."""
     return kernel(topi_image.affine_grid, data, [int(d) for d in target_shape])
 
 

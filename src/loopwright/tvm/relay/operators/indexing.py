@@ -252,7 +252,8 @@ def _windowed(data: Any, axis: int, sizes: list[Any], strides: Any) -> list[Any]
 
 @op("sliding_window", attrs="SlidingWindowAttrs")
 def sliding_window(data: Input, axis: int, window_shape: Any, strides: Any) -> Any:
-    """All windows over the axes from `axis` on: an axis for each window's position, then the windows."""
+    """All windows over the axes from `axis` on: an axis for each window's position, then the
+    windows."""
     sizes, out = list(window_shape), data
     rank = data.struct_info.ndim
     for i, (size, step) in enumerate(zip(sizes, strides, strict=True)):
@@ -389,7 +390,8 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 def scatter_elements(
     data: Input, indices: Input, updates: Input, axis: int = 0, reduction: str = "update"
 ) -> Any:
-    """`data` with elements of `updates` put at indices along an axis, or combined with the old elements."""
+    """`data` with elements of `updates` put at indices along an axis, or combined with the old
+    elements."""
     return R.scatter_elements(data, _wide(indices), updates, axis, reduction)
 
 
@@ -540,8 +542,8 @@ def _adv_index(inputs: Any) -> Any:
 
 @op("sequence_mask", attrs="SequenceMaskAttrs")
 def sequence_mask(data: Input, valid_length: Input, mask_value: float = 0, axis: int = 0) -> Any:
-    """`data` with the elements behind the valid length of each row replaced. Axis 0 or 1 is that of the
-    sequence, the other one that of the batch."""
+    """`data` with the elements behind the valid length of each row replaced. Axis 0 or 1 is that
+    of the sequence, the other one that of the batch."""
     dims = dims_of(data)
     rank = len(dims)
     spread = [1] * rank

@@ -2,8 +2,8 @@
 
 A rule is `rule(attrs, new, old, types) -> InferCorrectLayoutOutput | None`. `old` are the layouts in
 which the arguments were named before (None: not known), `new` those in which they are stored now (None
-before anything moved), `types` the arguments' types before. Its answer has the layouts of the call's
-arguments and results, and the attributes for these. None: unknown.
+before anything moved), `types` the arguments' types before. Its answer has the layouts of the
+call's arguments and results, and the attributes for these. None: unknown.
 
     sum, axis=[1], NCHW stored as NCHW16c  ->  axis=[1, 4], NCHW16c -> NHW
     add, NCHW stored as NCHW16c, and HW    ->  NCHW16c, NCHW1c -> NCHW16c

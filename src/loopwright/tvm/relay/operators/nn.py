@@ -167,7 +167,8 @@ def contrib_dense_pack(
 
 @op("nn.fifo_buffer", attrs="FIFOBufferAttrs")
 def fifo_buffer(data: Input, buffer: Input, axis: int) -> Any:
-    """The buffer without its first elements along an axis, and the data after the remaining ones."""
+    """The buffer without its first elements along an axis, and the data after the remaining
+    ones."""
     which = axis % buffer.struct_info.ndim
     shift = shape_of(data)[which]
     end = shape_of(buffer)[which] + shift

@@ -24,8 +24,9 @@ def parse(
 ) -> IRModule:
     """The module of a text, with its types.
 
-    init_module: has functions that the text may call, which the result has too. init_meta_table: the
-    objects of `meta[key][index]`, after those of the text's own metadata. Raises DiagnosticError.
+    init_module: has functions that the text may call, which the result has too. init_meta_table:
+    the objects of `meta[key][index]`, after those of the text's own metadata. Raises
+    DiagnosticError.
     """
     parser = _parser(source, source_name, init_meta_table, init_module)
     functions = _run(parser.module())

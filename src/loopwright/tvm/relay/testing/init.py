@@ -38,8 +38,8 @@ class Xavier(Initializer):
     """Uniform numbers as far from 0 as keeps the variance of what flows through. Reference: Glorot
     and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
 
-    factor_type: the units that the width counts: "in", "out", or "avg". magnitude: the square of the range at
-    width 1.
+    factor_type: the units that the width counts: "in", "out", or "avg". magnitude: the square of
+    the range at width 1.
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-"""AnnotateTarget: calls that a compiler supports are put between `compiler_begin` and `compiler_end`.
+"""AnnotateTarget: calls that a compiler supports are put between `compiler_begin` and
+`compiler_end`.
 
 before: nn.relu(%x)
 after:  compiler_end(nn.relu(compiler_begin(%x, compiler="c")), compiler="c")

@@ -96,8 +96,8 @@ def _edits(order: list[Any], demands: dict[int, Any]) -> dict[int, Edit]:
 
 
 def _with_factor(call: Call, scale: Any, axes: tuple[int, ...], positions: tuple[int, ...]) -> Edit:
-    """A call whose result gets a factor: it is passed to the arguments at `positions`, the other one
-    is multiplied by it; of a product, the weight."""
+    """A call whose result gets a factor: it is passed to the arguments at `positions`, the other
+    one is multiplied by it; of a product, the weight."""
     roles = consumer(call, of_result=True)
     if roles is not None:
         factor = fitted(scale, shape_of(call.args[1]) or [], roles[1])

@@ -1,6 +1,7 @@
 """Several calls of one operator on one input as one: shared parts of three passes.
 
-A branch is a call and the elementwise calls that follow it as long as all branches have the same ones.
+A branch is a call and the elementwise calls that follow it as long as all branches have the same
+ones.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ Branch = list[Call]
 class Combiner:
     """What differs between operators.
 
-    op: its name. same: whether two calls of it may be one. joined: the one call of several branches'
-    first ones. fits: whether an argument of a following call may be joined (its position, the
-    call). follow: the one following call, of the joined value and the other arguments at this depth.
+    op: its name. same: whether two calls of it may be one. joined: the one call of several
+    branches' first ones. fits: whether an argument of a following call may be joined (its
+    position, the call). follow: the one following call, of the joined value and the other
+    arguments at this depth.
     parts: the results of the branches, of the joined value.
     """
 

@@ -66,9 +66,9 @@ def _plain_marks(func: Function) -> Function:
 
 @dataclass(eq=False)
 class _RegionFunction:
-    """The function of a region: the numbers of its marks of begin, and the values that leave it, each
-    once, by identity; its parameters with their arguments, by the values that they replace; and the
-    expressions that replace its results outside."""
+    """The function of a region: the numbers of its marks of begin, and the values that leave it,
+    each once, by identity; its parameters with their arguments, by the values that they replace;
+    and the expressions that replace its results outside."""
 
     numbers: dict[int, int]
     leaving: dict[int, Any]

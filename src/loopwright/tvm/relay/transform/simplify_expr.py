@@ -175,8 +175,8 @@ def _widens(narrow: DataType, wide: DataType) -> bool:
 
 
 def _in_range(source: Any, have: DataType, want: DataType) -> bool:
-    """Whether a value is clipped to the range of an integer dtype; of one that is not an integer, the
-    second cast must drop the fraction that the first one drops."""
+    """Whether a value is clipped to the range of an integer dtype; of one that is not an integer,
+    the second cast must drop the fraction that the first one drops."""
     if name_of(source) != "clip" or not have.is_integer:
         return False
     low, high = float(min_value(have).value), float(max_value(have).value)
