@@ -1,4 +1,4 @@
-"""AdjustMatmulOrder: of three matrices multiplied, the two come first that make it less work.
+"""AdjustMatmulOrder: a product of three matrices begins with the pair that makes it cheaper.
 
 Before (-) and after (+)::
 
@@ -36,7 +36,7 @@ MANY = 1 << 31  # no dimension is larger, for the proofs
 
 
 class AdjustMatmulOrder(PatternPass):
-    """See the file's docstring."""
+    """A product of three matrices begins with the pair that makes it cheaper."""
 
     name = "AdjustMatmulOrder"
 

@@ -52,7 +52,7 @@ SIZE = "WorkspaceSize"
 
 @dataclass(frozen=True, repr=False)
 class AllocateWorkspace(ModulePass):
-    """See the file's docstring."""
+    """Functions of external code get the scratch memory that they request."""
 
     name = "AllocateWorkspace"
 

@@ -1,4 +1,4 @@
-"""AlterOpImpl: calls of kernels by another kernel of the user's, whose buffers may have other layouts.
+"""AlterOpImpl: replaces kernels by the user's, whose buffers may have other layouts.
 
 Pass::
 
@@ -88,7 +88,8 @@ OPERATOR = "operator_name"
 
 @dataclass(frozen=True)
 class AlterOpImpl(ModulePass):
-    """See the file's docstring. All tables are by operator name.
+    """Replaces kernels by the user's, whose buffers may have other layouts. All tables are by
+    operator name.
 
     op_impl_map: the kernel that is called from now on.
     op_buffer_transforms: for each buffer of the kernel, inputs first, an `IndexMap` or a function from the

@@ -31,7 +31,7 @@ from ...runtime.extern import ExternLibrary
 
 
 class AttachExternModules(ModulePass):
-    """See the file's docstring.
+    """Attaches the modules and C libraries that functions are compiled against.
 
     extern_modules: `runtime.Module`s, `ExternLibrary`s, or objects whose `load()` returns one.
 

@@ -28,7 +28,7 @@ from ...relax.struct_info import TupleStructInfo
 
 @dataclass(frozen=True, repr=False)
 class BundleModelParams(FunctionPass):
-    """See the file's docstring.
+    """The weights of a model become one parameter, a tuple.
 
     param_tuple_name: the name of the new parameter.
     """

@@ -42,7 +42,7 @@ ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 
 @dataclass(frozen=True, repr=False)
 class CombineParallelMatmul(FunctionPass):
-    """See the file's docstring.
+    """Products of one tensor with several weights become one product, which is split.
 
     check: called as check(tensor, weights, biases, {variable: value} of the block) for each group;
         where it answers False, the group stays. The biases are empty where they are not combined.

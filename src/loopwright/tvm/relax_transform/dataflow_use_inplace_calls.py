@@ -50,7 +50,7 @@ from ...relax.transform.legalize_ops.in_place import in_place
 
 @dataclass(frozen=True, repr=False)
 class DataflowUseInplaceCalls(ModulePass):
-    """See the file's docstring."""
+    """Elementwise operators write over an argument that is not used again."""
 
     name = "DataflowUseInplaceCalls"
 

@@ -30,7 +30,7 @@ from ...relax.transform.rewriting import PatternPass, calls
 
 
 class ExpandMatmulOfSum(PatternPass):
-    """See the file's docstring."""
+    """A product with a sum becomes the sum of two products."""
 
     name = "ExpandMatmulOfSum"
 

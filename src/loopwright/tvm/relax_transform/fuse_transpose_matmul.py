@@ -46,7 +46,8 @@ NAME = "NT_matmul"
 
 
 class FuseTransposeMatmul(ModulePass):
-    """See the file's docstring."""
+    """A product with a transposed matrix becomes one kernel that reads the matrix as it is
+    stored."""
 
     name = "FuseTransposeMatmul"
 

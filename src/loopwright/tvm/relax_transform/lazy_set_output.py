@@ -33,7 +33,7 @@ from ._lazy import Flat, called
 
 @dataclass(frozen=True, repr=False)
 class LazySetOutput(FunctionPass):
-    """See the file's docstring."""
+    """A function hands out each result as soon as it has it."""
 
     name = "LazySetOutput"
     function_type = rx.Function

@@ -49,7 +49,7 @@ from ._lazy import Flat, called, known_symbols, load_weights
 
 @dataclass(frozen=True, repr=False)
 class LazyTransformParams(ModulePass):
-    """See the file's docstring.
+    """Weights are fetched one by one, and stored again when they are transformed.
 
     fget_item: the packed function that returns the weight of a number.
     fset_item: the one that stores the result of a number; None: results are returned, and weights

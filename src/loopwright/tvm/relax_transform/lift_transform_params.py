@@ -1,4 +1,4 @@
-"""LiftTransformParams: what depends on weights alone is computed by a function of its own.
+"""LiftTransformParams: computations on weights alone move to a function of their own.
 
 Before::
 
@@ -69,7 +69,7 @@ NAME = "transform_params"
 
 @dataclass(frozen=True, repr=False)
 class LiftTransformParams(ModulePass):
-    """See the file's docstring.
+    """Computations on weights alone move to a function of their own.
 
     shared_transform: True: one function, "transform_params", computes what all functions with
         `num_input` that are called from outside have in common; or the names of the functions that

@@ -46,7 +46,8 @@ Tensor = tuple[Any, ...]
 
 @dataclass(frozen=True, repr=False)
 class RealizeVDevice(ModulePass):
-    """See the file's docstring. Raises ValueError for an operator on several devices."""
+    """Every tensor gets a virtual device, from annotations and R.hint_on_device. Raises ValueError
+    for an operator on several devices."""
 
     name = "RealizeVDevice"
 

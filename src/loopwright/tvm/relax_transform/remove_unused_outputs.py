@@ -53,7 +53,7 @@ from ._signatures import Signature, only_called, with_signatures
 
 @dataclass(frozen=True, repr=False)
 class RemoveUnusedOutputs(ModulePass):
-    """See the file's docstring."""
+    """Private functions return only those of their results that are used."""
 
     name = "RemoveUnusedOutputs"
 

@@ -58,7 +58,7 @@ from ._signatures import Signature, only_called, with_signatures
 
 @dataclass(frozen=True, repr=False)
 class RemoveUnusedParameters(ModulePass):
-    """See the file's docstring."""
+    """Private functions take only the parameters that they use."""
 
     name = "RemoveUnusedParameters"
 

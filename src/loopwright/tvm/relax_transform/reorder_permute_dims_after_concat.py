@@ -44,7 +44,7 @@ class _Reorder(SweepingRewriter):
 
 
 class ReorderPermuteDimsAfterConcat(RewriterPass):
-    """See the file's docstring."""
+    """Tensors with the same permutation are joined before they are permuted."""
 
     name = "ReorderPermuteDimsAfterConcat"
     rewriter = _Reorder

@@ -30,7 +30,7 @@ from ...relax.transform.rewriting import PatternPass, calls
 
 
 class ReorderTakeAfterMatmul(PatternPass):
-    """See the file's docstring."""
+    """A product with rows taken of a table becomes rows of the product with the table."""
 
     name = "ReorderTakeAfterMatmul"
 

@@ -1,4 +1,4 @@
-"""ToMixedPrecision: computes products and convolutions in float16, and what may follow them.
+"""ToMixedPrecision: computes products, convolutions and their followers in float16.
 
 Before (-) and after (+)::
 
@@ -50,7 +50,7 @@ HALF, FULL = "float16", "float32"
 
 @dataclass(frozen=True, repr=False)
 class ToMixedPrecision(FunctionPass):
-    """See the file's docstring.
+    """Computes products, convolutions and the operators that may follow them in float16.
 
     out_dtype: the type in which products and convolutions give their results.
     fp16_input_names: parameters of float32 that become parameters of float16.

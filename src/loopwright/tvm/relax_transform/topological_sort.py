@@ -43,7 +43,7 @@ _Arrows = dict[rx.Var, dict[rx.Var, None]]
 
 @dataclass(frozen=True, repr=False)
 class TopologicalSort(FunctionPass):
-    """See the file's docstring.
+    """Orders the bindings of dataflow blocks by a walk through them.
 
     order: "depth-first" follows a value to its end before the next one; "breadth-first" takes all
         that can come next in turn.

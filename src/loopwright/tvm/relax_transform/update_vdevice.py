@@ -1,4 +1,4 @@
-"""UpdateVDevice: another device takes the place of one of the module's virtual devices.
+"""UpdateVDevice: another device replaces one of the module's virtual devices.
 
 Pass::
 
@@ -38,7 +38,7 @@ from ...relax.transform.queries import functions_of
 
 @dataclass(frozen=True, repr=False)
 class UpdateVDevice(ModulePass):
-    """See the file's docstring.
+    """Another device replaces one of the module's virtual devices.
 
     index: which of the module's devices `new_vdevice` replaces. Raises ValueError where it has no
         device of that number.

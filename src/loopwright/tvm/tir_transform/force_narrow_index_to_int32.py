@@ -38,7 +38,7 @@ def too_large(func: PrimFunc) -> Any:
 
 @dataclass(frozen=True)
 class ForceNarrowIndexToInt32(PrimFuncPass):
-    """See the file's docstring."""
+    """Makes loops and indices int32."""
 
     name = "tir.ForceNarrowIndexToInt32"
 

@@ -42,7 +42,8 @@ class _Store(StoreAsBits):
 
 @dataclass(frozen=True)
 class FP8StorageLegalize(PrimFuncPass):
-    """See the file's docstring. Types without mantissa (float8_e8m0fnu) are rejected."""
+    """Stores 8-bit floats as uint8; loads and stores convert. Types without mantissa
+    (float8_e8m0fnu) are rejected."""
 
     name = "tir.FP8StorageLegalize"
 

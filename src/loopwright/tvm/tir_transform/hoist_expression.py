@@ -238,7 +238,8 @@ def _number(flags: Any) -> int:
 
 @dataclass(frozen=True)
 class HoistExpression(PrimFuncPass):
-    """See the file's docstring. The option `tir.HoistExpression` selects the moved expressions."""
+    """Moves loop-invariant conditions and values out of loops. The option `tir.HoistExpression`
+    selects the moved expressions."""
 
     name = "tir.HoistExpression"
 

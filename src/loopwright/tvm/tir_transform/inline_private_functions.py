@@ -96,7 +96,7 @@ class _Inline(StmtRewriter):
 
 @dataclass(frozen=True)
 class InlinePrivateFunctions(ModulePass):
-    """See the file's docstring."""
+    """Inlines calls of private functions."""
 
     name = "tir.InlinePrivateFunctions"
 

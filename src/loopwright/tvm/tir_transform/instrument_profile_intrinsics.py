@@ -79,7 +79,7 @@ class _Instrument(StmtRewriter):
 
 @dataclass(frozen=True)
 class InstrumentProfileIntrinsics(PrimFuncPass):
-    """See the file's docstring."""
+    """Puts calls of a profiler around loops and functions."""
 
     name = "tir.InstrumentProfileIntrinsics"
 

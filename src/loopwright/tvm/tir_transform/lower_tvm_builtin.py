@@ -297,8 +297,9 @@ def _as_any(value: PrimExpr, tensor: bool) -> tuple[int, PrimExpr]:
 
 @dataclass(frozen=True)
 class LowerTVMBuiltin(PrimFuncPass):
-    """See the file's docstring. Device-only functions are not changed. Raises LoopwrightError where it
-    needs a device that nothing names."""
+    """Packed calls put their arguments on the stack, large memory comes from the runtime.
+    Device-only functions are not changed. Raises LoopwrightError where it needs a device that
+    nothing names."""
 
     name = "tir.LowerTVMBuiltin"
     max_stack_alloca: int = 1024

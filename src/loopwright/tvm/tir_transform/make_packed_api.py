@@ -243,7 +243,9 @@ def _plain(expr: PrimExpr) -> str:
 
 @dataclass(frozen=True)
 class MakePackedAPI(ModulePass):
-    """See the file's docstring. Functions without `global_symbol` are not changed."""
+    """Adds to a public function an entry with the tvm-ffi calling convention, which checks the
+    arguments and calls the function with pointers and sizes. Functions without `global_symbol` are
+    not changed."""
 
     name = "tir.MakePackedAPI"
 

@@ -74,7 +74,8 @@ def _unpacked(func: PrimFunc, target: Target) -> PrimFunc:
 
 @dataclass(frozen=True)
 class MakeUnpackedAPI(Pass):
-    """See the file's docstring. Raises LoopwrightError for a public function without a target."""
+    """Public functions get the signature of a C function: pointers, and a code of errors. Raises
+    LoopwrightError for a public function without a target."""
 
     name = "tir.MakeUnpackedAPI"
 

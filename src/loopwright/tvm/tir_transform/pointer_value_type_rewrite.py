@@ -181,7 +181,8 @@ class _Declare(StmtRewriter):
 
 
 def declare_as_vectors(func: PrimFunc, only_lets: bool = False) -> PrimFunc:
-    """See the file's docstring. only_lets: but pointers that a statement binds keep their type."""
+    """Declare memory that is accessed by vectors of one width as vectors. only_lets: leave out
+    pointers that no statement binds."""
     uses = _Widths()
     uses.visit(func.body)
     widths = uses.chosen()
@@ -196,7 +197,7 @@ def declare_as_vectors(func: PrimFunc, only_lets: bool = False) -> PrimFunc:
 
 @dataclass(frozen=True)
 class PointerValueTypeRewrite(PrimFuncPass):
-    """See the file's docstring."""
+    """Memory that is accessed by vectors of one width is declared as vectors."""
 
     name = "tir.PointerValueTypeRewrite"
 

@@ -122,7 +122,7 @@ def rewritten(tree: Stmt, old: Stmt, new: Stmt) -> Stmt:
 
 
 class ReduceBranchingThroughOvercompute(PrimFuncPass):
-    """See the file's docstring."""
+    """Drops conditions where computing more does no harm."""
 
     name = "tir.ReduceBranchingThroughOvercompute"
 

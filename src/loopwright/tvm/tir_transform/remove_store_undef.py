@@ -72,7 +72,7 @@ class _Remove(StmtRewriter):
 
 @dataclass(frozen=True)
 class RemoveStoreUndef(PrimFuncPass):
-    """See the file's docstring."""
+    """Removes stores of values computed of `T.undef()`."""
 
     name = "tir.RemoveStoreUndef"
 

@@ -326,7 +326,7 @@ def _kind(node: Allocate) -> Any:
 
 @dataclass(frozen=True)
 class StorageRewrite(PrimFuncPass):
-    """See the file's docstring. Runs on flat buffers."""
+    """Allocations with disjoint live ranges share memory. Runs on flat buffers."""
 
     name = "tir.StorageRewrite"
 

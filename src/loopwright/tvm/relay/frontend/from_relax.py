@@ -1,9 +1,8 @@
 """From Relax to Relay: the translation's table read backwards.
 
-Where an operator of Relay is one operator of Relax, that is found in its row (`twins`), or by running
-the body of a row of the same name (`by_trial`); converters to several operators are in
-`CONVERTERS`. Other calls stay calls of Relax: the operator `relax.call` has their text as an
-attribute.
+Where an operator of Relay is one operator of Relax, its row says so (`twins`), or its body does
+when run (`by_trial`); `CONVERTERS` has the others. The rest stay calls of Relax: the attribute of
+`relax.call` is their text.
 """
 
 from __future__ import annotations
@@ -209,8 +208,7 @@ def _ways(row: Row, c: _Call) -> Iterator[dict[str, Any]]:
 
 
 def _choices(row: Row, name: str, left: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Pairs (source, value) that an attribute may be: its default, or one of the remaining
-    arguments."""
+    """Pairs (source, value) that an attribute may be: its default, or a remaining argument."""
     default = row.defaults.get(name)
     if name in row.defaults:
         yield "", default

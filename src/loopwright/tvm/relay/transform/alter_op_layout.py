@@ -27,7 +27,7 @@ RULE = "FTVMAlterOpLayout"
 
 @dataclass(frozen=True)
 class AlterOpLayout(RelayPass):
-    """See the file's docstring."""
+    """Calls become others, in other layouts, by the rules of their operators."""
 
     name = "relay.AlterOpLayout"
     opt_level = 3

@@ -25,7 +25,8 @@ BEGIN, END = annotation.compiler_begin.row.op, annotation.compiler_end.row.op
 
 
 class AnnotateTarget(RelayPass):
-    """See the file's docstring. targets: names of compilers; the first one that takes a call has it.
+    """Calls that a compiler supports are put between `compiler_begin` and `compiler_end`. targets:
+    names of compilers; the first one that takes a call has it.
     include_non_call_ops: tuples and their fields belong to the compiler of what they are made of."""
 
     name = "relay.AnnotateTarget"

@@ -36,7 +36,7 @@ from .scale_axis import (
 
 @dataclass(frozen=True)
 class BackwardFoldScaleAxis(RelayPass):
-    """See the file's docstring."""
+    """A factor along the channels moves into the weights that come before it."""
 
     name = "relay.BackwardFoldScaleAxis"
     opt_level = 3

@@ -70,7 +70,8 @@ def _parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class CombineParallelBatchMatmul(RelayPass):
-    """See the file's docstring. min_num_branches: fewer products of one input stay as they are."""
+    """Products of one left side become one. min_num_branches: fewer products of one input stay as
+    they are."""
 
     min_num_branches: int = 3
 

@@ -88,7 +88,8 @@ def _parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class CombineParallelConv2D(RelayPass):
-    """See the file's docstring. min_num_branches: fewer convolutions of one input stay as they are."""
+    """Convolutions of one input that differ in their weights become one. min_num_branches: fewer
+    convolutions of one input stay as they are."""
 
     min_num_branches: int = 3
 

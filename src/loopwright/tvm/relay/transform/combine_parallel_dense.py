@@ -131,7 +131,8 @@ def _units_axis(branch: Branch, at: int) -> int:
 
 @dataclass(frozen=True)
 class CombineParallelDense(RelayPass):
-    """See the file's docstring. min_num_branches: fewer layers of one input stay as they are."""
+    """Dense layers of one input become one product. min_num_branches: fewer layers of one input
+    stay as they are."""
 
     min_num_branches: int = 3
     to_batch: bool = True

@@ -1,4 +1,4 @@
-"""ConvertLayout: the named operators in the desired layouts, and what follows them.
+"""ConvertLayout: the named operators, and those that follow them, get the desired layouts.
 
 The layouts of an operator are named in the order of its data and its weight; "default" is the weight's
 usual layout for the data's. Operators whose layout cannot be chosen follow their arguments. A rule of one's own is the fact "FTVMConvertOpLayout":
@@ -94,7 +94,8 @@ class LayoutConfig:
 
 @dataclass(frozen=True)
 class ConvertLayout(RelayPass):
-    """See the file's docstring. desired_layouts: by the operator's name."""
+    """The named operators, and those that follow them, get the desired layouts. desired_layouts:
+    by the operator's name."""
 
     desired_layouts: Mapping[str, Sequence[Any]]
 

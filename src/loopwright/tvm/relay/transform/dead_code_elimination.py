@@ -25,7 +25,7 @@ EFFECTS = ("memory.", "vm.", "debug")
 
 @dataclass(frozen=True)
 class DeadCodeElimination(RelayPass):
-    """See the file's docstring."""
+    """Values that are bound and not used are removed."""
 
     inline_once: bool = False
     ignore_impurity: bool = False

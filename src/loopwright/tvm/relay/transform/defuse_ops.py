@@ -17,7 +17,7 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class DefuseOps(RelayPass):
-    """See the file's docstring."""
+    """Calls of functions where they are defined become their bodies: the inverse of FuseOps."""
 
     name = "relay.DefuseOps"
 

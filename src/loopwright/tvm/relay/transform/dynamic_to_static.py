@@ -71,7 +71,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class DynamicToStatic(RelayPass):
-    """See the file's docstring."""
+    """Operators whose shapes are values become those of known shapes, where they are known."""
 
     name = "relay.DynamicToStatic"
     opt_level = 2

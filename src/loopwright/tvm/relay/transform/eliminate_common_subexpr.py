@@ -22,7 +22,7 @@ STATEFUL = "TOpIsStateful"
 
 @dataclass(frozen=True)
 class EliminateCommonSubexpr(RelayPass):
-    """See the file's docstring. fskip: calls for which it holds are left alone."""
+    """Values computed twice are computed once. fskip: calls for which it holds are left alone."""
 
     fskip: Callable[[Expr], bool] | None = None
 

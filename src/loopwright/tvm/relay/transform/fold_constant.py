@@ -1,4 +1,4 @@
-"""FoldConstant: what depends on constants only is computed now.
+"""FoldConstant: calls whose arguments are constants are computed at compile time.
 
 before: add(%x, multiply(2f, 3f))
 after:  add(%x, 6f)
@@ -32,7 +32,8 @@ LARGEST = 1 << 26  # bytes of a result; above it the work is left to the run
 
 @dataclass(frozen=True)
 class FoldConstant(RelayPass):
-    """See the file's docstring. fold_qnn: quantized operators too; there are none here."""
+    """Calls whose arguments are constants are computed at compile time. fold_qnn: quantized
+    operators too; there are none here."""
 
     fold_qnn: bool = False
 

@@ -26,7 +26,7 @@ LAYOUTS = {
 
 @dataclass(frozen=True)
 class FoldExplicitPadding(RelayPass):
-    """See the file's docstring."""
+    """Padding with the fill value of a convolution or pool becomes its own."""
 
     name = "relay.FoldExplicitPadding"
 

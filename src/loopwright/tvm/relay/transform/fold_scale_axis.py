@@ -19,7 +19,7 @@ from .forward_fold_scale_axis import ForwardFoldScaleAxis
 
 @dataclass(frozen=True)
 class FoldScaleAxis(RelayPass):
-    """See the file's docstring."""
+    """Factors along the channels become a part of weights, and constants are computed."""
 
     name = "relay.FoldScaleAxis"
     opt_level = 3

@@ -35,7 +35,7 @@ from .scale_axis import (
 
 @dataclass(frozen=True)
 class ForwardFoldScaleAxis(RelayPass):
-    """See the file's docstring."""
+    """A factor along the channels moves into the weights that come after it."""
 
     name = "relay.ForwardFoldScaleAxis"
     opt_level = 3

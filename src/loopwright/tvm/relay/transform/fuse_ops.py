@@ -28,8 +28,8 @@ APART = ("memory.", "vm.", "on_device", "annotation.compiler")
 
 @dataclass(frozen=True)
 class FuseOps(RelayPass):
-    """See the file's docstring. fuse_opt_level: 0 makes a function of each call; -1: the level of
-    the context."""
+    """Calls that become one kernel become a call of a function marked `Primitive=1`.
+    fuse_opt_level: 0 makes a function of each call; -1: the level of the context."""
 
     fuse_opt_level: int = -1
 

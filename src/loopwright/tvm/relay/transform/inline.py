@@ -24,7 +24,7 @@ def called(func: Any) -> list[str]:
 
 
 class Inline(RelayPass):
-    """See the file's docstring."""
+    """Calls of functions that are marked `Inline=1` become their bodies."""
 
     name = "relay.Inline"
     opt_level = 1

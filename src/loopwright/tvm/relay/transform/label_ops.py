@@ -18,7 +18,8 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class LabelOps(RelayPass):
-    """See the file's docstring. Equal functions have equal hashes; one that has a hash keeps it."""
+    """Functions say by a hash what they compute, and which layouts they compute it in. Equal
+    functions have equal hashes; one that has a hash keeps it."""
 
     name = "relay.LabelOps"
     opt_level = 1

@@ -21,7 +21,8 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class MergeCompilerRegions(RelayPass):
-    """See the file's docstring."""
+    """Adjacent regions for one compiler become one, where no value would have to leave it and come
+    back."""
 
     name = "relay.MergeCompilerRegions"
 

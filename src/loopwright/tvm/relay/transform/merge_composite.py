@@ -18,8 +18,9 @@ from .base import RelayPass
 
 
 class MergeComposite(RelayPass):
-    """See the file's docstring. pattern_table: (name, pattern) or (name, pattern, check), the first one
-    first; `check(expr)` says of a match, by its last expression, whether it is taken."""
+    """A match of a pattern becomes the call of a function with the pattern's name. pattern_table:
+    (name, pattern) or (name, pattern, check), the first one first; `check(expr)` says of a match,
+    by its last expression, whether it is taken."""
 
     name = "relay.MergeComposite"
 

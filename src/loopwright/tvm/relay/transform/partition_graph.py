@@ -27,8 +27,9 @@ from .infer_type import InferType
 
 @dataclass(frozen=True)
 class PartitionGraph(RelayPass):
-    """See the file's docstring. mod_name: the model's name, in those of the functions. bind_constants:
-    whether constants are part of the functions, and no arguments."""
+    """Each region for a compiler becomes a function of the module. mod_name: the model's name, in
+    those of the functions. bind_constants: whether constants are part of the functions, and no
+    arguments."""
 
     mod_name: str = "default"
     bind_constants: bool = True

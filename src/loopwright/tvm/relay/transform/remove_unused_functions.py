@@ -17,7 +17,8 @@ from .base import RelayPass
 
 
 class RemoveUnusedFunctions(RelayPass):
-    """See the file's docstring. entry_functions: names; by default "main"."""
+    """Functions that no entry function reaches are removed. entry_functions: names; by default
+    "main"."""
 
     name = "relay.RemoveUnusedFunctions"
     opt_level = 1

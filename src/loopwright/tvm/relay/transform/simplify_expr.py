@@ -341,7 +341,7 @@ def _by_root(call: Call) -> Any:
 
 @dataclass(frozen=True)
 class SimplifyExpr(RelayPass):
-    """See the file's docstring."""
+    """Shapes, casts, transposes and arithmetic with constants in fewer steps."""
 
     name = "relay.SimplifyExpr"
 

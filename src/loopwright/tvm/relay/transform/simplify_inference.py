@@ -107,7 +107,7 @@ RULES: dict[str, Callable[[Call, Call], Any]] = {
 
 @dataclass(frozen=True)
 class SimplifyInference(RelayPass):
-    """See the file's docstring."""
+    """Normalizations become arithmetic, and dropout is removed."""
 
     name = "relay.SimplifyInference"
 

@@ -17,7 +17,8 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class ToGraphNormalForm(RelayPass):
-    """See the file's docstring. A function that calls itself keeps its `let`."""
+    """A value bound by `let` moves to its uses; one that is used twice is shared. A function that
+    calls itself keeps its `let`."""
 
     name = "relay.ToGraphNormalForm"
     opt_level = 1

@@ -1,4 +1,4 @@
-"""ToMixedPrecision: what may be computed in a short floating-point type is.
+"""ToMixedPrecision: operators that may be computed in a short floating-point type are.
 
     before: nn.softmax(nn.dense(%x, %w))                 # float32
     after:  nn.softmax(cast(nn.dense(cast(%x, dtype="float16"), cast(%w, dtype="float16"),
@@ -35,7 +35,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 @dataclass(frozen=True)
 class ToMixedPrecision(RelayPass):
-    """See the file's docstring.
+    """Operators that may be computed in a short floating-point type are.
 
     mixed_precision_type: the short dtype. missing_op_mode: an operator without a rule is an error (0)
     or follows its arguments (1, 2). The option "relay.ToMixedPrecision.keep_orig_output_dtype" of the
