@@ -43,13 +43,13 @@ def _tvm_name(paths: Sequence[str], name: str, of: ModuleType) -> Any:
             return module
     for path in paths:
         for dotted in ALSO.get(path, "").split():
-            member = _held(find_entry(dotted), name)
+            member = _member(find_entry(dotted), name)
             if member is not None:
                 return member
     return None
 
 
-def _held(module: ModuleType, name: str) -> Any:
+def _member(module: ModuleType, name: str) -> Any:
     """A module's own member of a name, without the tables."""
     if name in vars(module):
         return vars(module)[name]

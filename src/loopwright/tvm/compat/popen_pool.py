@@ -170,14 +170,14 @@ class PopenPoolExecutor:
     ) -> None:
         worker_args = (initializer, initargs, maximum_process_uses, stdout, stderr)
         PopenWorker(*worker_args)  # raises for wrong arguments now
-        self._given, self._timeout = worker_args, timeout
+        self._worker_args, self._timeout = worker_args, timeout
         self._threads = ThreadPoolExecutor(max_workers or os.cpu_count() or 1)
         self._own = threading.local()
 
     def _run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         worker = getattr(self._own, "worker", None)
         if worker is None:
-            worker = self._own.worker = PopenWorker(*self._given)
+            worker = self._own.worker = PopenWorker(*self._worker_args)
         worker.send(fn, args, kwargs, self._timeout)
         return worker.recv()
 

@@ -67,7 +67,7 @@ class _Fuse(SweepingRewriter):
         matmul = call.op.get_attr("definition")
 
         def multiplied(x: Tensor, w: Tensor) -> Tensor:
-            product = matmul(x, _Turned(w), out_dtype=call.struct_info.dtype)
+            product = matmul(x, _Transposed(w), out_dtype=call.struct_info.dtype)
             op = product.op
             if op.name != matmul.te_name:  # rounded to another type at the end
                 return product
@@ -78,7 +78,7 @@ class _Fuse(SweepingRewriter):
         )
 
 
-class _Turned:
+class _Transposed:
     """A matrix, or a batch of them, as an operator's body reads it transposed."""
 
     def __init__(self, matrix: Tensor) -> None:

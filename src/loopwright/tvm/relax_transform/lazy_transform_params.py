@@ -44,7 +44,7 @@ from ...relax.struct_info import (
     TupleStructInfo,
 )
 from ...relax.transform.queries import functions_of, used_vars
-from ._lazy import Flat, called, known_symbols, load_weights
+from ._lazy import Flat, called, defined_symbols, load_weights
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,9 +142,9 @@ def _unbundled(flat: Flat, params: tuple[rx.Var, ...]) -> list[rx.Var]:
 
 def _symbols_of_shapes(weights: list[rx.Var]) -> list[rx.Var]:
     """A parameter for the symbols that no weight's shape defines."""
-    of_tensors = known_symbols(w for w in weights if isinstance(w.struct_info, TensorStructInfo))
+    of_tensors = defined_symbols(w for w in weights if isinstance(w.struct_info, TensorStructInfo))
     scalars = [w for w in weights if isinstance(w.struct_info, (ShapeStructInfo, PrimStructInfo))]
-    symbols = [s for w in scalars for s in known_symbols([w]) if s not in of_tensors]
+    symbols = [s for w in scalars for s in defined_symbols([w]) if s not in of_tensors]
     shape = ShapeStructInfo(list(dict.fromkeys(symbols)))
     return [rx.Var("symbols", shape)] if symbols else []
 

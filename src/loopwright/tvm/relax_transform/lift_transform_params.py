@@ -62,7 +62,7 @@ from ...relax.struct_info import PrimStructInfo, ShapeStructInfo, TupleStructInf
 from ...relax.transform.graph.canonicalize import canonicalize
 from ...relax.transform.graph.dead_code import clean
 from ...relax.transform.queries import bindings_of, functions_of, is_private, shape_vars, used_vars
-from ._lazy import known_symbols
+from ._lazy import defined_symbols
 
 NAME = "transform_params"
 
@@ -144,7 +144,7 @@ class _Plan:
         self.lifted: dict[rx.Var, rx.VarBinding] = {}
         self.free: dict[rx.Var, rx.VarBinding] = {}
         self.same: dict[rx.Var, rx.Var] = {}
-        symbols = known_symbols(self.weights)
+        symbols = defined_symbols(self.weights)
         for binding in bindings_of(func):
             if isinstance(binding, rx.VarBinding) and _is_liftable(binding.value):
                 used = set(used_vars(binding.value))
@@ -194,7 +194,9 @@ class _Plan:
         """The numbers of the weights that the changed function still needs."""
         symbols = set(free_symbolic_vars(func)) - set(free_symbolic_vars(self.func))
         used = {*used_vars(func.body), *shape_vars(func.ret_struct_info)}
-        return {i for i, w in enumerate(self.weights) if w in used or symbols & known_symbols([w])}
+        return {
+            i for i, w in enumerate(self.weights) if w in used or symbols & defined_symbols([w])
+        }
 
     def transform(self, mod: IRModule, outputs: list[rx.Var], consume: bool) -> rx.Function:
         """The function that computes `outputs` from the tuple of weights."""
@@ -266,9 +268,9 @@ class _Transform:
             return
         if value in self.weights and not self.consume:
             value = rx.TupleGetItem(self.params, self.weights.index(value))
-        self.table[binding.var] = self.builder.emit(self.taken_out(value), binding.var.name_hint)
+        self.table[binding.var] = self.builder.emit(self.untupled(value), binding.var.name_hint)
 
-    def taken_out(self, value: Any) -> Any:
+    def untupled(self, value: Any) -> Any:
         """An expression with the weights in it out of the tuple."""
         for weight in dict.fromkeys(used_vars(value)):
             if weight not in self.weights or weight in self.items:
@@ -289,7 +291,7 @@ class _Transform:
             return rx.ShapeExpr(info.values)
         if var in self.weights and isinstance(info, PrimStructInfo) and info.value is not None:
             return rx.PrimValue(info.value)
-        return self.taken_out(self.table.get(var, var))
+        return self.untupled(self.table.get(var, var))
 
 
 def _composed(before: rx.Function, after: rx.Function) -> rx.Function:

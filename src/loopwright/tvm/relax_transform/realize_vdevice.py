@@ -59,7 +59,7 @@ class RealizeVDevice(ModulePass):
             devices.find_or_set(tensor, device)
         work = _Realized(devices.mod, devices)
         for gvar, func in functions_of(mod):
-            params = tuple(devices.placed(param) for param in func.params)
+            params = tuple(devices.with_devices(param) for param in func.params)
             if all(a is b for a, b in zip(params, func.params, strict=True)):
                 params = func.params
             new = work.with_params(func, params)
@@ -170,7 +170,7 @@ class _Devices:
         self.mod.update_global_info("vdevice", [*devices, new])
         return new
 
-    def placed(self, var: rx.Var) -> rx.Var:
+    def with_devices(self, var: rx.Var) -> rx.Var:
         """The variable with the devices of its tensors."""
         info = self.info(var, var.struct_info)
         return var if info is var.struct_info else type(var)(var.name_hint, info, var.span)

@@ -70,9 +70,8 @@ class _Mixer(SweepingRewriter):
         self.out_dtype = out_dtype
         self.halved = halved
         self.params: tuple[rx.Var, ...] = ()
-        self.short_params: dict[
-            Any, rx.Var
-        ] = {}  # a value cast at the start -> the parameter of float16
+        # A value cast at the start -> the parameter of float16.
+        self.short_params: dict[Any, rx.Var] = {}
         self.casts: dict[Any, rx.Var] = {}  # variable -> what it is in float16, in this block
         self.first: list[rx.Var] = []  # those that are cast at the start of this block
 

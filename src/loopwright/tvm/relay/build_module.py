@@ -79,7 +79,7 @@ class BuildModule:
 
     def __init__(self) -> None:
         self.params: dict[str, Any] = {}
-        self._made: Any = None
+        self._outputs: Any = None
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """The parameters of `main` to be part of the code of the next build."""
@@ -90,8 +90,8 @@ class BuildModule:
     ) -> tuple[Any, Any, dict[str, Any]]:
         """(the graph as text, the compiled model, its parameters). Options as of `relay.build`."""
         self.set_params(options.pop("params", None) or self.params)
-        self._made = build(mod, target, target_host, params=self.params, **options)
-        return tuple(self._made)
+        self._outputs = build(mod, target, target_host, params=self.params, **options)
+        return tuple(self._outputs)
 
     def optimize(
         self, mod: Any, target: Any = None, target_host: Any = None, params: Any = None
@@ -100,9 +100,9 @@ class BuildModule:
         return optimize(mod, target, params or self.params)
 
     def _built(self) -> Any:
-        if self._made is None:
+        if self._outputs is None:
             raise ValueError(explain("nothing was built", instead="call build(mod, target) before"))
-        return self._made
+        return self._outputs
 
     def get_graph_json(self) -> str:
         """The graph of kernels as text."""

@@ -37,7 +37,7 @@ def is_composite(func: Any) -> bool:
     return isinstance(func, Function) and COMPOSITE in func.attrs
 
 
-def kept_attrs(func: Function) -> dict[str, Any]:
+def relax_attrs(func: Function) -> dict[str, Any]:
     """A function's attributes in Relax; its name is the builder's."""
     attrs = {k: v for k, v in func.attrs.items() if k not in _DROPPED}
     return {**attrs, CODEGEN: str(func.attrs["Compiler"])} if is_external(func) else attrs

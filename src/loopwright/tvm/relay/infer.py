@@ -43,13 +43,13 @@ class Unifier:
     """The facts inferred about the types that are open."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Type] = {}
+        self._bound: dict[int, Type] = {}
         self._keep: list[Type] = []
 
     def shallow(self, type_: AnyValue) -> AnyValue:
         """A type as far as it is known; its parts may be open."""
-        while isinstance(type_, IncompleteType) and id(type_) in self._known:
-            type_ = self._known[id(type_)]
+        while isinstance(type_, IncompleteType) and id(type_) in self._bound:
+            type_ = self._bound[id(type_)]
         return type_
 
     def full(self, type_: AnyValue) -> AnyValue:
@@ -80,7 +80,7 @@ class Unifier:
             open_, other = (a, b) if isinstance(a, IncompleteType) else (b, a)
             if self._occurs(open_, other):
                 raise Mismatch("a type would contain itself")
-            self._known[id(open_)] = other
+            self._bound[id(open_)] = other
             self._keep.append(open_)
             return other
         if isinstance(a, TensorType) and isinstance(b, TensorType):
@@ -418,7 +418,7 @@ class Typer:
             return self.unifier.unify(a, b)
         except Mismatch as mismatch:
             what = f"unable to unify: `{self.unifier.full(a)}` and `{self.unifier.full(b)}`"
-            where = f"{_place(node)} and {_place(other)}"
+            where = f"{_position(node)} and {_position(other)}"
             raise self._error(f"{what} ({mismatch})", node, where) from None
 
     def _error(self, what: str, node: AnyValue, got: str) -> DiagnosticError:
@@ -468,7 +468,7 @@ def _with_type(node: AnyValue, type_: AnyValue) -> AnyValue:
     return node
 
 
-def _place(node: AnyValue) -> str:
+def _position(node: AnyValue) -> str:
     span = getattr(node, "span", None)
     text = type(node).__name__ if not isinstance(node, Call) else f"call of {node.op}"
     name = getattr(node, "name_hint", None)

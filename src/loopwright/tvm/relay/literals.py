@@ -20,15 +20,15 @@ class Names:
     """Names that are unique: of two that are the same, the second has a number behind."""
 
     def __init__(self) -> None:
-        self._given: dict[str, int] = {}
+        self._used: dict[str, int] = {}
 
     def unique(self, name: str) -> str:
         """A name that was not given yet: that one, else with a number behind."""
         unique = name
-        while unique in self._given:
-            self._given[name] += 1
-            unique = f"{name}{self._given[name]}"
-        self._given[unique] = 0
+        while unique in self._used:
+            self._used[name] += 1
+            unique = f"{name}{self._used[name]}"
+        self._used[unique] = 0
         return unique
 
 

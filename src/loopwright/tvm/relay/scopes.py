@@ -122,7 +122,7 @@ class Binder:
     def run(self) -> Any:
         """The new program."""
         for node in post_order(self.root, parts=self._enter):
-            self.new[id(node)] = self._made(node)
+            self.new[id(node)] = self._new_value(node)
         return self.scopes.of[id(self.root)].around(self.new[id(self.root)])
 
     def _enter(self, node: Any) -> tuple[Any, ...]:
@@ -135,7 +135,7 @@ class Binder:
             return (node.value, node.body)
         return () if isinstance(node, Var) else _parts(node)
 
-    def _made(self, node: Any) -> Any:
+    def _new_value(self, node: Any) -> Any:
         name = self.names.get(id(node))
         if isinstance(node, (Var, GlobalVar, Op)):
             return node if name is None else self.scopes.of[id(node)].bind(name, node)

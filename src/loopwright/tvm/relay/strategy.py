@@ -33,7 +33,9 @@ from .relax_types import Extents
 from .types import TensorType, TupleType
 
 STRATEGY = "FTVMStrategy"
-DEFAULT_LEVEL = 10
+DEFAULT_LEVEL = (
+    10  # TVM's default `plevel`; implementations below it do not replace an operator's row
+)
 # Kernels of strategies have it: the rules for default schedules leave them as they are.
 SCHEDULED = "tir.is_scheduled"
 
@@ -243,7 +245,7 @@ def select_implementation(
 class StrategyChoice:
     """Called by the translation for each call: the kernel of the operator's strategy.
 
-    None, so that the row is used, without a strategy or where its best is not above the default."""
+    None, so that the row is used, without a strategy or where its best is below the default."""
 
     def __init__(self, target: Any) -> None:
         self.target = Target(target)
@@ -259,19 +261,19 @@ class StrategyChoice:
         valid = _holding(strategy)
         best = max(valid, key=lambda i: i.plevel, default=None)
         losers = [f"{i.name} ({i.plevel})" for i in valid if i is not best]
-        is_tuned = best is not None and best.plevel >= DEFAULT_LEVEL and not best.is_row
+        is_chosen = best is not None and best.plevel >= DEFAULT_LEVEL and not best.is_row
         reason = (
             f"plevel {best.plevel}" if best is not None else "the strategy left this call alone"
         )
         trace.note(
             "legalize",
             op.name,
-            winner=best.name if best is not None and is_tuned else "the default",
+            winner=best.name if best is not None and is_chosen else "the default",
             reason=reason,
             others=losers,
             target=str(self.target),
         )
-        if best is None or not is_tuned:
+        if best is None or not is_chosen:
             return None
         func = self._kernel(best, call, inputs, out_type)
         gvar = bb.add_func(func, op.name.replace(".", "_"))

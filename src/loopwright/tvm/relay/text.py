@@ -240,7 +240,7 @@ class Printer:
             return ""
         type_ = node.checked_type_ if self.typed or not isinstance(node, Constant) else None
         parts = [] if type_ is None else [f"ty={self.type(type_)}"]
-        spans = _places(node.span)
+        spans = _positions(node.span)
         parts += [f"span={', '.join(spans)}"] if spans else []
         return f" {comment(' '.join(parts))}" if parts else ""
 
@@ -391,7 +391,7 @@ def _tuple(fields: list[str]) -> str:
     return f"({', '.join(fields)}{',' if len(fields) == 1 else ''})"
 
 
-def _places(span: Span | None) -> list[str]:
+def _positions(span: Span | None) -> list[str]:
     """The source positions of a node, except those in texts of Relay, such as this one."""
     spans = span.spans if isinstance(span, SequentialSpan) else (span,)
     located = [s for s in spans if s is not None and not isinstance(s, TextSpan)]

@@ -22,7 +22,7 @@ from ...relax import BlockBuilder
 from ...relax import expr as rx
 from ...relax.transform.graph.dead_code import DeadCodeElimination
 from .expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
-from .external import is_composite, is_external, kept_attrs, lifted
+from .external import is_composite, is_external, lifted, relax_attrs
 from .infer import infer_function
 from .operators.core import row_of
 from .relax_types import Extents
@@ -106,7 +106,7 @@ class Translator:
         self.dataflow = not (self.composites or any(map(self._has_effects, nodes)))
         self.keep.append(nodes)
         self.scopes = [{id(p): new for p, new in zip(func.params, params, strict=True)}]
-        with self.bb.function(name, params, attrs=kept_attrs(func), private=is_composite(func)):
+        with self.bb.function(name, params, attrs=relax_attrs(func), private=is_composite(func)):
             if self.dataflow:
                 with self.bb.dataflow():
                     out = self.bb.emit_output(self.value(func.body))

@@ -8,7 +8,7 @@ import threading
 from .channel import Channel, Tls, open_channel
 from .message import PeerError
 
-_AGAIN_SECONDS = 2.0
+_AGAIN_SECONDS = 2.0  # between attempts to reach a tracker that does not answer
 
 
 class TrackerLink:

@@ -14,7 +14,7 @@ from ...base.errors import LoopwrightError, explain
 
 LIMIT = 64 << 20  # bytes of a message; more is refused by who receives it
 CHUNK = 16 << 20  # bytes of a part of an array or a file
-_HEAD_LIMIT = 4 << 20
+_HEAD_LIMIT = 4 << 20  # bytes of JSON that a peer parses
 
 
 class PeerError(LoopwrightError):

@@ -26,7 +26,7 @@ class Worker:
 
     def __init__(self, sock: socket.socket, config: dict[str, Any]) -> None:
         self.config = config
-        self._taken = threading.Lock()
+        self._in_session = threading.Lock()
         self.server = channel.serve(self._handle, sock, config["tls"])
 
     def _handle(self, client: Channel) -> None:
@@ -34,7 +34,7 @@ class Worker:
             about = greet(client, self.config["secret"])
             if about.get("key", "") not in ("", self.config["key"]) and self.config["key"]:
                 client.send_json(refused=f"this server is called {self.config['key']!r}")
-            elif not self._taken.acquire(blocking=False):
+            elif not self._in_session.acquire(blocking=False):
                 client.send_json(busy=True)
             else:
                 self._serve(client, about)

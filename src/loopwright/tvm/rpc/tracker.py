@@ -25,7 +25,7 @@ from .message import PeerError
 from .server import listen
 
 T = TypeVar("T")
-_PROMISE_SECONDS = 60.0
+_PROMISE_SECONDS = 60.0  # then a server whose client did not come is free again
 
 
 @dataclass(eq=False)

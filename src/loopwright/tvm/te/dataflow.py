@@ -149,11 +149,11 @@ def _reduction(first: Reduce, axis: Sequence[IterVar], values: Mapping[Var, Any]
         identity_element=tuple(substitute(e, values) for e in old.identity_element),
     )
     moved = {*values}
-    axes = tuple(_placed(a, values) if uses_any(a.dom, moved) else a for a in axis)
+    axes = tuple(_with_domain(a, values) if uses_any(a.dom, moved) else a for a in axis)
     return [Reduce(combiner, source, axes, where, n, init) for n in range(len(source))]
 
 
-def _placed(axis: IterVar, values: Mapping[Var, Any]) -> IterVar:
+def _with_domain(axis: IterVar, values: Mapping[Var, Any]) -> IterVar:
     ends = (substitute(e, values) for e in (axis.dom.min, axis.dom.extent))
     return axis.replace(dom=Range.from_min_extent(*ends))
 

@@ -98,13 +98,13 @@ def attach_path(stage: Stage) -> list[IterVar]:
         parent = spec.attach_stage
         assert parent is not None
         leaves = parent.leaf_iter_vars
-        at = len(leaves) - 1 if spec.attach_type == SCAN_UPDATE else _place(spec, parent)
+        at = len(leaves) - 1 if spec.attach_type == SCAN_UPDATE else _attach_position(spec, parent)
         path += reversed(leaves[: at + 1])
         spec = parent.attach_spec
     return path
 
 
-def _place(stage: Stage, parent: Stage) -> int:
+def _attach_position(stage: Stage, parent: Stage) -> int:
     """The position of the loop that a stage is computed at."""
     axis = stage.attach_ivar
     assert axis is not None

@@ -78,7 +78,7 @@ class Nest:
         """The loops, with the stages computed in them, around a statement."""
         for v, wrap in reversed(self.wraps[start:stop]):
             body = wrap(self.emitter.attached(self.stage, v, body))
-            body = self.emitter.kept_around(v, body)
+            body = self.emitter.with_rolling(v, body)
         return body
 
 
@@ -152,7 +152,7 @@ class Emitter:
             return body
         return self.realized(stage, body)
 
-    def kept_around(self, v: IterVar, body: st.Stmt) -> st.Stmt:
+    def with_rolling(self, v: IterVar, body: st.Stmt) -> st.Stmt:
         """The memory that is kept from one iteration of a loop to the next, around the loop."""
         for stage, roll in self.rolling.pop(v, ()):
             body = self.realized(stage, body, roll)
@@ -443,7 +443,7 @@ class Emitter:
                 steps = self.pipeline(other, steps)
         assert steps is not None
         firsts = [self.first(op, n) for n in range(op.num_outputs)]
-        body = self.kept_around(rows, wrap(steps))
+        body = self.with_rolling(rows, wrap(steps))
         return nest.around(st.seq(*firsts, body), 0, at)
 
     def first(self, op: ScanOp, n: int) -> st.Stmt:

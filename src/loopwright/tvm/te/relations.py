@@ -309,20 +309,20 @@ def any_up(stage: Stage, marks: dict[IterVar, bool]) -> None:
 def or_up(stage: Stage, flags: dict[IterVar, int]) -> None:
     """Add the flags of the results to those of the sources; loops without any stay out."""
     for relation in reversed(stage.relations):
-        known_flags = [flags[r] for r in relation.results if r in flags]
-        for source in relation.sources if known_flags else ():
-            for flag in known_flags:
+        present = [flags[r] for r in relation.results if r in flags]
+        for source in relation.sources if present else ():
+            for flag in present:
                 flags[source] = flags.get(source, 0) | flag
 
 
 def or_down(stage: Stage, flags: dict[IterVar, int]) -> None:
     """Add the flags of the sources to those of the results; loops without any stay out."""
     for relation in stage.relations:
-        known_flags = [flags[s] for s in relation.sources if s in flags]
+        present = [flags[s] for s in relation.sources if s in flags]
         if isinstance(relation, Singleton):
-            known_flags = [0]
-        for result in relation.results if known_flags else ():
-            for flag in known_flags:
+            present = [0]
+        for result in relation.results if present else ():
+            for flag in present:
                 flags[result] = flags.get(result, 0) | flag
 
 

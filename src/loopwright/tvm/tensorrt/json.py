@@ -86,7 +86,7 @@ def patterns() -> list[Any]:
         if op not in ("relax.nn.conv2d", "relax.nn.conv2d_transpose", "relax.nn.batch_norm"):
             short = op.rpartition(".")[2]
             rows.append((f"{NAME}.{short}", is_op(op)(varg_default_wildcard=True)))
-    return [(name, pattern, {}, _wanted) for name, pattern in rows]
+    return [(name, pattern, {}, _is_supported) for name, pattern in rows]
 
 
 def _activated(op: str, inner: Any) -> Any:
@@ -106,7 +106,7 @@ def _product() -> Any:
     return is_op("relax.matmul")(wildcard(), wildcard())
 
 
-def _wanted(match: PatternCheckContext) -> bool:
+def _is_supported(match: PatternCheckContext) -> bool:
     """Whether TensorRT has layers for everything matched: floats of known rank."""
     calls = [v for v in match.matched_bindings.values() if isinstance(v, Call)]
     return all(_takes(call) for call in calls) and _bias_fits(calls)

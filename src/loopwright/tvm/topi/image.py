@@ -18,7 +18,7 @@ from .padding import get_pad_tuple, listed
 from .utils import simplify
 
 
-def _known(what: str, value: str, choices: Any) -> str:
+def _checked(what: str, value: str, choices: Any) -> str:
     if value not in choices:
         raise ValueError(
             explain(f"unknown {what}", got=repr(value), instead=suggest(value, choices))
@@ -29,10 +29,10 @@ def _known(what: str, value: str, choices: Any) -> str:
 def _style(method: str, coordinates: str, rounding: str, alpha: float, exclude: Any) -> Style:
     # TVM rounds down, except with "align_corners", where it rounds halves up.
     nearest = rounding or ("round_prefer_ceil" if coordinates == "align_corners" else "floor")
-    _known("method", method, METHODS)
-    _known("coordinate_transformation_mode", coordinates, PLACES)
+    _checked("method", method, METHODS)
+    _checked("coordinate_transformation_mode", coordinates, PLACES)
     return Style(
-        method, coordinates, _known("rounding_method", nearest, ROUNDING), alpha, bool(exclude)
+        method, coordinates, _checked("rounding_method", nearest, ROUNDING), alpha, bool(exclude)
     )
 
 
@@ -204,9 +204,9 @@ def grid_sample(
     "border" or "reflection".
     """
     rank = data.ndim - 2
-    _known("layout", layout, ("NCHW", "NCDHW"))
-    _known("method", method, ("nearest", "bilinear", "bicubic"))
-    _known("padding_mode", padding_mode, ("zeros", "border", "reflection"))
+    _checked("layout", layout, ("NCHW", "NCDHW"))
+    _checked("method", method, ("nearest", "bilinear", "bicubic"))
+    _checked("padding_mode", padding_mode, ("zeros", "border", "reflection"))
     if rank == 3 and method == "bicubic":
         what = 'grid_sample: "bicubic" is for images'
         raise ValueError(explain(what, got=layout, instead='"bilinear" or "nearest"'))

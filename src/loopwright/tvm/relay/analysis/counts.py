@@ -36,15 +36,15 @@ class LayerCounter:
     """Counts the layers of what it has visited."""
 
     def __init__(self, valid_ops: Sequence[str]) -> None:
-        self.valid_ops, self._found = valid_ops, 0
+        self.valid_ops, self._count = valid_ops, 0
 
     def visit(self, expr: Any) -> None:
         """Count the layers of an expression."""
-        self._found = count_layers(expr, self.valid_ops)
+        self._count = count_layers(expr, self.valid_ops)
 
     def count(self) -> int:
         """The layers of the expression visited last."""
-        return self._found
+        return self._count
 
 
 def list_op_freqs(mod: Any) -> dict[str, int]:

@@ -20,7 +20,7 @@ from .matcher import Matcher, checked
 
 PARTITIONED = "PartitionedFromPattern"
 _GLOBAL = (Op, Function, Constant)  # not computed in one place: several matches may have them
-_MOST_ROUNDS = 100
+_MOST_ROUNDS = 100  # a callback whose result matches again would never end
 
 
 @dataclass(eq=False)

@@ -168,7 +168,7 @@ def _plain_name(name: str) -> str:
 def by_trial(c: _Call) -> Any:
     """A call of a row of the same name whose meaning, when its body is run, is the very call."""
     for row in namesakes().get(_plain_name(c.call.op.name), ()):
-        for values in _ways(row, c):
+        for values in _bindings(row, c):
             try:
                 result = row.builder(**{n: c.plain(v) for n, v in values.items()})
                 whole = result.tuple_value if isinstance(result, TupleWrapper) else result
@@ -186,7 +186,7 @@ def by_trial(c: _Call) -> Any:
     return None
 
 
-def _ways(row: Row, c: _Call) -> Iterator[dict[str, Any]]:
+def _bindings(row: Row, c: _Call) -> Iterator[dict[str, Any]]:
     """The arguments of a row that those of a call may be: by their names, then in their order, an
     attribute also negated or taken out of a list."""
     left = {n: _python(v) for n, v in c.values.items() if not isinstance(v, str) or v != "void"}
@@ -485,7 +485,7 @@ def _(c: _Call) -> Any:
     return _builder("gather")(c.data, int(c.axis), c.indices)
 
 
-def _places_first(c: _Call) -> Any:
+def _coordinates_first(c: _Call) -> Any:
     """Relay has the axis of an index's parts first."""
     rank = len(c.shape("indices"))
     return _builder("transpose")(c.indices, [rank - 1, *range(rank - 1)])
@@ -493,12 +493,12 @@ def _places_first(c: _Call) -> Any:
 
 @converter("gather_nd")
 def _(c: _Call) -> Any:
-    return _builder("gather_nd")(c.data, _places_first(c), int(c.batch_dims))
+    return _builder("gather_nd")(c.data, _coordinates_first(c), int(c.batch_dims))
 
 
 @converter("scatter_nd")
 def _(c: _Call) -> Any:
-    return _builder("scatter_nd")(c.data, _places_first(c), c.updates, str(c.reduction))
+    return _builder("scatter_nd")(c.data, _coordinates_first(c), c.updates, str(c.reduction))
 
 
 def _composed(name: str) -> Callable[[Callable[..., Any]], None]:
@@ -631,7 +631,7 @@ class _Reverser:
             return If(self.value(value.cond), *branches, span=span)
         if isinstance(value, rx.Call):
             new = self.call(value)
-            return self._placed(new, value.span or span)
+            return self._with_span(new, value.span or span)
         what = "this expression of Relax has no meaning in Relay"
         raise LoopwrightError(explain(what, got=type(value).__name__))
 
@@ -653,7 +653,7 @@ class _Reverser:
         self.types[id(new)] = (new, relay_type(call.struct_info))
         return new
 
-    def _placed(self, value: Any, span: Any) -> Any:
+    def _with_span(self, value: Any, span: Any) -> Any:
         """An expression with its place."""
         if span is None or not isinstance(value, Call):
             return value
@@ -719,7 +719,7 @@ class _Reverser:
 
         rules = dict.fromkeys((rx.Var, rx.DataflowVar, rx.Constant), inside)
         body = rewrite(call, rules)
-        own = {d for var in leaves.values() for d in _alone(var.struct_info)}
+        own = {d for var in leaves.values() for d in _extent_vars(var.struct_info)}
         maps = [v for _, v in call.attrs.items() if isinstance(v, IndexMap)] if call.attrs else []
         own.update(index for binding in maps for index in binding.initial_indices)
         reads: list[rx.MatchCast] = []  # in reverse
@@ -731,7 +731,7 @@ class _Reverser:
                 continue
             if source is not None:
                 leaf(source)
-                own |= set(_alone(source.struct_info))
+                own |= set(_extent_vars(source.struct_info))
             elif symbol in self.read:
                 binding = self.read[symbol]
                 own |= set(_read_by(binding.struct_info))
@@ -748,10 +748,10 @@ class _Reverser:
         return new
 
 
-def _alone(info: Any) -> list[TirVar]:
+def _extent_vars(info: Any) -> list[TirVar]:
     """The variables that are extents of a tensor, or of one in a tuple."""
     if isinstance(info, TupleStructInfo):
-        return [d for f in info.fields for d in _alone(f)]
+        return [d for f in info.fields for d in _extent_vars(f)]
     dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
     return [d for d in dims or () if isinstance(d, TirVar)]
 

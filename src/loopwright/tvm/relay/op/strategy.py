@@ -70,7 +70,7 @@ def _results(outputs: Any) -> list[Any]:
     return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
 
-def _taken(word: str, attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
+def _value_of(word: str, attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
     """The value that a word of a row names."""
     if word == "-":
         return None
@@ -84,16 +84,16 @@ def _taken(word: str, attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
 
 def _wrapper(name: str, row: str) -> Callable[..., Any]:
     words = [word.partition("?") for word in row.split()]
-    options_known = [option for _, _, option in words if option]
+    option_names = [option for _, _, option in words if option]
 
     def wrap(
         topi_compute: Callable[..., Any], *positional: Any, **options: Any
     ) -> Callable[..., Any]:
-        options = {**dict(zip(options_known, positional, strict=False)), **options}
-        unknown = set(options) - {*options_known, *_SEARCHES}
-        if unknown or len(positional) > len(options_known):
+        options = {**dict(zip(option_names, positional, strict=False)), **options}
+        unknown = set(options) - {*option_names, *_SEARCHES}
+        if unknown or len(positional) > len(option_names):
             what = f"wrap_compute_{name} has no option {sorted(unknown) or positional}"
-            raise TypeError(explain(what, instead=f"it has {options_known}"))
+            raise TypeError(explain(what, instead=f"it has {option_names}"))
         for option in _SEARCHES:
             if options.get(option):
                 what = "layouts of searches are not supported"
@@ -105,7 +105,7 @@ def _wrapper(name: str, row: str) -> Callable[..., Any]:
                 if option and not options.get(option):
                     args += [None] if word == "dtype" else []  # its place is kept
                     continue
-                args.append(_taken(word, attrs, inputs, out_type))
+                args.append(_value_of(word, attrs, inputs, out_type))
             return _results(topi_compute(*args))
 
         return compute

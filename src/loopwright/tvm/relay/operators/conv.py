@@ -17,7 +17,7 @@ from .common import LETTERS, as_plain, extents, shape_of, windows
 from .core import Input, R, Row, builder, kernel, op
 
 
-def _known(dim: Any) -> Any:
+def _static(dim: Any) -> Any:
     return dim.value if isinstance(dim, IntImm) else None
 
 
@@ -37,8 +37,8 @@ def _one_filter_each(data: Any, weight: Any, groups: int, layouts: tuple[str, st
     shape = shape_of(weight)
     if groups == 1 or not str(plan).isupper():
         return weight
-    size = {letter: _known(shape[plan.index_of(letter)]) for letter in plan}
-    channels = _known(shape_of(data)[layout_of(layouts[0]).index_of("C")])
+    size = {letter: _static(shape[plan.index_of(letter)]) for letter in plan}
+    channels = _static(shape_of(data)[layout_of(layouts[0]).index_of("C")])
     if not (channels == groups == size["O"] and size["I"] != 1):
         return weight
     order = "".join(plan)
@@ -82,7 +82,7 @@ def _check_weight(types: list[Any], attrs: dict[str, Any], out: str) -> None:
     if attrs["channels"] is not None and out == "O" and attrs["groups"] == 1:
         want["O"] = attrs["channels"]
     for letter, size in want.items():
-        if _known(have[letter]) not in (None, int(size)):
+        if _static(have[letter]) not in (None, int(size)):
             what = f"the weight's extent {letter} differs from the attributes ({size})"
             raise ValueError(explain(what, got=f"{types[1]} in layout {attrs['kernel_layout']}"))
     extents(types[0], layout)

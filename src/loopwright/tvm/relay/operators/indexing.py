@@ -204,12 +204,14 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 def _strided_set(data: Any, v: Any, begin: Any, end: Any, strides: Any = None) -> Any:
     """`data` with the part that a slice means replaced by `v`."""
     count = len(begin) if isinstance(begin, (list, tuple)) else 0
-    strides = strides if strides is not None and len(known_or(strides)) else [1] * (count or 1)
+    strides = (
+        strides if strides is not None and len(list_or_unknown(strides)) else [1] * (count or 1)
+    )
     bounds = [g if isinstance(g, Expr) else _const(list(g), "int32") for g in (begin, end, strides)]
     return strided_set.builder(data, v, *bounds)
 
 
-def known_or(value: Any) -> Any:
+def list_or_unknown(value: Any) -> Any:
     """A list; for an expression one of unknown items."""
     return [None] if isinstance(value, Expr) else value
 
@@ -277,14 +279,14 @@ def take(
         data, axis = R.reshape(data, [-1]), 0
     rank = data.struct_info.ndim
     axis = int(axis) % rank
-    index = _placed(indices, dims_of(data)[axis], mode)
+    index = _wrapped(indices, dims_of(data)[axis], mode)
     if not batch_dims:
         return R.take(data, index, axis)
     batch_dims = batch_dims % indices.struct_info.ndim if batch_dims < 0 else batch_dims
     return _batched_take(data, index, axis, batch_dims)
 
 
-def _placed(indices: Any, extent: Any, mode: str) -> Any:
+def _wrapped(indices: Any, extent: Any, mode: str) -> Any:
     """Indices within an axis."""
     wide = _wide(indices)
     size = extent_value(extent)

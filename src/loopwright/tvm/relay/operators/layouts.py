@@ -56,7 +56,7 @@ def _layout(parts: Sequence[tuple[str, int]]) -> Layout | None:
         return None
 
 
-def place_of(axis: int, old: Layout, new: Layout) -> int | None:
+def new_axis(axis: int, old: Layout, new: Layout) -> int | None:
     """Where an axis is stored now; None where it is split in another way than before."""
     letter = old[axis]
     if old.factor_of(letter) != new.factor_of(letter):
@@ -218,7 +218,7 @@ def along(*names: str, inputs: Sequence[str] = (), outputs: Sequence[str] = ("",
             return None
         if new is not None:
             for name in names:
-                axes = [place_of(int(a), old[0], new[0]) for a in _listed(attrs[name])]
+                axes = [new_axis(int(a), old[0], new[0]) for a in _listed(attrs[name])]
                 values[name] = axes[0] if isinstance(attrs[name], int) else tuple(axes)
                 if None in axes:
                     return rule(attrs, None, old, types)
@@ -283,7 +283,7 @@ def squeezing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
         axes = [n for n, d in enumerate(types[0].shape) if _is_one(d)]
     axes = [int(a) % len(layout) for a in _listed(axes)]
     if new is not None:
-        positions = [place_of(a, layout, new[0]) for a in axes]
+        positions = [new_axis(a, layout, new[0]) for a in axes]
         if any(p is None for p in positions) or any(layout[a].islower() for a in axes):
             return squeezing(attrs, None, old, types)
         layout, axes = new[0], positions
@@ -300,7 +300,7 @@ def transposing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     rank = len(layout)
     axes: Any = [int(a) % rank for a in attrs["axes"] or range(rank)[::-1]]
     if new is not None:
-        positions = [place_of(a, layout, new[0]) for a in axes]
+        positions = [new_axis(a, layout, new[0]) for a in axes]
         if len(new[0]) != rank or None in positions:
             return transposing(attrs, None, old, types)
         layout, axes = new[0], positions
@@ -337,7 +337,7 @@ def slicing_like(attrs: Any, new: Any, old: Any, types: Any) -> Any:
         return None
     layout, axes = old[0], attrs["axes"]
     if new is not None and new[0] == new[1] and axes:
-        positions = [place_of(int(a), layout, new[0]) for a in axes]
+        positions = [new_axis(int(a), layout, new[0]) for a in axes]
         if None not in positions:
             layout, attrs = new[0], changed(attrs, axes=tuple(positions))
     return Output([layout, layout], [layout], attrs)

@@ -76,7 +76,7 @@ def batch_flatten(data: Input) -> Any:
 # ---------------------------------------------------------------------- products
 
 
-def _turned(matrix: Any, transpose: bool) -> Any:
+def _transposed(matrix: Any, transpose: bool) -> Any:
     rank = matrix.struct_info.ndim
     if not transpose or rank < 2:
         return matrix
@@ -86,7 +86,7 @@ def _turned(matrix: Any, transpose: bool) -> Any:
 def _product(a: Any, b: Any, out_dtype: str, turn_a: bool, turn_b: bool) -> Any:
     a, b = wide(a, b, out_dtype)
     a, b = builder().emit(a), builder().emit(b)
-    return R.matmul(_turned(a, turn_a), _turned(b, turn_b), out_dtype or None)
+    return R.matmul(_transposed(a, turn_a), _transposed(b, turn_b), out_dtype or None)
 
 
 @op("nn.matmul", attrs="MatmulAttrs")

@@ -184,7 +184,7 @@ def _grown_at_run_time(data: Any, scales: Scales, layout: str) -> list[Any]:
     return dims_in(rounded, len(scales))
 
 
-def _places(align_corners: bool) -> str:
+def _coordinate_mode(align_corners: bool) -> str:
     return "align_corners" if align_corners else "asymmetric"
 
 
@@ -199,7 +199,7 @@ def upsampling(
 ) -> Any:
     """The image enlarged by two factors."""
     sizes = _grown(data, {"H": scale_h, "W": scale_w}, layout)
-    return _enlarged(data, sizes, layout, method, _places(align_corners))
+    return _enlarged(data, sizes, layout, method, _coordinate_mode(align_corners))
 
 
 @op("dyn.nn.upsampling", attrs="UpSamplingAttrs", view=False)
@@ -213,7 +213,7 @@ def dyn_upsampling(
 ) -> Any:
     """`upsampling` by factors of run time."""
     sizes = _grown_at_run_time(data, {"H": scale_h, "W": scale_w}, layout)
-    return _enlarged(data, sizes, layout, method, _places(align_corners))
+    return _enlarged(data, sizes, layout, method, _coordinate_mode(align_corners))
 
 
 @op("nn.upsampling3d", attrs="UpSampling3DAttrs", view=False)

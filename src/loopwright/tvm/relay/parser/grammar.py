@@ -312,16 +312,16 @@ class Parser:
     def call(self, callee: Any, first: int) -> Step:
         """The arguments of a call, and its attributes."""
         args: list[Any] = []
-        attrs_given: dict[str, Any] = {}
+        parsed: dict[str, Any] = {}
         words: dict[str, Token] = {}
         attrs: Any = None
         while not self.accept(")"):
             word = self.next
             name = self.attr_name()
             if name is not None:
-                if name in attrs_given:
+                if name in parsed:
                     raise self.error("this attribute was given before", word)
-                attrs_given[name], words[name] = (yield self.attr_value()), word
+                parsed[name], words[name] = (yield self.attr_value()), word
             else:
                 value = self.short()
                 value = (yield self.expression()) if value is None else value
@@ -332,7 +332,7 @@ class Parser:
             if not self.sees(")"):
                 self.expect(",")
         if attrs is None:
-            attrs = self.attrs(callee, attrs_given, words, self.words[first])
+            attrs = self.attrs(callee, parsed, words, self.words[first])
         return Call(callee, args, attrs, span=self.span(first))
 
     def short(self) -> Any:
@@ -554,15 +554,15 @@ class Parser:
         return None
 
     def row_attrs(
-        self, row: Row, values_given: dict[str, Any], tokens: dict[str, Token], word: Token
+        self, row: Row, parsed: dict[str, Any], tokens: dict[str, Token], word: Token
     ) -> Attrs | None:
         """The attributes of a call of an operator with a row."""
-        for name in values_given:
+        for name in parsed:
             if name not in row.attr_names:
                 hint = suggest(name, row.attr_names, f"{row.name} has")
                 what = f"{row.name} has no attribute of this name"
                 raise self.error(what, tokens[name], hint if row.attr_names else None)
-        values = {n: values_given.get(n, row.defaults.get(n, REQUIRED)) for n in row.attr_names}
+        values = {n: parsed.get(n, row.defaults.get(n, REQUIRED)) for n in row.attr_names}
         missing = [n for n, value in values.items() if value is REQUIRED]
         if missing:
             raise self.error(f"{row.name} needs the attribute {', '.join(missing)}", word)

@@ -98,11 +98,11 @@ class _Annotator:
             return new  # by an earlier run
         if isinstance(old.op, Var) and not self.structures:
             return Call(new.op, [self._ended(a) for a in new.args], new.attrs, span=new.span)
-        target = self._taken_by(old)
+        target = self._compiler_of(old)
         args = self._between(new.args, target)[1]
         return self._assigned(Call(new.op, args, new.attrs, span=new.span), target)
 
-    def _taken_by(self, call: Call) -> str:
+    def _compiler_of(self, call: Call) -> str:
         """The first compiler that takes a call."""
         if isinstance(call.op, Function):
             of, dot, _ = str(call.op.attrs.get("Composite", "")).partition(".")

@@ -46,13 +46,13 @@ class BackwardFoldScaleAxis(RelayPass):
         uses = Counter(id(c) for node in order for c in children(node))
         demands: dict[int, tuple[Demand, tuple[int, ...]]] = {}
         for node in order:
-            demand = _taken(node, demands) if isinstance(node, Call) else None
+            demand = _demand(node, demands) if isinstance(node, Call) else None
             if demand is not None and uses[id(node)] == 1:
                 demands[id(node)] = demand
         return edited(func, _edits(order, demands))
 
 
-def _taken(call: Call, demands: dict[int, Any]) -> tuple[Demand, tuple[int, ...]] | None:
+def _demand(call: Call, demands: dict[int, Any]) -> tuple[Demand, tuple[int, ...]] | None:
     """The demand of a call for a factor on its result, and the arguments that it is passed to."""
     name = name_of(call)
     have = [demands[id(a)][0] if id(a) in demands else None for a in call.args]

@@ -29,7 +29,7 @@ def _supported(product: Call) -> bool:
     return isinstance(_columns(product), int)
 
 
-def _alike(a: Call, b: Call) -> bool:
+def _same(a: Call, b: Call) -> bool:
     axis = _row_axis(a)
     if any(a.attrs[n] != b.attrs[n] for n in ("out_dtype", "transpose_a", "transpose_b")):
         return False
@@ -80,5 +80,5 @@ class CombineParallelBatchMatmul(RelayPass):
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         least = self.min_num_branches
-        parts = (_supported, _alike, _joined, _fits, _follow, _parts)
+        parts = (_supported, _same, _joined, _fits, _follow, _parts)
         return Combiner("nn.batch_matmul", least, *parts).run(func)

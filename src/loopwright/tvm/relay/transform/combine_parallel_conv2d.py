@@ -35,7 +35,7 @@ def _supported(conv: Call) -> bool:
     return plain and conv.attrs.data_layout.isalpha() and isinstance(_channels(conv), int)
 
 
-def _alike(a: Call, b: Call) -> bool:
+def _same(a: Call, b: Call) -> bool:
     if any(a.attrs[name] != b.attrs[name] for name in _SHARED):
         return False
     axis = a.attrs.kernel_layout.index("O")
@@ -52,14 +52,14 @@ def _joined(branches: list[Branch]) -> Call:
     return Call(first.op, [first.args[0], weight], first.attrs.replace(values=values))
 
 
-def _place(conv: Call, rank: int) -> int:
+def _channel_position(conv: Call, rank: int) -> int:
     """The channel axis of an operand of some rank that is broadcast with the result."""
     return rank - (len(extents(conv)) - _channel_axis(conv))
 
 
 def _fits(conv: Call, call: Call, i: int) -> bool:
     dims = extents(call.args[i])
-    axis = _place(conv, len(dims))
+    axis = _channel_position(conv, len(dims))
     return keeps_axes(conv, call) and axis >= 0 and dims[axis] == _channels(conv)
 
 
@@ -67,7 +67,7 @@ def _follow(value: Any, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
     args = [value]
     for i, arg in enumerate(call.args[1:], 1):
-        axis = _place(branches[0][0], len(extents(arg)))
+        axis = _channel_position(branches[0][0], len(extents(arg)))
         args.append(VIEWS["concatenate"]([b[at].args[i] for b in branches], axis))
     return Call(call.op, args, call.attrs)
 
@@ -98,5 +98,5 @@ class CombineParallelConv2D(RelayPass):
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         least = self.min_num_branches
-        parts = (_supported, _alike, _joined, _fits, _follow, _parts)
+        parts = (_supported, _same, _joined, _fits, _follow, _parts)
         return Combiner("nn.conv2d", least, *parts).run(func)

@@ -31,7 +31,7 @@ def _supported(dense: Call) -> bool:
 # ---------------------------------------------------------------------- to one batch
 
 
-def _batch_alike(a: Call, b: Call) -> bool:
+def _same_batch(a: Call, b: Call) -> bool:
     same = zip(extents(a.args[1]), extents(b.args[1]), strict=True)
     return a.attrs.out_dtype == b.attrs.out_dtype and all(same_extent(x, y) for x, y in same)
 
@@ -65,7 +65,7 @@ def _batch_parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
 # ---------------------------------------------------------------------- to one matrix
 
 
-def _flat_alike(a: Call, b: Call) -> bool:
+def _same_flat(a: Call, b: Call) -> bool:
     same = same_extent(extents(a.args[1])[1], extents(b.args[1])[1])
     return same and a.attrs.out_dtype == b.attrs.out_dtype
 
@@ -141,7 +141,7 @@ class CombineParallelDense(RelayPass):
     opt_level = 4
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        batch = (_batch_alike, _batch_joined, _batch_fits, _batch_follow, _batch_parts)
-        flat = (_flat_alike, _flat_joined, _flat_fits, _flat_follow, _flat_parts)
+        batch = (_same_batch, _batch_joined, _batch_fits, _batch_follow, _batch_parts)
+        flat = (_same_flat, _flat_joined, _flat_fits, _flat_follow, _flat_parts)
         steps = batch if self.to_batch else flat
         return Combiner("nn.dense", self.min_num_branches, _supported, *steps).run(func)

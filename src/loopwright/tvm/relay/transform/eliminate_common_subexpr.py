@@ -41,7 +41,7 @@ class EliminateCommonSubexpr(RelayPass):
             if new.op.get_attr(STATEFUL) or (self.fskip is not None and self.fskip(new)):
                 return None
             same = calls.setdefault((new.op.name, structural_hash(new.attrs)), [])
-            earlier = next((c for c in same if _alike(c, new)), None)
+            earlier = next((c for c in same if _same_call(c, new)), None)
             if earlier is None:
                 same.append(new)
             return earlier
@@ -49,7 +49,7 @@ class EliminateCommonSubexpr(RelayPass):
         return rewrite(func, post)
 
 
-def _alike(a: Call, b: Call) -> bool:
+def _same_call(a: Call, b: Call) -> bool:
     """Whether two calls of an operator have the same attributes and arguments."""
     return structural_equal(a.attrs, b.attrs) and _same_values(a.args, b.args)
 

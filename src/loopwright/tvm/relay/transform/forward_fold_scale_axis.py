@@ -50,7 +50,7 @@ def _demands(order: list[Any]) -> dict[int, Demand | None]:
     demands: dict[int, Demand | None] = {id(order[-1]): None}
     for node in reversed(order):
         own = demands.get(id(node))
-        wants = _wanted(node, own) if isinstance(node, Call) else {}
+        wants = _argument_demands(node, own) if isinstance(node, Call) else {}
         args = list(node.args) if isinstance(node, Call) else list(children(node))
         for position, arg in enumerate(args):
             want = wants.get(position)
@@ -58,7 +58,7 @@ def _demands(order: list[Any]) -> dict[int, Demand | None]:
     return demands
 
 
-def _wanted(call: Call, own: Demand | None) -> dict[int, Demand]:
+def _argument_demands(call: Call, own: Demand | None) -> dict[int, Demand]:
     """The demands of a call, by argument."""
     name = name_of(call)
     if name in KEEPING and own is not None:
@@ -86,11 +86,11 @@ def _edits(order: list[Any], demands: dict[int, Demand | None]) -> dict[int, Edi
         elif name in (*KEEPING, *ADDING) and demand is not None:
             lacking = [n for n, a in enumerate(node.args) if id(a) in scales]
             for position in lacking:
-                scale, wanted_demand = scales[id(node.args[position])]
+                scale, passed = scales[id(node.args[position])]
                 scales[id(node)] = (scale, demand)
                 if name in ADDING:
                     shape = shape_of(node.args[position]) or []
-                    factor = fitted(scale, shape, wanted_demand.axes)
+                    factor = fitted(scale, shape, passed.axes)
                     edits[id(node)] = Edit(factors={1 - position: ("divide", factor)})
         elif name and id(node.args[0] if node.args else None) in scales:
             scale, _ = scales[id(node.args[0])]

@@ -72,7 +72,7 @@ class _Fuser:
             and not node.op.name.startswith(APART)
         ):
             return self._grouped(node, node.args, lambda args: node.replace(args=tuple(args)))
-        if isinstance(node, TupleGetItem) and not self._alone(node):
+        if isinstance(node, TupleGetItem) and not self._is_ungrouped(node):
             return self._grouped(
                 node, (node.tuple_value,), lambda args: TupleGetItem(args[0], node.index)
             )
@@ -83,7 +83,7 @@ class _Fuser:
             return Tuple(self._arguments(node.fields, group))
         return rebuilt(node, self.new)
 
-    def _alone(self, node: TupleGetItem) -> bool:
+    def _is_ungrouped(self, node: TupleGetItem) -> bool:
         """Whether a field is taken of something that is in no group."""
         group = self.partition.of(node)
         return group.root is node and group is not self.partition.of(node.tuple_value)

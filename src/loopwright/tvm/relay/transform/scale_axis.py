@@ -107,7 +107,7 @@ def _static(type_: TensorType) -> bool:
     return all(isinstance(d, IntImm) for d in type_.shape)
 
 
-def _places(plan: Layout, letter: str) -> tuple[int, ...] | None:
+def _axis_positions(plan: Layout, letter: str) -> tuple[int, ...] | None:
     """The positions of an axis and its block; None where they are not in that order."""
     axes = tuple(n for n, c in enumerate(plan) if c.upper() == letter)
     ordered = len(axes) in (1, 2) and plan[axes[0]] == letter
@@ -131,7 +131,10 @@ def consumer(call: Call, of_result: bool) -> tuple[tuple[int, ...], tuple[int, .
     if int(attrs["groups"]) != 1 and not depthwise:
         return None
     each = of_result or (depthwise and int(attrs["groups"]) != 1)
-    axes, weights = _places(layout_of(data), "C"), _places(kernel, "O" if each else "I")
+    axes, weights = (
+        _axis_positions(layout_of(data), "C"),
+        _axis_positions(kernel, "O" if each else "I"),
+    )
     return None if axes is None or weights is None else (axes, weights)
 
 
