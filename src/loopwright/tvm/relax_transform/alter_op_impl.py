@@ -194,13 +194,13 @@ class _Replacer(GraphRewriter):
         return relax_op.call_tir(kernel, [whole], info)
 
 
-def _index_map(map_: Any) -> IndexMap | None:
+def _index_map(mapping: Any) -> IndexMap | None:
     """The user's index map of a buffer; separators count in their own table."""
-    if isinstance(map_, (list, tuple)):
-        map_ = map_[0]
-    if map_ is None or isinstance(map_, IndexMap):
-        return map_
-    return IndexMap.from_func_with_separators(map_)[0]
+    if isinstance(mapping, (list, tuple)):
+        mapping = mapping[0]
+    if mapping is None or isinstance(mapping, IndexMap):
+        return mapping
+    return IndexMap.from_func_with_separators(mapping)[0]
 
 
 def _dims(info: TensorStructInfo) -> Sequence[Any]:

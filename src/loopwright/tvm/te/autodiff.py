@@ -137,8 +137,8 @@ def _solved(
     def count(pair: Any) -> int:
         return sum(uses_any(pair[0], {v}) for v in free)
 
-    for index_expr, point in sorted(zip(indices, at, strict=True), key=count):
-        index = substitute(index_expr, values)
+    for expr, point in sorted(zip(indices, at, strict=True), key=count):
+        index = substitute(expr, values)
         point = cast(index.dtype, point)
         for var, axis in list(free.items()):
             linear = detect_linear_equation(index, [var]) if uses_any(index, {var}) else []

@@ -52,10 +52,10 @@ def from_relay(
     """
     chosen = target if isinstance(target, Target) else Target(target)
     options = {"config": pass_config, "instruments": instruments, "disabled_pass": disabled_pass}
-    options_set = {name: value for name, value in options.items() if value is not None}
+    set_options = {name: value for name, value in options.items() if value is not None}
     choice = _Given(dict(translate_op_with_tir or {}))
     relay_mod = as_relay_module(func)
-    with chosen, PassContext(opt_level=opt_level, **options_set):
+    with chosen, PassContext(opt_level=opt_level, **set_options):
         mod = to_relax(optimized(relay_mod, chosen, relay_params), choice.choose)
         choice.check(relay_mod)
         return with_op_attrs(LegalizeOps()(mod)) if append_op_attrs else mod

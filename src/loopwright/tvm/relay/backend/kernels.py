@@ -46,12 +46,12 @@ class NameKernels(ModulePass):
     graph: dict[str, str] = field(default_factory=dict, compare=False)
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        names_used = {gvar.name_hint for gvar in mod.functions}
+        used_names = {gvar.name_hint for gvar in mod.functions}
         names: dict[GlobalVar, GlobalVar] = {}
         for gvar, calls in kernel_origins(mod).items():
             ops = [call.op.name for call in calls]
-            name = free_name(self.kernel_name(gvar.name_hint, ops), names_used)
-            names_used.add(name)
+            name = free_name(self.kernel_name(gvar.name_hint, ops), used_names)
+            used_names.add(name)
             names[gvar] = GlobalVar(name)
             names[gvar].struct_info = gvar.struct_info
         named = renamed(mod, names)

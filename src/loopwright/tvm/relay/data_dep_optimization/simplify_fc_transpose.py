@@ -22,5 +22,5 @@ def convert(func: Function, params: Mapping[str, Any]) -> tuple[Function, dict[s
         array = value.numpy() if isinstance(value, Tensor) else value
         arrays[f"{name}.T"] = tensor(array.T.copy())
     new = SimplifyFCTranspose(names)(IRModule.from_expr(func))["main"]
-    names_used = {param.name_hint for param in new.params}
-    return new, {name: v for name, v in arrays.items() if name in names_used or name not in names}
+    used_names = {param.name_hint for param in new.params}
+    return new, {name: v for name, v in arrays.items() if name in used_names or name not in names}

@@ -129,16 +129,16 @@ def _offsets(data: TensorType, sizes: dict[str, Any], attrs: dict[str, Any]) -> 
     if not all(isinstance(sizes[s], IntImm) for s in "HW"):
         return None
     count = 2 * attrs["deformable_groups"]
-    sizes_out = {"N": sizes["N"]}
+    out_sizes = {"N": sizes["N"]}
     for n, letter in enumerate("HW"):
         window, step, dilation = (
             int(attrs[name][n]) for name in ("kernel_size", "strides", "dilation")
         )
         pads = int(attrs["padding"][n]) + int(attrs["padding"][n + 2])
         extent = dilation * (window - 1) + 1
-        sizes_out[letter] = (int(sizes[letter]) + pads - extent) // step + 1
+        out_sizes[letter] = (int(sizes[letter]) + pads - extent) // step + 1
         count *= window
-    return TensorType([{**sizes_out, "C": count}[n] for n in attrs["data_layout"]], data.dtype)
+    return TensorType([{**out_sizes, "C": count}[n] for n in attrs["data_layout"]], data.dtype)
 
 
 @op("nn.conv2d_backward_weight", attrs="Conv2DAttrs")

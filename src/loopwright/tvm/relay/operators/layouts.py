@@ -42,10 +42,10 @@ Output = InferCorrectLayoutOutput
 
 def changed(attrs: Any, **values: Any) -> Any:
     """Attributes with other values; the same ones if nothing changes."""
-    values_old = dict(attrs.items())
-    if all(n in values_old and values_old[n] == v for n, v in values.items()):
+    old_values = dict(attrs.items())
+    if all(n in old_values and old_values[n] == v for n, v in values.items()):
         return attrs
-    return attrs.replace(values={**values_old, **values})
+    return attrs.replace(values={**old_values, **values})
 
 
 def _layout(parts: Sequence[tuple[str, int]]) -> Layout | None:
@@ -96,27 +96,27 @@ def broadcasting(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     """Two operands: the smaller one moves as the larger one did."""
     ranks = [_rank(t) for t in types]
     large = 0 if ranks[0] >= ranks[1] else 1
-    layouts_old = list(old)
-    if layouts_old[large] is None:
-        if layouts_old[1 - large] is None or ranks[0] != ranks[1]:
+    old_layouts = list(old)
+    if old_layouts[large] is None:
+        if old_layouts[1 - large] is None or ranks[0] != ranks[1]:
             return None
         large = 1 - large
-    if layouts_old[1 - large] is None:
-        layouts_old[1 - large] = _layout(
-            layouts_old[large].parts[len(layouts_old[large]) - ranks[1 - large] :]
+    if old_layouts[1 - large] is None:
+        old_layouts[1 - large] = _layout(
+            old_layouts[large].parts[len(old_layouts[large]) - ranks[1 - large] :]
         )
     if new is None:
-        return Output(layouts_old, [layouts_old[large]], attrs)
+        return Output(old_layouts, [old_layouts[large]], attrs)
     whole = [sum(c.isupper() for c in one) for one in new]
     if whole[1 - large] > whole[large]:
         return None
     large = 0 if ranks[0] == ranks[1] else large
     small = 1 - large
-    target = moved_like(layouts_old[small], layouts_old[large], new[large])
+    target = moved_like(old_layouts[small], old_layouts[large], new[large])
     if target is None:
         return None
     layouts = [new[large], new[large]]
-    layouts[small] = _repeated(target, layouts_old[small], types[small].shape)
+    layouts[small] = _repeated(target, old_layouts[small], types[small].shape)
     return Output(layouts, [new[large]], attrs)
 
 
@@ -168,9 +168,9 @@ def fixed(inputs: Sequence[str], output: str = "") -> Rule:
     attribute is a layout. The result has that of the first argument, or that of `out_layout`."""
 
     def rule(attrs: Any, new: Any, old: Any, types: Any) -> Any:
-        inputs_new = [layout_of(attrs.get(name, name)) for name in inputs[: len(old)]]
+        new_layouts = [layout_of(attrs.get(name, name)) for name in inputs[: len(old)]]
         out = attrs.get("out_layout", "") if not output else attrs.get(output, output)
-        return Output(inputs_new, [layout_of(out) if out else inputs_new[0]], attrs)
+        return Output(new_layouts, [layout_of(out) if out else new_layouts[0]], attrs)
 
     return rule
 

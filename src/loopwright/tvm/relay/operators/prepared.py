@@ -69,9 +69,9 @@ def _winograd(rank: int) -> Row:
         first."""
         sizes = [int(d) for d in shape_of(weight)[2:]]
         filters = _filters(rank, sizes, int(tile_size), str(weight.struct_info.dtype))
-        axes_used = [(n + 2, f) for n, f in enumerate(filters) if f is not None]
-        transformed = _along(weight, [n for n, _ in axes_used], [f for _, f in axes_used])
-        order = [n for n, _ in axes_used] + [n + 2 for n, f in enumerate(filters) if f is None]
+        axis_filters = [(n + 2, f) for n, f in enumerate(filters) if f is not None]
+        transformed = _along(weight, [n for n, _ in axis_filters], [f for _, f in axis_filters])
+        order = [n for n, _ in axis_filters] + [n + 2 for n, f in enumerate(filters) if f is None]
         return R.permute_dims(transformed, [*order, 0, 1])
 
     @op(
@@ -98,10 +98,10 @@ def _winograd(rank: int) -> Row:
             raise ValueError(explain("the kernel_size of a prepared weight is needed", got="None"))
         sizes = [int(k) for k in kernel_size]
         filters = _filters(rank, sizes, int(tile_size), str(weight.struct_info.dtype))
-        axes_used = [n for n, f in enumerate(filters) if f is not None]
-        order = axes_used + [n for n in range(rank) if n not in axes_used]
-        inverse = [np.linalg.pinv(filters[n]) for n in axes_used]
-        untransformed = _along(weight, list(range(len(axes_used))), inverse)
+        transformed_axes = [n for n, f in enumerate(filters) if f is not None]
+        order = transformed_axes + [n for n in range(rank) if n not in transformed_axes]
+        inverse = [np.linalg.pinv(filters[n]) for n in transformed_axes]
+        untransformed = _along(weight, list(range(len(transformed_axes))), inverse)
         perm = [rank, rank + 1, *(order.index(n) for n in range(rank))]
         plain = builder().emit(R.permute_dims(untransformed, perm))
         options = (list(strides), list(padding), list(dilation), groups)

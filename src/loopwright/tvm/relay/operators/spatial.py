@@ -249,10 +249,10 @@ def dyn_upsampling3d(
 def _scaled(
     static: Any, dynamic: Any, data: Any, scales: list[Any], options: tuple[Any, ...]
 ) -> Any:
-    scales_read = [numbers(s) for s in scales]
-    if any(isinstance(s, Expr) for s in scales_read):
-        return dynamic.builder(data, *(expression(s, "float64") for s in scales_read), *options)
-    return static.builder(data, *scales_read, *options)
+    factors = [numbers(s) for s in scales]
+    if any(isinstance(s, Expr) for s in factors):
+        return dynamic.builder(data, *(expression(s, "float64") for s in factors), *options)
+    return static.builder(data, *factors, *options)
 
 
 @view("nn.upsampling")

@@ -570,8 +570,8 @@ def _sections(attrs: dict[str, Any], args: Any) -> int:
 def split(data: Input, indices_or_sections: Any, axis: int = 0) -> Any:
     """Parts along an axis: n of one size, or between given indices."""
     parts = indices_or_sections
-    parts_ = R.split(data, parts if isinstance(parts, int) else list(parts), axis)
-    return parts_ if parts not in (1, [], ()) else rx.Tuple([parts_])
+    pieces = R.split(data, parts if isinstance(parts, int) else list(parts), axis)
+    return pieces if parts not in (1, [], ()) else rx.Tuple([pieces])
 
 
 @split.infer
